@@ -1,4 +1,6 @@
-"""Metadata that pyproject.toml cannot compute: README without links to files, which a package index does not have."""
+"""Metadata that pyproject.toml cannot compute: README without links to files, which a package index
+does not have.
+"""
 
 import re
 from pathlib import Path

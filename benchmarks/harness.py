@@ -41,9 +41,9 @@ def preset(name: str, which: str) -> Config:
 def run(name: str, config: Config, folder: Path, device: str = "cpu") -> Result:
     """Measure on one thread; write results.json after each part, and the pages at the end.
 
-    `benchmarks.NAME.run` has `measure(config, device, results so far)`, a generator that adds parts to the results and
-    yields after each. Parts that are there already are skipped, so that an interrupted run goes on. PACKAGES in it are
-    rivals whose versions are recorded.
+    `benchmarks.NAME.run` has `measure(config, device, results so far)`, a generator that adds parts
+    to the results and yields after each. Parts that are there already are skipped, so that an
+    interrupted run goes on. PACKAGES in it are rivals whose versions are recorded.
 
     Args:
         name: of the benchmark.
@@ -75,7 +75,8 @@ def run(name: str, config: Config, folder: Path, device: str = "cpu") -> Result:
 def report(name: str, folder: Path) -> None:
     """Write pages from results.json and, where there are results of a GPU, results-cuda.json.
 
-    `benchmarks.NAME.report` has `page(results)` and may have `draw(results)`, pictures by the names of their files.
+    `benchmarks.NAME.report` has `page(results)` and may have `draw(results)`, pictures by the names
+    of their files.
     """
     reporting = importlib.import_module(f"benchmarks.{name}.report")
     for suffix in map(_suffix, LARGE):
@@ -83,7 +84,9 @@ def report(name: str, folder: Path) -> None:
             found = json.loads(file.read_text(encoding="utf-8"))
             text = reporting.page(found)
             print(write_text(folder / f"RESULTS{suffix}.md", text), text, sep="\n\n")
-            for picture, figure in reporting.draw(found).items() if hasattr(reporting, "draw") else ():
+            for picture, figure in (
+                reporting.draw(found).items() if hasattr(reporting, "draw") else ()
+            ):
                 save_png(figure, folder / picture)
 
 
@@ -98,7 +101,9 @@ def used(found: Result, *packages: str) -> str:
 
 
 def keep_to_one_core() -> None:
-    """Bind the process, with the threads of XLA if JAX is imported later, to the last core that it may use."""
+    """Bind the process, with the threads of XLA if JAX is imported later, to the last core that it
+    may use.
+    """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     os.environ |= {"XLA_FLAGS": XLA_FLAGS, "JAX_PLATFORMS": "cpu"}
@@ -113,33 +118,56 @@ def timed(work: Callable[[], object], device: str = "cpu") -> tuple[float, float
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def in_turns(contestants: Mapping[str, Callable[[], object]], repeats: int, device: str = "cpu") -> Times:
+def in_turns(
+    contestants: Mapping[str, Callable[[], object]], repeats: int, device: str = "cpu"
+) -> Times:
     """Times of all contestants in rounds, so that other load of the machine meets all of them."""
-    rounds = [{name: timed(run, device) for name, run in contestants.items()} for _ in range(repeats)]
+    rounds = [
+        {name: timed(run, device) for name, run in contestants.items()} for _ in range(repeats)
+    ]
     return {name: [each[name] for each in rounds] for name in contestants}
 
 
 def clock_of(device: str) -> str:
-    """Clock of a device: CPU time for a core; on a GPU, for which the processor only waits, wall time."""
+    """Clock of a device: CPU time for a core; on a GPU, for which the processor only waits, wall
+    time.
+    """
     return "wall" if device == "cuda" else "cpu"
 
 
-def summary(times: Sequence[tuple[float, float]], scale: float, unit: str, device: str = "cpu") -> dict[str, float]:
-    """Medians of CPU and wall time, and range of the device's clock, in a unit of which a second has `scale`."""
-    columns = dict(zip(("cpu", "wall"), ([t * scale for t in each] for each in zip(*times, strict=True)), strict=True))
+def summary(
+    times: Sequence[tuple[float, float]], scale: float, unit: str, device: str = "cpu"
+) -> dict[str, float]:
+    """Medians of CPU and wall time, and range of the device's clock, in a unit of which a second
+    has `scale`.
+    """
+    columns = dict(
+        zip(
+            ("cpu", "wall"),
+            ([t * scale for t in each] for each in zip(*times, strict=True)),
+            strict=True,
+        )
+    )
     counting = columns[clock_of(device)]
     found = {name: statistics.median(each) for name, each in columns.items()}
-    return {f"{name}_{unit}": x for name, x in (found | {"low": min(counting), "high": max(counting)}).items()}
+    return {
+        f"{name}_{unit}": x
+        for name, x in (found | {"low": min(counting), "high": max(counting)}).items()
+    }
 
 
 def median_seconds(work: Callable[[], object], repeats: int, device: str = "cpu") -> float:
     """Median time by the clock of the device, after one run to warm up."""
     timed(work, device)
-    return summary([timed(work, device) for _ in range(repeats)], 1.0, "s", device)[f"{clock_of(device)}_s"]
+    return summary([timed(work, device) for _ in range(repeats)], 1.0, "s", device)[
+        f"{clock_of(device)}_s"
+    ]
 
 
 def peak_rate(like: Tensor, repeats: int) -> float:
-    """Floating-point operations per second of a large matrix product, with dtype and device of `like`."""
+    """Floating-point operations per second of a large matrix product, with dtype and device of
+    `like`.
+    """
     size, device = LARGE[like.device.type], like.device.type
     a, b, result = (torch.randn(size, size, dtype=like.dtype, device=device) for _ in range(3))
     return 2 * size**3 / median_seconds(partial(torch.matmul, a, b, out=result), repeats, device)
@@ -161,7 +189,9 @@ def close(what: str, found: Tensor, expected: Tensor, tolerance: float) -> float
     """
     difference = float((found.to(expected.device) - expected).abs().max() / expected.abs().max())
     if not difference <= tolerance:
-        raise Disagreement(f"{what} differs by {difference:.1e} of the largest entry, over {tolerance:.0e}")
+        raise Disagreement(
+            f"{what} differs by {difference:.1e} of the largest entry, over {tolerance:.0e}"
+        )
     return difference
 
 

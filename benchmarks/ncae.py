@@ -1,4 +1,6 @@
-"""Training problem of the benchmarks: NcAE at the paper's layer sizes, on real snapshots, from given seeds."""
+"""Training problem of the benchmarks: NcAE at the paper's layer sizes, on real snapshots, from
+given seeds.
+"""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +31,9 @@ class Problem(NamedTuple):
     models: Sequence[NcAE]
 
     def objective(self, penalty_weight: float) -> tuple[Objective, FlatParameters]:
-        """Loss of the recipe, with this penalty, on a fresh stack of the models, and its parameters theta (S, P)."""
+        """Loss of the recipe, with this penalty, on a fresh stack of the models, and its parameters
+        theta (S, P).
+        """
         stacked = stack(self.models)
         loss = self.plan.with_settings({"penalty_weight": penalty_weight}).loss
         return Objective(stacked, loss), FlatParameters(stacked)

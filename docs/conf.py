@@ -25,7 +25,12 @@ extensions = [
     "measured",
     "start_figure",
 ]
-exclude_patterns = ["_build", "site_tools", "tutorials/*", "gallery/*"]  # the scripts, not their pages
+exclude_patterns = [
+    "_build",
+    "site_tools",
+    "tutorials/*",
+    "gallery/*",
+]  # the scripts, not their pages
 default_role = "py:obj"
 suppress_warnings = ["ref.python"]  # `rhs` may be that of any system
 bibtex_bibfiles = ["references.bib"]
@@ -41,13 +46,18 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
-copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. ", True  # examples are copied without
+copybutton_prompt_text, copybutton_prompt_is_regexp = (
+    r">>> |\.\.\. ",
+    True,
+)  # examples are copied without
 
 html_theme = "pydata_sphinx_theme"
 html_title = "romkit"
 html_static_path = ["static"]
 html_css_files = ["romkit.css"]
-html_show_search_summary = False  # would be fetched, which browsers refuse to a page that was opened from a disk
+html_show_search_summary = (
+    False  # would be fetched, which browsers refuse to a page that was opened from a disk
+)
 html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navbar_align": "left",

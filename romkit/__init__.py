@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from romkit import bases, data, integrators, metrics, projections, solvers, systems, training
     from romkit.bases import basis
     from romkit.certificates import certify
-    from romkit.inference import Tracker, assimilate, calibrate, continuation, infer, sensors, verify
+    from romkit.inference import (
+        Tracker,
+        assimilate,
+        calibrate,
+        continuation,
+        infer,
+        sensors,
+        verify,
+    )
     from romkit.integrators import reduced_mesh
     from romkit.verbs import presets
     from romkit.verbs.compare import compare
@@ -33,16 +41,64 @@ if TYPE_CHECKING:
     from romkit.verbs.storage import load, open, save
     from romkit.verbs.transformer import ProjectionTransformer
 
-__all__ = ["bases", "data", "integrators", "metrics", "presets", "projections", "solvers", "systems", "training"]
-__all__ += ["Ensemble", "ProjectionTransformer", "Sample", "Tracker", "assimilate", "basis", "bootstrap", "calibrate"]
-__all__ += ["certify", "compare", "continuation", "error_estimate", "export", "fit", "follow", "forecast", "infer"]
-__all__ += ["law", "load", "open", "reduced_mesh", "rollout", "sample", "save", "score", "sensors", "simulate"]
+__all__ = [
+    "bases",
+    "data",
+    "integrators",
+    "metrics",
+    "presets",
+    "projections",
+    "solvers",
+    "systems",
+    "training",
+]
+__all__ += [
+    "Ensemble",
+    "ProjectionTransformer",
+    "Sample",
+    "Tracker",
+    "assimilate",
+    "basis",
+    "bootstrap",
+    "calibrate",
+]
+__all__ += [
+    "certify",
+    "compare",
+    "continuation",
+    "error_estimate",
+    "export",
+    "fit",
+    "follow",
+    "forecast",
+    "infer",
+]
+__all__ += [
+    "law",
+    "load",
+    "open",
+    "reduced_mesh",
+    "rollout",
+    "sample",
+    "save",
+    "score",
+    "sensors",
+    "simulate",
+]
 __all__ += ["verify"]
 
 FACE = {
     "bases": ["basis"],
     "certificates": ["certify"],
-    "inference": ["Tracker", "assimilate", "calibrate", "continuation", "infer", "sensors", "verify"],
+    "inference": [
+        "Tracker",
+        "assimilate",
+        "calibrate",
+        "continuation",
+        "infer",
+        "sensors",
+        "verify",
+    ],
     "integrators": ["reduced_mesh"],
     "verbs.compare": ["compare"],
     "verbs.ensemble": ["Ensemble", "bootstrap"],
@@ -72,8 +128,9 @@ SHORT_NAMES = {
 OLD_NAMES = {"integrators.neural_ode": "integrators", "integrators.sindy": "integrators"}
 """Former names of modules, which warn; to be removed in 0.2."""
 
-# Without this setting, MKL's matrix products depend on where a matrix lies in memory, and a seed on its place in a
-# stack. MKL reads the setting at its first product in a process; one that the user made stays.
+# Without this setting, MKL's matrix products depend on where a matrix lies in memory, and a seed on
+# its place in a stack. MKL reads the setting at its first product in a process; one that the user
+# made stays.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 

@@ -24,10 +24,11 @@ VALID_THRESHOLD = 0.5
 
 @validated
 def diverged(states: Series) -> Tensor:
-    """(..., T) true from the first time on at which a component of states (..., T, n) is not finite.
+    """(..., T) true from the first time on at which a component of states (..., T, n) is not
+    finite.
 
-    Once diverged, diverged for good, as in the status of a solver (`romkit.solvers.Status`). The mean over members is
-    the share that has diverged by each time.
+    Once diverged, diverged for good, as in the status of a solver (`romkit.solvers.Status`). The
+    mean over members is the share that has diverged by each time.
 
     Example:
         >>> import torch
@@ -41,7 +42,8 @@ def diverged(states: Series) -> Tensor:
 
 @validated
 def nrmse(truth: Vectors, rom: Tensor, std: Tensor) -> Tensor:
-    """NRMSE(t) = √(mean over components of ((x - x̂) / σ)²): (..., T, n) -> (..., T). NaN where x̂ is.
+    """NRMSE(t) = √(mean over components of ((x - x̂) / σ)²): (..., T, n) -> (..., T). NaN where x̂
+    is.
 
     σ (n,) is the standard deviation of each component on the attractor (over the training data).
     Source: Vlachas et al. (2020), Backpropagation algorithms and reservoir computing, eq. 22.
@@ -62,9 +64,11 @@ def nrmse(truth: Vectors, rom: Tensor, std: Tensor) -> Tensor:
 
 @validated
 def valid_time(times: Times, errors: Tensor, threshold: Positive = VALID_THRESHOLD) -> Tensor:
-    """(...) valid prediction time: the last time before NRMSE (..., T) exceeds `threshold` or becomes NaN.
+    """(...) valid prediction time: the last time before NRMSE (..., T) exceeds `threshold` or
+    becomes NaN.
 
-    It equals the length of the run where the threshold is never crossed, and 0 where the first error exceeds it.
+    It equals the length of the run where the threshold is never crossed, and 0 where the first
+    error exceeds it.
     Source: Vlachas et al. (2020), eq. 23.
 
     Example:
@@ -98,7 +102,8 @@ class Reconstruction(NamedTuple):
 
 @validated
 def reconstruction_rmse(P: Operator, x: Series, v: Tensor) -> Reconstruction:
-    """RMSE of P(x) against x and of DP(x) v against v, over time and components: (..., T, n) -> (...).
+    """RMSE of P(x) against x and of DP(x) v against v, over time and components: (..., T, n) ->
+    (...).
 
     The mean over trajectories is a root mean square too: `rmse.square().mean().sqrt()`.
     Source: Adriaens et al. (2026), section 4.1, "Metrics".
@@ -115,24 +120,30 @@ def reconstruction_rmse(P: Operator, x: Series, v: Tensor) -> Reconstruction:
     """
     tensors.same_shape(x=x, v=v)
     value, tangent = P.jvp(x, v)
-    return Reconstruction(*((a - b).square().mean((-1, -2)).sqrt() for a, b in ((x, value), (v, tangent))))
+    return Reconstruction(
+        *((a - b).square().mean((-1, -2)).sqrt() for a, b in ((x, value), (v, tangent)))
+    )
 
 
 @validated
 def manifold_distance(P: Operator, x: Tensor, std: Tensor) -> Tensor:
-    """(...) distance ‖x - P(x)‖ of states x (..., n) from the learned manifold, in the units of NRMSE (see `nrmse`).
+    """(...) distance ‖x - P(x)‖ of states x (..., n) from the learned manifold, in the units of
+    NRMSE (see `nrmse`).
 
-    Zero on the manifold of an idempotent projection. P(x) is a point of the manifold but not the nearest one, so this
-    is an upper bound of the distance to it. For decoded latents x = φ(z) it is how far one more projection would move
+    Zero on the manifold of an idempotent projection. P(x) is a point of the manifold but not the
+    nearest one, so this is an upper bound of the distance to it. For decoded latents x = φ(z) it is
+    how far one more projection would move
     them: zero for exact projections, and what makes others drift when they are re-encoded.
 
     Args:
         P: the projection operator, at the context of the states.
         x: (..., n) states in physical units.
-        std: (n,) standard deviation of each component over the training data, `projection.frame.state_std`.
+        std: (n,) standard deviation of each component over the training data,
+            `projection.frame.state_std`.
 
     NaN where a member has diverged.
-    Source: idempotency error of Adriaens et al. (2026), section 4.1, "Metrics", in the norm of Vlachas et al. (2020).
+    Source: idempotency error of Adriaens et al. (2026), section 4.1, "Metrics", in the norm of
+    Vlachas et al. (2020).
 
     Example:
         >>> import torch
@@ -173,10 +184,11 @@ def idempotency_error(P: Operator, x: Tensor, *, steps: Count = 1) -> Tensor:
 
 @validated
 def latent_condition_number(z: Samples) -> Tensor:
-    """(...) condition number CN = λ_max / λ_min of the covariance of latents z (..., N, m) over their N samples.
+    """(...) condition number CN = λ_max / λ_min of the covariance of latents z (..., N, m) over
+    their N samples.
 
-    Dimensionless, at least 1: 1 for axes of equal scale, infinite where an axis has collapsed. NaN where a latent is
-    not finite.
+    Dimensionless, at least 1: 1 for axes of equal scale, infinite where an axis has collapsed. NaN
+    where a latent is not finite.
 
     Example:
         >>> import torch
@@ -186,19 +198,24 @@ def latent_condition_number(z: Samples) -> Tensor:
         tensor(9.)
     """
     finite = z.isfinite().all(-1).all(-1)
-    z = torch.where(finite.unsqueeze(-1).unsqueeze(-1), z, 0.0)  # eigvalsh fails for all members if one is not finite
+    z = torch.where(
+        finite.unsqueeze(-1).unsqueeze(-1), z, 0.0
+    )  # eigvalsh fails for all members if one is not finite
     centred = z - z.mean(-2, keepdim=True)
     eigenvalues = torch.linalg.eigvalsh(centred.mT @ centred / z.shape[-2])
-    number = torch.where(eigenvalues[..., 0] > 0, eigenvalues[..., -1] / eigenvalues[..., 0], torch.inf)
+    number = torch.where(
+        eigenvalues[..., 0] > 0, eigenvalues[..., -1] / eigenvalues[..., 0], torch.inf
+    )
     return torch.where(finite, number, torch.nan)
 
 
 @validated
 def latent_speed_variation(dz: Samples) -> Tensor:
-    """(...) coefficient of variation CV = std / mean of the speed ‖ż‖ over the N samples of dz (..., N, m).
+    """(...) coefficient of variation CV = std / mean of the speed ‖ż‖ over the N samples of dz
+    (..., N, m).
 
-    Dimensionless: 0 for a motion of constant speed. The latent velocity is ż = Dρ(x) ẋ, `P.encode_jvp(x, v).tangent`.
-    NaN where a velocity is not finite or nothing moves.
+    Dimensionless: 0 for a motion of constant speed. The latent velocity is ż = Dρ(x) ẋ,
+    `P.encode_jvp(x, v).tangent`. NaN where a velocity is not finite or nothing moves.
 
     Example:
         >>> import torch
@@ -225,11 +242,12 @@ SMOOTHING = 1.0
 
 @validated
 def power_density(states: Series, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
-    """(..., T // 2 + 1, n) power spectrum over time of each component of states (..., T, n), with sum one.
+    """(..., T // 2 + 1, n) power spectrum over time of each component of states (..., T, n), with
+    sum one.
 
-    The frequencies are those of `torch.fft.rfftfreq(T, dt)`. The mean is removed; the squared magnitudes are smoothed
-    over frequency by a Gaussian, then normalised. A component that does not change has all its density at frequency
-    zero, and one that is not finite at some time has NaN.
+    The frequencies are those of `torch.fft.rfftfreq(T, dt)`. The mean is removed; the squared
+    magnitudes are smoothed over frequency by a Gaussian, then normalised. A component that does not
+    change has all its density at frequency zero, and one that is not finite at some time has NaN.
 
     Args:
         states: (..., T, n) at equal time steps.
@@ -260,25 +278,28 @@ def power_density(states: Series, *, smoothing: Smoothing = SMOOTHING) -> Tensor
 
 @validated
 def hellinger_distance(truth: Series, rom: Series, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
-    """(..., n) Hellinger distance between the power spectra of truth and rom (..., T, n), component by component.
+    """(..., n) Hellinger distance between the power spectra of truth and rom (..., T, n), component
+    by component.
 
-    H = √(½ Σ_ω (√p - √q)²) = √(1 - Σ_ω √(p q)) with the densities p, q of `power_density`; from 0 (the same spectrum)
-    to 1 (no frequency in common). Blind to phase, so that a rollout that is late is not punished, and to amplitude.
-    What is usually reported is the mean over components.
+    H = √(½ Σ_ω (√p - √q)²) = √(1 - Σ_ω √(p q)) with the densities p, q of `power_density`; from 0
+    (the same spectrum) to 1 (no frequency in common). Blind to phase, so that a rollout that is
+    late is not punished, and to amplitude. What is usually reported is the mean over components.
 
     A member that diverged, at any time, is as far from the truth as can be: 1.
 
     Args:
-        truth: (..., T, n) at equal time steps; where it has fewer leading axes than rom, members share it.
+        truth: (..., T, n) at equal time steps; where it has fewer leading axes than rom, members
+            share it.
         rom: (..., T, n) at the same times.
-        smoothing: standard deviation of the Gaussian in frequency bins. Spectra of periodic motions are lines, and
-            without smoothing a frequency that is wrong by one bin counts as much as one that is wrong by many.
+        smoothing: standard deviation of the Gaussian in frequency bins. Spectra of periodic motions
+            are lines, and without smoothing a frequency that is wrong by one bin counts as much as
+            one that is wrong by many.
 
     Raises:
         InputError: truth and rom have different numbers of times, or smoothing is negative.
 
-    Source: Mikhaeil, Monfared, Durstewitz (2022), On the difficulty of learning chaotic dynamics with RNNs, where it
-    scores reconstructed attractors.
+    Source: Mikhaeil, Monfared, Durstewitz (2022), On the difficulty of learning chaotic dynamics
+    with RNNs, where it scores reconstructed attractors.
 
     Example:
         >>> import torch
@@ -307,22 +328,28 @@ def _smoothed(power: Tensor, sigma: float) -> Tensor:
     offsets = torch.arange(-radius, radius + 1, dtype=power.dtype, device=power.device)
     kernel = torch.exp(-(offsets**2) / (2 * sigma**2))
     padded, number = torch.nn.functional.pad(power, (0, 0, radius, radius)), power.shape[-2]
-    parts = ((weight * padded[..., k : k + number, :]) for k, weight in enumerate(kernel / kernel.sum()))
+    parts = (
+        (weight * padded[..., k : k + number, :]) for k, weight in enumerate(kernel / kernel.sum())
+    )
     return functools.reduce(torch.Tensor.add_, parts)
 
 
 @validated
 def energy_drift(energy: Energies, scale: Tensor) -> Tensor:
-    """(E(t) - E(0)) / E₀: (..., T) -> (..., T), dimensionless; zero at all times for an energy that is kept.
+    """(E(t) - E(0)) / E₀: (..., T) -> (..., T), dimensionless; zero at all times for an energy that
+    is kept.
 
     Args:
-        energy: (..., T) of the reduced trajectory, for the pendulum `system.energy(context)(q, q̇)` in J, with
-            q = φ(z) and q̇ = Dφ(z) ż.
-        scale: (...) energy E₀ > 0 of the motion above its equilibrium, in the same unit: the initial energy of the
-            full model, where the equilibrium has energy zero, as the pendulum's has.
+        energy: (..., T) of the reduced trajectory, for the pendulum `system.energy(context)(q, q̇)`
+            in J, with q = φ(z) and q̇ = Dφ(z) ż.
+        scale: (...) energy E₀ > 0 of the motion above its equilibrium, in the same unit: the
+            initial energy of the full model, where the equilibrium has energy zero, as the
+            pendulum's has.
 
-    From the divergence of a member on its energy is NaN, and so is its drift; `peak_energy_drift` scores it.
-    Source: Hairer, Lubich, Wanner (2006), Geometric Numerical Integration, section I.1 (error of the Hamiltonian).
+    From the divergence of a member on its energy is NaN, and so is its drift; `peak_energy_drift`
+    scores it.
+    Source: Hairer, Lubich, Wanner (2006), Geometric Numerical Integration, section I.1 (error of
+    the Hamiltonian).
 
     Example:
         >>> import torch

@@ -1,7 +1,9 @@
-"""Sweeps of tasks that survive failures and interruptions; `romkit.compare` and all studies run by them.
+"""Sweeps of tasks that survive failures and interruptions; `romkit.compare` and all studies run by
+them.
 
-A task is a frozen dataclass that computes one dataset; `run(tasks, folder, Executor("local", 4))` computes what is not
-yet complete in the folder, one netCDF file per task: in this process, in processes of this machine, or as Slurm jobs.
+A task is a frozen dataclass that computes one dataset; `run(tasks, folder, Executor("local", 4))`
+computes what is not yet complete in the folder, one netCDF file per task: in this process, in
+processes of this machine, or as Slurm jobs.
 """
 
 import contextlib
@@ -48,11 +50,15 @@ _PAUSE = 0.1
 """Seconds between two looks at the running tasks."""
 
 _ASKING, _PATIENCE = 5.0, 30.0
-"""Seconds between two questions to Slurm, and until a shared file system shows the result of a job that has ended."""
+"""Seconds between two questions to Slurm, and until a shared file system shows the result of a job
+that has ended.
+"""
 
 _versions = functools.cache(runtime.versions)
 
-__getattr__ = renamed(__name__, InProcess="romkit.tasks:Executor", Workers="romkit.tasks:Executor.local")
+__getattr__ = renamed(
+    __name__, InProcess="romkit.tasks:Executor", Workers="romkit.tasks:Executor.local"
+)
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,8 @@ class Task(ABC):
     """One unit of work: a frozen dataclass whose fields are plain JSON and decide the result alone.
 
     Attributes:
-        code_version: version of the study's code; raise it when results change their meaning, and all are computed
-            again.
+        code_version: version of the study's code; raise it when results change their meaning, and
+            all are computed again.
     """
 
     code_version: ClassVar[int] = 1
@@ -77,7 +83,8 @@ class Task(ABC):
 
     @property
     def resolved(self) -> Mapping[str, object]:
-        """Plain JSON that names among the fields stand for: the settings of a preset, the sizes of a network.
+        """Plain JSON that names among the fields stand for: the settings of a preset, the sizes of
+        a network.
 
         These settings enter the key, so that a preset that changes makes its results incomplete.
         """
@@ -85,7 +92,9 @@ class Task(ABC):
 
     @property
     def key(self) -> str:
-        """SHA-256 of the class, the fields, what they stand for, and the versions of the study and of romkit."""
+        """SHA-256 of the class, the fields, what they stand for, and the versions of the study and
+        of romkit.
+        """
         return self.identity["key"]
 
     @property
@@ -95,9 +104,17 @@ class Task(ABC):
         Raises:
             InputError: a field or a resolved setting that JSON cannot hold.
         """
-        plain = files.plain(type(self).__name__, {"config": asdict(self), "resolved": dict(self.resolved)})
+        plain = files.plain(
+            type(self).__name__, {"config": asdict(self), "resolved": dict(self.resolved)}
+        )
         config, resolved = (json.dumps(each, sort_keys=True) for each in plain.values())
-        facts = [type(self).__qualname__, config, resolved, self.code_version, _versions()["romkit"]]
+        facts = [
+            type(self).__qualname__,
+            config,
+            resolved,
+            self.code_version,
+            _versions()["romkit"],
+        ]
         key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         texts = {"task": self.name, "key": key, "config": config, "resolved": resolved}
         return {**texts, "code_version": self.code_version}
@@ -122,17 +139,20 @@ class Sweep:
 class Executor:
     """Place where tasks are computed, by the names of submitit.
 
-    Partition, account, time, memory and GPUs of Slurm are the environment variables of sbatch itself:
-    SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_TIMELIMIT, SBATCH_MEM_PER_NODE, SBATCH_GRES. The folder of the results must
-    be one that all nodes share. Slurm's jobs outlive the runner: started again, it waits for those that still run.
+    Partition, account, time, memory and GPUs of Slurm are the environment variables of sbatch
+    itself: SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_TIMELIMIT, SBATCH_MEM_PER_NODE, SBATCH_GRES.
+    The folder of the results must be one that all nodes share. Slurm's jobs outlive the runner:
+    started again, it waits for those that still run.
 
     Attributes:
-        cluster: "debug", one task after another in this process; "local", one process of this machine per task; or
-            "slurm", one job per task.
-        workers: tasks at a time: 1 in this process, one per core on this machine, 100 jobs in the queue by default.
+        cluster: "debug", one task after another in this process; "local", one process of this
+            machine per task; or "slurm", one job per task.
+        workers: tasks at a time: 1 in this process, one per core on this machine, 100 jobs in the
+            queue by default.
 
     Raises:
-        InputError: an unknown cluster, a number of workers that it cannot have, or Slurm without its programs.
+        InputError: an unknown cluster, a number of workers that it cannot have, or Slurm without
+            its programs.
     """
 
     cluster: str = "debug"
@@ -140,14 +160,21 @@ class Executor:
 
     def __post_init__(self):
         checks.one_of("cluster", self.cluster, WIDTHS)
-        width = checks.at_least("workers", WIDTHS[self.cluster] if self.workers is None else self.workers, 1)
+        width = checks.at_least(
+            "workers", WIDTHS[self.cluster] if self.workers is None else self.workers, 1
+        )
         object.__setattr__(self, "workers", width)
         if self.cluster == "debug" and width != 1:
             fix = "choose the executor that has workers, or leave their number out"
             raise InputError("workers", expected="1 for tasks in this process", got=width, fix=fix)
         if self.cluster == "slurm" and not all(map(shutil.which, ("sbatch", "squeue", "srun"))):
             fix = "log in to a node that submits jobs, or choose another executor"
-            raise InputError("executor", expected="sbatch, squeue and srun for slurm", got="no such programs", fix=fix)
+            raise InputError(
+                "executor",
+                expected="sbatch, squeue and srun for slurm",
+                got="no such programs",
+                fix=fix,
+            )
 
     @classmethod
     def local(cls, workers: int | None = None) -> "Executor":
@@ -174,12 +201,20 @@ class Executor:
         logs = file.parent / HIDDEN / f"{task.name}-{task.key[:8]}"
         if self.cluster == "debug":
             return submitit.DebugExecutor(logs).submit(attempt, task, file)
-        facts = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        facts = {
+            "OMP_NUM_THREADS": "1",
+            "TQDM_DISABLE": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
         setup = [f"export {name}={shlex.quote(value)}" for name, value in facts.items()]
         if self.cluster == "local":
             executor = submitit.LocalExecutor(logs)
             devices = os.environ.get("CUDA_VISIBLE_DEVICES")  # submitit would hide all
-            visible = "unset CUDA_VISIBLE_DEVICES" if devices is None else f"export CUDA_VISIBLE_DEVICES={devices}"
+            visible = (
+                "unset CUDA_VISIBLE_DEVICES"
+                if devices is None
+                else f"export CUDA_VISIBLE_DEVICES={devices}"
+            )
             # Ctrl-C is the runner's to answer, who lets go of the leash.
             executor.update_parameters(timeout_min=10**6, setup=[*setup, visible, "trap '' INT"])
             return executor.submit(_leashed, task, file, leash)
@@ -189,13 +224,21 @@ class Executor:
                 return job
         executor = submitit.SlurmExecutor(logs, max_num_timeout=0)
         # No time: that of SBATCH_TIMELIMIT or the partition, where submitit would say five minutes.
-        own = {"job_name": task.name, "time": None, "wckey": None, "cpus_per_task": 1, "use_srun": False}
+        own = {
+            "job_name": task.name,
+            "time": None,
+            "wckey": None,
+            "cpus_per_task": 1,
+            "use_srun": False,
+        }
         executor.update_parameters(**own, setup=setup)
         try:
             return executor.submit(attempt, task, file)
         except Exception as error:
             fix = "set SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_TIMELIMIT, ... as your cluster wants them"
-            raise InputError("executor", expected="jobs that sbatch takes", got=files.reason(error), fix=fix) from error
+            raise InputError(
+                "executor", expected="jobs that sbatch takes", got=files.reason(error), fix=fix
+            ) from error
 
 
 def run(
@@ -213,31 +256,44 @@ def run(
     Args:
         tasks: one that occurs twice is computed once.
         folder: of the results, one `<name>.nc` each; it is made.
-        executor: where they are computed, in this process by default; or one of `concurrent.futures`, submitit or
-            dask, whose processes must see the folder.
+        executor: where they are computed, in this process by default; or one of
+            `concurrent.futures`, submitit or dask, whose processes must see the folder.
         only: tasks whose name contains this text.
         known: keys of results that are complete elsewhere, by the name of the task.
 
     Raises:
-        InputError: two different tasks of one name, a name that is no file name, or nothing that `only` fits.
+        InputError: two different tasks of one name, a name that is no file name, or nothing that
+            `only` fits.
     """
     folder, executor, known = files.expanded(folder).absolute(), executor or Executor(), known or {}
     unique = {task.key: task for task in tasks}.values()
     for name, count in Counter(task.name for task in unique).items():
         if count > 1:
             fix = "put into the name what tells them apart"
-            raise InputError("tasks", expected="a name for each", got=f"{count} different ones named {name!r}", fix=fix)
+            raise InputError(
+                "tasks",
+                expected="a name for each",
+                got=f"{count} different ones named {name!r}",
+                fix=fix,
+            )
     chosen = {task.name: task for task in unique if only in task.name}
     if unique and not chosen:
         fix = f"the first of {len(unique)} is {next(iter(unique)).name!r}"
         raise InputError("only", expected="text in the name of a task", got=repr(only), fix=fix)
     for name in chosen:
         if not re.fullmatch(r"[\w+=,-][\w.+=,-]{0,199}", name):
-            expected, fix = "letters, digits and any of . _ + = , -", "choose a readable name that is also a file name"
+            expected, fix = (
+                "letters, digits and any of . _ + = , -",
+                "choose a readable name that is also a file name",
+            )
             raise InputError("task.name", expected=expected, got=repr(name), fix=fix)
     (folder / HIDDEN).mkdir(parents=True, exist_ok=True)
     results = {name: (task, folder / f"{name}.nc") for name, task in chosen.items()}
-    there = [name for name, (task, file) in results.items() if known.get(name) == task.key or is_complete(task, file)]
+    there = [
+        name
+        for name, (task, file) in results.items()
+        if known.get(name) == task.key or is_complete(task, file)
+    ]
     sweep = Sweep(skipped=there)
     waiting, running = deque(name for name in results if name not in there), {}
     if not waiting:
@@ -253,7 +309,9 @@ def run(
             while waiting and len(running) < executor.workers:
                 name = waiting.popleft()
                 running[name] = _Running(executor.submit(*results[name], leash), executor.cluster)
-            bar.set_postfix_str(f"{len(running)} running, {len(sweep.failed)} failed", refresh=False)
+            bar.set_postfix_str(
+                f"{len(running)} running, {len(sweep.failed)} failed", refresh=False
+            )
             if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
                 bar.refresh()  # the clock goes on between two tasks
             ended = [name for name, job in running.items() if job.has_ended()]
@@ -270,7 +328,9 @@ def run(
 
 
 def _enter_end(sweep: Sweep, task: Task, file: Path, problem: str | None) -> None:
-    """Enter the end of a task. Of a job that two runners wait for, the first to see its end has removed the traces."""
+    """Enter the end of a task. Of a job that two runners wait for, the first to see its end has
+    removed the traces.
+    """
     log = file.with_suffix(".log")
     if problem is None or is_complete(task, file):
         log.unlink(missing_ok=True)
@@ -290,21 +350,26 @@ def is_complete(task: Task, file: Path) -> bool:
 
 
 def attempt(task: Task, file: Path) -> str | None:
-    """Compute a task on one thread and write its result; every executor calls this function, in whatever process.
+    """Compute a task on one thread and write its result; every executor calls this function, in
+    whatever process.
 
-    A result that another process is computing is awaited, and not made again. The file holds what determines the
-    result, so that every executor writes the same bytes: configuration, versions and device. A record beside it,
-    `<name>.json`, holds the circumstances: host, commit, seconds.
+    A result that another process is computing is awaited, and not made again. The file holds what
+    determines the result, so that every executor writes the same bytes: configuration, versions and
+    device. A record beside it, `<name>.json`, holds the circumstances: host, commit, seconds.
 
     Returns:
-        None, or the traceback if the task failed. (Not every exception survives the way out of a process.)
+        None, or the traceback if the task failed. (Not every exception survives the way out of a
+        process.)
     """
     try:
         with FileLock(file.parent / HIDDEN / f"{file.stem}.lock"):
             if is_complete(task, file):
                 return None
             record = file.with_suffix(".json")
-            for part in (file, record):  # a killed process leaves these; a living one would hold the lock
+            for part in (
+                file,
+                record,
+            ):  # a killed process leaves these; a living one would hold the lock
                 for leftover in file.parent.glob(f"{part.name}.????????.tmp"):
                     leftover.unlink(missing_ok=True)
             started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
@@ -334,7 +399,9 @@ def _commit() -> str:
     """Git commit of this checkout, with `-dirty` where files differ from it; empty without git."""
     git = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        return subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            git, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        ).stdout.strip()
     return ""
 
 
@@ -358,13 +425,17 @@ class _Running:
     last_seen: float = field(default_factory=time.monotonic)
 
     def has_ended(self) -> bool:
-        """Whether the job has ended. Slurm is asked by squeue: not every cluster keeps the accounts submitit reads."""
+        """Whether the job has ended. Slurm is asked by squeue: not every cluster keeps the accounts
+        submitit reads.
+        """
         if self.cluster != "slurm":
             return self.job.done()
         queue = _queue()
         if queue is None or self.job.job_id in queue:
             self.last_seen = time.monotonic()
-        return self.job.paths.result_pickle.exists() or time.monotonic() - self.last_seen > _PATIENCE
+        return (
+            self.job.paths.result_pickle.exists() or time.monotonic() - self.last_seen > _PATIENCE
+        )
 
     def problem(self) -> str | None:
         """Traceback of a task that failed, or the log of a process that was killed."""
@@ -375,11 +446,15 @@ class _Running:
 
 
 def _queue() -> set[str] | None:
-    """Ids of the jobs that wait or run in Slurm, at most a few seconds old; None while Slurm does not answer."""
+    """Ids of the jobs that wait or run in Slurm, at most a few seconds old; None while Slurm does
+    not answer.
+    """
     return _squeue(time.monotonic() // _ASKING)
 
 
 @functools.lru_cache(maxsize=1)
 def _squeue(tick: float) -> set[str] | None:
-    answer = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
+    answer = subprocess.run(
+        ["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True
+    )
     return set(answer.stdout.split()) if answer.returncode == 0 else None

@@ -1,4 +1,5 @@
-"""The contracts, for romkit's tests and for classes of your own: each raises AssertionError with the first broken law.
+"""The contracts, for romkit's tests and for classes of your own: each raises AssertionError with
+the first broken law.
 
 For example:
 
@@ -43,7 +44,9 @@ def holds(ok: bool, law: str) -> None:
 
 
 def close(law: str, a: Tensor, b: Tensor, tolerance: float = TOLERANCE) -> None:
-    """Raise AssertionError unless a = b, relative to the largest entry of b (at least 1); NaN equals nothing."""
+    """Raise AssertionError unless a = b, relative to the largest entry of b (at least 1); NaN
+    equals nothing.
+    """
     holds(a.shape == b.shape, f"{law}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
     if a.numel() > 0:
         error = ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
@@ -64,19 +67,29 @@ def refused(law: str, error: type[Exception], call: Callable[[], object]) -> Non
 
 @contextlib.contextmanager
 def laws_of(what: str) -> Iterator[None]:
-    """Put the name of the object in front of the first law that it breaks, or of the error that it raises."""
+    """Put the name of the object in front of the first law that it breaks, or of the error that it
+    raises.
+    """
     try:
         yield
     except AssertionError as broken:
         raise AssertionError(f"{what}: {broken}") from None
     except (RuntimeError, IndexError, TypeError, AttributeError) as error:
-        frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)[1:] if frame.filename == __file__]
+        frames = [
+            frame.name
+            for frame in traceback.extract_tb(error.__traceback__)[1:]
+            if frame.filename == __file__
+        ]
         law = frames[1:2] or frames  # the first is the contract itself
-        raise AssertionError(f"{what}: {law[0]}: {type(error).__name__}: {one_line(str(error))}") from error
+        raise AssertionError(
+            f"{what}: {law[0]}: {type(error).__name__}: {one_line(str(error))}"
+        ) from error
 
 
 class Probe(NamedTuple):
-    """Random points to test a projection at: its operator, states x and directions v (B, n), contexts c (B, p)."""
+    """Random points to test a projection at: its operator, states x and directions v (B, n),
+    contexts c (B, p).
+    """
 
     projection: Projection
     operator: Operator
@@ -91,7 +104,8 @@ def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0) -> Pr
     Args:
         projection: a single model (unstack a stack first).
         batch: number of points.
-        spread: contexts are uniform over `spread` times the training range, so 10 reaches far outside it.
+        spread: contexts are uniform over `spread` times the training range, so 10 reaches far
+            outside it.
     """
     double = copy.deepcopy(projection).cpu().double()
     frame = double.frame
@@ -104,7 +118,9 @@ def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0) -> Pr
     x, v = frame.denormalise(y), frame.denormalise_tangent(dy)
     if frame.basis is not None:  # states beside its subspace too
         x, v = (u + frame.state_std * normal(frame.basis.size) for u in (x, v))
-    relative = 2 * torch.rand(batch, len(frame.context_shift), generator=draw, dtype=torch.float64) - 1
+    relative = (
+        2 * torch.rand(batch, len(frame.context_shift), generator=draw, dtype=torch.float64) - 1
+    )
     c = frame.context_shift + spread * relative * frame.context_scale
     return Probe(double, double(c), x, v, c)
 
@@ -112,7 +128,11 @@ def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0) -> Pr
 def left_inverse(p: Probe) -> None:
     """ρ(φ(z)) = z at latents z of the data."""
     z = p.operator.encode(p.x)
-    close("ρ(φ(z)) = z, to float64 though parameters are float32", p.operator.encode(p.operator.decode(z)), z)
+    close(
+        "ρ(φ(z)) = z, to float64 though parameters are float32",
+        p.operator.encode(p.operator.decode(z)),
+        z,
+    )
 
 
 def idempotency(p: Probe) -> None:
@@ -138,7 +158,9 @@ def jacobian(p: Probe) -> None:
     """decode_jacobian equals torch.func.jacfwd, point by point."""
     z = p.operator.encode(p.x)
     _, own = p.operator.decode_jacobian(z)
-    loop = [torch.func.jacfwd(p.projection(c).decode)(point) for c, point in zip(p.c, z, strict=True)]
+    loop = [
+        torch.func.jacfwd(p.projection(c).decode)(point) for c, point in zip(p.c, z, strict=True)
+    ]
     close("decode_jacobian = torch.func.jacfwd", own, torch.stack(loop))
 
 
@@ -146,7 +168,9 @@ def curvature(p: Probe) -> None:
     """decode_curvature is the derivative of decode_jvp along its own direction."""
     z, w = p.operator.encode_jvp(p.x, p.v)
     oracle = torch.func.jvp(lambda point: p.operator.decode_jvp(point, w).tangent, (z,), (w,))[1]
-    close("decode_curvature = torch.func.jvp of decode_jvp", p.operator.decode_curvature(z, w), oracle)
+    close(
+        "decode_curvature = torch.func.jvp of decode_jvp", p.operator.decode_curvature(z, w), oracle
+    )
 
 
 def batching(p: Probe) -> None:
@@ -158,7 +182,9 @@ def batching(p: Probe) -> None:
 
 
 def storage(p: Probe) -> None:
-    """A projection that is saved and loaded is the same one: `config` has all that the constructor needs."""
+    """A projection that is saved and loaded is the same one: `config` has all that the constructor
+    needs.
+    """
     again = unpacked(p.projection.name, *packed(p.projection))
     close("saved and loaded = itself", again.double()(p.c)(p.x), p.operator(p.x))
 
@@ -175,11 +201,20 @@ def perturbed(projection: Projection) -> Projection:
     other, draw = copy.deepcopy(projection), torch.Generator().manual_seed(0)
     for parameter in other.parameters():
         if parameter.requires_grad:
-            parameter.data += 0.05 * (torch.rand(parameter.shape, generator=draw, dtype=torch.float64) - 0.5)
+            parameter.data += 0.05 * (
+                torch.rand(parameter.shape, generator=draw, dtype=torch.float64) - 0.5
+            )
     return other
 
 
-LAWS: tuple[Callable[[Probe], None], ...] = (tangents, jacobian, curvature, batching, stacking, storage)
+LAWS: tuple[Callable[[Probe], None], ...] = (
+    tangents,
+    jacobian,
+    curvature,
+    batching,
+    stacking,
+    storage,
+)
 """Laws of every projection."""
 
 IDEMPOTENT_LAWS: tuple[Callable[[Probe], None], ...] = (left_inverse, idempotency)
@@ -200,7 +235,12 @@ def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1
     """
     laws = LAWS + IDEMPOTENT_LAWS if projection.idempotent else LAWS
     if projection.seeds is not None:
-        raise InputError("projection", expected="a single one", got="a stack", fix="take one of romkit.unstack(...)")
+        raise InputError(
+            "projection",
+            expected="a single one",
+            got="a stack",
+            fix="take one of romkit.unstack(...)",
+        )
     for spread in spreads:
         points = probe(projection, spread=spread)
         with laws_of(f"{projection.name}, contexts over {spread:g} x the training range"):
@@ -218,13 +258,17 @@ def latent_law(t: Tensor, *parts: Tensor) -> Tensor:
 
 
 def manufactured(path: Path, order: int) -> Problem:
-    """The problem whose trajectories are the decoded ones of `latent_law`, in a metric that depends on the state."""
+    """The problem whose trajectories are the decoded ones of `latent_law`, in a metric that depends
+    on the state.
+    """
 
     def field(t: Tensor, *parts: Tensor) -> Tensor:
         P = path.at(t)
         if order == 1:
             z = P.encode(*parts)
-            return P.decode_jvp(z, latent_law(t, z)).tangent - path.relative(t, z, torch.zeros_like(*parts))
+            return P.decode_jvp(z, latent_law(t, z)).tangent - path.relative(
+                t, z, torch.zeros_like(*parts)
+            )
         z, dz = P.encode_jvp(*parts)
         return P.decode_jvp(z, latent_law(t, z, dz)).tangent + P.decode_curvature(z, dz)
 
@@ -238,10 +282,14 @@ def beginning(p: Probe, order: int) -> Tensor:
 
 
 def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> None:
-    """On an invariant manifold the latent trajectory is the known one, at contexts that stay and that move."""
+    """On an invariant manifold the latent trajectory is the known one, at contexts that stay and
+    that move.
+    """
     w0, paths = beginning(p, order), {"constant": Path.constant(p.operator)}
     if order == 1:
-        paths["moving"] = Path(p.projection, lambda t: p.c + 0.3 * torch.sin(t) * (p.c.flip(0) - p.c), LATENT_TIMES)
+        paths["moving"] = Path(
+            p.projection, lambda t: p.c + 0.3 * torch.sin(t) * (p.c.flip(0) - p.c), LATENT_TIMES
+        )
     for name, path in paths.items():
         problem = manufactured(path, order)
         law = lambda t, w, problem=problem: problem.motion(w, latent_law(t, *problem.split(w)))  # noqa: E731
@@ -266,7 +314,9 @@ def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     w = beginning(p, order)
     solve = lambda path, start: dynamics.solve(manufactured(path, order), start, LATENT_TIMES)  # noqa: E731
     together = solve(Path.constant(p.operator), w).states
-    loop = [solve(Path.constant(p.projection(c)), start).states for c, start in zip(p.c, w, strict=True)]
+    loop = [
+        solve(Path.constant(p.projection(c)), start).states for c, start in zip(p.c, w, strict=True)
+    ]
     close("batch = loop", together, torch.stack(loop), 1e-9)
     several = solve(Path.constant(p.operator), torch.stack([w, w.flip(0)], dim=1)).states
     close("latent states (C, S, m) at contexts (C, p) = loop", several[:, 0], together, 1e-9)
@@ -282,28 +332,44 @@ def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int) -> None:
 def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     """A stack of seeds equals each of them."""
     models, w = [p.projection, perturbed(p.projection)], beginning(p, order)
-    solve = lambda P, start: dynamics.solve(manufactured(Path.constant(P), order), start, LATENT_TIMES).states  # noqa: E731
+
+    def solve(P: Operator, start: Tensor) -> Tensor:
+        problem = manufactured(Path.constant(P), order)
+        return dynamics.solve(problem, start, LATENT_TIMES).states
+
     together = solve(stack(models)(p.c.unsqueeze(0)), w.expand(2, *w.shape))
-    close("stack of seeds = each alone", together, torch.stack([solve(model(p.c), w) for model in models]), 1e-9)
+    close(
+        "stack of seeds = each alone",
+        together,
+        torch.stack([solve(model(p.c), w) for model in models]),
+        1e-9,
+    )
 
 
 @validated
 def check_dynamics(
-    dynamics: LatentDynamics, projection: Projection, *, consistent: bool = True, tolerance: Positive = 1e-6
+    dynamics: LatentDynamics,
+    projection: Projection,
+    *,
+    consistent: bool = True,
+    tolerance: Positive = 1e-6,
 ) -> None:
-    """Raise AssertionError with law, error and tolerance if `dynamics` break a law of latent dynamics.
+    """Raise AssertionError with law, error and tolerance if `dynamics` break a law of latent
+    dynamics.
 
-    A law that was fitted to data has an `order`, and looks at no full-order model: of it only what holds for any law
-    is asked.
+    A law that was fitted to data has an `order`, and looks at no full-order model: of it only what
+    holds for any law is asked.
 
     Args:
         dynamics: with settings that solve smooth problems with steps of 0.05 to the tolerance.
         projection: a single model, with its parameters away from special values.
-        consistent: whether motions on an invariant manifold are followed; False where dynamics change them on purpose.
+        consistent: whether motions on an invariant manifold are followed; False where dynamics
+            change them on purpose.
         tolerance: largest relative error of such a motion.
 
     Raises:
-        InputError: consistent dynamics and a projection that is not idempotent, on which there is no such motion.
+        InputError: consistent dynamics and a projection that is not idempotent, on which there is
+            no such motion.
 
     Example:
         >>> import romkit
@@ -349,8 +415,15 @@ def names(system: System) -> None:
     """A name and a unit for each component, and a range for each parameter."""
     fact("units, one per component", len(system.state_names), len(system.state_units))
     fact("names that are used once", system.state_size, len({*system.state_names}))
-    fact("ranges of the context with low < high", [], [p.name for p in system.context if not p.low < p.high])
-    drawn = {"training": system.train_contexts(np.random.default_rng(0)), "test": system.test_contexts()}
+    fact(
+        "ranges of the context with low < high",
+        [],
+        [p.name for p in system.context if not p.low < p.high],
+    )
+    drawn = {
+        "training": system.train_contexts(np.random.default_rng(0)),
+        "test": system.test_contexts(),
+    }
     for kind, contexts in drawn.items():
         fact(f"shape of the {kind} contexts", (len(contexts), len(system.context)), contexts.shape)
     for part in system.start(corners(system)):
@@ -364,35 +437,58 @@ def field(system: System) -> None:
     t, (c, parts) = torch.zeros((), dtype=torch.float64), nearby(system)
     rate = system.field(c)(t, *parts)
     holds(bool(rate.isfinite().all()), "the field is finite near the start")
-    each = [[system.field(c[k])(t, *(x[k, i] for x in parts)) for i in range(4)] for k in range(len(c))]
-    close("contexts (C, p) with states (C, T, n) = loop", rate, torch.stack([torch.stack(row) for row in each]))
+    each = [
+        [system.field(c[k])(t, *(x[k, i] for x in parts)) for i in range(4)] for k in range(len(c))
+    ]
+    close(
+        "contexts (C, p) with states (C, T, n) = loop",
+        rate,
+        torch.stack([torch.stack(row) for row in each]),
+    )
     single = system.field(c.float())(t.float(), *(x.float() for x in parts))
     fact("precision of the field at float32 states", torch.float32, single.dtype)
     close("field in float32 = float64", single.double(), rate, 1e-3)
     along, h = tuple(torch.cos(x) for x in parts), 1e-6
     tangent = torch.func.jvp(lambda *x: system.field(c)(t, *x), parts, along)[1]
-    ahead, behind = (system.field(c)(t, *(x + s * v for x, v in zip(parts, along, strict=True))) for s in (h, -h))
-    close("torch.func.jvp of the field = finite differences", tangent, (ahead - behind) / (2 * h), 1e-5)
+    ahead, behind = (
+        system.field(c)(t, *(x + s * v for x, v in zip(parts, along, strict=True))) for s in (h, -h)
+    )
+    close(
+        "torch.func.jvp of the field = finite differences",
+        tangent,
+        (ahead - behind) / (2 * h),
+        1e-5,
+    )
 
 
 def terms(system: System) -> None:
-    """The terms, where a system gives them, add up to its right-hand side, and are linear in each argument."""
+    """The terms, where a system gives them, add up to its right-hand side, and are linear in each
+    argument.
+    """
     c, parts = nearby(system)
     total = torch.zeros_like(parts[0])
     for term in system.terms():
         value = term.form(*parts * term.degree)
-        total = total + (value if term.coefficient is None else align(term.coefficient(c), parts[0]) * value)
+        total = total + (
+            value if term.coefficient is None else align(term.coefficient(c), parts[0]) * value
+        )
         for k in range(term.degree):
             shifted = (*parts * k, torch.cos(parts[0]), *parts * (term.degree - k - 1))
             both = tuple(2 * a - b for a, b in zip(parts * term.degree, shifted, strict=True))
             both = tuple(b if i == k else parts[0] for i, b in enumerate(both))
             close("B(2 x - y) = 2 B(x) - B(y)", term.form(*both), 2 * value - term.form(*shifted))
     if system.terms():
-        close("sum of the terms = rhs", total, system.field(c)(torch.zeros((), dtype=torch.float64), *parts))
+        close(
+            "sum of the terms = rhs",
+            total,
+            system.field(c)(torch.zeros((), dtype=torch.float64), *parts),
+        )
 
 
 def rows(system: System) -> None:
-    """Rows of the right-hand side, where a system gives them, are those of `rhs`, in any order, at every context."""
+    """Rows of the right-hand side, where a system gives them, are those of `rhs`, in any order, at
+    every context.
+    """
     if not gives_rows(system):
         return
     (c, (x,)), t = nearby(system), torch.zeros((), dtype=torch.float64)
@@ -406,13 +502,18 @@ def symmetry(system: System) -> None:
     if system.symmetry is not None:
         c, (x,) = nearby(system)
         error = system.commutator(system.symmetry, x, c)
-        holds(error <= TOLERANCE, f"f(g x) = g f(x): relative error {error:.1e}, tolerance {TOLERANCE:.0e}")
+        holds(
+            error <= TOLERANCE,
+            f"f(g x) = g f(x): relative error {error:.1e}, tolerance {TOLERANCE:.0e}",
+        )
 
 
 def metric(system: System) -> None:
     """`weigh` is linear in u, symmetric and positive semidefinite, at every context and state."""
     c, (x, *_) = nearby(system)
-    u, v = torch.randn(2, *x.shape, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    u, v = torch.randn(
+        2, *x.shape, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     weigh = system.metric(c)
     close("W(2 u - v) = 2 W u - W v", weigh(x, 2 * u - v), 2 * weigh(x, u) - weigh(x, v))
     close("uᵀ W v = vᵀ W u", u.mT @ weigh(x, v), (v.mT @ weigh(x, u)).mT)
@@ -426,16 +527,34 @@ def datasets(system: System) -> None:
     """Trajectories obey the field, are the same for the same seed, and one by one as together."""
     c = corners(system)
     span = {"duration": SAMPLES * system.dt}
-    data = check_dataset(system.dataset(**dict(zip(system.context_names, c.T.numpy(), strict=True)), **span))
-    x, *rates = (trajectories(data, name) for name in ("state", "velocity", "acceleration")[: system.order + 1])
+    data = check_dataset(
+        system.dataset(**dict(zip(system.context_names, c.T.numpy(), strict=True)), **span)
+    )
+    x, *rates = (
+        trajectories(data, name)
+        for name in ("state", "velocity", "acceleration")[: system.order + 1]
+    )
     times = torch.from_numpy(data["time"].values.copy())
     found = system.rate_along(c, times, *(x, *rates)[: system.order])
-    close(f"recorded {('velocity', 'acceleration')[system.order - 1]} = field", rates[-1], found, 1e-9)
+    close(
+        f"recorded {('velocity', 'acceleration')[system.order - 1]} = field", rates[-1], found, 1e-9
+    )
     for law, moved, rate in zip(("states", "velocities"), (x, *rates), rates, strict=False):
-        simpson = (rate[:, 0] + 4 * rate[:, 1] + 2 * rate[:, 2] + 4 * rate[:, 3] + rate[:, 4]) * system.dt / 3
+        simpson = (
+            (rate[:, 0] + 4 * rate[:, 1] + 2 * rate[:, 2] + 4 * rate[:, 3] + rate[:, 4])
+            * system.dt
+            / 3
+        )
         coarse = (rate[:, 0] + 4 * rate[:, 2] + rate[:, 4]) * 2 * system.dt / 3
-        doubt = ((simpson - coarse).abs().max() / simpson.abs().max().clamp(min=1.0)).item()  # where dt is long
-        close(f"{law} = integral of their rates", moved[:, 4] - moved[:, 0], simpson, 1e-3 * system.dt + doubt)
+        doubt = (
+            (simpson - coarse).abs().max() / simpson.abs().max().clamp(min=1.0)
+        ).item()  # where dt is long
+        close(
+            f"{law} = integral of their rates",
+            moved[:, 4] - moved[:, 0],
+            simpson,
+            1e-3 * system.dt + doubt,
+        )
     alone = system.simulate(tuple(part[-1:] for part in system.start(c)), c[-1:], times).state
     close("one trajectory = the same in a batch", alone, x[-1:], 1e-9)
     first, again = (system.dataset("train", seed=3, **span) for _ in range(2))
@@ -477,7 +596,9 @@ def logistic_solution(t: Tensor, y0: Tensor) -> Tensor:
 
 
 def accuracy(solver: Solver, tolerance: float) -> None:
-    """States at the requested times, and there alone, in the precision of the start; a record of the cost."""
+    """States at the requested times, and there alone, in the precision of the start; a record of
+    the cost.
+    """
     times, states, status, cost = solver(logistic, STARTS, TIMES)
     fact("output at the requested times alone", TIMES.tolist(), times.tolist())
     close("states = known solution", states, logistic_solution(TIMES, STARTS), tolerance)
@@ -494,10 +615,20 @@ def batch_of_solver(solver: Solver, tolerance: float) -> None:
     together = solver(logistic, STARTS, TIMES).states
     alone = torch.stack([solver(logistic, y0, TIMES).states for y0 in STARTS])
     close("batch = loop", together, alone, tolerance)
-    lost = torch.tensor([[-1.0], [torch.nan]], dtype=torch.float64)  # the first one ends at t = log 2
+    lost = torch.tensor(
+        [[-1.0], [torch.nan]], dtype=torch.float64
+    )  # the first one ends at t = log 2
     beside = solver(logistic, torch.cat([lost, STARTS]), TIMES)
-    fact("status of what diverges", [Status.DIVERGED] * 2 + [Status.COMPLETED] * 3, beside.status.tolist())
-    fact("finite before it diverges, NaN from then on", [True] * 2 + [False] * 3, _finite(beside.states[0]))
+    fact(
+        "status of what diverges",
+        [Status.DIVERGED] * 2 + [Status.COMPLETED] * 3,
+        beside.status.tolist(),
+    )
+    fact(
+        "finite before it diverges, NaN from then on",
+        [True] * 2 + [False] * 3,
+        _finite(beside.states[0]),
+    )
     fact("NaN from the start stays", [False] * 5, _finite(beside.states[1]))
     close("neighbours of what diverges", beside.states[2:], together, tolerance)
 
@@ -509,9 +640,19 @@ def clock(solver: Solver, tolerance: float) -> None:
     exact = torch.exp(torch.sin(times) - torch.sin(times[0])).unsqueeze(-1)
     close("times that do not start at zero", states, exact, tolerance)
     close("a single time", solver(logistic, STARTS, TIMES[:1]).states, STARTS.unsqueeze(-2))
-    for name, wrong in (("falling times", TIMES.flip(0)), ("equal times", TIMES[[0, 1, 1]]), ("a table", TIMES[None])):
-        refused(f"{name} are refused", InputError, lambda wrong=wrong: solver(logistic, STARTS, wrong))
-    refused("an unknown engine is refused", InputError, lambda: solver(logistic, STARTS, TIMES, engine="abacus"))
+    for name, wrong in (
+        ("falling times", TIMES.flip(0)),
+        ("equal times", TIMES[[0, 1, 1]]),
+        ("a table", TIMES[None]),
+    ):
+        refused(
+            f"{name} are refused", InputError, lambda wrong=wrong: solver(logistic, STARTS, wrong)
+        )
+    refused(
+        "an unknown engine is refused",
+        InputError,
+        lambda: solver(logistic, STARTS, TIMES, engine="abacus"),
+    )
 
 
 def convergence(solver: Solver, order: float) -> None:
@@ -529,7 +670,9 @@ def convergence(solver: Solver, order: float) -> None:
 
 
 @validated
-def check_solver(solver: Solver, *, order: Positive | None = None, tolerance: Positive = 1e-6) -> None:
+def check_solver(
+    solver: Solver, *, order: Positive | None = None, tolerance: Positive = 1e-6
+) -> None:
     """Raise AssertionError with law, error and tolerance if `solver` breaks a law of solvers.
 
     Args:

@@ -1,1 +1,3 @@
-"""Studies: one folder per question, with its results and the answer; `romkit study` runs those with presets."""
+"""Studies: one folder per question, with its results and the answer; `romkit study` runs those with
+presets.
+"""

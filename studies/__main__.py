@@ -13,25 +13,36 @@ from romkit.core.files import make_folder
 from romkit.tasks import Executor
 from studies import runner
 
-app = typer.Typer(cls=OneLineErrors, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=OneLineErrors, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
 
 
 @app.command()
 def study(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of a study; without it, they are listed.")
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of a study; without it, they are listed."),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="How large the study is; the list has those of each.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="How large the study is; the list has those of each.")
+    ] = None,
     executor: Annotated[
-        str, typer.Option(help="process (this one), workers (local processes, one thread each) or slurm.")
+        str,
+        typer.Option(
+            help="process (this one), workers (local processes, one thread each) or slurm."
+        ),
     ] = "process",
     workers: Annotated[
-        int | None, typer.Option(help="Worker processes, one per core by default; or jobs in the queue, 100.")
+        int | None,
+        typer.Option(help="Worker processes, one per core by default; or jobs in the queue, 100."),
     ] = None,
     only: Annotated[str, typer.Option(help="Run only tasks whose name contains this text.")] = "",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the report, with one of results for each preset; runs/NAME by default."),
+        typer.Option(
+            help="Folder for the report, with one of results for each preset; runs/NAME by default."
+        ),
     ] = None,
 ) -> None:
     """Reproduce a study: run its tasks, and write its report.
@@ -51,11 +62,15 @@ def study(
         print(table([(name, ", ".join(study.presets)) for name, study in found], indent=""))
         return
     chosen = _chosen(name, "--preset", preset)
-    where = Executor(runner.EXECUTORS[checks.one_of("--executor", executor, runner.EXECUTORS)], workers)
+    where = Executor(
+        runner.EXECUTORS[checks.one_of("--executor", executor, runner.EXECUTORS)], workers
+    )
     folder = out or Path("runs") / name
     make_folder(folder)
     sweep = chosen.run(preset, folder, where, only=only)
-    print(f"{len(sweep.complete)} tasks computed, {len(sweep.skipped)} were complete, {len(sweep.failed)} failed")
+    print(
+        f"{len(sweep.complete)} tasks computed, {len(sweep.skipped)} were complete, {len(sweep.failed)} failed"
+    )
     for task, log in sweep.failed.items():
         print(f"romkit: {task} failed, the traceback is in {log}", file=sys.stderr)
     if sweep.failed:
@@ -64,8 +79,12 @@ def study(
 
 @app.command()
 def archive(
-    folder: Annotated[Path, typer.Argument(help="Results of a preset, for example runs/paper/quick.")],
-    file: Annotated[Path, typer.Argument(help="The archive, for example studies/paper/results/quick.nc.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Results of a preset, for example runs/paper/quick.")
+    ],
+    file: Annotated[
+        Path, typer.Argument(help="The archive, for example studies/paper/results/quick.nc.")
+    ],
 ) -> None:
     """Put the results of a folder into an archive, in place of those of the same tasks.
 
@@ -79,9 +98,14 @@ def archive(
 def rekey(
     name: Annotated[str, typer.Argument(metavar="STUDY", help="The study, for example paper.")],
     preset: Annotated[str, typer.Argument(help="Its preset, for example quick.")],
-    file: Annotated[Path, typer.Argument(help="The archive, for example studies/paper/results/quick.nc.")],
+    file: Annotated[
+        Path, typer.Argument(help="The archive, for example studies/paper/results/quick.nc.")
+    ],
     vouch: Annotated[
-        bool, typer.Option("--vouch", help="Take also results whose settings are written differently now.")
+        bool,
+        typer.Option(
+            "--vouch", help="Take also results whose settings are written differently now."
+        ),
     ] = False,
 ) -> None:
     """Give archived results the keys that their tasks have now.

@@ -1,4 +1,6 @@
-"""Systems and trainings of studies: what they are made of once presets are looked up, for the keys of tasks."""
+"""Systems and trainings of studies: what they are made of once presets are looked up, for the keys
+of tasks.
+"""
 
 import inspect
 from collections.abc import Mapping
@@ -17,7 +19,8 @@ def make_system(name: str, parameters: Settings) -> System:
 
 
 def resolved(method: str, system: System, settings: Mapping[str, object]) -> dict[str, object]:
-    """The whole recipe and all sizes of `romkit.fit(method, data of system, **settings)`, as plain JSON.
+    """The whole recipe and all sizes of `romkit.fit(method, data of system, **settings)`, as plain
+    JSON.
 
     Raises:
         InputError: settings that `romkit.fit` would refuse.
@@ -31,6 +34,10 @@ def resolved(method: str, system: System, settings: Mapping[str, object]) -> dic
     )
     own = inspect.signature(romkit.fit).parameters
     overrides = {name: value for name, value in settings.items() if name in SETTINGS}
-    sizes = {name: value for name, value in settings.items() if name not in SETTINGS and name not in own}
-    plan = PRESETS[settings.get("preset", own["preset"].default)](system.name, method).with_settings(overrides)
+    sizes = {
+        name: value for name, value in settings.items() if name not in SETTINGS and name not in own
+    }
+    plan = PRESETS[settings.get("preset", own["preset"].default)](
+        system.name, method
+    ).with_settings(overrides)
     return {"recipe": plan.to_json(), "architecture": sized(METHODS[method], frame, sizes)}

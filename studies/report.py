@@ -51,7 +51,9 @@ def table(rows: Sequence[Row], columns: Iterable[str] = (), caption: str = "") -
         return f"{text}Nothing was measured.\n"
     head = list(columns or rows[0])
     cells = (row.values() if isinstance(row, Mapping) else row for row in rows)
-    return text + "".join(f"| {' | '.join(map(str, line))} |\n" for line in (head, ["---"] * len(head), *cells))
+    return text + "".join(
+        f"| {' | '.join(map(str, line))} |\n" for line in (head, ["---"] * len(head), *cells)
+    )
 
 
 def filled(template: Path, **values: object) -> str:
@@ -75,10 +77,12 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, 
 
 @matplotlib.rc_context(STYLE)
 def dots(values: Mapping[str, Mapping[str, object]], label: str, finding: str) -> Figure:
-    """Figure with a row for each contestant and a dot for each of its numbers, on a logarithmic axis.
+    """Figure with a row for each contestant and a dot for each of its numbers, on a logarithmic
+    axis.
 
     Args:
-        values: a number or several by contestant, then by series; numbers that are not finite are left out.
+        values: a number or several by contestant, then by series; numbers that are not finite are
+            left out.
         label: of the axis, with its unit.
         finding: title, what the picture shows.
     """
@@ -86,9 +90,18 @@ def dots(values: Mapping[str, Mapping[str, object]], label: str, finding: str) -
     series = list(dict.fromkeys(name for row in values.values() for name in row))
     for name, colour in zip(series, SERIES, strict=False):
         found = [(np.ravel(row[name]), k) for k, row in enumerate(values.values()) if name in row]
-        x, y = np.concatenate([x for x, _ in found]), np.concatenate([np.full(len(x), k) for x, k in found])
+        x, y = (
+            np.concatenate([x for x, _ in found]),
+            np.concatenate([np.full(len(x), k) for x, k in found]),
+        )
         axis.plot(x, y, "o", color=colour, label=name, alpha=0.8)
-    axis.set(xscale="log", xlabel=label, yticks=range(len(values)), yticklabels=values, ylim=(len(values) - 0.5, -0.5))
+    axis.set(
+        xscale="log",
+        xlabel=label,
+        yticks=range(len(values)),
+        yticklabels=values,
+        ylim=(len(values) - 0.5, -0.5),
+    )
     axis.set_title(finding, loc="left", x=0, wrap=True)
     low, high = axis.get_xlim()
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3) if high < 1e4 * low else (1,), numticks=15))

@@ -1,7 +1,8 @@
-"""Pages in Chromium: the site, by `python -m tests.browser docs/_build/html`, and the explorer in its test.
+"""Pages in Chromium: the site, by `python -m tests.browser docs/_build/html`, and the explorer in
+its test.
 
-A page must fit a screen of 400 px, leave no error in the browser's console, and pass axe-core's rules about labels,
-landmarks, contrast and the keyboard.
+A page must fit a screen of 400 px, leave no error in the browser's console, and pass axe-core's
+rules about labels, landmarks, contrast and the keyboard.
 """
 
 import importlib.util
@@ -26,17 +27,26 @@ def open_browser(width=400, height=800):
 
     options = webdriver.ChromeOptions()
     options.binary_location = NEEDED["chromium"]
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"):
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+    ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "SEVERE"})
     browser = webdriver.Chrome(options, webdriver.ChromeService(NEEDED["chromedriver"]))
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)  # windows are at least 500 px wide
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", size
+    )  # windows are at least 500 px wide
     return browser
 
 
 def complaints(browser, accessible=True):
-    """List of strings: the open page's width if it is over 400 px, errors in the console, broken rules of axe-core."""
+    """List of strings: the open page's width if it is over 400 px, errors in the console, broken
+    rules of axe-core.
+    """
     from axe_core_python.selenium import Axe
 
     width = browser.execute_script("return document.documentElement.scrollWidth")
@@ -48,7 +58,9 @@ def complaints(browser, accessible=True):
 
 
 def check_site(folder):
-    """Complaints about every page of a built site, each with the page; a search that finds nothing is one too."""
+    """Complaints about every page of a built site, each with the page; a search that finds nothing
+    is one too.
+    """
     browser, found = open_browser(), []
     pages = [page for page in sorted(folder.rglob("*.html")) if "_static" not in page.parts]
     for page in tqdm(pages, desc="pages", leave=False):

@@ -13,7 +13,8 @@ hypothesis.settings.register_profile("romkit", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("romkit")
 
 
-# `fit` takes a GPU where there is one, but what a CPU gives, bit for bit, is what most tests are about.
+# `fit` takes a GPU where there is one, but what a CPU gives, bit for bit, is what most tests are
+# about.
 GPU = torch.cuda.is_available()
 torch.cuda.is_available = lambda: False
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # of what tests start; this process has looked before

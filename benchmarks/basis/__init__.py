@@ -1,1 +1,3 @@
-"""A basis of more snapshots than memory holds, on a cluster of dask, against rivals of the same data."""
+"""A basis of more snapshots than memory holds, on a cluster of dask, against rivals of the same
+data.
+"""

@@ -11,7 +11,11 @@ from studies.report import dots, filled, table
 
 def page(found: Result) -> str:
     """Text of RESULTS.md."""
-    text = filled(Path(__file__).with_name("page.template"), **found, used=used(found, "dask", "distributed", "torch"))
+    text = filled(
+        Path(__file__).with_name("page.template"),
+        **found,
+        used=used(found, "dask", "distributed", "torch"),
+    )
 
     def of(run: Result) -> tuple[float, int, int]:
         return run["gigabytes"], run["n"], run["snapshots"]

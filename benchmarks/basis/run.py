@@ -1,4 +1,6 @@
-"""Snapshots made chunk by chunk, whose singular values are known: a stored block times a number, plus a mean."""
+"""Snapshots made chunk by chunk, whose singular values are known: a stored block times a number,
+plus a mean.
+"""
 
 import functools
 import os
@@ -23,10 +25,14 @@ LIMIT = "3GB"
 
 @functools.lru_cache(maxsize=1)
 def block(rows: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A block (rows, n) without mean and its singular values, which fall by a fifth each, down to noise of 1e-6."""
+    """A block (rows, n) without mean and its singular values, which fall by a fifth each, down to
+    noise of 1e-6.
+    """
     rng, size = np.random.default_rng(0), min(rows, n, 126) - 1
     left = rng.standard_normal((rows, size))
-    left, right = (np.linalg.qr(each)[0] for each in (left - left.mean(0), rng.standard_normal((n, size))))
+    left, right = (
+        np.linalg.qr(each)[0] for each in (left - left.mean(0), rng.standard_normal((n, size)))
+    )
     sigma = np.maximum(0.8 ** np.arange(size), 1e-6)
     return (left * sigma) @ right.T, sigma
 
@@ -47,7 +53,9 @@ def snapshots(count: int, rows: int, n: int) -> da.Array:
     """(1, count · rows, n) in chunks of `rows` snapshots, made where they are needed."""
     numbers = da.arange(count, chunks=1).reshape(1, count, 1).astype(float)
     sizes = ((1,), (rows,) * count, (n,))
-    return numbers.map_blocks(chunk, rows=rows, n=n, chunks=sizes, dtype=float, meta=np.empty((0, 0, 0)))
+    return numbers.map_blocks(
+        chunk, rows=rows, n=n, chunks=sizes, dtype=float, meta=np.empty((0, 0, 0))
+    )
 
 
 def by_romkit(x: da.Array, rank: int) -> np.ndarray:
@@ -57,9 +65,13 @@ def by_romkit(x: da.Array, rank: int) -> np.ndarray:
 
 
 def by_dask(x: da.Array, rank: int, iterations: int = 0) -> np.ndarray:
-    """Singular values by dask's randomised decomposition, which makes the chunks anew whenever it reads them."""
+    """Singular values by dask's randomised decomposition, which makes the chunks anew whenever it
+    reads them.
+    """
     deviations = x[0] - x[0].mean(0).compute()
-    return da.linalg.svd_compressed(deviations, rank, n_power_iter=iterations, seed=0, compute=True)[1].compute()
+    return da.linalg.svd_compressed(
+        deviations, rank, n_power_iter=iterations, seed=0, compute=True
+    )[1].compute()
 
 
 def by_gram(x: da.Array, rank: int) -> np.ndarray:
@@ -83,7 +95,8 @@ def peak() -> float:
 
 
 def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
-    """Seconds by the clock, the largest memory of a worker, and the largest relative error, of each contestant.
+    """Seconds by the clock, the largest memory of a worker, and the largest relative error, of each
+    contestant.
 
     Each has a cluster of its own. Worker processes run on all cores, with one thread each.
     """
@@ -95,7 +108,12 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
         count = max(2, round(gigabytes * 1e9 / (8 * rows * n)))
         _, sigma = block(rows, n)
         exact = sigma[: config.rank] * np.linalg.norm(scale(np.arange(count)))
-        own = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": LIMIT, "dashboard_address": None}
+        own = {
+            "n_workers": workers,
+            "threads_per_worker": 1,
+            "memory_limit": LIMIT,
+            "dashboard_address": None,
+        }
         with (
             tempfile.TemporaryDirectory() as folder,
             LocalCluster(**own, local_directory=folder) as cluster,
@@ -106,7 +124,14 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
             values = CONTESTANTS[name](snapshots(count, rows, n), config.rank)
             seconds = time.perf_counter() - started
             memory = max(client.run(peak).values())
-        case = {"gigabytes": 8e-9 * count * rows * n, "n": n, "snapshots": count * rows, "workers": workers}
+        case = {
+            "gigabytes": 8e-9 * count * rows * n,
+            "n": n,
+            "snapshots": count * rows,
+            "workers": workers,
+        }
         error = float(np.abs(values / exact - 1).max())
-        done.append({**case, "contestant": name, "seconds": seconds, "memory_gb": memory, "error": error})
+        done.append(
+            {**case, "contestant": name, "seconds": seconds, "memory_gb": memory, "error": error}
+        )
         yield

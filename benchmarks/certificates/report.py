@@ -10,7 +10,11 @@ from studies.report import dots, filled, table
 
 def page(found: Result) -> str:
     """Text of RESULTS.md."""
-    text = filled(Path(__file__).with_name("page.template"), **found, used=used(found, "torch", "cvxpy", "scs"))
+    text = filled(
+        Path(__file__).with_name("page.template"),
+        **found,
+        used=used(found, "torch", "cvxpy", "scs"),
+    )
     columns = ("upper", "lower", "context_upper")
     rows = [
         {
@@ -27,6 +31,9 @@ def page(found: Result) -> str:
 
 def draw(found: Result) -> dict[str, Figure]:
     """Times of each certificate."""
-    times = {f"{case['model']}, radius {case['radius']}": {"cpu": case["cpu_s"]} for case in found["cases"]}
+    times = {
+        f"{case['model']}, radius {case['radius']}": {"cpu": case["cpu_s"]}
+        for case in found["cases"]
+    }
     slowest = max(case["cpu_s"] for case in found["cases"])
     return {"times.png": dots(times, "CPU time, s", f"A certificate takes {slowest:.0f} s at most")}

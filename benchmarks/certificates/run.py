@@ -15,7 +15,9 @@ def certificate(name: str, radius: str, context_radius: float) -> Callable[[], x
     """Certify the shipped model of this name, in coordinates of its basis."""
     model = romkit.load(name)
     model = model.of_coordinates() if model.basis is not None else model
-    return lambda: romkit.certify(model, model.frame.context_shift, radius=float(radius), context_radius=context_radius)
+    return lambda: romkit.certify(
+        model, model.frame.context_shift, radius=float(radius), context_radius=context_radius
+    )
 
 
 def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
@@ -25,6 +27,8 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
         certify = certificate(name, radius, context_radius)
         bounds = certify().sel(map="projection")
         case = {"model": name, "radius": radius, "context_radius": context_radius}
-        case |= {key: str(float(bounds[key])) for key in ("upper", "lower", "context_upper")}  # JSON knows no infinity
+        case |= {
+            key: str(float(bounds[key])) for key in ("upper", "lower", "context_upper")
+        }  # JSON knows no infinity
         done.append(case | {"cpu_s": timed(certify)[0]})
         yield

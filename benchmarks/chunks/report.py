@@ -11,7 +11,11 @@ from studies.report import dots, filled, table
 
 def page(found: Result) -> str:
     """Text of RESULTS.md."""
-    text = filled(Path(__file__).with_name("page.template"), **found, used=used(found, "dask", "xarray", "torch"))
+    text = filled(
+        Path(__file__).with_name("page.template"),
+        **found,
+        used=used(found, "dask", "xarray", "torch"),
+    )
     cases = itertools.groupby(found["runs"], key=lambda run: run["components"])
     return text + "".join(_case(components, [*runs], found["config"]) for components, runs in cases)
 
@@ -20,7 +24,9 @@ def draw(found: Result) -> dict[str, Figure]:
     """Peak memory of each verb, by chunks."""
     memory = {}
     for run in found["runs"]:
-        memory.setdefault(run["verb"], {}).setdefault(f"{run['components']} components", []).append(run["memory_gb"])
+        memory.setdefault(run["verb"], {}).setdefault(f"{run['components']} components", []).append(
+            run["memory_gb"]
+        )
     most, size = max(run["memory_gb"] for run in found["runs"]), found["config"]["gigabytes"]
     finding = f"Verbs on {size} GB of states take {most:.1f} GB at most"
     return {"memory.png": dots(memory, "peak memory of a process, GB", finding)}

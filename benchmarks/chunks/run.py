@@ -1,4 +1,6 @@
-"""Peak memory of verbs on data that are made chunk by chunk: oscillations in a few modes, which a law follows."""
+"""Peak memory of verbs on data that are made chunk by chunk: oscillations in a few modes, which a
+law follows.
+"""
 
 import functools
 import multiprocessing
@@ -43,7 +45,11 @@ def oscillations(case: SimpleNamespace) -> xr.Dataset:
     """States and velocities (1, times, n) in chunks of `rows` snapshots and `components`."""
     count = max(2, round(case.gigabytes * 1e9 / (8 * case.rows * case.n)))
     numbers = da.arange(count, chunks=1).reshape(1, count, 1).astype(float)
-    sizes = {"chunks": ((1,), (case.rows,) * count, (case.n,)), "dtype": float, "meta": np.empty((0, 0, 0))}
+    sizes = {
+        "chunks": ((1,), (case.rows,) * count, (case.n,)),
+        "dtype": float,
+        "meta": np.empty((0, 0, 0)),
+    }
     own = {"rows": case.rows, "n": case.n, "pairs": case.pairs}
     found = {
         name: (romkit.data.DIMS, numbers.map_blocks(chunk, **own, rate=name == "velocity", **sizes))
@@ -73,7 +79,9 @@ def by_fit(data: xr.Dataset, rank: int) -> float:
 VERBS: dict[str, Callable[[xr.Dataset, dict[str, Model], int], float | None]] = {
     "nothing": lambda data, models, rank: None,
     "check_dataset": lambda data, models, rank: romkit.data.check_dataset(data) and None,
-    "basis.project": lambda data, models, rank: models["behind"][0].basis.project(data).compute() and None,
+    "basis.project": lambda data, models, rank: (
+        models["behind"][0].basis.project(data).compute() and None
+    ),
     "P(data)": lambda data, models, rank: by_projection(data, models["whole"][0]),
     "P(data), behind a basis": lambda data, models, rank: by_projection(data, models["behind"][0]),
     "rollout": lambda data, models, rank: by_rollout(data, models["whole"]),
@@ -101,7 +109,12 @@ def measured(verb: str, case: SimpleNamespace, folder: Path) -> Result:
     before, started = peak(), time.perf_counter()
     with dask.config.set(scheduler="threads", num_workers=case.threads):
         error = VERBS[verb](data, models, 2 * case.pairs)
-    return {"seconds": time.perf_counter() - started, "before_gb": before, "memory_gb": peak(), "error": error}
+    return {
+        "seconds": time.perf_counter() - started,
+        "before_gb": before,
+        "memory_gb": peak(),
+        "error": error,
+    }
 
 
 def peak() -> float:

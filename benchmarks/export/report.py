@@ -22,7 +22,12 @@ def draw(found: Result) -> dict[str, Figure]:
     for case in found["cases"]:
         for name, result in case["contestants"].items():
             times.setdefault(name, {})[case["model"]] = result["cpu_ns"]
-    ratios = [row[model] / times[ENGINE][model] for name, row in times.items() if name != ENGINE for model in row]
+    ratios = [
+        row[model] / times[ENGINE][model]
+        for name, row in times.items()
+        if name != ENGINE
+        for model in row
+    ]
     finding = f"A step of an exported model takes {min(ratios):.2f} to {max(ratios):.2f} times as long as in the engine"
     return {"times.png": dots(times, "CPU time per step, ns", finding)}
 

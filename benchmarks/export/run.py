@@ -1,4 +1,6 @@
-"""Reduced models of Lorenz96 by the engine, and as exported C by the compilers of the machine, timed in turns."""
+"""Reduced models of Lorenz96 by the engine, and as exported C by the compilers of the machine,
+timed in turns.
+"""
 
 import ctypes
 import shutil
@@ -23,7 +25,10 @@ from romkit.verbs.reduced import ReducedModel
 
 F, DT = 3.15, 0.01
 ENGINE = "engine"
-OPTIONS = {"-O2": ["-O2"], "the engine's options": [flag for flag in FLAGS if not flag.startswith("-std")]}
+OPTIONS = {
+    "-O2": ["-O2"],
+    "the engine's options": [flag for flag in FLAGS if not flag.startswith("-std")],
+}
 LOOP = """
 #include "model.h"
 void run(double F, long long steps, double *latent) {
@@ -40,7 +45,9 @@ Run = Callable[[], Tensor]
 def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
     """Nanoseconds per step of each model, after all contestants have come to the same state."""
     found["compilers"] = [
-        subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+        subprocess.run(
+            [name, "--version"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()[0]
         for name in filter(shutil.which, config.compilers)
     ]
     cases = found.setdefault("cases", [])
@@ -68,14 +75,21 @@ def make_models() -> dict[str, ReducedModel]:
     }
     context = torch.full((1, 1), F, dtype=torch.float64)
     contexts = Contexts(context, context)
-    return {name: ReducedModel(P, dynamics, contexts, system) for name, (P, dynamics, system) in given.items()}
+    return {
+        name: ReducedModel(P, dynamics, contexts, system)
+        for name, (P, dynamics, system) in given.items()
+    }
 
 
 def make_contestants(model: ReducedModel, config: SimpleNamespace, folder: Path) -> dict[str, Run]:
-    """One run of the engine, and one by each compiler with each set of options, from the same start."""
+    """One run of the engine, and one by each compiler with each set of options, from the same
+    start.
+    """
     start = torch.full((1, model.projection.latent_dim), 0.1, dtype=torch.float64)
     times = torch.tensor([0.0, config.steps * DT], dtype=torch.float64)
-    solve, _ = RK4(DT).prepare(model.dynamics.field(model.contracted()), start, times, "compiled", "timing")
+    solve, _ = RK4(DT).prepare(
+        model.dynamics.field(model.contracted()), start, times, "compiled", "timing"
+    )
     found = {ENGINE: lambda: solve(start, times)[-1, 0]}
     romkit.export(model.given, folder / "model.c", dynamics=model.dynamics, system=model.system)
     (folder / "run.c").write_text(LOOP % (DT, DT), encoding="utf-8")
@@ -95,7 +109,9 @@ def make_contestants(model: ReducedModel, config: SimpleNamespace, folder: Path)
                 library.name,
             ]
             subprocess.run(command, cwd=folder, check=True)
-            found[f"C, {compiler}, {name}"] = partial(_run, ctypes.CDLL(str(library)), start, config.steps)
+            found[f"C, {compiler}, {name}"] = partial(
+                _run, ctypes.CDLL(str(library)), start, config.steps
+            )
     return found
 
 

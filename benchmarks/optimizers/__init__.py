@@ -1,1 +1,3 @@
-"""Which optimizer reaches the paper's accuracy soonest: contestants at equal CPU time on both systems."""
+"""Which optimizer reaches the paper's accuracy soonest: contestants at equal CPU time on both
+systems.
+"""

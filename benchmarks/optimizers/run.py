@@ -35,14 +35,16 @@ from romkit.training.optimizers import (
 )
 
 QUICK = "Adam, cosine"
-"""Reference of the others: the quick recipe of both systems before the race, and still that of Lorenz96."""
+"""Reference of the others: the quick recipe of both systems before the race, and still that of
+Lorenz96.
+"""
 DATA_SEEDS = {"lorenz96": 15, "pendulum": 0}
 """Training sets; that of Lorenz96 has no gap at the change of wave number."""
 PAPER = {"lorenz96": (0.046, 0.209), "pendulum": (0.012, 0.059)}
 """Position and velocity RMSE of NcAE in Adriaens et al. (2026)."""
 SWITCH, DISTANCE, WIDE = 3.165, 0.004, 0.008
-"""F at which the wave number of Lorenz96 changes from 8 to 7; distance from it at which a test context counts as
-covered; width from which on an interval without a training context is a gap."""
+"""F at which the wave number of Lorenz96 changes from 8 to 7; distance from it at which a test
+context counts as covered; width from which on an interval without a training context is a gap."""
 MARGIN = 1.1
 """Ratio of training losses up to which trials count as equal."""
 WARM_UP = 12
@@ -51,7 +53,9 @@ WARM_UP = 12
 
 @dataclass(frozen=True)
 class Contestant:
-    """Optimizer with its settings: learning rates of the trials, schedule over the run, weight of ‖Φ - Ψ‖²."""
+    """Optimizer with its settings: learning rates of the trials, schedule over the run, weight of
+    ‖Φ - Ψ‖².
+    """
 
     optimizer: Optimizer
     learning_rates: tuple[float, ...]
@@ -64,7 +68,8 @@ CONTESTANTS: dict[str, Contestant] = {
     QUICK: Contestant(ADAM, ADAM_RATES),
     "SOAP": Contestant(Soap(clip=10.0), ADAM_RATES),
     "Riemannian Adam, Euclidean metric, fractional": Contestant(
-        RiemannianAdam(metric=EuclideanMetric(), retraction=Fractional(), clip=10.0), RIEMANNIAN_RATES
+        RiemannianAdam(metric=EuclideanMetric(), retraction=Fractional(), clip=10.0),
+        RIEMANNIAN_RATES,
     ),
     "Riemannian Adam, invariant metric, Cayley": Contestant(
         RiemannianAdam(metric=InvariantMetric(), retraction=Cayley(), clip=10.0), RIEMANNIAN_RATES
@@ -85,28 +90,46 @@ class Task(NamedTuple):
     test: xr.Dataset
 
     def judge(self, theta: Tensor) -> dict[str, list[float]]:
-        """Training loss without penalty, test errors and largest condition number, each per seed, at theta (S, P)."""
+        """Training loss without penalty, test errors and largest condition number, each per seed,
+        at theta (S, P).
+        """
         objective, flat = self.problem.objective(0.0)
         flat.write(theta)
         stacked, seeds = flat.stacked, len(self.problem.seeds)
         x, v = (torch.from_numpy(self.test[name].values).float() for name in ("state", "velocity"))
         with torch.no_grad():
             loss = objective(*(part.expand(seeds, *part.shape) for part in self.problem.rows))
-            errors = reconstruction_rmse(stacked(self.test), *(a.expand(seeds, -1, -1, -1) for a in (x, v)))
+            errors = reconstruction_rmse(
+                stacked(self.test), *(a.expand(seeds, -1, -1, -1) for a in (x, v))
+            )
         position, velocity = (error.square().mean(-1).sqrt().tolist() for error in errors)
         try:
-            worst = [torch.stack([torch.linalg.cond(w) for w in weight()]).amax(0) for weight in stacked.weights]
+            worst = [
+                torch.stack([torch.linalg.cond(w) for w in weight()]).amax(0)
+                for weight in stacked.weights
+            ]
             condition = torch.stack(worst).amax(0).tolist()
         except torch.linalg.LinAlgError:  # the weights of one seed are not finite
             condition = [math.inf] * seeds
-        return {"loss": loss.tolist(), "position_rmse": position, "velocity_rmse": velocity, "condition": condition}
+        return {
+            "loss": loss.tolist(),
+            "position_rmse": position,
+            "velocity_rmse": velocity,
+            "condition": condition,
+        }
 
 
 def make_task(name: str, config: SimpleNamespace) -> Task:
-    """NcAE on a system; on Lorenz96 without test contexts near the switch or in gaps of the training."""
+    """NcAE on a system; on Lorenz96 without test contexts near the switch or in gaps of the
+    training.
+    """
     settings = config.short[name]
     problem = make_problem(name, range(config.seeds), data_seed=DATA_SEEDS[name], settings=settings)
-    test = SYSTEMS[name](**settings).dataset("test").isel(time=slice(None, None, config.test_every[name]))
+    test = (
+        SYSTEMS[name](**settings)
+        .dataset("test")
+        .isel(time=slice(None, None, config.test_every[name]))
+    )
     if name == "lorenz96":
         F, known = test.F.values, np.sort(problem.train.F.values)
         covered = np.abs(F - SWITCH) >= DISTANCE
@@ -141,12 +164,17 @@ class Race:
         state = self.start()
         plateaus = Plateaus.start(state.theta)
         curve, total = [self._sample(state)], torch.zeros_like(plateaus.best)
-        for index, batch in zip(range(steps), self.task.problem.batches(self.batch_size), strict=False):
+        for index, batch in zip(
+            range(steps), self.task.problem.batches(self.batch_size), strict=False
+        ):
             rates = learning_rate * schedule.factors(index / steps, plateaus)
             state, loss = self.step(state, index, rates, batch)
             total = total + loss
             if (index + 1) % per_epoch == 0:
-                plateaus, total = schedule.observe(plateaus, total / per_epoch), torch.zeros_like(total)
+                plateaus, total = (
+                    schedule.observe(plateaus, total / per_epoch),
+                    torch.zeros_like(total),
+                )
             if index + 1 in judged:
                 curve.append(self._sample(state))
         return {"curve": curve, "diverged": (~state.alive.squeeze(1)).tolist()}
@@ -173,14 +201,17 @@ class Race:
 
 
 def paces(races: Sequence[Race], window: float, windows: int) -> list[float]:
-    """CPU seconds per step of each race: medians over `windows` of about `window` seconds, taken in turns.
+    """CPU seconds per step of each race: medians over `windows` of about `window` seconds, taken in
+    turns.
 
     Other load of the machine slows all of them alike, so their ratios hold.
     """
     clocks = [race.seconds() for race in races]
     mean = lambda clock, steps: statistics.fmean(itertools.islice(clock, steps))  # noqa: E731
     steps = [max(1, round(window / mean(clock, 3))) for clock in clocks]
-    rounds = [[mean(clock, n) for clock, n in zip(clocks, steps, strict=True)] for _ in range(windows)]
+    rounds = [
+        [mean(clock, n) for clock, n in zip(clocks, steps, strict=True)] for _ in range(windows)
+    ]
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
 
 
@@ -193,13 +224,17 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
         for name in CONTESTANTS:
             if name not in results:
                 task = task or make_task(system, config)
-                results[name] = measure_contestant(task, CONTESTANTS[name], quick_s.get(system), config)
+                results[name] = measure_contestant(
+                    task, CONTESTANTS[name], quick_s.get(system), config
+                )
                 quick_s.setdefault(system, results[name]["step_s"])
                 print(system, name, json.dumps(results[name]["curve"][-1]), flush=True)
                 yield
 
 
-def measure_contestant(task: Task, contestant: Contestant, quick_s: float | None, config: SimpleNamespace) -> Result:
+def measure_contestant(
+    task: Task, contestant: Contestant, quick_s: float | None, config: SimpleNamespace
+) -> Result:
     """Race of one contestant, at the learning rate that short trials choose.
 
     Args:
@@ -216,7 +251,10 @@ def measure_contestant(task: Task, contestant: Contestant, quick_s: float | None
     step_s = pace / now * (quick_s or now)
     steps = max(1, round(config.budgets[task.problem.system] / step_s))
     short = max(1, round(config.trial_share * steps))
-    trials = {rate: race.run(rate, short, samples=1)["curve"][-1]["loss"] for rate in contestant.learning_rates}
+    trials = {
+        rate: race.run(rate, short, samples=1)["curve"][-1]["loss"]
+        for rate in contestant.learning_rates
+    }
     return {
         "learning_rate": choose(trials),
         "trials": [{"learning_rate": rate, "loss": loss} for rate, loss in trials.items()],
@@ -230,7 +268,9 @@ def measure_contestant(task: Task, contestant: Contestant, quick_s: float | None
 def choose(trials: dict[float, Sequence[float]]) -> float:
     """Smallest rate with losses within `MARGIN` of the best: short runs are kind to large rates."""
     means = {
-        rate: math.prod(losses) ** (1 / len(losses)) if all(map(math.isfinite, losses)) else math.inf
+        rate: math.prod(losses) ** (1 / len(losses))
+        if all(map(math.isfinite, losses))
+        else math.inf
         for rate, losses in trials.items()
     }
     return min(rate for rate, mean in means.items() if mean <= MARGIN * min(means.values()))

@@ -1,4 +1,6 @@
-"""Contestants in torch (romkit, torchdiffeq, torchode) on the Galerkin field of an NcAE, and checks that all agree."""
+"""Contestants in torch (romkit, torchdiffeq, torchode) on the Galerkin field of an NcAE, and checks
+that all agree.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,9 +26,15 @@ STEPS = 100
 """Steps of RK4 between two outputs, which are one time unit apart."""
 ROMKIT, EAGER, LAUNCHED = "romkit, RK4 (default)", "romkit, RK4, eager", "romkit, RK4, one launch"
 TORCHDIFFEQ, COMPILED = "torchdiffeq, rk4", "torchdiffeq, rk4, field by torch.compile"
-SCAN, DIFFRAX, DIFFRAX_ADAPTIVE = "JAX, RK4 by lax.scan", "diffrax, RK4", "diffrax, Dopri5, adaptive"
+SCAN, DIFFRAX, DIFFRAX_ADAPTIVE = (
+    "JAX, RK4 by lax.scan",
+    "diffrax, RK4",
+    "diffrax, Dopri5, adaptive",
+)
 TOLERANCE = 1e-10
-"""Relative to the largest component of a velocity, and of a state where two contestants use one method."""
+"""Relative to the largest component of a velocity, and of a state where two contestants use one
+method.
+"""
 METHOD_FACTOR = 10
 """Largest ratio of another method's error to that of RK4 with the same step."""
 LADDER = tuple(10 ** (-k / 2) for k in range(6, 25))
@@ -37,7 +45,9 @@ Solve = Callable[[int], Tensor]
 
 
 class Problem(NamedTuple):
-    """Operator at C contexts, full-order field f, latent field g, and states x0 (C, n) and z0 (C, m)."""
+    """Operator at C contexts, full-order field f, latent field g, and states x0 (C, n) and z0 (C,
+    m).
+    """
 
     operator: Operator
     f: Field
@@ -47,7 +57,9 @@ class Problem(NamedTuple):
 
     def times(self, intervals: int) -> Tensor:
         """0, 1, ..., intervals."""
-        return torch.arange(intervals + 1, dtype=self.z0.dtype, device=self.z0.device) * (STEPS * DT)
+        return torch.arange(intervals + 1, dtype=self.z0.dtype, device=self.z0.device) * (
+            STEPS * DT
+        )
 
 
 def make_problem(contexts: int, device: str = "cpu") -> Problem:
@@ -59,7 +71,9 @@ def untrained_problem(n: int, contexts: int) -> Problem:
     """Untrained NcAE 2-18-n on a ring of n variables."""
     system = Lorenz96(n=n, transient=1.0)
     frame = Frame.from_dataset(system.dataset(F=[3.14, 3.18], duration=0.1))
-    projection = NcAE(frame, torch.Generator().manual_seed(0), layers=(2, 18, n), embedding=(1, 2, 2, 2))
+    projection = NcAE(
+        frame, torch.Generator().manual_seed(0), layers=(2, 18, n), embedding=(1, 2, 2, 2)
+    )
     return _problem(system, projection, contexts, "cpu")
 
 
@@ -73,7 +87,9 @@ def _problem(system: Lorenz96, projection: Projection, contexts: int, device: st
 
 
 def fixed_steps(problem: Problem) -> dict[str, Solve]:
-    """Steps of DT by methods of order four. torchdiffeq's is the 3/8 rule, romkit's the classical one."""
+    """Steps of DT by methods of order four. torchdiffeq's is the 3/8 rule, romkit's the classical
+    one.
+    """
     return {
         ROMKIT: partial(rk4, problem, engine="auto"),
         EAGER: partial(rk4, problem, engine="torch"),
@@ -83,7 +99,9 @@ def fixed_steps(problem: Problem) -> dict[str, Solve]:
 
 def rk4(problem: Problem, intervals: int, engine: str = "auto", dt: float = DT) -> Tensor:
     """States at the end of each interval by romkit."""
-    return RK4(dt)(problem.g, problem.z0, problem.times(intervals), engine=engine).states.movedim(-2, 0)[1:]
+    return RK4(dt)(problem.g, problem.z0, problem.times(intervals), engine=engine).states.movedim(
+        -2, 0
+    )[1:]
 
 
 def launched(problem: Problem, intervals: int) -> Tensor:
@@ -106,7 +124,9 @@ def fused_field(problem: Problem) -> Solve:
 
 def _torchdiffeq_rk4(problem: Problem, g: Field, intervals: int) -> Tensor:
     options = {"step_size": DT}
-    return torchdiffeq.odeint(g, problem.z0, problem.times(intervals), method="rk4", options=options)[1:]
+    return torchdiffeq.odeint(
+        g, problem.z0, problem.times(intervals), method="rk4", options=options
+    )[1:]
 
 
 def torchdiffeq_dopri5(problem: Problem, tolerance: float, intervals: int) -> Tensor:
@@ -120,7 +140,9 @@ def torchode_dopri5(problem: Problem, tolerance: float, intervals: int) -> Tenso
     term = torchode.ODETerm(lambda t, z: problem.g(t[0], z), with_stats=False)
     control = torchode.IntegralController(tolerance, tolerance, term=term).to(problem.z0.device)
     times = problem.times(intervals)
-    return torchode.solve_ivp(term, problem.z0, times, method="dopri5", controller=control).ys.movedim(1, 0)[1:]
+    return torchode.solve_ivp(
+        term, problem.z0, times, method="dopri5", controller=control
+    ).ys.movedim(1, 0)[1:]
 
 
 ADAPTIVE: dict[str, Callable[[Problem, float, int], Tensor]] = {
@@ -131,15 +153,24 @@ ADAPTIVE: dict[str, Callable[[Problem, float, int], Tensor]] = {
 
 
 def check_fields(problem: Problem, others: dict[str, Tensor]) -> float:
-    """Largest relative difference of ż (C, m) at the start from torch's; romkit's compiled field is among them."""
+    """Largest relative difference of ż (C, m) at the start from torch's; romkit's compiled field is
+    among them.
+    """
     expected, found = problem.g(problem.times(0)[0], problem.z0), dict(others)
     if problem.z0.device.type == "cpu":
-        found["romkit, compiled"] = RungeKutta(problem.g, problem.times(1), problem.z0).evaluate(0.0, problem.z0)
-    return max((close(f"the field of {name}", z, expected, TOLERANCE) for name, z in found.items()), default=0.0)
+        found["romkit, compiled"] = RungeKutta(problem.g, problem.times(1), problem.z0).evaluate(
+            0.0, problem.z0
+        )
+    return max(
+        (close(f"the field of {name}", z, expected, TOLERANCE) for name, z in found.items()),
+        default=0.0,
+    )
 
 
 def check_trajectories(problem: Problem, states: dict[str, Tensor]) -> dict[str, float]:
-    """Errors of the states (C, m) after one time unit; those of the classical RK4s are equal to rounding."""
+    """Errors of the states (C, m) after one time unit; those of the classical RK4s are equal to
+    rounding.
+    """
     exact = rk4(problem, 1, dt=DT / 10)[-1]  # a ten thousandth of the error
     errors = {name: float((z - exact).abs().max()) for name, z in states.items()}
     same_method = [name for name in states if name in (ROMKIT, EAGER, LAUNCHED, SCAN, DIFFRAX)]
@@ -147,16 +178,24 @@ def check_trajectories(problem: Problem, states: dict[str, Tensor]) -> dict[str,
         close(f"the trajectory of {name}", states[name], states[same_method[0]], TOLERANCE)
     for name, error in errors.items():
         if not error <= METHOD_FACTOR * errors[same_method[0]]:
-            raise Disagreement(f"{name} has an error of {error:.1e}, RK4 one of {errors[same_method[0]]:.1e}")
+            raise Disagreement(
+                f"{name} has an error of {error:.1e}, RK4 one of {errors[same_method[0]]:.1e}"
+            )
     return errors
 
 
-def calibrate(problem: Problem, adaptive: Callable[[Problem, float, int], Tensor], intervals: int) -> dict[str, float]:
-    """Largest tolerance of the ladder with which an adaptive solver is as accurate as RK4 with step DT."""
+def calibrate(
+    problem: Problem, adaptive: Callable[[Problem, float, int], Tensor], intervals: int
+) -> dict[str, float]:
+    """Largest tolerance of the ladder with which an adaptive solver is as accurate as RK4 with step
+    DT.
+    """
     exact = rk4(problem, intervals, dt=DT / 10)
     wanted = float((rk4(problem, intervals) - exact).abs().max())
     for tolerance in LADDER:
         error = float((adaptive(problem, tolerance, intervals) - exact).abs().max())
         if error <= wanted:
             return {"tolerance": tolerance, "error": error, "rk4_error": wanted}
-    raise Disagreement(f"no tolerance gives the error of RK4, {wanted:.1e}; the last one gives {error:.1e}")
+    raise Disagreement(
+        f"no tolerance gives the error of RK4, {wanted:.1e}; the last one gives {error:.1e}"
+    )

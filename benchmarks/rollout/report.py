@@ -42,10 +42,13 @@ def page(found: Result) -> str:
     core = ""
     if found["sizes"]:
         printed = [
-            (m, *(_digits(found["printed"][f"{m}{k}_us"]) for k in ("_printed", ""))) for m in ("full", "reduced")
+            (m, *(_digits(found["printed"][f"{m}{k}_us"]) for k in ("_printed", "")))
+            for m in ("full", "reduced")
         ]
         printed = table(printed, ("model", "printed", "timed"))
-        core = filled(FOLDER / "core.template", sizes=table(list(map(_size, found["sizes"]))), printed=printed)
+        core = filled(
+            FOLDER / "core.template", sizes=table(list(map(_size, found["sizes"]))), printed=printed
+        )
     cases = "".join(_case(case, f"{clock}_us") for case in found["cases"])
     parts = {"used": versions, "tolerances": tolerances, "cases": cases, "core": core}
     return filled(FOLDER / "page.template", **found | CLOCKS[clock] | parts).rstrip() + "\n"
@@ -59,7 +62,9 @@ def draw(found: Result) -> dict[str, Figure]:
         each = {name: result[f"{clock}_us"] for name, result in case["contestants"].items()}
         fastest.add(min(each, key=each.get))
         for name, microseconds in each.items():
-            times.setdefault(name, {})[f"{case['contexts']} context{'s' * (case['contexts'] > 1)}"] = microseconds
+            times.setdefault(name, {})[
+                f"{case['contexts']} context{'s' * (case['contexts'] > 1)}"
+            ] = microseconds
     label = f"{'CPU' if clock == 'cpu' else clock} time per step and trajectory, µs"
     finding = f"Fastest at each number of contexts: {' and '.join(sorted(fastest))}"
     return {CLOCKS[clock]["picture"]: dots(times, label, finding)}
@@ -68,7 +73,9 @@ def draw(found: Result) -> dict[str, Figure]:
 def _case(case: Result, key: str) -> str:
     contexts, floor = case["contexts"], case["floor"]
     ours = next(iter(case["contestants"].values()))[key]
-    best = min(result[key] for name, result in case["contestants"].items() if name.startswith("romkit"))
+    best = min(
+        result[key] for name, result in case["contestants"].items() if name.startswith("romkit")
+    )
     rows = [
         {
             "contestant": name,
@@ -82,9 +89,15 @@ def _case(case: Result, key: str) -> str:
         for name, result in case["contestants"].items()
     ]
     arithmetic, memory = floor["arithmetic_us"], floor["memory_us"]
-    ratios = {"arithmetic": _digits(arithmetic), "memory": _digits(memory), "ratio": _digits(best / arithmetic)}
+    ratios = {
+        "arithmetic": _digits(arithmetic),
+        "memory": _digits(memory),
+        "ratio": _digits(best / arithmetic),
+    }
     title = f"\n## {contexts} context{'s' * (contexts > 1)}"
-    return table(rows, caption=title) + CHECK.format(difference=case["field_difference"], **floor, **ratios)
+    return table(rows, caption=title) + CHECK.format(
+        difference=case["field_difference"], **floor, **ratios
+    )
 
 
 def _size(size: Result) -> dict[str, object]:
@@ -92,7 +105,10 @@ def _size(size: Result) -> dict[str, object]:
     return {
         **{name: size[name] for name in ("n", "contexts", "engine")},
         **{name: _digits(cost / size["contexts"]) for name, cost in costs.items()},
-        **{part: f"{round(100 * size[f'{part}_us'] / size['whole_us'])} %" for part in ("f", "projection", "solve")},
+        **{
+            part: f"{round(100 * size[f'{part}_us'] / size['whole_us'])} %"
+            for part in ("f", "projection", "solve")
+        },
     }
 
 

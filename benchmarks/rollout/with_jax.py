@@ -1,8 +1,9 @@
 """Contestants in JAX: a hand-written scan, and diffrax with fixed and with adaptive steps.
 
-The Galerkin field has two layouts: XLA is faster with the one for batches and with the other for one member. Both write
-φ(z) and the columns of its Jacobian in one pass, and solve the 2 x 2 system by Cramer's rule. Of the ways tried, one
-vmap over members and one matrix of value and tangents per member were slower.
+The Galerkin field has two layouts: XLA is faster with the one for batches and with the other for
+one member. Both write φ(z) and the columns of its Jacobian in one pass, and solve the 2 x 2 system
+by Cramer's rule. Of the ways tried, one vmap over members and one matrix of value and tangents per
+member were slower.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,9 @@ Hyperbola = tuple[Array, Array, Array, Array, Array]
 
 
 class Constants(NamedTuple):
-    """Layer pairs: Φᵀ (r, k), β (C, k) and σ₊, five times (C, r). Scaling: shift, scale (n,). Forcing F (C, 1)."""
+    """Layer pairs: Φᵀ (r, k), β (C, k) and σ₊, five times (C, r). Scaling: shift, scale (n,).
+    Forcing F (C, 1).
+    """
 
     weights: tuple[Array, ...]
     biases: tuple[Array, ...]
@@ -63,12 +66,17 @@ def members_first(k: Constants, z: Array) -> Array:
         value, slope = _activate(hyperbola, x)
         x, *tangents = jnp.stack([value, *(slope * tangent for tangent in tangents)]) @ weight
         x = x + bias
-    return jnp.stack(_solve(k.shift + x * k.scale, [t * k.scale for t in tangents], k.forcing, -1), -1)
+    return jnp.stack(
+        _solve(k.shift + x * k.scale, [t * k.scale for t in tangents], k.forcing, -1), -1
+    )
 
 
 def members_last(k: Constants, z: Array) -> Array:
     """ż (C, 2) at z (C, 2), computed on (2, C)."""
-    x, tangents = z.T, [jnp.broadcast_to(unit[:, None], z.T.shape) for unit in jnp.eye(2, dtype=z.dtype)]
+    x, tangents = (
+        z.T,
+        [jnp.broadcast_to(unit[:, None], z.T.shape) for unit in jnp.eye(2, dtype=z.dtype)],
+    )
     for weight, bias, hyperbola in zip(k.weights, k.biases, k.hyperbolas, strict=True):
         value, slope = _activate(tuple(coefficient.T for coefficient in hyperbola), x)
         x, *tangents = [weight.T @ y for y in (value, *(slope * tangent for tangent in tangents))]
@@ -118,7 +126,9 @@ def fixed_steps(problem: Problem) -> dict[str, Solve]:
     methods = {DIFFRAX: RK4(), "diffrax, Dopri5, fixed step": diffrax.Dopri5()}
     methods["diffrax, Tsit5, fixed step"] = diffrax.Tsit5()
     runs = {name: partial(_diffrax, field, method, None) for name, method in methods.items()}
-    return {name: _solver(problem, run) for name, run in {SCAN: partial(_scan, field), **runs}.items()}
+    return {
+        name: _solver(problem, run) for name, run in {SCAN: partial(_scan, field), **runs}.items()
+    }
 
 
 def adaptive_steps(problem: Problem, tolerance: float) -> Solve:
@@ -135,7 +145,10 @@ def fields_once(problem: Problem) -> dict[str, torch.Tensor]:
     """ż (C, 2) at z0 in both layouts."""
     with jax.enable_x64(True):
         k, z0 = constants(problem), to_jax(problem.z0)
-        return {field.__name__: torch.from_numpy(np.array(field(k, z0))) for field in (members_first, members_last)}
+        return {
+            field.__name__: torch.from_numpy(np.array(field(k, z0)))
+            for field in (members_first, members_last)
+        }
 
 
 def _solver(problem: Problem, run: Run) -> Solve:
@@ -166,10 +179,19 @@ def _scan(field: JaxField, k: Constants, z0: Array, times: Array) -> Array:
 
 
 def _diffrax(
-    field: JaxField, method: diffrax.AbstractERK, tolerance: float | None, k: Constants, z0: Array, times: Array
+    field: JaxField,
+    method: diffrax.AbstractERK,
+    tolerance: float | None,
+    k: Constants,
+    z0: Array,
+    times: Array,
 ) -> Array:
     """Fixed steps, or with a tolerance steps of its own choice."""
-    control = diffrax.ConstantStepSize() if tolerance is None else diffrax.PIDController(rtol=tolerance, atol=tolerance)
+    control = (
+        diffrax.ConstantStepSize()
+        if tolerance is None
+        else diffrax.PIDController(rtol=tolerance, atol=tolerance)
+    )
     return diffrax.diffeqsolve(
         diffrax.ODETerm(lambda t, z, k: field(k, z)), method, times[0], times[-1], DT if tolerance is None else None,
         z0, args=k, saveat=diffrax.SaveAt(ts=times[1:]), stepsize_controller=control, max_steps=None, throw=False,

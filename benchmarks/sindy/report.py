@@ -10,7 +10,11 @@ from studies.report import dots, filled, table
 
 def page(found: Result) -> str:
     """Text of RESULTS.md."""
-    text = filled(Path(__file__).with_name("page.template"), **found, used=used(found, "torch", "pysindy", "numpy"))
+    text = filled(
+        Path(__file__).with_name("page.template"),
+        **found,
+        used=used(found, "torch", "pysindy", "numpy"),
+    )
     return text + "".join(map(_case, found["cases"]))
 
 

@@ -23,7 +23,11 @@ Fit = Callable[[], np.ndarray]
 
 def make_problem(problems: int, samples: int) -> tuple[Tensor, Tensor]:
     """States and rates (S, N, 3) with ρ from 26 to 32; a single problem has ρ = 28."""
-    rho = torch.linspace(26, 32, problems, dtype=torch.float64) if problems > 1 else torch.tensor([28.0]).double()
+    rho = (
+        torch.linspace(26, 32, problems, dtype=torch.float64)
+        if problems > 1
+        else torch.tensor([28.0]).double()
+    )
     start = torch.tensor([-8.0, 8.0, 27.0], dtype=torch.float64).repeat(problems, 1)
 
     def lorenz(t: Tensor | None, state: Tensor) -> Tensor:
@@ -36,13 +40,23 @@ def make_problem(problems: int, samples: int) -> tuple[Tensor, Tensor]:
 
 
 def make_contestants(z: Tensor, rates: Tensor, degree: int) -> dict[str, Fit]:
-    """romkit fits the stack at once, pysindy in a loop; STLSQ alone is given the matrix of the library."""
+    """romkit fits the stack at once, pysindy in a loop; STLSQ alone is given the matrix of the
+    library.
+    """
     pairs = [(states.numpy(), dz.numpy()) for states, dz in zip(z, rates, strict=True)]
-    thetas = [np.asarray(pysindy.PolynomialLibrary(degree=degree).fit_transform(states)) for states, _ in pairs]
+    thetas = [
+        np.asarray(pysindy.PolynomialLibrary(degree=degree).fit_transform(states))
+        for states, _ in pairs
+    ]
 
     def romkit() -> np.ndarray:
         samples = (z[0], rates[0]) if len(pairs) == 1 else (z, rates)
-        return SINDy(degree=degree, **SETTINGS).fit_samples(*samples).coefficients.numpy().reshape(len(pairs), -1, 3)
+        return (
+            SINDy(degree=degree, **SETTINGS)
+            .fit_samples(*samples)
+            .coefficients.numpy()
+            .reshape(len(pairs), -1, 3)
+        )
 
     def whole(states: np.ndarray, dz: np.ndarray) -> np.ndarray:
         library = pysindy.PolynomialLibrary(degree=degree)
@@ -53,7 +67,10 @@ def make_contestants(z: Tensor, rates: Tensor, degree: int) -> dict[str, Fit]:
         ROMKIT: romkit,
         PYSINDY: lambda: np.stack([whole(*pair) for pair in pairs]),
         STLSQ: lambda: np.stack(
-            [pysindy.STLSQ(**SETTINGS).fit(t, dz).coef_.T for t, (_, dz) in zip(thetas, pairs, strict=True)]
+            [
+                pysindy.STLSQ(**SETTINGS).fit(t, dz).coef_.T
+                for t, (_, dz) in zip(thetas, pairs, strict=True)
+            ]
         ),
     }
 
@@ -76,13 +93,26 @@ def check(contestants: dict[str, Fit]) -> float:
 
 
 def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
-    """Milliseconds of each case: least and median CPU time, least wall time. Other load disturbs the least least."""
+    """Milliseconds of each case: least and median CPU time, least wall time. Other load disturbs
+    the least least.
+    """
     cases = found.setdefault("cases", [])
     for problems, samples in config.cases[len(cases) :]:
         contestants = make_contestants(*make_problem(problems, samples), config.degree)
         difference, times = check(contestants), {}
         for name, rounds in in_turns(contestants, config.repeats).items():
             cpu, wall = ([t * 1e3 for t in column] for column in zip(*rounds, strict=True))
-            times[name] = {"cpu_ms": min(cpu), "median_ms": statistics.median(cpu), "wall_ms": min(wall)}
-        cases.append({"problems": problems, "samples": samples, "difference": difference, "contestants": times})
+            times[name] = {
+                "cpu_ms": min(cpu),
+                "median_ms": statistics.median(cpu),
+                "wall_ms": min(wall),
+            }
+        cases.append(
+            {
+                "problems": problems,
+                "samples": samples,
+                "difference": difference,
+                "contestants": times,
+            }
+        )
         yield

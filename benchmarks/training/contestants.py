@@ -32,13 +32,17 @@ SHORT = {"lorenz96": {"transient": 5.0}, "pendulum": {}}
 
 
 class PlainNcAE(nn.Module):
-    """NcAE of one seed with the loss of the paper; `pairs` are points (2n, r) of the manifold, Φ above Ψ."""
+    """NcAE of one seed with the loss of the paper; `pairs` are points (2n, r) of the manifold, Φ
+    above Ψ.
+    """
 
     def __init__(self, model: NcAE):
         super().__init__()
         model, manifold = copy.deepcopy(model), BiorthogonalManifold()
         points = (manifold.projx(torch.cat([w.phi, w.psi]).detach()) for w in model.weights)
-        self.pairs = nn.ParameterList(ManifoldParameter(point, manifold=manifold) for point in points)
+        self.pairs = nn.ParameterList(
+            ManifoldParameter(point, manifold=manifold) for point in points
+        )
         self.slopes, self.biases, self.embedding = model.slopes, model.biases, model.embedding
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
@@ -50,9 +54,11 @@ class PlainNcAE(nn.Module):
 
 
 def geoopt_loop(problem: Problem, steps: int) -> Callable[[], None]:
-    """Training of the paper as written for a single model: eager PyTorch, geoopt's optimizer, a loop over seeds.
+    """Training of the paper as written for a single model: eager PyTorch, geoopt's optimizer, a
+    loop over seeds.
 
-    Layers and tangents are romkit's, which favours geoopt: automatic tangents are several times slower here.
+    Layers and tangents are romkit's, which favours geoopt: automatic tangents are several times
+    slower here.
     """
     plan = PRESETS["paper"](problem.system, "ncae").snapshots
     models = [PlainNcAE(model) for model in problem.models]
@@ -109,19 +115,34 @@ CONTESTANTS: dict[str, Callable[[Problem, int], Callable[[], None]]] = {
     "romkit, adam, eager": partial(romkit, optimizer="adam", compiled=False),
     "romkit, adam, compiled": partial(romkit, optimizer="adam", compiled=True),
     "romkit, riemannian-adam, eager": partial(romkit, optimizer="riemannian-adam", compiled=False),
-    "romkit, riemannian-adam, compiled": partial(romkit, optimizer="riemannian-adam", compiled=True),
+    "romkit, riemannian-adam, compiled": partial(
+        romkit, optimizer="riemannian-adam", compiled=True
+    ),
     "JAX, adam, jit(scan)": partial(jax_scan, optimizer="adam"),
     "JAX, riemannian-adam, jit(scan)": partial(jax_scan, optimizer="riemannian-adam"),
 }
-"""(problem, steps) -> function that trains every seed for so many more steps, with the choice of the data."""
+"""(problem, steps) -> function that trains every seed for so many more steps, with the choice of
+the data.
+"""
 
 
 def cold_seconds(system: str, seeds: int, batch_size: int, contestant: str) -> float:
-    """Wall time of the first step in a fresh process with empty caches, on all cores; imports and data excluded."""
+    """Wall time of the first step in a fresh process with empty caches, on all cores; imports and
+    data excluded.
+    """
     with tempfile.TemporaryDirectory() as empty:
-        command = [sys.executable, "-m", "benchmarks.training.contestants", system, str(seeds), str(batch_size)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.training.contestants",
+            system,
+            str(seeds),
+            str(batch_size),
+        ]
         environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": empty}
-        run = subprocess.run([*command, contestant], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        run = subprocess.run(
+            [*command, contestant], env=environment, check=True, stdout=subprocess.PIPE, text=True
+        )
     return float(run.stdout.split()[-1])
 
 
@@ -129,7 +150,9 @@ def main(system: str, seeds: str, batch_size: str, contestant: str) -> None:
     """Print the seconds of the first step."""
     if hasattr(os, "sched_setaffinity"):  # the parent process may have kept to one core
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    settings = SHORT[system] | {"duration": 0.2}  # a start does not depend on the number of snapshots
+    settings = SHORT[system] | {
+        "duration": 0.2
+    }  # a start does not depend on the number of snapshots
     problem = make_problem(system, range(int(seeds)), batch_size=int(batch_size), settings=settings)
     with one_thread():
         print(timed(CONTESTANTS[contestant](problem, 1))[1])

@@ -1,8 +1,9 @@
-"""Training of the NcAE in JAX, with theta (S, P) in the order of romkit: chunks of steps in one jitted scan.
+"""Training of the NcAE in JAX, with theta (S, P) in the order of romkit: chunks of steps in one
+jitted scan.
 
-Of the ways tried, the fastest are kept: seeds as an explicit batch axis instead of vmap (XLA's matrix products come out
-of it in a better layout), value and tangent as one matrix product, a Gauss-Jordan inverse without a call of LAPACK,
-whose derivative reuses the inverse.
+Of the ways tried, the fastest are kept: seeds as an explicit batch axis instead of vmap (XLA's
+matrix products come out of it in a better layout), value and tangent as one matrix product, a
+Gauss-Jordan inverse without a call of LAPACK, whose derivative reuses the inverse.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -59,13 +60,22 @@ inverse.defvjp(_inverse_forward, _inverse_backward)
 
 
 def losses(
-    named: dict[str, Array], y: Array, dy: Array, c: Array, velocity_weight: float, penalty_weight: float
+    named: dict[str, Array],
+    y: Array,
+    dy: Array,
+    c: Array,
+    velocity_weight: float,
+    penalty_weight: float,
 ) -> Array:
-    """(S,) loss of `romkit.training.loss.Objective` of the presets: y and dy (S, B, n), c (S, B, p)."""
+    """(S,) loss of `romkit.training.loss.Objective` of the presets: y and dy (S, B, n), c (S, B,
+    p).
+    """
     signal, pairs = _signal(named, c), range(_count(named, "slopes"))
     weights = [_weights(named[f"weights.{k}.phi"], named[f"weights.{k}.psi"]) for k in pairs]
     slopes = [_hyperbolas(signal @ named[f"slopes.{k}.weight"]) for k in pairs]
-    biases = [signal @ named[f"biases.{k}.weight"] + named[f"biases.{k}.bias"][:, None, :] for k in pairs]
+    biases = [
+        signal @ named[f"biases.{k}.weight"] + named[f"biases.{k}.bias"][:, None, :] for k in pairs
+    ]
     x, v = y, dy
     for (_, psi), (minus, _), beta in zip(weights[::-1], slopes[::-1], biases[::-1], strict=True):
         x, v = _activate(minus, *_products(x - beta, v, psi))
@@ -84,7 +94,10 @@ def _count(named: Iterable[str], start: str) -> int:
 def _signal(named: dict[str, Array], c: Array) -> Array:
     last = _count(named, "embedding.layers") - 1
     for k in range(last + 1):
-        c = c @ named[f"embedding.layers.{k}.weight"] + named[f"embedding.layers.{k}.bias"][:, None, :]
+        c = (
+            c @ named[f"embedding.layers.{k}.weight"]
+            + named[f"embedding.layers.{k}.bias"][:, None, :]
+        )
         c = jax.nn.silu(c) if k < last else c
     return c
 
@@ -116,9 +129,13 @@ def _products(x: Array, v: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def riemannian_adam(gradient: Gradient, flat: FlatParameters) -> Callable[..., tuple]:
-    """Body of a scan: (carry, rate, batch) -> (carry, losses (S,)), without clipping and weight decay."""
+    """Body of a scan: (carry, rate, batch) -> (carry, losses (S,)), without clipping and weight
+    decay.
+    """
 
-    def step(carry: tuple[Array, ...], rate: Array, batch: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
+    def step(
+        carry: tuple[Array, ...], rate: Array, batch: tuple[Array, ...]
+    ) -> tuple[tuple[Array, ...], Array]:
         theta, first, second, count = carry
         each, slope = gradient(theta, *batch)
         points, plain = _split(theta, flat)
@@ -126,7 +143,9 @@ def riemannian_adam(gradient: Gradient, flat: FlatParameters) -> Callable[..., t
         momenta, plain_momentum = _split(first, flat)
         slopes = [_project(x, g) for x, g in zip(points, slopes, strict=True)]
         squares = [jnp.broadcast_to((g * g).sum((1, 2, 3), keepdims=True), g.shape) for g in slopes]
-        first = _join([_project(x, m) for x, m in zip(points, momenta, strict=True)], plain_momentum)
+        first = _join(
+            [_project(x, m) for x, m in zip(points, momenta, strict=True)], plain_momentum
+        )
         first = first + (1 - BETA1) * (_join(slopes, rest) - first)
         second = second + (1 - BETA2) * (_join(squares, rest * rest) - second)
         steps, plain_step = _split(_adams(rate, first, second, count + 1), flat)
@@ -138,10 +157,15 @@ def riemannian_adam(gradient: Gradient, flat: FlatParameters) -> Callable[..., t
 
 def _split(theta: Array, flat: FlatParameters) -> tuple[list[Array], Array]:
     """Pairs (S, 2, n, r), which come first in theta, and the rest (S, Q)."""
-    shapes = [shape[1:] for name, shape in zip(flat.names, flat.shapes, strict=True) if name.endswith(".phi")]
+    shapes = [
+        shape[1:]
+        for name, shape in zip(flat.names, flat.shapes, strict=True)
+        if name.endswith(".phi")
+    ]
     bounds = list(accumulate((2 * n * r for n, r in shapes), initial=0))
     pairs = [
-        theta[:, low:high].reshape(-1, 2, *shape) for (low, high), shape in zip(pairwise(bounds), shapes, strict=True)
+        theta[:, low:high].reshape(-1, 2, *shape)
+        for (low, high), shape in zip(pairwise(bounds), shapes, strict=True)
     ]
     return pairs, theta[:, bounds[-1] :]
 
@@ -185,7 +209,9 @@ def _sylvester(grams: Array, c: Array) -> Array:
 
 def make_gradient(problem: Problem, flat: FlatParameters, penalty_weight: float) -> Gradient:
     """Losses and their gradient, each seed's with respect to its own row."""
-    velocity = next(term.velocity_weight for term in problem.plan.loss if isinstance(term, Reconstruction))
+    velocity = next(
+        term.velocity_weight for term in problem.plan.loss if isinstance(term, Reconstruction)
+    )
 
     def total(theta: Array, y: Array, dy: Array, c: Array) -> tuple[Array, Array]:
         each = losses(parameters(theta, flat), y, dy, c, velocity, penalty_weight)
@@ -205,11 +231,16 @@ def to_jax(tensor: torch.Tensor) -> Array:
 def adam(gradient: Gradient, clip: float) -> Callable[..., tuple]:
     """`romkit.training.optimizers.Adam` with clipping, as the body of a scan."""
 
-    def step(carry: tuple[Array, ...], rate: Array, batch: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
+    def step(
+        carry: tuple[Array, ...], rate: Array, batch: tuple[Array, ...]
+    ) -> tuple[tuple[Array, ...], Array]:
         theta, first, second, count = carry
         each, slope = gradient(theta, *batch)
         slope = slope * jnp.minimum(clip / jnp.linalg.norm(slope, axis=1, keepdims=True), 1)
-        first, second = first + (1 - BETA1) * (slope - first), second + (1 - BETA2) * (slope * slope - second)
+        first, second = (
+            first + (1 - BETA1) * (slope - first),
+            second + (1 - BETA2) * (slope * slope - second),
+        )
         return (theta + _adams(rate, first, second, count + 1), first, second, count + 1), each
 
     return step
@@ -221,14 +252,20 @@ def _adams(rate: Array, first: Array, second: Array, count: Array) -> Array:
 
 
 def make_step(problem: Problem, flat: FlatParameters, optimizer: str) -> Callable[..., tuple]:
-    """(carry, rate, batch) -> (carry, losses (S,)) with carry = (theta, first and second moment, count)."""
+    """(carry, rate, batch) -> (carry, losses (S,)) with carry = (theta, first and second moment,
+    count).
+    """
     if optimizer == "adam":
-        return adam(make_gradient(problem, flat, problem.penalty_weight), problem.plan.snapshots.clip)
+        return adam(
+            make_gradient(problem, flat, problem.penalty_weight), problem.plan.snapshots.clip
+        )
     return riemannian_adam(make_gradient(problem, flat, 0.0), flat)
 
 
 def scan(problem: Problem, steps: int, optimizer: str) -> Callable[[], None]:
-    """Steps of romkit's `adam` or `riemannian-adam`: chunks of them in one jitted scan with donated buffers."""
+    """Steps of romkit's `adam` or `riemannian-adam`: chunks of them in one jitted scan with donated
+    buffers.
+    """
     _, flat = problem.objective(0.0)
     step, rows = make_step(problem, flat, optimizer), tuple(map(to_jax, problem.rows))
     plan, theta = problem.plan.snapshots, to_jax(flat.read())
@@ -236,8 +273,12 @@ def scan(problem: Problem, steps: int, optimizer: str) -> Callable[[], None]:
     plateaus, schedule = Plateaus.start(flat.read()), SCHEDULES[plan.schedule]
 
     @partial(jax.jit, donate_argnums=0)
-    def chunk(carry: tuple[Array, ...], orders: Array, rates: Array) -> tuple[tuple[Array, ...], Array]:
-        def body(carry: tuple[Array, ...], now: tuple[Array, Array]) -> tuple[tuple[Array, ...], Array]:
+    def chunk(
+        carry: tuple[Array, ...], orders: Array, rates: Array
+    ) -> tuple[tuple[Array, ...], Array]:
+        def body(
+            carry: tuple[Array, ...], now: tuple[Array, Array]
+        ) -> tuple[tuple[Array, ...], Array]:
             order, rate = now
             return step(carry, rate, tuple(tensor[order] for tensor in rows))
 
@@ -245,13 +286,17 @@ def scan(problem: Problem, steps: int, optimizer: str) -> Callable[[], None]:
 
     def orders() -> torch.Tensor:
         """(steps, S, B) rows of each step: every seed has its own order, as in romkit's pipeline."""
-        each = [torch.randperm(len(problem.rows.y))[: steps * plan.batch_size] for _ in problem.seeds]
+        each = [
+            torch.randperm(len(problem.rows.y))[: steps * plan.batch_size] for _ in problem.seeds
+        ]
         return torch.stack(each).reshape(len(each), steps, -1).transpose(0, 1).contiguous().int()
 
     def run() -> None:
         nonlocal carry
         factors = [schedule.factors(k / steps, plateaus)[0, 0] for k in range(steps)]
-        carry, each = chunk(carry, to_jax(orders()), to_jax(plan.learning_rate * torch.stack(factors)))
+        carry, each = chunk(
+            carry, to_jax(orders()), to_jax(plan.learning_rate * torch.stack(factors))
+        )
         each.block_until_ready()
 
     return run

@@ -25,7 +25,10 @@ def draw(found: Result) -> dict[str, Figure]:
     for system, results in found["systems"].items():
         for name, result in results["contestants"].items():
             times.setdefault(name, {})[system] = result["cpu_ms"]
-    fastest = {min(times, key=lambda name: times[name].get(system, float("inf"))) for system in found["systems"]}
+    fastest = {
+        min(times, key=lambda name: times[name].get(system, float("inf")))
+        for system in found["systems"]
+    }
     finding = f"Fastest on each system: {' and '.join(sorted(fastest))}"
     return {"times.png": dots(times, "CPU time per seed and step, ms", finding)}
 
@@ -35,7 +38,9 @@ def _system(name: str, system: Result) -> str:
     geoopt, rows = next(iter(times.values())), []
     for contestant, ms in times.items():
         result = system["contestants"][contestant]
-        optimizer = "adam" if ", adam," in contestant else "riemannian-adam"  # geoopt's is the Riemannian one
+        optimizer = (
+            "adam" if ", adam," in contestant else "riemannian-adam"
+        )  # geoopt's is the Riemannian one
         rival = times.get(f"JAX, {optimizer}, jit(scan)")
         row = {
             "contestant": contestant,
@@ -53,7 +58,9 @@ def _system(name: str, system: Result) -> str:
 
 def _gpu(found: Result, entries: Result) -> str:
     compiled, rows = "romkit, adam, compiled", []
-    if not entries or any(compiled not in system["contestants"] for system in found["systems"].values()):
+    if not entries or any(
+        compiled not in system["contestants"] for system in found["systems"].values()
+    ):
         return ""
     for name, entry in entries.items():
         system, _, seeds = name.split("/")
@@ -61,7 +68,12 @@ def _gpu(found: Result, entries: Result) -> str:
         core = 1e3 / found["systems"][system]["contestants"][compiled]["cpu_ms"]
         *_, fastest = rates.values()
         rows.append(
-            [system, seeds.split()[0], *(f"{rate / 1e3:.3g}" for rate in rates.values()), f"{fastest / core:.3g}"]
+            [
+                system,
+                seeds.split()[0],
+                *(f"{rate / 1e3:.3g}" for rate in rates.values()),
+                f"{fastest / core:.3g}",
+            ]
         )
     devices = ", ".join({entry["device"] for entry in entries.values()})
     versions = ", ".join({entry["versions"]["torch"] for entry in entries.values()})

@@ -9,9 +9,26 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.harness import Parts, Result, close, copy_rate, in_turns, median_seconds, peak_rate, summary, timed
+from benchmarks.harness import (
+    Parts,
+    Result,
+    close,
+    copy_rate,
+    in_turns,
+    median_seconds,
+    peak_rate,
+    summary,
+    timed,
+)
 from benchmarks.ncae import Problem, generic_point, make_problem
-from benchmarks.training.contestants import CONTESTANTS, GEOOPT, SHORT, PlainNcAE, cold_seconds, romkit_step
+from benchmarks.training.contestants import (
+    CONTESTANTS,
+    GEOOPT,
+    SHORT,
+    PlainNcAE,
+    cold_seconds,
+    romkit_step,
+)
 from romkit.projections import unstack
 from romkit.projections.layers import EuclideanMetric
 from romkit.training.batches import Batch, FlatParameters
@@ -24,12 +41,16 @@ PACKAGES = ("jax",)
 
 
 def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
-    """Milliseconds per seed and step on both systems, after all contestants have shown that they agree."""
+    """Milliseconds per seed and step on both systems, after all contestants have shown that they
+    agree.
+    """
     systems = found.setdefault("systems", {})
     for system in SHORT:
         if system not in systems:
             settings = SHORT[system] | config.settings
-            problem = make_problem(system, range(config.seeds), batch_size=config.batch_size, settings=settings)
+            problem = make_problem(
+                system, range(config.seeds), batch_size=config.batch_size, settings=settings
+            )
             systems[system] = measure_system(problem, config)
             print(system, json.dumps(systems[system], indent=1), flush=True)
             yield
@@ -43,7 +64,9 @@ def measure_system(problem: Problem, config: SimpleNamespace) -> Result:
         check_jax(problem)
     for name in rivals:
         check_jax_step(problem, name.split(", ")[1])
-    steps = {name: config.plain_steps if name == GEOOPT else config.steps for name in config.contestants}
+    steps = {
+        name: config.plain_steps if name == GEOOPT else config.steps for name in config.contestants
+    }
     runs = {name: CONTESTANTS[name](problem, steps[name]) for name in config.contestants}
     starts = {name: timed(run)[1] for name, run in runs.items()}
     for name in starts:
@@ -54,7 +77,8 @@ def measure_system(problem: Problem, config: SimpleNamespace) -> Result:
         "layers": list(problem.models[0].config["layers"]),
         "parameters": sum(p.numel() for p in problem.models[0].parameters() if p.requires_grad),
         "contestants": {
-            name: {"start_s": starts[name]} | summary(times, 1e3 / (steps[name] * config.seeds), "ms")
+            name: {"start_s": starts[name]}
+            | summary(times, 1e3 / (steps[name] * config.seeds), "ms")
             for name, times in in_turns(runs, config.repeats).items()
         },
         "floor": floor(problem, config.repeats),
@@ -68,26 +92,34 @@ class Products(TorchDispatchMode):
         super().__init__()
         self.shapes: list[tuple[torch.Size, torch.Size]] = []
 
-    def __torch_dispatch__(self, function: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None):
+    def __torch_dispatch__(
+        self, function: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None
+    ):
         if function in (torch.ops.aten.bmm.default, torch.ops.aten.mm.default):
             self.shapes.append((args[0].shape, args[1].shape))
         return function(*args, **(kwargs or {}))
 
 
 def floor(problem: Problem, repeats: int) -> dict[str, float]:
-    """Cost of the arithmetic alone per seed and step: operations, bytes, and times at the rates of this core.
+    """Cost of the arithmetic alone per seed and step: operations, bytes, and times at the rates of
+    this core.
 
-    `peak_ms` is the time of the matrix products at the rate of a large one, `replay_ms` that of the products at their
-    own sizes with nothing between them, `memory_ms` that of moving each operand and each result once.
+    `peak_ms` is the time of the matrix products at the rate of a large one, `replay_ms` that of the
+    products at their own sizes with nothing between them, `memory_ms` that of moving each operand
+    and each result once.
     """
     objective, flat = problem.objective(0.0)
     batch, theta = next(problem.batches()), flat.read().requires_grad_()
     with Products() as products:
         torch.autograd.grad(flat.function(objective)(theta, *batch).sum(), theta)
-    triples = [(a, b, a @ b) for a, b in ((torch.randn(a), torch.randn(b)) for a, b in products.shapes)]
+    triples = [
+        (a, b, a @ b) for a, b in ((torch.randn(a), torch.randn(b)) for a, b in products.shapes)
+    ]
     flops = sum(2 * result.numel() * a.shape[-1] for a, _, result in triples)
     size = sum(4 * x.numel() for triple in triples for x in triple)
-    replay = median_seconds(lambda: [torch.matmul(a, b, out=result) for a, b, result in triples], repeats)
+    replay = median_seconds(
+        lambda: [torch.matmul(a, b, out=result) for a, b, result in triples], repeats
+    )
     peak, seeds, result = peak_rate(theta, repeats), len(problem.seeds), triples[0][2]
     return {
         "megaflop": flops / seeds / 1e6,
@@ -103,17 +135,24 @@ def floor(problem: Problem, repeats: int) -> dict[str, float]:
 def check_geoopt(problem: Problem) -> None:
     """Compare geoopt's loss and gradient with romkit's, without penalty. Raises `Disagreement`.
 
-    Free matrices and points of the manifold have different gradients, but both losses are the same function on the
-    manifold, so their gradients in its metric must agree.
+    Free matrices and points of the manifold have different gradients, but both losses are the same
+    function on the manifold, so their gradients in its metric must agree.
     """
     losses, gradient, flat, batch = _reference(problem, penalty_weight=0.0)
-    theirs = [_plain(model, Batch(*(t[k] for t in batch))) for k, model in enumerate(unstack(flat.stacked))]
-    close("loss of geoopt's contestant", torch.stack([loss for loss, _ in theirs]), losses, TOLERANCE)
+    theirs = [
+        _plain(model, Batch(*(t[k] for t in batch)))
+        for k, model in enumerate(unstack(flat.stacked))
+    ]
+    close(
+        "loss of geoopt's contestant", torch.stack([loss for loss, _ in theirs]), losses, TOLERANCE
+    )
     points, _ = flat.split(flat.read())
 
     def riemannian(gradient: Tensor) -> Tensor:
         slopes, rest = flat.split(gradient)
-        return flat.join([EuclideanMetric().gradient(x, g) for x, g in zip(points, slopes, strict=True)], rest)
+        return flat.join(
+            [EuclideanMetric().gradient(x, g) for x, g in zip(points, slopes, strict=True)], rest
+        )
 
     slope = torch.stack([slope for _, slope in theirs])
     close("gradient of geoopt's contestant", riemannian(slope), riemannian(gradient), TOLERANCE)
@@ -135,8 +174,8 @@ def check_jax(problem: Problem) -> None:
 def check_jax_step(problem: Problem, optimizer: str) -> None:
     """Compare a step of JAX with one of romkit. Raises `Disagreement`.
 
-    It starts with a second moment of one: at zero a step is the sign of the gradient, which is noise where the
-    gradient vanishes.
+    It starts with a second moment of one: at zero a step is the sign of the gradient, which is
+    noise where the gradient vanishes.
     """
     import jax
 
@@ -153,8 +192,12 @@ def check_jax_step(problem: Problem, optimizer: str) -> None:
     close(f"a step of JAX's {optimizer}", theta - start.theta, state.theta - start.theta, TOLERANCE)
 
 
-def _reference(problem: Problem, penalty_weight: float) -> tuple[Tensor, Tensor, FlatParameters, Batch]:
-    """romkit's losses (S,) and gradient (S, P) at a generic point, which the stack then holds, and the batch."""
+def _reference(
+    problem: Problem, penalty_weight: float
+) -> tuple[Tensor, Tensor, FlatParameters, Batch]:
+    """romkit's losses (S,) and gradient (S, P) at a generic point, which the stack then holds, and
+    the batch.
+    """
     objective, flat = problem.objective(penalty_weight)
     flat.write(generic_point(flat))
     batch, theta = next(problem.batches()), flat.read().requires_grad_()
@@ -168,6 +211,10 @@ def _plain(model: torch.nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     loss = plain(*batch)
     loss.backward()
     named = {f"weights.{k}": pair.grad.flatten() for k, pair in enumerate(plain.pairs)}
-    named |= {name: p.grad.flatten() for name, p in plain.named_parameters() if not name.startswith("pairs")}
+    named |= {
+        name: p.grad.flatten()
+        for name, p in plain.named_parameters()
+        if not name.startswith("pairs")
+    }
     names = (n.removesuffix(".phi") for n, _ in model.named_parameters() if not n.endswith(".psi"))
     return loss.detach(), torch.cat([named[name] for name in names])

@@ -17,7 +17,9 @@ print(bounds)
 figure = Figure(figsize=(4.5, 2.8), layout="constrained")
 axis = figure.subplots()
 places = np.arange(len(bounds))
-for k, (name, label) in enumerate((("lower", "found"), ("upper", "certificate"), ("product", "product of layers"))):
+for k, (name, label) in enumerate(
+    (("lower", "found"), ("upper", "certificate"), ("product", "product of layers"))
+):
     axis.bar(places + 0.25 * (k - 1), bounds[name], width=0.25, label=label)
 axis.set(yscale="log", ylabel="Lipschitz constant")
 axis.set_xticks(places, [str(index) for index in bounds.index])

@@ -23,7 +23,12 @@ truth = np.sort(rng.uniform(3.133, 3.193, 20))
 seen = windows(truth, duration=2)[["state"]].drop_vars("F")
 seen = seen + 0.075 * rng.standard_normal(seen.state.shape)
 
-model = {"dynamics": romkit.integrators.PetrovGalerkin(), "system": system, "sensors": range(0, 36, 3), "noise": 0.075}
+model = {
+    "dynamics": romkit.integrators.PetrovGalerkin(),
+    "system": system,
+    "sensors": range(0, 36, 3),
+    "noise": 0.075,
+}
 found = romkit.infer(flow, seen, training=known, **model)
 
 figure = Figure(figsize=(5, 3), layout="constrained")

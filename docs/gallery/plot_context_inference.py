@@ -14,7 +14,9 @@ import romkit
 system = romkit.systems.Pendulum()
 ncae = romkit.load("ncae-pendulum")
 true = {"l1": 0.5, "l2": 0.55, "l3": 0.6, "l4": 0.7}
-states = torch.tensor(romkit.simulate(system, **true, duration=2).state.values[0, ::20], dtype=torch.float32)
+states = torch.tensor(
+    romkit.simulate(system, **true, duration=2).state.values[0, ::20], dtype=torch.float32
+)
 
 figure = Figure(figsize=(7, 2.4), layout="constrained")
 for axis, name in zip(figure.subplots(1, 4, sharey=True), true, strict=True):

@@ -21,7 +21,12 @@ def sensors(dampings, seed):
     rng, mix = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(2, 6))
     starts = rng.uniform(-2, 2, (len(dampings), 2))
     paths = [
-        solve_ivp(lambda t, y, mu=mu: [y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]], (0, 8), start, t_eval=times).y.T
+        solve_ivp(
+            lambda t, y, mu=mu: [y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]],
+            (0, 8),
+            start,
+            t_eval=times,
+        ).y.T
         for mu, start in zip(dampings, starts, strict=True)
     ]
     state = np.stack(paths) @ mix
@@ -31,7 +36,10 @@ def sensors(dampings, seed):
     return romkit.data.with_velocity(romkit.data.describe(data, context=["mu"]))
 
 
-train, unseen = sensors(np.linspace(0.4, 1.2, 16), seed=1), sensors(np.linspace(0.43, 1.17, 12), seed=2)
+train, unseen = (
+    sensors(np.linspace(0.4, 1.2, 16), seed=1),
+    sensors(np.linspace(0.43, 1.17, 12), seed=2),
+)
 projection = romkit.fit("pod", train, latent_dim=2)
 ensemble = romkit.bootstrap(projection, SINDy(degree=3, threshold=0.02), train, members=20)
 

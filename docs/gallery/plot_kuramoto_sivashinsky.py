@@ -15,7 +15,9 @@ truth = romkit.simulate(system, L=list(lengths), duration=60)
 
 figure = Figure(figsize=(8, 2.8), layout="constrained")
 for axis, one, L in zip(figure.subplots(1, 4, sharey=True), truth.state, lengths, strict=True):
-    image = axis.pcolormesh(range(system.state_size), truth.time, one, cmap="RdBu_r", vmin=-3, vmax=3)
+    image = axis.pcolormesh(
+        range(system.state_size), truth.time, one, cmap="RdBu_r", vmin=-3, vmax=3
+    )
     axis.set(title=f"L = {L:g}", xlabel="grid point")
 figure.axes[0].set_ylabel("time")
 figure.colorbar(image, ax=figure.axes)

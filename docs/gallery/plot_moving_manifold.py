@@ -18,7 +18,9 @@ states = torch.tensor(romkit.simulate(system, F=F, duration=8).state.values, dty
 with torch.no_grad():
     P = ncae(F=F)
     decoded = P.decode(P.encode(states))  # (context, time, component)
-_, _, directions = torch.linalg.svd(decoded.flatten(0, 1) - decoded.mean((0, 1)), full_matrices=False)
+_, _, directions = torch.linalg.svd(
+    decoded.flatten(0, 1) - decoded.mean((0, 1)), full_matrices=False
+)
 leading = (decoded - decoded.mean((0, 1))) @ directions[:3].T
 
 figure = Figure(figsize=(5, 4), layout="constrained")

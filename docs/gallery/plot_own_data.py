@@ -21,7 +21,8 @@ def pulses(speeds):
     rate = 2 * np.sin(phase) * wave * np.asarray(speeds)[:, None, None]
     dims = ("trajectory", "time", "component")
     return xr.Dataset(
-        {"state": (dims, wave), "velocity": (dims, rate)}, {"time": time, "speed": ("trajectory", speeds)}
+        {"state": (dims, wave), "velocity": (dims, rate)},
+        {"time": time, "speed": ("trajectory", speeds)},
     )
 
 
@@ -30,11 +31,15 @@ model = romkit.fit("ncae", data, latent_dim=2, epochs=60)
 law = NeuralODE(regression_steps=1000, shooting_steps=50).fit(model, data)
 
 truth = pulses([1.05])
-forecast = romkit.forecast(model, dynamics=law, initial_state=truth.state.values[0, 0], duration=6, dt=0.05, speed=1.05)
+forecast = romkit.forecast(
+    model, dynamics=law, initial_state=truth.state.values[0, 0], duration=6, dt=0.05, speed=1.05
+)
 
 figure = Figure(figsize=(7, 2.6), layout="constrained")
 axes = figure.subplots(1, 2, sharey=True)
-for axis, title, field in zip(axes, ("truth", "forecast"), (truth.state[0], forecast.state), strict=True):
+for axis, title, field in zip(
+    axes, ("truth", "forecast"), (truth.state[0], forecast.state), strict=True
+):
     image = axis.pcolormesh(time, points, field.values.T, vmin=0, vmax=1)
     axis.set(title=title, xlabel="time")
 axes[0].set_ylabel("x")

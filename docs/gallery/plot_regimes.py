@@ -21,4 +21,6 @@ for first, last, period in ((3.155, 3.133, 3.09), (3.17, 3.193, 2.55)):
     start = {"kind": "orbits", "start": run.latent.values[-1], "period": period}
     branch = romkit.continuation(ncae, **start, points=12, steps=100, F=(first, last), **model)
     shown += [branch, romkit.verify(branch, system, every=4)]
-figure = plot_branches(*shown, labels=["wave number 8", "full model", "wave number 7", "full model"])
+figure = plot_branches(
+    *shown, labels=["wave number 8", "full model", "wave number 7", "full model"]
+)

@@ -16,4 +16,6 @@ figure = plot_rollout(run)
 # %%
 # `nrmse` is the error over time, and `valid_time` the time until which this error is below 0.5.
 
-print(f"valid for {float(run.valid_time):.1f} time units; error at the end {float(run.nrmse[-1]):.3f}")
+print(
+    f"valid for {float(run.valid_time):.1f} time units; error at the end {float(run.nrmse[-1]):.3f}"
+)

@@ -17,5 +17,7 @@ def romkit_figures(block: tuple, block_vars: dict, gallery_conf: dict) -> str:
             path = next(block_vars["image_path_iterator"])
             value.savefig(path, dpi=120)
             paths.append(path)
-            titles.append(value.get_suptitle() or value.axes[0].get_title() or value.axes[0].get_ylabel())
+            titles.append(
+                value.get_suptitle() or value.axes[0].get_title() or value.axes[0].get_ylabel()
+            )
     return figure_rst(paths, gallery_conf["src_dir"], ", ".join(filter(None, titles)))

@@ -18,11 +18,15 @@ def write(app: Sphinx, config: object) -> None:
     shutil.rmtree(target, ignore_errors=True)
     for room, title in ROOMS.items():
         found = [*(ROOT / room).rglob("*.md"), *(ROOT / room).rglob("*.png")]
-        for source in sorted(file for file in found if file.name != "page.md"):  # text of a report, without its numbers
+        for source in sorted(
+            file for file in found if file.name != "page.md"
+        ):  # text of a report, without its numbers
             copy = target / source.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
-        pages = sorted((target / room).rglob("*.md"), key=lambda page: (page.parent, page.name != "README.md"))
+        pages = sorted(
+            (target / room).rglob("*.md"), key=lambda page: (page.parent, page.name != "README.md")
+        )
         entries = "\n".join(_entry(page, target) for page in pages)
         text = f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n"
         (target / f"{room}.md").write_text(text, encoding="utf-8")

@@ -38,7 +38,11 @@ ROOMS = (
 SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:", "Example:")
 """Sections of a docstring in which indented text is no formula."""
 
-FOREIGN = {name for base in (nn.Module, tuple, int, OSError) for name in [*dir(base), *inspect.get_annotations(base)]}
+FOREIGN = {
+    name
+    for base in (nn.Module, tuple, int, OSError)
+    for name in [*dir(base), *inspect.get_annotations(base)]
+}
 """Names that classes of romkit inherit from torch and Python, which have pages of their own."""
 
 
@@ -50,13 +54,19 @@ def write(app: "Sphinx", config: object) -> None:
     for room in ROOMS:
         (folder / f"{room}.rst").write_text(_page(importlib.import_module(room), shown))
     toctree = "\n".join(f"   {room}" for room in ROOMS)
-    (folder / "index.rst").write_text(f"{_title('Reference')}\n.. toctree::\n   :maxdepth: 1\n\n{toctree}\n")
+    (folder / "index.rst").write_text(
+        f"{_title('Reference')}\n.. toctree::\n   :maxdepth: 1\n\n{toctree}\n"
+    )
 
 
 def _page(module: ModuleType, shown: set[int]) -> str:
     """Page of a room, without names that an earlier page has shown."""
     values = {name: getattr(module, name) for name in public(module)}
-    values = {name: value for name, value in values.items() if not callable(value) or id(value) not in shown}
+    values = {
+        name: value
+        for name, value in values.items()
+        if not callable(value) or id(value) not in shown
+    }
     shown.update(map(id, values.values()))
     for value in values.values():
         unchecked(value)
@@ -112,11 +122,15 @@ def unchecked(value: object) -> None:
     for owner in value.__mro__:
         if owner.__module__.startswith("romkit"):
             plain, own = _plain(owner), vars(owner).get("__annotations__", {})
-            owner.__annotations__ = {name: plain.get(name, annotation) for name, annotation in own.items()}
+            owner.__annotations__ = {
+                name: plain.get(name, annotation) for name, annotation in own.items()
+            }
             for member in vars(owner).values():
                 _unchecked(getattr(member, "__func__", member))
     made, shown = _plain(value.__init__), _plain(value)
-    own = {name: made[name] for name in shown if name in made}  # what a class is made from, not what it keeps of it
+    own = {
+        name: made[name] for name in shown if name in made
+    }  # what a class is made from, not what it keeps of it
     value.__annotations__ = vars(value).get("__annotations__", {}) | own
 
 
@@ -124,7 +138,10 @@ def _unchecked(function: object) -> None:
     """Replace the annotations of a function by plain types: validators have no text that a reader could use."""
     if inspect.isfunction(function):
         plain, signature = _plain(function), inspect.signature(function)
-        each = [p.replace(annotation=plain.get(p.name, p.annotation)) for p in signature.parameters.values()]
+        each = [
+            p.replace(annotation=plain.get(p.name, p.annotation))
+            for p in signature.parameters.values()
+        ]
         returned = plain.get("return", signature.return_annotation)
         function.__annotations__ = function.__annotations__ | plain
         function.__signature__ = signature.replace(parameters=each, return_annotation=returned)
@@ -142,7 +159,9 @@ def _title(text: str) -> str:
     return f"{text}\n{'=' * len(text)}\n"
 
 
-def readable(app: "Sphinx", what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+def readable(
+    app: "Sphinx", what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
     """Turn a plain-text docstring into reStructuredText: indented text is a formula; |, * and `m.` are escaped."""
     text, section, formula = [], "", False
     for line in _apart(lines):
@@ -159,7 +178,9 @@ def readable(app: "Sphinx", what: str, name: str, value: object, options: object
         literal = formula or section == "Example:"
         text.append(line if literal else re.sub(r"(?<!\\)([|*]|(?:^|(?<=: ))\w\.$)", r"\\\1", line))
     room = ".".join((getattr(value, "__module__", None) or "").split(".")[:2])
-    if what == "function" and room in ROOMS and not name.startswith(room):  # source pages link to it by its room
+    if (
+        what == "function" and room in ROOMS and not name.startswith(room)
+    ):  # source pages link to it by its room
         text[1:1] = ["", ".. raw:: html", "", f'   <span id="{room}.{value.__name__}"></span>', ""]
     lines[:] = text
 
@@ -172,7 +193,9 @@ def _apart(lines: list[str]) -> list[str]:
     return text.split("\n")
 
 
-def inherited(app: "Sphinx", what: str, name: str, value: object, skip: bool, options: object) -> bool | None:
+def inherited(
+    app: "Sphinx", what: str, name: str, value: object, skip: bool, options: object
+) -> bool | None:
     """Skip members that a class inherits from torch or Python; leave the decision on all others to autodoc."""
     own = (getattr(value, "__module__", None) or "").startswith("romkit")
     return True if name in FOREIGN and not name.startswith("_") and not own else None

@@ -39,7 +39,12 @@ print(ncae.name, ncae.config["layers"], "in", round(ncae.report["seconds"]), "s"
 P = ncae(F=3.15)
 x = torch.tensor(data.state.values[0, :100], dtype=torch.float32)
 with torch.no_grad():
-    print("latent:", tuple(P.encode(x).shape), " largest P(P(x)) - P(x):", float((P(P(x)) - P(x)).abs().max()))
+    print(
+        "latent:",
+        tuple(P.encode(x).shape),
+        " largest P(P(x)) - P(x):",
+        float((P(P(x)) - P(x)).abs().max()),
+    )
 
 # %%
 # A rollout
@@ -48,7 +53,9 @@ with torch.no_grad():
 
 run = romkit.rollout(system, ncae, F=3.15, duration=20)
 end = run.isel(time=-1)
-print(f"error after 20 time units {float(end.nrmse):.2g}, of the projection alone {float(end.nrmse_projected):.2g}")
+print(
+    f"error after 20 time units {float(end.nrmse):.2g}, of the projection alone {float(end.nrmse_projected):.2g}"
+)
 figure = plot_rollout(run)
 
 # %%
@@ -61,7 +68,9 @@ figure = plot_rollout(run)
 
 pretrained = romkit.load("ncae-lorenz96")
 longer = romkit.rollout(system, pretrained, F=3.15)
-print(f"pretrained model: valid for {float(longer.valid_time):.0f} of {float(longer.time[-1]):.0f} time units")
+print(
+    f"pretrained model: valid for {float(longer.valid_time):.0f} of {float(longer.time[-1]):.0f} time units"
+)
 
 # %%
 # Saving and loading

@@ -60,14 +60,18 @@ held_out, train = data.isel(trajectory=[4]), data.drop_isel(trajectory=4)
 model = romkit.fit("ncae", train, latent_dim=2, epochs=200)
 law = romkit.law(model, train)
 for tried in law.report:  # an error of nan: there was no time for this kind
-    print(f"{tried['law']}: error {tried['error']:.2g} on held-out trajectories, {tried['seconds']:.0f} s")
+    print(
+        f"{tried['law']}: error {tried['error']:.2g} on held-out trajectories, {tried['seconds']:.0f} s"
+    )
 
 # %%
 # How good is it?
 # ---------------
 
 run = romkit.rollout(held_out, model, dynamics=law)
-print(f"median error: projection {float(run.nrmse_projected.median()):.3f}, forecast {float(run.nrmse.median()):.3f}")
+print(
+    f"median error: projection {float(run.nrmse_projected.median()):.3f}, forecast {float(run.nrmse.median()):.3f}"
+)
 figure = romkit.plotting.plot_rollout(run)
 
 # %%
@@ -76,7 +80,9 @@ figure = romkit.plotting.plot_rollout(run)
 # A forecast starts from one state, at any parameter; no truth is needed. It has the variables of the data.
 
 start = measured.isel(run=4, time=0)
-forecast = romkit.forecast(model, dynamics=law, initial_state=start, duration=40, dt=0.2, epsilon=0.075)
+forecast = romkit.forecast(
+    model, dynamics=law, initial_state=start, duration=40, dt=0.2, epsilon=0.075
+)
 picture = Figure(figsize=(6, 2.6), layout="constrained")
 axis = picture.subplots()
 image = axis.pcolormesh(forecast.time, np.arange(CELLS), forecast.voltage.T)

@@ -20,7 +20,9 @@ print(f"{system.state_size} unknowns")
 # ----------------------------------
 # The state has two velocities at every cell. Nine runs are sampled every half time unit.
 
-inflow, growth = (values.ravel() for values in np.meshgrid([4.25, 4.875, 5.5], [0.015, 0.0225, 0.03]))
+inflow, growth = (
+    values.ravel() for values in np.meshgrid([4.25, 4.875, 5.5], [0.015, 0.0225, 0.03])
+)
 data = romkit.simulate(system, mu1=inflow, mu2=growth, duration=25, dt=0.5)
 print(dict(data.sizes))
 
@@ -62,14 +64,22 @@ print(
 full, reduced = (run.attrs[f"seconds_computing_{model}_model"] for model in ("full", "reduced"))
 alone = romkit.simulate(small, duration=25, dt=0.5, engine="compiled", **context).attrs
 print(f"full model {full:.3f} s, reduced model {reduced:.3f} s")
-print(f"in its coordinates {alone['seconds_computing']:.4f} s, after {alone['seconds_compiling']:.1f} s of compiling")
+print(
+    f"in its coordinates {alone['seconds_computing']:.4f} s, after {alone['seconds_compiling']:.1f} s of compiling"
+)
 
 u = [run[name].values.reshape(len(run.time), 2, CELLS, CELLS)[:, 0] for name in ("truth", "rom")]
 front = Figure(figsize=(7, 2.6), layout="constrained")
 axes = front.subplots(1, 3, sharey=True)
 last = len(run.time) - 1
-for axis, field, title in zip(axes, (u[0], u[1], u[1] - u[0]), ("full", "reduced", "difference"), strict=True):
-    limits = {"vmin": 1, "vmax": 6} if title != "difference" else {"vmin": -1, "vmax": 1, "cmap": "RdBu_r"}
+for axis, field, title in zip(
+    axes, (u[0], u[1], u[1] - u[0]), ("full", "reduced", "difference"), strict=True
+):
+    limits = (
+        {"vmin": 1, "vmax": 6}
+        if title != "difference"
+        else {"vmin": -1, "vmax": 1, "cmap": "RdBu_r"}
+    )
     image = axis.imshow(field[last], origin="lower", extent=(0, 100, 0, 100), **limits)
     axis.set(title=title, xlabel="x")
     front.colorbar(image, ax=axis, shrink=0.8)

@@ -52,7 +52,9 @@ optimizer = torch.optim.LBFGS([guess], lr=0.5, max_iter=60, line_search_fn="stro
 
 def loss():
     optimizer.zero_grad()
-    context = torch.stack([guess[0], torch.tensor(middle["l2"], dtype=torch.float64), guess[1], guess[2]])
+    context = torch.stack(
+        [guess[0], torch.tensor(middle["l2"], dtype=torch.float64), guess[1], guess[2]]
+    )
     value = 1e4 * (ncae(context)(states) - states).square().mean()
     value.backward()
     return value

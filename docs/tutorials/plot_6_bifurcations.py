@@ -29,7 +29,9 @@ def crests(states):
 
 def frequency(states, dt=0.05):
     signal = states[..., 0] - states[..., 0].mean(1, keepdims=True)
-    power = np.abs(np.fft.rfft(signal * np.hanning(signal.shape[1]), axis=1, n=16 * signal.shape[1]))
+    power = np.abs(
+        np.fft.rfft(signal * np.hanning(signal.shape[1]), axis=1, n=16 * signal.shape[1])
+    )
     return power.argmax(1) / (16 * signal.shape[1] * dt)
 
 

@@ -22,7 +22,9 @@ import romkit
 # The data are one run of 50 winters, without a parameter. Cells that are always NaN are land, and are left out of the
 # state.
 
-sst = xr.open_dataset(importlib.resources.files("eofs") / "examples/example_data/sst_ndjfm_anom.nc")["sst"]
+sst = xr.open_dataset(
+    importlib.resources.files("eofs") / "examples/example_data/sst_ndjfm_anom.nc"
+)["sst"]
 data = romkit.data.describe(sst)
 
 # %%
@@ -46,10 +48,15 @@ print(f"scores differ by at most {apart:.0e} of the largest one")
 # POD has one pattern; a quadratic manifold adds a second one, multiplied by the square of the latent, so that a strong
 # El Niño is not a weak one times a factor. Both projections work on the 20 coordinates of the basis.
 
-methods = {name: romkit.fit(name, data, basis=basis, latent_dim=1) for name in ("pod", "quadratic-manifold")}
+methods = {
+    name: romkit.fit(name, data, basis=basis, latent_dim=1)
+    for name in ("pod", "quadratic-manifold")
+}
 images = {name: projection()(sst) for name, projection in methods.items()}
 for name, image in images.items():
-    left = ((image - sst) ** 2).weighted(area).sum() / ((sst - sst.mean("time")) ** 2).weighted(area).sum()
+    left = ((image - sst) ** 2).weighted(area).sum() / ((sst - sst.mean("time")) ** 2).weighted(
+        area
+    ).sum()
     print(f"{name}: {100 * (1 - float(left)):.1f} % of the variance of all winters")
 
 # %%
@@ -59,7 +66,9 @@ for name, image in images.items():
 
 winter = int(np.abs(theirs[:, 0]).argmax())
 figure = Figure(figsize=(8, 2.2), layout="constrained")
-for axis, (name, field) in zip(figure.subplots(1, 3, sharey=True), {"eofs' field": sst, **images}.items(), strict=True):
+for axis, (name, field) in zip(
+    figure.subplots(1, 3, sharey=True), {"eofs' field": sst, **images}.items(), strict=True
+):
     values = field.isel(time=winter).transpose("latitude", "longitude")
     mesh = axis.pcolormesh(sst.longitude, sst.latitude, values, vmin=-3, vmax=3, cmap="RdBu_r")
     axis.set(title=f"{name}, {str(sst.time.values[winter])[:4]}", xlabel="longitude, degrees east")

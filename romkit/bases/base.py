@@ -1,4 +1,6 @@
-"""A basis: mean and modes, the coordinates that they give, and the inner product in which the modes are orthonormal."""
+"""A basis: mean and modes, the coordinates that they give, and the inner product in which the modes
+are orthonormal.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +21,9 @@ from romkit.data import DIMS
 from romkit.data.schema import of_other_coordinates, variable_of
 
 Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
-"""None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n, n) mass matrix."""
+"""None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n,
+n) mass matrix.
+"""
 
 
 @validated
@@ -52,8 +56,12 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     if not whole:
         return lambda u: diagonal.to(u).unsqueeze(-1) * u
     if abs(values - values.T).max() > 1e-12 * abs(values).max():
-        raise InputError("weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2")
-    return lambda u: torch.from_numpy(values @ u.numpy(force=True)).to(u)  # also of a GPU, there and back
+        raise InputError(
+            "weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2"
+        )
+    return lambda u: torch.from_numpy(values @ u.numpy(force=True)).to(
+        u
+    )  # also of a GPU, there and back
 
 
 def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
@@ -65,27 +73,39 @@ def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
     if not sparse.issparse(weight):
         return weigher(None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64)), n)
     weigher(weight, n)  # looks at it
-    symmetric = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-    factors = splinalg.splu(weight.tocsc().astype(np.float64), **symmetric)  # L D Lᵀ, of rows and columns in one order
+    symmetric = {
+        "permc_spec": "MMD_AT_PLUS_A",
+        "diag_pivot_thresh": 0.0,
+        "options": {"SymmetricMode": True},
+    }
+    factors = splinalg.splu(
+        weight.tocsc().astype(np.float64), **symmetric
+    )  # L D Lᵀ, of rows and columns in one order
     pivots = torch.from_numpy(factors.U.diagonal()).sqrt().unsqueeze(-1)
-    return lambda u: torch.from_numpy((factors.L @ (pivots.to(u) * u).numpy())[factors.perm_r]).to(u)
+    return lambda u: torch.from_numpy((factors.L @ (pivots.to(u) * u).numpy())[factors.perm_r]).to(
+        u
+    )
 
 
 ORTHONORMAL = 1e-8
-"""Largest error of Vᵀ W V = I that modes computed elsewhere may have; they are then made orthonormal to rounding."""
+"""Largest error of Vᵀ W V = I that modes computed elsewhere may have; they are then made
+orthonormal to rounding.
+"""
 
 
 @validated
 class Basis(Display):
-    """An affine subspace of states, x = x̄ + V y with Vᵀ W V = I, and the coordinates y = Vᵀ W (x - x̄) in it.
+    """An affine subspace of states, x = x̄ + V y with Vᵀ W V = I, and the coordinates y = Vᵀ W (x -
+    x̄) in it.
 
-    A basis is never changed, so copies of projections share it. It computes in the precision and on the device of what
-    it is given.
+    A basis is never changed, so copies of projections share it. It computes in the precision and on
+    the device of what it is given.
 
     Args:
         modes: V (n, r), of `romkit.basis` or computed elsewhere.
         mean: x̄ (n,), zero by default.
-        weight: W, the identity by default; (n,) weights of a quadrature, or a sparse mass matrix (n, n).
+        weight: W, the identity by default; (n,) weights of a quadrature, or a sparse mass matrix
+            (n, n).
         dual: W V, in place of a weight that is not at hand.
         singular_values: (r,), where they are known: of the snapshots minus their mean.
         energy: (r,) share of the energy ‖x - x̄‖² of the snapshots that the first k modes hold.
@@ -95,7 +115,8 @@ class Basis(Display):
         images: of systems that have been seen through the basis, by system.
 
     Raises:
-        InputError: shapes that do not fit, a weight that is not positive, modes that are not orthonormal.
+        InputError: shapes that do not fit, a weight that is not positive, modes that are not
+            orthonormal.
 
     Example:
         >>> import torch
@@ -121,19 +142,30 @@ class Basis(Display):
         modes = _float64("modes", modes)
         if modes.ndim != 2 or not modes.shape[0] >= modes.shape[1] >= 1:
             fix = "put modes into columns"
-            raise InputError("modes", expected="(n, r) with n >= r >= 1", got=f"shape {tuple(modes.shape)}", fix=fix)
+            raise InputError(
+                "modes",
+                expected="(n, r) with n >= r >= 1",
+                got=f"shape {tuple(modes.shape)}",
+                fix=fix,
+            )
         n, r = modes.shape
         dual = weigher(weight, n)(modes) if dual is None else _float64("dual", dual, (n, r))
         self.mean = _float64("mean", torch.zeros(n) if mean is None else mean, (n,))
         self.modes, self.dual = _orthonormal(modes, dual)
-        self.singular_values = None if singular_values is None else _float64("singular_values", singular_values, (r,))
+        self.singular_values = (
+            None if singular_values is None else _float64("singular_values", singular_values, (r,))
+        )
         self.energy = None if energy is None else _float64("energy", energy, (r,))
         self.images: dict[object, object] = {}
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
     @classmethod
-    def with_dual(cls, modes: Tensor, dual: Tensor | None, mean: Tensor, **more: Tensor | None) -> "Basis":
-        """A basis from V and W V, where W itself is not at hand; further arguments are those of the class."""
+    def with_dual(
+        cls, modes: Tensor, dual: Tensor | None, mean: Tensor, **more: Tensor | None
+    ) -> "Basis":
+        """A basis from V and W V, where W itself is not at hand; further arguments are those of the
+        class.
+        """
         return cls(modes, mean, dual=dual, **more)
 
     @property
@@ -149,7 +181,9 @@ class Basis(Display):
     @validated
     def encode(self, x: Tensor) -> Tensor:
         """y = Vᵀ W (x - x̄): (..., n) -> (..., r)."""
-        checks.last_axis("x", x.shape, self.size, "the components of the states that the basis is of")
+        checks.last_axis(
+            "x", x.shape, self.size, "the components of the states that the basis is of"
+        )
         own = self._constants.like(x)
         return (x - own["mean"]) @ own["dual"]
 
@@ -163,7 +197,9 @@ class Basis(Display):
     @validated
     def encode_tangent(self, v: Tensor) -> Tensor:
         """Vᵀ W v of velocities v (..., n): (..., r)."""
-        checks.last_axis("v", v.shape, self.size, "the components of the states that the basis is of")
+        checks.last_axis(
+            "v", v.shape, self.size, "the components of the states that the basis is of"
+        )
         return v @ self._constants.like(v)["dual"]
 
     @validated
@@ -174,7 +210,8 @@ class Basis(Display):
 
     @validated
     def project(self, data: xr.Dataset) -> xr.Dataset:
-        """A dataset of the coordinates: `state`, and the time derivatives that there are, with r components.
+        """A dataset of the coordinates: `state`, and the time derivatives that there are, with r
+        components.
 
         Variables in chunks of dask stay so, and nothing is read until they are computed.
 
@@ -195,15 +232,21 @@ class Basis(Display):
         return of_other_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
 
     def of_chunks(self, x: da.Array, offset: np.ndarray | float) -> da.Array:
-        """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well: (..., r) in float64."""
-        return (x.astype(np.float64) - offset) @ da.from_array(self.dual.numpy(), chunks=(x.chunks[-1], -1))
+        """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well:
+        (..., r) in float64.
+        """
+        return (x.astype(np.float64) - offset) @ da.from_array(
+            self.dual.numpy(), chunks=(x.chunks[-1], -1)
+        )
 
     @validated
     def truncated(self, rank: Count) -> "Basis":
         """The first `rank` modes."""
         if rank > self.rank:
             fix = "compute a larger basis"
-            raise InputError("rank", expected=f"at most the {self.rank} of the basis", got=str(rank), fix=fix)
+            raise InputError(
+                "rank", expected=f"at most the {self.rank} of the basis", got=str(rank), fix=fix
+            )
         modes, dual = self.modes[:, :rank], None if self.dual is self.modes else self.dual[:, :rank]
         found = {name: getattr(self, name) for name in ("singular_values", "energy")}
         more = {name: value[:rank] for name, value in found.items() if value is not None}
@@ -213,11 +256,18 @@ class Basis(Display):
         """Sizes, and what is left out of the energy of the snapshots."""
         left = "unknown" if self.energy is None else f"{1 - self.energy[-1].item():.2e}"
         metric = "the identity" if self.dual is self.modes else "a weight"
-        return {"modes": str(self.rank), "components": str(self.size), "metric": metric, "energy left out": left}
+        return {
+            "modes": str(self.rank),
+            "components": str(self.size),
+            "metric": metric,
+            "energy left out": left,
+        }
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
         """The singular values."""
-        return "singular values, logarithmic", () if self.singular_values is None else [self.singular_values.tolist()]
+        return "singular values, logarithmic", () if self.singular_values is None else [
+            self.singular_values.tolist()
+        ]
 
     def __deepcopy__(self, memo: dict) -> "Basis":
         return self
@@ -226,7 +276,9 @@ class Basis(Display):
         return vars(self) | {"images": {}}  # these hold functions, which no file takes
 
     def __repr__(self) -> str:
-        held = "" if self.energy is None else f", {1 - self.energy[-1].item():.1e} of the energy left"
+        held = (
+            "" if self.energy is None else f", {1 - self.energy[-1].item():.1e} of the energy left"
+        )
         return f"Basis({self.rank} modes of {self.size} components{held})"
 
 
@@ -245,11 +297,15 @@ def check_size(basis: Basis, data: xr.Dataset) -> None:
         romkit.core.errors.InputError: data: expected the 4 components of the basis, got 36; use data on the grid of the
         basis, or a basis of these data
     """
-    variable_of(data, "state", fix="see the guide, 'Your own data'")  # whoever computes with the values checks them
+    variable_of(
+        data, "state", fix="see the guide, 'Your own data'"
+    )  # whoever computes with the values checks them
     if data.sizes["component"] != basis.size:
         got = f"{data.sizes['component']}"
         fix = "use data on the grid of the basis, or a basis of these data"
-        raise InputError("data", expected=f"the {basis.size} components of the basis", got=got, fix=fix)
+        raise InputError(
+            "data", expected=f"the {basis.size} components of the basis", got=got, fix=fix
+        )
 
 
 def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
@@ -257,18 +313,26 @@ def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
     gram, unit = dual.mT @ modes, torch.eye(modes.shape[1], dtype=modes.dtype)
     error = (gram - unit).abs().max().item()
     if not error <= ORTHONORMAL:
-        fix = "give the weight that they are orthonormal in, or take the Q of their QR decomposition"
+        fix = (
+            "give the weight that they are orthonormal in, or take the Q of their QR decomposition"
+        )
         raise InputError("modes", expected="Vᵀ W V = I", got=f"an error of {error:.1e}", fix=fix)
     if error <= 1e-14:
         return modes, dual
-    turn = 1.5 * unit - 0.5 * (gram + gram.mT) / 2  # one step of Newton and Schulz towards the inverse root
+    turn = (
+        1.5 * unit - 0.5 * (gram + gram.mT) / 2
+    )  # one step of Newton and Schulz towards the inverse root
     return modes @ turn, modes @ turn if dual is modes else dual @ turn
 
 
-def _float64(name: str, values: np.ndarray | Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
+def _float64(
+    name: str, values: np.ndarray | Tensor, shape: tuple[int, ...] | None = None
+) -> Tensor:
     """Finite numbers in float64 on the CPU, of this shape if one is given."""
     found = tensors.finite(name, values).detach().to("cpu", torch.float64)
     if shape is not None and found.shape != shape:
         fix = "check the order of the axes"
-        raise InputError(name, expected=f"shape {shape}", got=f"shape {tuple(found.shape)}", fix=fix)
+        raise InputError(
+            name, expected=f"shape {shape}", got=f"shape {tuple(found.shape)}", fix=fix
+        )
     return found

@@ -1,4 +1,6 @@
-"""Modes of snapshots: by the method of snapshots, randomised, streamed from disk, or merged from parts."""
+"""Modes of snapshots: by the method of snapshots, randomised, streamed from disk, or merged from
+parts.
+"""
 
 import functools
 import hashlib
@@ -29,11 +31,15 @@ from romkit.engine import Device
 from romkit.engine.threads import one_thread
 
 EXACT = 1500
-"""Snapshots (or components, if fewer) up to which their Gram matrix is decomposed: half a second, and 18 MB."""
+"""Snapshots (or components, if fewer) up to which their Gram matrix is decomposed: half a second,
+and 18 MB.
+"""
 
 OVERSAMPLING = 20
 POWER = 2
-"""Additional directions and passes of the randomised decomposition (Halko et al. 2011, section 1.3)."""
+"""Additional directions and passes of the randomised decomposition (Halko et al. 2011, section
+1.3).
+"""
 
 Weigher = Callable[[Tensor], Tensor]
 
@@ -41,7 +47,8 @@ T = TypeVar("T")
 
 
 class Decomposition(NamedTuple):
-    """Modes V (n, r) with Vᵀ W V = I, singular values (r,), and the energy Σ σₖ² of all snapshots, of every mode.
+    """Modes V (n, r) with Vᵀ W V = I, singular values (r,), and the energy Σ σₖ² of all snapshots,
+    of every mode.
 
     Example:
         >>> import torch
@@ -60,9 +67,10 @@ class Decomposition(NamedTuple):
 def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decomposition:
     """The leading left singular vectors of centred snapshots, orthonormal in a metric.
 
-    Up to `EXACT` snapshots or components by the Gram matrix of the smaller side (Sirovich 1987), and more of both by
-    random directions and two passes (Halko, Martinsson, Tropp 2011). A Rayleigh-Ritz step on the subspace restores what
-    squaring loses: singular values are accurate to rounding of the largest one.
+    Up to `EXACT` snapshots or components by the Gram matrix of the smaller side (Sirovich 1987),
+    and more of both by random directions and two passes (Halko, Martinsson, Tropp 2011). A
+    Rayleigh-Ritz step on the subspace restores what squaring loses: singular values are accurate to
+    rounding of the largest one.
 
     Args:
         x: (N, n) snapshots minus their mean, float64.
@@ -85,14 +93,22 @@ def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decompos
     energy = (x * weighted).sum()
     if not energy.item() < math.inf:
         fix = "give them in units in which they are not huge"
-        raise InputError("x", expected="squares that a float holds", got=f"an energy of {energy.item():g}", fix=fix)
+        raise InputError(
+            "x",
+            expected="squares that a float holds",
+            got=f"an energy of {energy.item():g}",
+            fix=fix,
+        )
     if not energy > 0:
         return Decomposition(x.new_zeros(x.shape[1], 0), x.new_zeros(0), energy)
-    return Decomposition(*ritz(weighted, _directions(x, weighted, rank, weigh), rank, weigh), energy)
+    return Decomposition(
+        *ritz(weighted, _directions(x, weighted, rank, weigh), rank, weigh), energy
+    )
 
 
 def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> tuple[Tensor, Tensor]:
-    """Leading singular vectors (n, r) and values (r,) of X within a subspace (n, k), by Rayleigh and Ritz.
+    """Leading singular vectors (n, r) and values (r,) of X within a subspace (n, k), by Rayleigh
+    and Ritz.
 
     The largest component of a mode is positive, so that rounding does not decide its sign.
 
@@ -105,7 +121,9 @@ def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> tuple
     for _ in range(2):  # twice is enough (Giraud et al. 2005)
         subspace = orthonormalised(subspace, weigh)
     _, sigma, rotation = torch.linalg.svd(weighted @ subspace, full_matrices=False)
-    kept = min(rank, int((sigma > sigma[:1] * torch.finfo(sigma.dtype).eps * max(weighted.shape)).sum()))
+    kept = min(
+        rank, int((sigma > sigma[:1] * torch.finfo(sigma.dtype).eps * max(weighted.shape)).sum())
+    )
     modes = subspace @ rotation[:kept].mT
     return modes * modes.gather(0, modes.abs().argmax(0, keepdim=True)).sign(), sigma[:kept]
 
@@ -121,7 +139,9 @@ def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tenso
     else:
         return _random_directions(x, weighted, rank)
     # Squares of small singular values are lost in rounding; random directions see them.
-    return found if found.shape[-1] >= min(rank, count, n) else _random_directions(x, weighted, rank)
+    return (
+        found if found.shape[-1] >= min(rank, count, n) else _random_directions(x, weighted, rank)
+    )
 
 
 def _random_directions(x: Tensor, weighted: Tensor, rank: int) -> Tensor:
@@ -169,14 +189,16 @@ class Summary(NamedTuple):
     def merged(self, other: "Summary", columns: int, weigh: Weigher) -> "Summary":
         """Summary of both sets of snapshots.
 
-        Source: Himpe, Leibner, Rave (2018), Hierarchical approximate proper orthogonal decomposition; Ross et al.
-        (2008) for the mean.
+        Source: Himpe, Leibner, Rave (2018), Hierarchical approximate proper orthogonal
+        decomposition; Ross et al. (2008) for the mean.
         """
         count = self.count + other.count
         apart = (self.count * other.count / count) ** 0.5 * (self.mean - other.mean)
         factors = (each.found.modes * each.found.singular_values for each in (self, other))
         found = decompose(torch.cat([*factors, apart.unsqueeze(-1)], dim=-1).mT, columns, weigh)
-        energy = self.found.energy + other.found.energy + apart @ weigh(apart.unsqueeze(-1)).squeeze(-1)
+        energy = (
+            self.found.energy + other.found.energy + apart @ weigh(apart.unsqueeze(-1)).squeeze(-1)
+        )
         mean = (self.count * self.mean + other.count * other.mean) / count
         return Summary(count, mean, found._replace(energy=energy))
 
@@ -193,17 +215,21 @@ class Summary(NamedTuple):
         """
         if rank > (found := len(self.share)):
             expected = f"at most {found}, the directions of the snapshots"
-            raise InputError("rank", expected=expected, got=rank, fix="lower it, or give snapshots that differ")
+            raise InputError(
+                "rank", expected=expected, got=rank, fix="lower it, or give snapshots that differ"
+            )
         modes, sigma = self.found.modes[:, :rank], self.found.singular_values[:rank]
         return Basis(modes, self.mean, weight, singular_values=sigma, energy=self.share[:rank])
 
 
 @validated
 def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weight = None) -> Basis:
-    """The basis of snapshots of which only the bases of parts are at hand; merged ones can be merged again.
+    """The basis of snapshots of which only the bases of parts are at hand; merged ones can be
+    merged again.
 
-    Mean and energy are exact. Modes are those of what the parts kept: give these more modes than are asked for here.
-    The energy that is left out is at most that of the best basis and what the parts left out; `energy` counts both.
+    Mean and energy are exact. Modes are those of what the parts kept: give these more modes than
+    are asked for here. The energy that is left out is at most that of the best basis and what the
+    parts left out; `energy` counts both.
 
     Args:
         parts: bases by `romkit.basis` or `merge`.
@@ -212,7 +238,8 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
         weight: W of the inner product, that of the parts.
 
     Raises:
-        InputError: parts of different sizes, without energy, or in another inner product; more modes than they have.
+        InputError: parts of different sizes, without energy, or in another inner product; more
+            modes than they have.
 
     Source: Himpe, Leibner, Rave (2018), Hierarchical approximate proper orthogonal decomposition.
 
@@ -226,7 +253,10 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
         True
     """
     if len(parts) != len(counts):
-        got, fix = f"{len(counts)} for {len(parts)} parts", "give the number of snapshots of each part"
+        got, fix = (
+            f"{len(counts)} for {len(parts)} parts",
+            "give the number of snapshots of each part",
+        )
         raise InputError("counts", expected="one for each part", got=got, fix=fix)
     weigh, summaries = weigher(weight, parts[0].size), []
     columns = max(rank, *(part.rank for part in parts)) + OVERSAMPLING
@@ -237,8 +267,15 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
         sigma, share = part.singular_values, part.energy
         if sigma is None or share is None:
             fix = "make it by romkit.basis"
-            raise InputError(f"parts[{k}]", expected="a basis with singular values and energy", got="none", fix=fix)
-        if not torch.allclose(weigh(part.modes), part.dual, rtol=1e-8, atol=1e-12 * part.dual.abs().max().item()):
+            raise InputError(
+                f"parts[{k}]",
+                expected="a basis with singular values and energy",
+                got="none",
+                fix=fix,
+            )
+        if not torch.allclose(
+            weigh(part.modes), part.dual, rtol=1e-8, atol=1e-12 * part.dual.abs().max().item()
+        ):
             fix = "give the weight of the parts"
             raise InputError("weight", expected=f"that of parts[{k}]", got="another", fix=fix)
         found = Decomposition(part.modes, sigma, sigma.square().sum() / share[-1])
@@ -266,11 +303,12 @@ def stream(
     checkpoint: str | os.PathLike | None = None,
     device: torch.device | None = None,
 ) -> Summary:
-    """Mean and leading modes of snapshots that need not fit into memory, by the scheduler of dask that is active.
+    """Mean and leading modes of snapshots that need not fit into memory, by the scheduler of dask
+    that is active.
 
     Args:
-        state: (trajectory, time, component) in chunks of dask. If the components lie in several of them, a pass reads
-            each twice; a weight that is a matrix joins them instead.
+        state: (trajectory, time, component) in chunks of dask. If the components lie in several of
+            them, a pass reads each twice; a weight that is a matrix joins them instead.
         rank: number of modes.
         weight: W.
         checkpoint: a file from whose last pass an interrupted call goes on; removed at the end.
@@ -306,11 +344,15 @@ def stream(
         )
     if file is not None:
         file.unlink(missing_ok=True)
-    return Summary(blocks.count, mean, Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"]))
+    return Summary(
+        blocks.count, mean, Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"])
+    )
 
 
 def _resumed(file: Path | None, identity: dict[str, object]) -> tuple[int, Tensor, Tensor] | None:
-    """Number of the pass that is next, mean and subspace before it, of a checkpoint; None where there is none."""
+    """Number of the pass that is next, mean and subspace before it, of a checkpoint; None where
+    there is none.
+    """
     if file is None or not file.is_file():
         return None
     header, progress = files.read(file)
@@ -325,8 +367,12 @@ def _completed(modes: Tensor, columns: int, weigh: Weigher) -> Tensor:
     missing = columns - modes.shape[1]
     if not missing:
         return modes
-    fresh = torch.randn(len(modes), missing, generator=torch.Generator().manual_seed(0), dtype=modes.dtype).to(modes)
-    return torch.cat([modes, orthonormalised(fresh - modes @ (modes.mT @ weigh(fresh)), weigh)], dim=-1)
+    fresh = torch.randn(
+        len(modes), missing, generator=torch.Generator().manual_seed(0), dtype=modes.dtype
+    ).to(modes)
+    return torch.cat(
+        [modes, orthonormalised(fresh - modes @ (modes.mT @ weigh(fresh)), weigh)], dim=-1
+    )
 
 
 class _Blocks:
@@ -334,25 +380,35 @@ class _Blocks:
 
     def __init__(self, state: xr.DataArray, weight: Weight):
         mixes = sparse.issparse(weight)
-        self.array, self.size = (state.chunk(component=-1) if mixes else state).data, state.sizes["component"]
+        self.array, self.size = (
+            (state.chunk(component=-1) if mixes else state).data,
+            state.sizes["component"],
+        )
         self.count, self.weigh = state.size // self.size, weigher(weight, self.size)
         ends = np.cumsum([0, *self.array.chunks[2]])
         self.columns = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         own = [weight if mixes or weight is None else np.asarray(weight)[at] for at in self.columns]
-        self.weighers = [weigher(each, at.stop - at.start) for each, at in zip(own, self.columns, strict=True)]
+        self.weighers = [
+            weigher(each, at.stop - at.start) for each, at in zip(own, self.columns, strict=True)
+        ]
         self.parts = [self.array] if len(own) == 1 else [self.array[..., at] for at in self.columns]
 
 
 def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
-    """A pass: Y = Xᵀ X W Q, Qᵀ W Y, energy and mean of the snapshots, X relative to their mean and not to that given.
+    """A pass: Y = Xᵀ X W Q, Qᵀ W Y, energy and mean of the snapshots, X relative to their mean and
+    not to that given.
 
     Sums of chunks are added in pairs, and sums of pairs again: to the same bits on every scheduler.
     """
     dual = blocks.weigh(subspace)
     # in the graph, from which dask takes them again if it loses a worker
-    shared = [{"mean": dask.delayed(mean[at]), "dual": dask.delayed(dual[at])} for at in blocks.columns]
+    shared = [
+        {"mean": dask.delayed(mean[at]), "dual": dask.delayed(dual[at])} for at in blocks.columns
+    ]
     made, coordinates = {"dtype": float, "meta": np.empty((0, 0, 0))}, []
-    if len(shared) > 1:  # a row of chunks is not kept until its coordinates are known, but read again
+    if (
+        len(shared) > 1
+    ):  # a row of chunks is not kept until its coordinates are known, but read again
         each = zip(blocks.parts, shared, strict=True)
         sizes = (*blocks.array.chunks[:2], dual.shape[1:])
         parts = [x.map_blocks(_coordinates, chunks=sizes, **own, **made) for x, own in each]
@@ -364,8 +420,13 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
         totals.append(_in_pairs(sums.to_delayed().ravel().tolist(), add))
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         found = dask.compute(*totals)
-    image, apart = (torch.from_numpy(np.concatenate([part[k] for part in found])).to(mean) for k in (0, 1))
-    gram, energy = torch.from_numpy(found[0][2]).to(mean), mean.new_tensor(sum(part[3] for part in found))
+    image, apart = (
+        torch.from_numpy(np.concatenate([part[k] for part in found])).to(mean) for k in (0, 1)
+    )
+    gram, energy = (
+        torch.from_numpy(found[0][2]).to(mean),
+        mean.new_tensor(sum(part[3] for part in found)),
+    )
     if not bool(energy.isfinite()):
         there = da.isfinite(blocks.array).all((1, 2)).compute()
         got, fix = f"NaN or infinity in trajectory {int(there.argmin())}", "drop those snapshots"
@@ -394,12 +455,23 @@ def _coordinates(chunk: np.ndarray, *, mean: Tensor, dual: Tensor) -> np.ndarray
 
 
 def _sums_of_chunk(
-    chunk: np.ndarray, coordinates: np.ndarray | None = None, *, mean: Tensor, dual: Tensor, weigh: Weigher
+    chunk: np.ndarray,
+    coordinates: np.ndarray | None = None,
+    *,
+    mean: Tensor,
+    dual: Tensor,
+    weigh: Weigher,
 ) -> tuple[np.ndarray, ...]:
-    """Sums over the snapshots of a chunk (c, t, n): image (n, k), deviation (n,), gram (k, k), energy."""
+    """Sums over the snapshots of a chunk (c, t, n): image (n, k), deviation (n,), gram (k, k),
+    energy.
+    """
     with one_thread():
         x = _deviations(chunk, mean)
-        c = x @ dual if coordinates is None else torch.from_numpy(coordinates).flatten(0, 1).to(mean)
+        c = (
+            x @ dual
+            if coordinates is None
+            else torch.from_numpy(coordinates).flatten(0, 1).to(mean)
+        )
         energy = torch.dot(x.flatten(), weigh(x.mT).mT.flatten())
         return tuple(each.numpy(force=True) for each in (x.mT @ c, x.sum(0), c.mT @ c, energy))
 
@@ -413,7 +485,8 @@ def _deviations(chunk: np.ndarray, mean: Tensor) -> Tensor:
 def _leading_of_sums(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
     """Singular vectors and values of Uᵀ X, which is (Y R⁻¹)ᵀ with R² = Qᵀ W Y.
 
-    Source: Halko, Martinsson, Tropp (2011), Finding structure with randomness, section 5.5, Nyström's method.
+    Source: Halko, Martinsson, Tropp (2011), Finding structure with randomness, section 5.5,
+    Nyström's method.
     """
     there = sums["gram"].diagonal() > 0
     gram, image = sums["gram"][there][:, there], sums["image"][:, there]
@@ -426,7 +499,9 @@ def _leading_of_sums(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
 
 
 def _angles(subspace: Tensor, modes: Tensor, sigma: Tensor, weigh: Weigher) -> Tensor:
-    """Estimates (k,) of the angles between modes and true ones: those to the subspace before, times the rate."""
+    """Estimates (k,) of the angles between modes and true ones: those to the subspace before, times
+    the rate.
+    """
     inside = subspace.mT @ weigh(modes)
     rest = modes - subspace @ inside
     return ((rest * weigh(rest)).sum(0) / inside.square().sum(0)).sqrt() * (sigma[-1:] / sigma) ** 2
@@ -448,25 +523,30 @@ def basis(
     Args:
         data: a dataset in romkit's schema, or snapshots (N, n).
         rank: number r of modes; with a tolerance, the largest.
-        weight: W of the inner product, as (n,) positive numbers or a sparse mass matrix (n, n); Σ xₖ² by default.
+        weight: W of the inner product, as (n,) positive numbers or a sparse mass matrix (n, n); Σ
+            xₖ² by default.
         tolerance: share of the energy that may be left out; the smallest rank that does is taken.
-        chunk: snapshots in a chunk, for data that are larger than memory: a dataset that xarray reads lazily. Data that
-            are in chunks of dask, along any dimension, keep theirs. Dask reads them two to four times, more often where
-            singular values fall slowly, in its threads or on the cluster of its client, and each thread holds a chunk
-            and n (r + 20) numbers. `romkit.bases.merge` joins bases of parts.
-        checkpoint: of chunks, a file from which an interrupted call goes on after its last pass, to the same bits.
-        device: "cpu" or "cuda", where to compute; by default where the snapshots are. The basis is on the CPU.
+        chunk: snapshots in a chunk, for data that are larger than memory: a dataset that xarray
+            reads lazily. Data that are in chunks of dask, along any dimension, keep theirs. Dask
+            reads them two to four times, more often where singular values fall slowly, in its
+            threads or on the cluster of its client, and each thread holds a chunk and n (r + 20)
+            numbers. `romkit.bases.merge` joins bases of parts.
+        checkpoint: of chunks, a file from which an interrupted call goes on after its last pass, to
+            the same bits.
+        device: "cpu" or "cuda", where to compute; by default where the snapshots are. The basis is
+            on the CPU.
 
     Returns:
-        Mean, modes with Vᵀ W V = I, singular values, energy. In float64, by the method of snapshots up to 1500 of them,
-        and else by a randomised decomposition with a seed of its own: the same every time. Of chunks, singular values
-        down to 1e-7 of the first.
+        Mean, modes with Vᵀ W V = I, singular values, energy. In float64, by the method of snapshots
+        up to 1500 of them, and else by a randomised decomposition with a seed of its own: the same
+        every time. Of chunks, singular values down to 1e-7 of the first.
 
     Raises:
-        InputError: more modes than snapshots have directions, a weight that is not positive, values not finite.
+        InputError: more modes than snapshots have directions, a weight that is not positive, values
+            not finite.
 
-    Source: Sirovich (1987), Turbulence and the dynamics of coherent structures; Halko, Martinsson, Tropp (2011),
-    Finding structure with randomness, algorithm 4.4.
+    Source: Sirovich (1987), Turbulence and the dynamics of coherent structures; Halko, Martinsson,
+    Tropp (2011), Finding structure with randomness, algorithm 4.4.
 
     Example:
         >>> import numpy as np
@@ -484,9 +564,13 @@ def basis(
         most = min(chunks[..., 0].size, chunks.shape[-1])
         if tolerance is None and rank > most:  # refused before the data are read
             expected = f"at most {most}, the number of snapshots or of their components"
-            raise InputError("rank", expected=expected, got=rank, fix="lower it, or give more snapshots")
+            raise InputError(
+                "rank", expected=expected, got=rank, fix="lower it, or give more snapshots"
+            )
         whole = stream(chunks, rank, weight, checkpoint, device)
-    return whole.basis(rank if tolerance is None else _smallest(whole.share, tolerance, rank), weight)
+    return whole.basis(
+        rank if tolerance is None else _smallest(whole.share, tolerance, rank), weight
+    )
 
 
 def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
@@ -498,7 +582,9 @@ def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
         return state.chunk(trajectory=1, time=chunk, component=-1)
     if chunk is not None:
         fix = "open it with romkit.open, or leave chunk out"
-        raise InputError("data", expected=f"a dataset with state {DIMS}", got=type(data).__name__, fix=fix)
+        raise InputError(
+            "data", expected=f"a dataset with state {DIMS}", got=type(data).__name__, fix=fix
+        )
     return None
 
 
@@ -506,7 +592,9 @@ def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | No
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
         values = check_states(data)["state"].transpose(*DIMS).values
-        values = values.astype(values.dtype.newbyteorder("="), copy=False)  # that of the machine, which torch needs
+        values = values.astype(
+            values.dtype.newbyteorder("="), copy=False
+        )  # that of the machine, which torch needs
         rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).to(device, torch.float64)
         there = rows.isfinite().all(-1)  # the others are missing
         return rows if bool(there.all()) else rows[there]

@@ -12,7 +12,9 @@ from romkit.core.files import Header, Tensors, reason
 OPTIONAL = ("singular_values", "energy")
 
 TURN = "_turn"
-"""Suffix of the name of the float64 matrix (r, r) that multiplies modes (n, r) stored in half precision."""
+"""Suffix of the name of the float64 matrix (r, r) that multiplies modes (n, r) stored in half
+precision.
+"""
 
 
 def packed(basis: Basis) -> tuple[Header, Tensors]:
@@ -25,10 +27,12 @@ def packed(basis: Basis) -> tuple[Header, Tensors]:
 
 
 def compact(basis: Basis, weight: Weight, precision: torch.dtype) -> Tensors:
-    """Tensors of nearly the same basis, with numbers of fewer bits; what is `rebuilt` is orthonormal in float64.
+    """Tensors of nearly the same basis, with numbers of fewer bits; what is `rebuilt` is
+    orthonormal in float64.
 
-    Modes V are rounded and then made orthonormal by a small matrix R in float64, so Vᵀ W V = I holds for V R to the
-    rounding of float64; W V is rounded too, and its matrix chosen so that encoding after decoding is the identity.
+    Modes V are rounded and then made orthonormal by a small matrix R in float64, so Vᵀ W V = I
+    holds for V R to the rounding of float64; W V is rounded too, and its matrix chosen so that
+    encoding after decoding is the identity.
 
     Args:
         basis: with W V, if its weight is not the identity.

@@ -1,4 +1,6 @@
-"""Bounds of the norm of a derivative: the rebalanced product of norms, and what gradient ascent finds."""
+"""Bounds of the norm of a derivative: the rebalanced product of norms, and what gradient ascent
+finds.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -20,9 +22,11 @@ POINTS, STEPS = 64, 100
 
 
 def product(links: Links) -> float:
-    """Smallest sum over all paths of the products of norms that weights of the units give; any weights give a bound.
+    """Smallest sum over all paths of the products of norms that weights of the units give; any
+    weights give a bound.
 
-    ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each block. A chain has one path.
+    ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each block. A chain
+    has one path.
     """
     logs = [torch.zeros_like(block.gains[0].low, requires_grad=True) for block in links.blocks]
     optimizer = torch.optim.Adam(logs, lr=0.05) if logs else None
@@ -42,40 +46,56 @@ def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
     balance = [torch.ones(links.size, dtype=torch.float64), *((-log).exp() for log in logs)]
     for k, (block, log) in enumerate(zip(links.blocks, logs, strict=True)):
         rows = [
-            (gain.largest * log.exp()).unsqueeze(1) * A for A, gain in zip(block.matrices, block.gains, strict=True)
+            (gain.largest * log.exp()).unsqueeze(1) * A
+            for A, gain in zip(block.matrices, block.gains, strict=True)
         ]
         ends.append(sum(_sum_of_norms(row, sizes[: k + 1], balance, ends) for row in rows))
     return _sum_of_norms(links.last, sizes, balance, ends)
 
 
-def _sum_of_norms(rows: Tensor, sizes: Sequence[int], balance: Sequence[Tensor], ends: Sequence[Tensor]) -> Tensor:
-    """Sum over origins (the input, each block) of the norm of the columns of one times the bound of its signals."""
+def _sum_of_norms(
+    rows: Tensor, sizes: Sequence[int], balance: Sequence[Tensor], ends: Sequence[Tensor]
+) -> Tensor:
+    """Sum over origins (the input, each block) of the norm of the columns of one times the bound of
+    its signals.
+    """
     parts = zip(rows.split(list(sizes), dim=1), balance, ends, strict=False)
     terms = [_norm(part * weight) * end for part, weight, end in parts if bool((part != 0).any())]
     return sum(terms, rows.new_zeros(()))
 
 
-def sampled(jacobian: Jacobian, centers: Sequence[Tensor], radii: Sequence[float], spread: float) -> float:
+def sampled(
+    jacobian: Jacobian, centers: Sequence[Tensor], radii: Sequence[float], spread: float
+) -> float:
     """Largest norm of a Jacobian that gradient ascent finds on the balls: a lower bound.
 
     Args:
         jacobian: (points, r, k) at states or latent states (points, n) and contexts (points, p).
         centers: of the balls of both.
         radii: of the balls of both.
-        spread: a tenth of the largest distance of a start from the center, where the first ball is the whole space.
+        spread: a tenth of the largest distance of a start from the center, where the first ball is
+            the whole space.
     """
     draw = torch.Generator().manual_seed(0)
     radii = [min(radius, ANYWHERE) for radius in radii]
     reach = [min(radii[0], 10 * spread), radii[1]]
-    offsets = [_ball(len(at), size, draw).requires_grad_() for at, size in zip(centers, reach, strict=True)]
-    rates = [{"params": [offset], "lr": size / 20} for offset, size in zip(offsets, reach, strict=True)]
+    offsets = [
+        _ball(len(at), size, draw).requires_grad_() for at, size in zip(centers, reach, strict=True)
+    ]
+    rates = [
+        {"params": [offset], "lr": size / 20} for offset, size in zip(offsets, reach, strict=True)
+    ]
     optimizer, best = torch.optim.Adam(rates), 0.0
     for _ in range(STEPS):
         with torch.enable_grad():
-            norms = _norm(jacobian(*(at + offset for at, offset in zip(centers, offsets, strict=True))))
+            norms = _norm(
+                jacobian(*(at + offset for at, offset in zip(centers, offsets, strict=True)))
+            )
             descent = -norms.clamp(min=SMALLEST).log().sum()  # some may be zero
         best = max(best, norms.max().item())
-        if best == 0 or not descent.requires_grad:  # the slopes of ReLU are constant between its kinks
+        if (
+            best == 0 or not descent.requires_grad
+        ):  # the slopes of ReLU are constant between its kinks
             break
         optimizer.zero_grad()
         descent.backward()

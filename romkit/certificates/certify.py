@@ -1,4 +1,6 @@
-"""`romkit.certify`: how far encoder, decoder and projection stretch distances, and move with the context."""
+"""`romkit.certify`: how far encoder, decoder and projection stretch distances, and move with the
+context.
+"""
 
 import copy
 import math
@@ -22,7 +24,9 @@ from romkit.projections import Projection
 MAPS = ("encoder", "decoder", "projection")
 
 STEP = 1e-6
-"""Step of central differences of the context, as a share of half its range; about nine digits are right in float64."""
+"""Step of central differences of the context, as a share of half its range; about nine digits are
+right in float64.
+"""
 
 
 @validated
@@ -35,16 +39,20 @@ def certify(
     context_radius: NotNegative = 0.0,
     **named: float,
 ) -> xr.Dataset:
-    """Bounds of the Lipschitz constants of ρ, φ and P in the state and in the context, in physical units.
+    """Bounds of the Lipschitz constants of ρ, φ and P in the state and in the context, in physical
+    units.
 
-    They hold for all states with ‖x - center‖ ≤ radius and all contexts with ‖c' - c‖ ≤ context_radius, and for φ on
-    the ball of the latent space that holds all encoded ones of them. So for any two of each
+    They hold for all states with ‖x - center‖ ≤ radius and all contexts with ‖c' - c‖ ≤
+    context_radius, and for φ on the ball of the latent space that holds all encoded ones of them.
+    So for any two of each
 
         ‖P_c'(x') - P_c(x)‖ ≤ upper · ‖x' - x‖ + context_upper · ‖c' - c‖,
 
-    which is how far noise of both moves a projected state, and no point of the manifold of c in the ball is further
-    from that of c' than context_upper · ‖c' - c‖, with the number of P or that of φ. A deep network needs a ball of
-    states: with every slope that its units can take, bounds are many times too large. So does a context that changes
+    which is how far noise of both moves a projected state, and no point of the manifold of c in the
+    ball is further from that of c' than context_upper · ‖c' - c‖, with the number of P or that of
+    φ. A deep network needs a ball of
+    states: with every slope that its units can take, bounds are many times too large. So does a
+    context that changes
     slopes: far away, where σ is a straight line, it moves as far as it is away.
 
     Args:
@@ -52,19 +60,20 @@ def certify(
         context: (p,) in physical units, or give it by name: `certify(ncae, F=3.15)`.
         center: (n,), the mean of the training data by default.
         radius: in the unit of the states; all states by default. A flow needs one.
-        context_radius: in the unit of the context; this context alone by default, where `context_upper` is what a small
-            change of it does.
+        context_radius: in the unit of the context; this context alone by default, where
+            `context_upper` is what a small change of it does.
         **named: the context by name.
 
     Returns:
-        A dataset along `map` (encoder, decoder, projection): `upper`, which no pair of states of the ball exceeds, the
-        smallest of a semidefinite bound, of `product`, the product of the layers' norms, rebalanced, and of the norm of
-        intervals; `lower`, the largest stretching that was found; `context_upper` and `context_lower`, the same of what
-        a unit of context moves; the `radius` of each ball; and `seconds`.
+        A dataset along `map` (encoder, decoder, projection): `upper`, which no pair of states of
+        the ball exceeds, the smallest of a semidefinite bound, of `product`, the product of the
+        layers' norms, rebalanced, and of the norm of intervals; `lower`, the largest stretching
+        that was found; `context_upper` and `context_lower`, the same of what a unit of context
+        moves; the `radius` of each ball; and `seconds`.
 
     Raises:
-        InputError: maps with an operation that has no bounds, a stack, more than one context, all states where nothing
-            bounds them, cvxpy missing (extra `certify`).
+        InputError: maps with an operation that has no bounds, a stack, more than one context, all
+            states where nothing bounds them, cvxpy missing (extra `certify`).
 
     Example:
         >>> import romkit
@@ -93,24 +102,43 @@ def certify(
 def _single(projection: Projection) -> Projection:
     """A copy in float64, of a single model without a basis."""
     if projection.seeds is not None:
-        raise InputError("projection", expected="a single model", got="a stack", fix="take one of romkit.unstack(...)")
+        raise InputError(
+            "projection",
+            expected="a single model",
+            got="a stack",
+            fix="take one of romkit.unstack(...)",
+        )
     if projection.basis is not None:
         fix = "certify projection.of_coordinates(): the basis is an isometry in its metric"
-        raise InputError("projection", expected="one without a basis in front", got=str(projection.basis), fix=fix)
+        raise InputError(
+            "projection",
+            expected="one without a basis in front",
+            got=str(projection.basis),
+            fix=fix,
+        )
     return copy.deepcopy(projection).cpu().double().requires_grad_(False)
 
 
-def _of_maps(model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[float, float]) -> dict[str, dict]:
+def _of_maps(
+    model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[float, float]
+) -> dict[str, dict]:
     (center, c), (radius, context_radius) = centers, radii
     spread = model.frame.state_scale.norm().item()
     encoder = _Certified(model, "encoder", centers, radii, spread).bounds()
     if math.isinf(encoder["upper"]):
         fix = "give the radius of a ball about the mean state"
-        raise InputError("radius", expected=f"a finite one for {model.name}", got="all states", fix=fix)
-    reach = encoder["upper"] * radius + (encoder["context_upper"] * context_radius if context_radius else 0.0)
+        raise InputError(
+            "radius", expected=f"a finite one for {model.name}", got="all states", fix=fix
+        )
+    reach = encoder["upper"] * radius + (
+        encoder["context_upper"] * context_radius if context_radius else 0.0
+    )
     latent = (model(c).encode(center), c), (reach, context_radius)
     decoder = _Certified(model, "decoder", *latent, encoder["upper"] * spread).bounds()
-    stretched, moved = decoder["upper"] * encoder["upper"], decoder["upper"] * encoder["context_upper"]
+    stretched, moved = (
+        decoder["upper"] * encoder["upper"],
+        decoder["upper"] * encoder["context_upper"],
+    )
     composed = stretched, moved + decoder["context_upper"]  # ∂P = Dφ ∂ρ + ∂φ
     projection = _Certified(model, "projection", centers, radii, spread).bounds(*composed)
     return dict(zip(MAPS, (encoder, decoder, projection), strict=True))
@@ -118,7 +146,9 @@ def _of_maps(model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[flo
 
 @dataclass
 class _Certified:
-    """One map on the balls of its inputs; `spread` is the distance of typical states from the center."""
+    """One map on the balls of its inputs; `spread` is the distance of typical states from the
+    center.
+    """
 
     model: Projection
     which: str
@@ -127,13 +157,18 @@ class _Certified:
     spread: float
 
     def bounds(self, stretched: float = math.inf, moved: float = math.inf) -> dict[str, float]:
-        """All columns of the dataset; `stretched` and `moved` are known bounds in the state and in the context."""
+        """All columns of the dataset; `stretched` and `moved` are known bounds in the state and in
+        the context.
+        """
         started = time.perf_counter()
         units = Units(self.centers, self.radii)
         output = network(self._map, units)
         of_state, of_context = (links(units, output, k) for k in (0, 1))
         by_paths = math.inf if self._grows(of_state) else product(of_state)
-        upper, moved = self._upper(of_state, min(by_paths, stretched)), self._upper(of_context, moved)
+        upper, moved = (
+            self._upper(of_state, min(by_paths, stretched)),
+            self._upper(of_context, moved),
+        )
         found = {"upper": upper, "product": by_paths, "lower": self._lower(self._by_state, upper)}
         found |= {"context_upper": moved, "context_lower": self._lower(self._by_context, moved)}
         return found | {"radius": self.radii[0], "seconds": time.perf_counter() - started}
@@ -149,7 +184,9 @@ class _Certified:
         return min(least, lipsdp(found, least)) if found.blocks and least else least
 
     def _lower(self, jacobian: Jacobian, upper: float) -> float:
-        """NaN without an upper bound, where ascent would find any number; zero where the upper bound is zero."""
+        """NaN without an upper bound, where ascent would find any number; zero where the upper
+        bound is zero.
+        """
         if upper in (0.0, math.inf):
             return math.nan if upper else 0.0
         return sampled(jacobian, self.centers, self.radii, self.spread)
@@ -164,10 +201,14 @@ class _Certified:
         if self.which == "decoder":
             return P.decode_jacobian(x).tangent
         directions = torch.eye(x.shape[-1], dtype=x.dtype).expand(*x.shape, -1)
-        return (P.encode_jvp if self.which == "encoder" else P.jvp)(x.unsqueeze(-2), directions).tangent.mT
+        return (P.encode_jvp if self.which == "encoder" else P.jvp)(
+            x.unsqueeze(-2), directions
+        ).tangent.mT
 
     def _by_context(self, x: Tensor, c: Tensor) -> Tensor:
-        """Derivative (points, r, p) of the map by the context, by central differences: cheaper than forward mode."""
+        """Derivative (points, r, p) of the map by the context, by central differences: cheaper than
+        forward mode.
+        """
         h = STEP * torch.diag(self.model.frame.context_scale)
         near = torch.stack([c.unsqueeze(1) + h, c.unsqueeze(1) - h], 1)
         there, back = self._map(x[:, None, None].expand(*near.shape[:-1], -1), near).unbind(1)

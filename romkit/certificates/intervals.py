@@ -1,4 +1,6 @@
-"""Interval arithmetic of functions of a few numbers with their first and second derivatives, over boxes."""
+"""Interval arithmetic of functions of a few numbers with their first and second derivatives, over
+boxes.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +14,9 @@ CUTS, HALVINGS = 4, 3
 """Number of times that loose pieces of a box are cut, and halvings at a time: at most 4096 pieces."""
 
 SLACK, SMALL = 1e-4, 1e-7
-"""Excess of a bound over what points attain, as a share of the width of the range and of the largest of all entries."""
+"""Excess of a bound over what points attain, as a share of the width of the range and of the
+largest of all entries.
+"""
 
 
 class Range(NamedTuple):
@@ -38,7 +42,9 @@ class Range(NamedTuple):
     def times(self, number: float) -> "Range":
         if number < 0:
             return -self.times(-number)
-        return self.map(lambda end: (end * number).nan_to_num(0, math.inf, -math.inf))  # NaN is ∞ · 0
+        return self.map(
+            lambda end: (end * number).nan_to_num(0, math.inf, -math.inf)
+        )  # NaN is ∞ · 0
 
     def plus(self, number: float) -> "Range":
         return Range(self.low + number, self.high + number)
@@ -76,7 +82,8 @@ class Range(NamedTuple):
 
 
 class Jet(NamedTuple):
-    """Ranges of a function over pieces, its gradient with a further axis, and its Hessian with two more, or None.
+    """Ranges of a function over pieces, its gradient with a further axis, and its Hessian with two
+    more, or None.
 
     The last axis of the value is that of pieces.
     """
@@ -96,7 +103,12 @@ class Jet(NamedTuple):
         second = None
         if self.second and other.second:
             mixed = self.first.map(_wide) * other.first.map(_along_rows)
-            second = self.second * g.map(_wide) + mixed + mixed.map(lambda x: x.mT) + f.map(_wide) * other.second
+            second = (
+                self.second * g.map(_wide)
+                + mixed
+                + mixed.map(lambda x: x.mT)
+                + f.map(_wide) * other.second
+            )
         return Jet(self.value * other.value, self.first * g + f * other.first, second)
 
     def through(self, value: Range, slope: Range, bend: Range) -> "Jet":
@@ -123,7 +135,14 @@ def constant(value: Tensor | float, like: Jet) -> Jet:
     """Jet of a tensor that is constant."""
     value = torch.as_tensor(value, dtype=torch.float64)
     value = value.unsqueeze(-1)
-    parts = [value, *(value.new_zeros(part.low.shape[-k:]) for k, part in ((1, like.first), (2, like.second)) if part)]
+    parts = [
+        value,
+        *(
+            value.new_zeros(part.low.shape[-k:])
+            for k, part in ((1, like.first), (2, like.second))
+            if part
+        ),
+    ]
     return Jet(*(Range(part, part) for part in parts), *[None] * (3 - len(parts)))
 
 
@@ -148,7 +167,9 @@ def cosine(x: Range) -> Range:
 
 def _power(x: Jet, p: float) -> Jet:
     value = x.value
-    return x.through(power(value, p), power(value, p - 1).times(p), power(value, p - 2).times(p * (p - 1)))
+    return x.through(
+        power(value, p), power(value, p - 1).times(p), power(value, p - 2).times(p * (p - 1))
+    )
 
 
 def _exp(x: Jet) -> Jet:
@@ -195,7 +216,9 @@ def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
     value = x.value.map(lambda end: torch.nn.functional.leaky_relu(end, slope))
     kink = (x.value.low <= 0) & (x.value.high >= 0)
     zero = torch.zeros_like(x.value.low)
-    slopes = Range((x.value.low > 0) * (1 - slope) + slope, (x.value.high >= 0) * (1 - slope) + slope)
+    slopes = Range(
+        (x.value.low > 0) * (1 - slope) + slope, (x.value.high >= 0) * (1 - slope) + slope
+    )
     return x.through(value, slopes, Range(zero, zero.where(~kink, math.inf)))
 
 
@@ -214,15 +237,23 @@ def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
 
 
 def _root_of_sum(u: Jet, f: Jet) -> Jet:
-    """√(u² + f): its slope u / √(u² + f) increases with u where f ≥ 0, which operations one by one do not show."""
+    """√(u² + f): its slope u / √(u² + f) increases with u where f ≥ 0, which operations one by one
+    do not show.
+    """
     if bool((f.value.low < 0).any()):
         return _power(u * u + f, 0.5)
     value = (power(u.value, 2) + f.value).map(torch.sqrt)
     inverse = power(value, -1)
     cube = power(inverse, 3)
-    slopes = [torch.stack([end / (end**2 + g).sqrt() for g in f.value.ends]) for end in (u.value.low, u.value.high)]
+    slopes = [
+        torch.stack([end / (end**2 + g).sqrt() for g in f.value.ends])
+        for end in (u.value.low, u.value.high)
+    ]
     slope = Range(slopes[0].amin(0).nan_to_num(-1), slopes[1].amax(0).nan_to_num(1))  # NaN is 0 / 0
-    by_u, by_f = u.through(value, slope, f.value * cube), f.through(value, inverse.times(0.5), cube.times(-0.25))
+    by_u, by_f = (
+        u.through(value, slope, f.value * cube),
+        f.through(value, inverse.times(0.5), cube.times(-0.25)),
+    )
     second = None
     if by_u.second:
         bend = (slope * power(inverse, 2)).times(-0.5).map(_wide).map(_wide)
@@ -262,15 +293,21 @@ OPERATIONS: dict[str, Callable[..., Jet]] = {
     "clamp_max": lambda a, high: _clamp(a, None, high),
     "root_of_sum": _root_of_sum,
 }
-"""Jets of elementwise operations by the names of ATen (√(u² + f) has none); arguments in the order of torch."""
+"""Jets of elementwise operations by the names of ATen (√(u² + f) has none); arguments in the order
+of torch.
+"""
 
 
 def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list[Range]]:
-    """Ranges of a function (...) of one or two numbers and of its derivatives, with each number in its box (..., 1).
+    """Ranges of a function (...) of one or two numbers and of its derivatives, with each number in
+    its box (..., 1).
 
-    Branch and bound: pieces of the boxes are halved while their bounds exceed the extremes that points have attained.
+    Branch and bound: pieces of the boxes are halved while their bounds exceed the extremes that
+    points have attained.
     """
-    pieces = [Range(box.low, box.low) if bool((box.low == box.high).all()) else box for box in boxes]  # exact numbers
+    pieces = [
+        Range(box.low, box.low) if bool((box.low == box.high).all()) else box for box in boxes
+    ]  # exact numbers
     empty = torch.full((), math.inf, dtype=torch.float64)
     found = attained = Range(empty, -empty)
     for cuts in range(CUTS + 1):
@@ -279,26 +316,37 @@ def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list
         width, size = attained.high - attained.low, attained.largest.flatten(0, -2).amax(0)
         slack = (SLACK * width + SMALL * size).nan_to_num(0, 0)
         beyond = bounds.high > (attained.high + slack).unsqueeze(-2)
-        loose = (beyond | (bounds.low < (attained.low - slack).unsqueeze(-2))).any(-1) & (cuts < CUTS)
+        loose = (beyond | (bounds.low < (attained.low - slack).unsqueeze(-2))).any(-1) & (
+            cuts < CUTS
+        )
         done = ~loose.unsqueeze(-1)
         found = found.hull(
-            Range(bounds.low.where(done, math.inf).amin(-2), bounds.high.where(done, -math.inf).amax(-2))
+            Range(
+                bounds.low.where(done, math.inf).amin(-2),
+                bounds.high.where(done, -math.inf).amax(-2),
+            )
         )
         number = int(loose.sum(-1).max())
         if number == 0:
             break
-        rest = loose.byte().argsort(dim=-1, descending=True)[..., :number]  # entries with fewer halve others again
-        pieces = [piece.map(lambda end, at=rest, to=loose.shape: end.expand(to).gather(-1, at)) for piece in pieces]
+        rest = loose.byte().argsort(dim=-1, descending=True)[
+            ..., :number
+        ]  # entries with fewer halve others again
+        pieces = [
+            piece.map(lambda end, at=rest, to=loose.shape: end.expand(to).gather(-1, at))
+            for piece in pieces
+        ]
         for _ in range(HALVINGS):
             pieces = _halves(pieces)
     return found.entry(0), [found.entry(1 + k) for k in range(len(boxes))]
 
 
 def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, Range]:
-    """Ranges (..., pieces, 1 + numbers) of a function and its derivatives; the hull (..., 1 + numbers) of some values.
+    """Ranges (..., pieces, 1 + numbers) of a function and its derivatives; the hull (..., 1 +
+    numbers) of some values.
 
-    Where one of them is monotone in a number, its extremes are at the ends of the piece; else it differs from its
-    value in the middle by at most its derivative times half the width.
+    Where one of them is monotone in a number, its extremes are at the ends of the piece; else it
+    differs from its value in the middle by at most its derivative times half the width.
     """
     k, jet = len(pieces), function(*_numbers(pieces, True))
     shape = torch.broadcast_shapes(*(piece.low.shape for piece in pieces), jet.value.low.shape)
@@ -311,15 +359,24 @@ def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, R
     for j, piece in enumerate(pieces):
         low, middle, high = (end.unsqueeze(-1) for end in (piece.low, piece.middle, piece.high))
         up, down = rising[..., j], falling[..., j]
-        largest, smallest = high.where(up, low.where(down, middle)), low.where(up, high.where(down, middle))
+        largest, smallest = (
+            high.where(up, low.where(down, middle)),
+            low.where(up, high.where(down, middle)),
+        )
         at = torch.cat([largest, smallest], -1).flatten(-2)
         points.append(Range(at, at))
     there = function(*_numbers(points, False))
     values = _joined(there.value.map(_wide), there.first, (*points[0].low.shape, k), -1)
     own = values.map(lambda end: end.unflatten(-2, (-1, 2, 1 + k)).diagonal(0, -2, -1))
-    high = torch.minimum(own.high[..., 0, :] + rest, direct.high).nan_to_num(math.inf, math.inf)  # NaN is no bound
-    low = torch.maximum(own.low[..., 1, :] - rest, direct.low).nan_to_num(-math.inf, None, -math.inf)
-    attained = Range(values.low.nan_to_num(math.inf).amin(-2), values.high.nan_to_num(-math.inf).amax(-2))
+    high = torch.minimum(own.high[..., 0, :] + rest, direct.high).nan_to_num(
+        math.inf, math.inf
+    )  # NaN is no bound
+    low = torch.maximum(own.low[..., 1, :] - rest, direct.low).nan_to_num(
+        -math.inf, None, -math.inf
+    )
+    attained = Range(
+        values.low.nan_to_num(math.inf).amin(-2), values.high.nan_to_num(-math.inf).amax(-2)
+    )
     return Range(torch.minimum(low, high), high), attained  # an exact derivative stays so
 
 
@@ -327,22 +384,30 @@ def _joined(one: Range, other: Range, shape: Sequence[int], axis: int) -> Range:
     """Ranges next to each other along an axis, the first of which has size one there."""
     single = [*shape]
     single[axis] = 1
-    ends = [torch.cat([a.expand(single), b.expand(shape)], axis) for a, b in zip(one, other, strict=True)]
+    ends = [
+        torch.cat([a.expand(single), b.expand(shape)], axis)
+        for a, b in zip(one, other, strict=True)
+    ]
     return Range(*ends)
 
 
 def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
     """Jets of the arguments themselves over boxes."""
-    eye, zero = torch.eye(len(boxes), dtype=torch.float64), torch.zeros(len(boxes), len(boxes), dtype=torch.float64)
+    eye, zero = (
+        torch.eye(len(boxes), dtype=torch.float64),
+        torch.zeros(len(boxes), len(boxes), dtype=torch.float64),
+    )
     return [
-        Jet(box, Range(row, row), Range(zero, zero) if twice else None) for box, row in zip(boxes, eye, strict=True)
+        Jet(box, Range(row, row), Range(zero, zero) if twice else None)
+        for box, row in zip(boxes, eye, strict=True)
     ]
 
 
 def _halves(pieces: list[Range]) -> list[Range]:
     """Both halves of each piece, cut along its widest number.
 
-    Widths are those of asinh of the numbers: functions hardly bend where numbers are larger than one.
+    Widths are those of asinh of the numbers: functions hardly bend where numbers are larger than
+    one.
     """
     scales = [piece.map(torch.asinh) for piece in pieces]
     widest = torch.stack([scale.radius for scale in scales]).argmax(0)

@@ -10,18 +10,25 @@ from romkit.certificates.links import Block, Links
 from romkit.core import checks
 
 MARGIN = 1e-6
-"""Share that is added to a bound: many times the rounding errors of computing it from the multipliers."""
+"""Share that is added to a bound: many times the rounding errors of computing it from the
+multipliers.
+"""
 
 TOLERANCE = {"eps_abs": 2e-4, "eps_rel": 2e-4, "max_iters": 2500}
-"""Settings of the splitting solver, which is coarse, and needs little memory and time with many unknowns."""
+"""Settings of the splitting solver, which is coarse, and needs little memory and time with many
+unknowns.
+"""
 
 INSIDE = 1e-3
-"""Smallest eigenvalue that the solver's matrix must have, as a share of the guessed square of the bound.
+"""Smallest eigenvalue that the solver's matrix must have, as a share of the guessed square of the
+bound.
 
 It is larger than the solver's error, so that its multipliers are valid."""
 
 POOR = 0.7
-"""Share of the guess below which `INSIDE` enlarges a bound by more than a percent; the bound is a better guess then."""
+"""Share of the guess below which `INSIDE` enlarges a bound by more than a percent; the bound is a
+better guess then.
+"""
 
 LARGEST = 250
 """Largest number of unknowns; they take about a minute."""
@@ -30,14 +37,15 @@ LARGEST = 250
 def lipsdp(links: Links, scale: float) -> float:
     """Semidefinite bound of the norm of a derivative whose units have gains within their ranges.
 
-    A unit is u = ḡ v + h̄ q + e with v and q linear in what is before it, and gains g = ḡ ± δg and h = h̄ ± δh. So
-    e² ≤ w² (δg v)² + w'² (δh q)² with 1/w² + 1/w'² = 1, and the bound is the smallest √γ with
+    A unit is u = ḡ v + h̄ q + e with v and q linear in what is before it, and gains g = ḡ ± δg and
+    h = h̄ ± δh. So e² ≤ w² (δg v)² + w'² (δh q)² with 1/w² + 1/w'² = 1, and the bound is the
+    smallest √γ with
 
         γ ‖u₀‖² - ‖C u‖² - Σᵢ Tᵢ [w² (δg v)² + w'² (δh q)² - eᵢ²] ≥ 0   for all u₀ and e, Tᵢ ≥ 0.
 
-    Without q the bracket is (u - a v)(b v - u) of a slope in [a, b]. The unknowns are u₀ and e, in which no large parts
-    of v cancel. A solver finds T; γ is then computed from T, so that its tolerance does not enter. Infinite where that
-    fails, or with more unknowns than `LARGEST`.
+    Without q the bracket is (u - a v)(b v - u) of a slope in [a, b]. The unknowns are u₀ and e, in
+    which no large parts of v cancel. A solver finds T; γ is then computed from T, so that its
+    tolerance does not enter. Infinite where that fails, or with more unknowns than `LARGEST`.
 
     Args:
         links: from the input to the output.
@@ -46,8 +54,8 @@ def lipsdp(links: Links, scale: float) -> float:
     Raises:
         InputError: cvxpy is not installed.
 
-    Source: Fazlyab et al. (2019), Efficient and accurate estimation of Lipschitz constants for deep neural networks,
-    with an interval for each unit.
+    Source: Fazlyab et al. (2019), Efficient and accurate estimation of Lipschitz constants for deep
+    neural networks, with an interval for each unit.
     """
     turn = _directions(links)
     n = turn.shape[1]
@@ -67,18 +75,26 @@ def lipsdp(links: Links, scale: float) -> float:
 
 
 def _directions(links: Links) -> np.ndarray:
-    """Orthonormal directions (size, r) of the input that anything depends on; the others change nothing."""
+    """Orthonormal directions (size, r) of the input that anything depends on; the others change
+    nothing.
+    """
     rows = [matrix[:, : links.size] for block in links.blocks for matrix in block.matrices]
-    _, values, directions = torch.linalg.svd(torch.cat([*rows, links.last[:, : links.size]]), full_matrices=False)
+    _, values, directions = torch.linalg.svd(
+        torch.cat([*rows, links.last[:, : links.size]]), full_matrices=False
+    )
     return directions[values > 1e-14 * values[0]].mT.numpy()
 
 
 def _units(block: Block, rows: np.ndarray, at: int) -> tuple[np.ndarray, np.ndarray]:
-    """Units (k, N) of a block and the matrices (k, N, N) of their brackets, whose e are the unknowns from this one on.
+    """Units (k, N) of a block and the matrices (k, N, N) of their brackets, whose e are the
+    unknowns from this one on.
 
-    Each e is counted in the most that it can be where the input is one, so that unknowns are about one.
+    Each e is counted in the most that it can be where the input is one, so that unknowns are about
+    one.
     """
-    spreads = [(gain.radius * size).numpy() for gain, size in zip(block.gains, block.sizes, strict=True)]
+    spreads = [
+        (gain.radius * size).numpy() for gain, size in zip(block.gains, block.sizes, strict=True)
+    ]
     most = np.where(sum(spreads) > 0, sum(spreads), 1.0)
     e = np.eye(rows.shape[1])[at : at + len(most)]
     units, forms = most[:, None] * e, -e[:, :, None] * e[:, None, :]
@@ -92,7 +108,8 @@ def _units(block: Block, rows: np.ndarray, at: int) -> tuple[np.ndarray, np.ndar
 
 
 def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
-    """T (units,) with the smallest γ for which γ I₀ - out - Σ Tᵢ formsᵢ is definite, with I₀ for the first n unknowns.
+    """T (units,) with the smallest γ for which γ I₀ - out - Σ Tᵢ formsᵢ is definite, with I₀ for
+    the first n unknowns.
 
     Zeros where the solver fails.
     """
@@ -108,7 +125,9 @@ def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
 
 
 def _smallest(rest: np.ndarray, n: int) -> float:
-    """The smallest γ with which γ on the first n diagonal entries makes `rest` positive semidefinite."""
+    """The smallest γ with which γ on the first n diagonal entries makes `rest` positive
+    semidefinite.
+    """
     form = torch.from_numpy(rest)
     inner, failed = torch.linalg.cholesky_ex(form[n:, n:])
     if int(failed) != 0:

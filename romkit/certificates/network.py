@@ -1,7 +1,8 @@
 """Functions of tensors over whole balls of their inputs, from the operations of their trace.
 
-Elementwise operations in a row are one function of at most two signals, whose derivatives are bounded together; linear
-operations are matrices; a product of two matrices that both move is elementwise products and sums.
+Elementwise operations in a row are one function of at most two signals, whose derivatives are
+bounded together; linear operations are matrices; a product of two matrices that both move is
+elementwise products and sums.
 """
 
 import functools
@@ -20,7 +21,16 @@ from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.lower import VIEWS
 from romkit.engine.trace import Call, is_symbol
 
-LINEAR = VIEWS | {"_to_copy", "bmm", "cat", "constant_pad_nd", "cumsum", "mean", "mm", "select_scatter"}
+LINEAR = VIEWS | {
+    "_to_copy",
+    "bmm",
+    "cat",
+    "constant_pad_nd",
+    "cumsum",
+    "mean",
+    "mm",
+    "select_scatter",
+}
 LINEAR |= {"slice_scatter", "stack", "sum"}
 """Operations that are linear, or affine, in their tensors."""
 
@@ -53,7 +63,11 @@ class Expression:
         if id(self) not in known:
             like = next(iter(known.values()))
             tensors = [
-                x.jet(known) if isinstance(x, Expression) else constant(x, like) if isinstance(x, Tensor) else x
+                x.jet(known)
+                if isinstance(x, Expression)
+                else constant(x, like)
+                if isinstance(x, Tensor)
+                else x
                 for x in self.operands
             ]
             if self.op in OF_SEVERAL:
@@ -63,7 +77,8 @@ class Expression:
 
 
 def network(function: Callable[..., Tensor], units: Units) -> Signal:
-    """Value of the function at the inputs of `units`, each with a leading axis of one, as a flat signal.
+    """Value of the function at the inputs of `units`, each with a leading axis of one, as a flat
+    signal.
 
     Raises:
         InputError: the function has an operation whose derivative has no known range.
@@ -74,7 +89,9 @@ def network(function: Callable[..., Tensor], units: Units) -> Signal:
         return _Reader(units).read(found)
     except Unsupported as verdict:
         fix = "write its maps with other operations of torch, see docs/guide.md"
-        raise InputError("projection", expected="maps with bounds", got=str(verdict), fix=fix) from verdict
+        raise InputError(
+            "projection", expected="maps with bounds", got=str(verdict), fix=fix
+        ) from verdict
 
 
 class _Reader:
@@ -98,7 +115,11 @@ class _Reader:
         if call.name in ("addcmul", "addcdiv"):
             name, op = ("mul", torch.mul) if call.name == "addcmul" else ("div", torch.div)
             part = self._elementwise(name, op, args[1:], {})
-            results = [self._elementwise("add", torch.add, (args[0], part), {"alpha": kwargs.get("value", 1)})]
+            results = [
+                self._elementwise(
+                    "add", torch.add, (args[0], part), {"alpha": kwargs.get("value", 1)}
+                )
+            ]
         elif call.name in OPERATIONS:
             results = [self._elementwise(call.name, call.op, args, kwargs)]
         elif call.name in ("mm", "bmm") and all(isinstance(x, Expression) for x in args):
@@ -111,7 +132,9 @@ class _Reader:
 
     def _elementwise(self, name: str, op: Callable, args: tuple, kwargs: dict) -> Expression:
         moving = [x for x in args if isinstance(x, Expression)]
-        of_one = isinstance(args[0], Expression) and not any(isinstance(x, Expression | Tensor) for x in args[1:])
+        of_one = isinstance(args[0], Expression) and not any(
+            isinstance(x, Expression | Tensor) for x in args[1:]
+        )
         if "rounding_mode" in kwargs or not (of_one or name in OF_SEVERAL):
             raise Unsupported(f"{op} of these arguments, which has none")
         value = op(*tree_map(_value, args), **kwargs)
@@ -121,9 +144,15 @@ class _Reader:
             moving = [x for x in args if isinstance(x, Expression)]
             sources = {id(x): x for x in moving}
         found = Expression(value, *_fused(name, args, kwargs), tuple(sources.values()))
-        scaled = len(moving) == 1 and (name == "mul" or (name == "div" and isinstance(args[0], Expression)))
-        found.affine = (name in ("add", "sub", "rsub", "neg") or scaled) and all(x.affine for x in moving)
-        return self._settled(found) if found.affine and len(sources) == 2 else found  # a sum of signals is one signal
+        scaled = len(moving) == 1 and (
+            name == "mul" or (name == "div" and isinstance(args[0], Expression))
+        )
+        found.affine = (name in ("add", "sub", "rsub", "neg") or scaled) and all(
+            x.affine for x in moving
+        )
+        return (
+            self._settled(found) if found.affine and len(sources) == 2 else found
+        )  # a sum of signals is one signal
 
     def _linear(self, op: Callable, args: tuple, kwargs: dict) -> list[Expression]:
         leaves = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Expression)]
@@ -140,7 +169,10 @@ class _Reader:
         centers, found = [x.value for x in moving], []
         derivatives = torch.func.jacfwd(results, tuple(range(len(moving))))(*centers)
         for value, by_each in zip(results(*centers), derivatives, strict=True):
-            parts = [x.signal.through(one.reshape(value.numel(), -1)) for x, one in zip(moving, by_each, strict=True)]
+            parts = [
+                x.signal.through(one.reshape(value.numel(), -1))
+                for x, one in zip(moving, by_each, strict=True)
+            ]
             total = functools.reduce(Signal.plus, parts)
             found.append(_source(value, total._replace(value=value.double().flatten())))
         return found
@@ -162,8 +194,12 @@ class _Reader:
                 place = torch.arange(source.value.numel()).reshape(source.value.shape)
                 over = self.units.over(source.signal)
                 boxes.append(over.map(lambda end, at=place: end[at].unsqueeze(-1)))
-                arguments.append(Signal(*(part[place.expand(shape).flatten()] for part in source.signal)))
-            value, found = gains(lambda *jets: x.jet(dict(zip(map(id, x.sources), jets, strict=True))), boxes)
+                arguments.append(
+                    Signal(*(part[place.expand(shape).flatten()] for part in source.signal))
+                )
+            value, found = gains(
+                lambda *jets: x.jet(dict(zip(map(id, x.sources), jets, strict=True))), boxes
+            )
             flat = [gain.map(lambda end: end.expand(shape).flatten()) for gain in found]
             signal = self.units.units(x.value.flatten(), *map(Argument, arguments, flat))
             far = [(end.expand(shape).flatten() - x.value.flatten()).abs() for end in value]
@@ -176,7 +212,11 @@ def _fused(name: str, args: tuple, kwargs: dict) -> tuple[str, tuple, dict]:
     total = args[0]
     if name == "sqrt" and total.op == "add" and total.options.get("alpha", 1) == 1:
         for square, rest in itertools.permutations(total.operands):
-            if isinstance(square, Expression) and square.op == "mul" and square.operands[0] is square.operands[1]:
+            if (
+                isinstance(square, Expression)
+                and square.op == "mul"
+                and square.operands[0] is square.operands[1]
+            ):
                 return "root_of_sum", (square.operands[0], rest), {}
     return name, tuple(args), kwargs
 

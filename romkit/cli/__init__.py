@@ -1,4 +1,6 @@
-"""The command line, `romkit COMMAND`; names are those of Python. Nothing slow is imported before a command runs."""
+"""The command line, `romkit COMMAND`; names are those of Python. Nothing slow is imported before a
+command runs.
+"""
 
 from romkit.cli.main import app, main
 

@@ -1,4 +1,6 @@
-"""The application: its commands, and how errors end. `explore` and `study` hand over to other programs here."""
+"""The application: its commands, and how errors end. `explore` and `study` hand over to other
+programs here.
+"""
 
 import importlib.metadata
 import os
@@ -16,23 +18,31 @@ from romkit.cli import commands, options, report
 from romkit.core import checks, errors
 
 UsageError = typer.BadParameter.__base__
-"""Error of typer itself: a missing argument, an unknown command or option. Typer does not export this class."""
+"""Error of typer itself: a missing argument, an unknown command or option. Typer does not export
+this class.
+"""
 
 BAD_INPUT = 2
 """Exit code when the input cannot be used; the reason stands on one line of stderr."""
 
-ONE_LINE = errors.DataWarning | errors.DivergenceWarning | errors.ExtrapolationWarning | errors.FitWarning
+ONE_LINE = (
+    errors.DataWarning | errors.DivergenceWarning | errors.ExtrapolationWarning | errors.FitWarning
+)
 """Warnings about data and models; they are printed without the line of code that issued them."""
 
 
 class OneLineErrors(TyperGroup):
-    """Commands that answer bad input with one line `romkit: reason` on stderr instead of a traceback."""
+    """Commands that answer bad input with one line `romkit: reason` on stderr instead of a
+    traceback.
+    """
 
     def main(self, *args: object, standalone_mode: bool = True, **extra: object) -> None:
         with warnings.catch_warnings():
             show = warnings.showwarning
 
-            def show_on_one_line(message: Warning, category: type[Warning], *where: object, **more: object) -> None:
+            def show_on_one_line(
+                message: Warning, category: type[Warning], *where: object, **more: object
+            ) -> None:
                 if issubclass(category, ONE_LINE):
                     print(f"romkit: warning: {message}", file=sys.stderr)
                 else:
@@ -66,7 +76,11 @@ def start(
     version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
     files: Annotated[
         list[str] | None,
-        Option("--import", metavar="FILE.py", help="Import a file with methods or dynamics of your own."),
+        Option(
+            "--import",
+            metavar="FILE.py",
+            help="Import a file with methods or dynamics of your own.",
+        ),
     ] = None,
 ) -> None:
     """Reduced-order modeling with context-dependent nonlinear projections.
@@ -98,12 +112,16 @@ def start(
 
 def explore(
     model: options.Model = "ncae-lorenz96",
-    port: Annotated[int, Option(min=0, max=65535, help="Port on this machine; 0 for one that is free.")] = 0,
+    port: Annotated[
+        int, Option(min=0, max=65535, help="Port on this machine; 0 for one that is free.")
+    ] = 0,
     show: Annotated[bool, Option(help="Open a browser.")] = True,
 ) -> None:
-    """Explore a reduced model in the browser: full and reduced model side by side, as the context moves.
+    """Explore a reduced model in the browser: full and reduced model side by side, as the context
+    moves.
 
-    A second tab fits and follows data of your own. Only this machine can see the page; Ctrl-C ends it.
+    A second tab fits and follows data of your own. Only this machine can see the page; Ctrl-C ends
+    it.
 
     \b
     Examples:
@@ -121,7 +139,9 @@ def study(context: typer.Context) -> None:
     checkout = Path(romkit.__file__).parents[1]
     if not (checkout / "studies" / "__main__.py").is_file():
         fix = "clone the repository and install it with pip install -e"
-        raise errors.InputError("study", expected="a checkout of romkit with its studies", got=checkout, fix=fix)
+        raise errors.InputError(
+            "study", expected="a checkout of romkit with its studies", got=checkout, fix=fix
+        )
     path = os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))
     # -P leaves out the working directory, which may have another folder `studies`.
     command = [sys.executable, "-P", "-m", "studies", "study", *context.args]
@@ -130,11 +150,18 @@ def study(context: typer.Context) -> None:
 
 
 TAKE_CONTEXT = (commands.rollout, commands.forecast, commands.dataset, commands.branches)
-MODELS, DATA = (commands.fit, commands.law), (commands.forecast, commands.infer, commands.compare, commands.dataset)
+MODELS, DATA = (
+    (commands.fit, commands.law),
+    (commands.forecast, commands.infer, commands.compare, commands.dataset),
+)
 OTHERS = (commands.branches, explore, report.report)
 for command in (commands.info, commands.rollout, commands.check, *MODELS, *DATA, *OTHERS):
     app.command(cls=options.ContextCommand if command in TAKE_CONTEXT else None)(command)
-ANY_OPTION = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+ANY_OPTION = {
+    "ignore_unknown_options": True,
+    "allow_extra_args": True,
+    "allow_interspersed_args": False,
+}
 app.command(add_help_option=False, context_settings=ANY_OPTION)(study)
 
 

@@ -1,4 +1,6 @@
-"""Arguments and options that commands share: context parameters by name, settings, files, names of systems."""
+"""Arguments and options that commands share: context parameters by name, settings, files, names of
+systems.
+"""
 
 import contextlib
 import importlib.util
@@ -26,18 +28,31 @@ if TYPE_CHECKING:
 CONTEXT = "romkit.context"
 """Key under which a command keeps the context parameters of its command line."""
 
-Data = Annotated[str, Argument(metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.")]
-Model = Annotated[str, Argument(metavar="MODEL", help="A .safetensors file by `romkit fit`, or a pretrained model.")]
-Settings = Annotated[list[str] | None, Option("--set", help="Set a value, any number of times.", metavar="NAME=VALUE")]
-Device = Annotated[str | None, Option(help="cpu or cuda; by default a fit takes a GPU, a run the CPU.")]
+Data = Annotated[
+    str,
+    Argument(
+        metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is."
+    ),
+]
+Model = Annotated[
+    str,
+    Argument(metavar="MODEL", help="A .safetensors file by `romkit fit`, or a pretrained model."),
+]
+Settings = Annotated[
+    list[str] | None,
+    Option("--set", help="Set a value, any number of times.", metavar="NAME=VALUE"),
+]
+Device = Annotated[
+    str | None, Option(help="cpu or cuda; by default a fit takes a GPU, a run the CPU.")
+]
 Force = Annotated[bool, Option("--force", help="Replace the results of an earlier run.")]
 
 
 class ContextCommand(TyperCommand):
     """Command that takes context parameters as options named after them: `--F 3.14,3.15`.
 
-    The system, an argument of the same command, decides which parameters there are. So options that the command does
-    not declare are set aside here, and checked by `context_values`.
+    The system, an argument of the same command, decides which parameters there are. So options that
+    the command does not declare are set aside here, and checked by `context_values`.
     """
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
@@ -48,10 +63,17 @@ class ContextCommand(TyperCommand):
             option, equals, value = token.partition("=")
             if option.startswith("--") and option not in own:
                 follows = tokens and not tokens[0].startswith("--")
-                context.setdefault(option, []).append(value if equals else tokens.popleft() if follows else "")
+                context.setdefault(option, []).append(
+                    value if equals else tokens.popleft() if follows else ""
+                )
                 continue
             kept.append(token)
-            if option in own and not equals and not getattr(own[option], "is_flag", False) and tokens:
+            if (
+                option in own
+                and not equals
+                and not getattr(own[option], "is_flag", False)
+                and tokens
+            ):
                 kept.append(tokens.popleft())
         ctx.meta[CONTEXT] = context
         return super().parse_args(ctx, kept)
@@ -61,9 +83,15 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
     """Context parameters on the command line, as the keyword arguments that Python takes.
 
     Raises:
-        InputError: an option that is neither the command's nor one of the parameters `names`, or not a number.
+        InputError: an option that is neither the command's nor one of the parameters `names`, or
+            not a number.
     """
-    own = [option for parameter in ctx.command.params for option in parameter.opts if option.startswith("--")]
+    own = [
+        option
+        for parameter in ctx.command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    ]
     known, values = [*(f"--{name}" for name in names), *own], {}
     for option, texts in ctx.meta[CONTEXT].items():
         checks.one_of("option", option, known)
@@ -77,21 +105,28 @@ def _number(option: str, text: str) -> float:
         return float(text)
     except ValueError as error:
         got, fix = repr(text) if text else "none", f"write {option} 3.14 or {option} 3.14,3.15"
-        raise InputError(option, expected="a number, or several with commas between", got=got, fix=fix) from error
+        raise InputError(
+            option, expected="a number, or several with commas between", got=got, fix=fix
+        ) from error
 
 
-def settings(pairs: Iterable[str] | None, option: str = "--set", refused: Iterable[str] = ()) -> dict[str, object]:
-    """`name=value` of an option as keyword arguments: numbers, sizes like 2,18,36, `none`, true, false, or text.
+def settings(
+    pairs: Iterable[str] | None, option: str = "--set", refused: Iterable[str] = ()
+) -> dict[str, object]:
+    """`name=value` of an option as keyword arguments: numbers, sizes like 2,18,36, `none`, true,
+    false, or text.
 
     Raises:
-        InputError: no `=`, or a name that has an argument or option of its own (`refused`). Values, and other names,
-            are checked by the function that takes them.
+        InputError: no `=`, or a name that has an argument or option of its own (`refused`). Values,
+            and other names, are checked by the function that takes them.
     """
     values = {}
     for pair in pairs or ():
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise InputError(option, expected="name=value", got=repr(pair), fix=f"write {option} epochs=2")
+            raise InputError(
+                option, expected="name=value", got=repr(pair), fix=f"write {option} epochs=2"
+            )
         if name in refused:
             fix = f"give {name} as an argument or option of the command"
             raise InputError(option, expected="a setting", got=repr(name), fix=fix)
@@ -118,7 +153,9 @@ def names(text: str | None) -> list[str] | None:
 
 
 def is_path(text: str) -> bool:
-    """Whether an argument is a file, because there is one or because the name has an ending, and no word of romkit."""
+    """Whether an argument is a file, because there is one or because the name has an ending, and no
+    word of romkit.
+    """
     return bool(Path(text).suffix) or os.path.exists(os.path.expanduser(text))
 
 
@@ -144,13 +181,18 @@ def imported(path: str) -> ModuleType:
     from romkit.core.files import existing, reason
 
     file = existing(path)
-    alias = f"romkit_file_{file.stem}"  # not the stem alone, which may be the name of an installed module
+    # not the stem alone, which may be the name of an installed module
+    alias = f"romkit_file_{file.stem}"
     spec = importlib.util.spec_from_file_location(alias, file)
-    module = sys.modules[alias] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
+    module = sys.modules[alias] = importlib.util.module_from_spec(
+        spec
+    )  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise FileError(path, problem=f"cannot be imported ({reason(error)})", fix="run it with python") from error
+        raise FileError(
+            path, problem=f"cannot be imported ({reason(error)})", fix="run it with python"
+        ) from error
     return module
 
 
@@ -187,36 +229,53 @@ def read_own(file: str) -> "xr.Dataset | pd.DataFrame":
     try:
         return pd.read_csv(existing(file), skipinitialspace=True, float_precision="round_trip")
     except ValueError as error:
-        problem, fix = f"cannot be read as a table ({reason(error)})", "write a row of names first, and commas between"
+        problem, fix = (
+            f"cannot be read as a table ({reason(error)})",
+            "write a row of names first, and commas between",
+        )
         raise FileError(file, problem=problem, fix=fix) from error
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":
     """Model in a file, or a pretrained one, of which `kind` is "projection" or "law"."""
     model = romkit.load(path)
-    kinds = {"projection": romkit.projections.Projection, "basis": romkit.bases.Basis, "law": object}
+    kinds = {
+        "projection": romkit.projections.Projection,
+        "basis": romkit.bases.Basis,
+        "law": object,
+    }
     found = next(name for name, one in kinds.items() if isinstance(model, one))
     if found != kind:
         command = "fit" if kind == "projection" else "law"
-        raise FileError(path, problem=f"holds a {found}, not a {kind}", fix=f"give a file by romkit {command}")
+        raise FileError(
+            path, problem=f"holds a {found}, not a {kind}", fix=f"give a file by romkit {command}"
+        )
     return model
 
 
 def target(out: Path | None, run: str, name: str, force: bool) -> Path:
-    """Main file of a run: --out itself if it is a file name, else `name` in the folder --out, or in runs/`run`.
+    """Main file of a run: --out itself if it is a file name, else `name` in the folder --out, or in
+    runs/`run`.
 
     Raises:
-        FileError: there is such a file and it must not be replaced, or nothing can be written there.
+        FileError: there is such a file and it must not be replaced, or nothing can be written
+            there.
     """
     ends = out is not None and out.suffix and not out.suffix[1:].isdigit()  # F-3.15 is a folder
     file = out if ends else (out or Path("runs") / run) / name
     if os.path.isfile(file) and not force:
-        raise FileError(file, problem="is there, from an earlier run", fix="choose another --out, or add --force")
+        raise FileError(
+            file,
+            problem="is there, from an earlier run",
+            fix="choose another --out, or add --force",
+        )
     return writable(file)
 
 
 def writable(path: Path) -> Path:
-    """`path`, if its folder takes files: checked before a long computation; a folder that was not there is not kept."""
+    """`path`, if its folder takes files: checked before a long computation; a folder that was not
+    there is not kept.
+    """
     from romkit.core.files import make_folder
 
     new = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
@@ -229,8 +288,11 @@ def writable(path: Path) -> Path:
     return path
 
 
-def write(save: Callable[[object, Path], Path], result: object, path: Path, before: str = "") -> None:
-    """Save a result and print where. If that fails it is saved elsewhere: the result may have taken hours.
+def write(
+    save: Callable[[object, Path], Path], result: object, path: Path, before: str = ""
+) -> None:
+    """Save a result and print where. If that fails it is saved elsewhere: the result may have taken
+    hours.
 
     Raises:
         FileError: the file cannot be written; the message says where the result is instead.
@@ -242,4 +304,6 @@ def write(save: Callable[[object, Path], Path], result: object, path: Path, befo
         print(f"{before}wrote {save(result, path)}")
     except FileError as error:
         spare = Path(tempfile.mkdtemp(prefix="romkit-kept-")) / path.name
-        raise FileError(path, problem=error.problem, fix=f"it is kept in {save(result, spare)}") from error
+        raise FileError(
+            path, problem=error.problem, fix=f"it is kept in {save(result, spare)}"
+        ) from error

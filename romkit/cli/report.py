@@ -1,6 +1,8 @@
-"""`romkit report`: a run, a model, a law, a basis, a dataset or the report of a study as one HTML file.
+"""`romkit report`: a run, a model, a law, a basis, a dataset or the report of a study as one HTML
+file.
 
-Each is written in Markdown first, with figures by name, and rendered as a page that holds its figures.
+Each is written in Markdown first, with figures by name, and rendered as a page that holds its
+figures.
 """
 
 import base64
@@ -35,13 +37,15 @@ pre { overflow-x: auto; }
 
 
 def report(
-    source: Annotated[str, Argument(metavar="FILE", help="A file by romkit, a REPORT.md, or a pretrained model.")],
+    source: Annotated[
+        str, Argument(metavar="FILE", help="A file by romkit, a REPORT.md, or a pretrained model.")
+    ],
     out: Annotated[Path | None, Option(help="File to write; report-NAME.html by default.")] = None,
 ) -> None:
     """Write one HTML file with figures, tables and provenance; it needs nothing else to be read.
 
-    FILE is what `romkit rollout`, `fit`, `law` or `dataset` wrote, or the REPORT.md of a study. The page is named after
-    the file or its folder.
+    FILE is what `romkit rollout`, `fit`, `law` or `dataset` wrote, or the REPORT.md of a study. The
+    page is named after the file or its folder.
 
     \b
     Examples:
@@ -56,7 +60,9 @@ def report(
 
     if file.suffix == ".md":
         markdown = existing(file).read_text(errors="replace")
-        text = page(markdown, file.stem, lambda picture: existing(file.parent / picture).read_bytes())
+        text = page(
+            markdown, file.stem, lambda picture: existing(file.parent / picture).read_bytes()
+        )
     else:
         sections, figures = _described(source)
         text = page("\n\n".join([f"# {file.stem}", *sections]), file.stem, figures.__getitem__)
@@ -67,7 +73,9 @@ def report(
 
 
 def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
-    """Markdown as one file of HTML with its pictures, whose bytes `picture` gives; a heading replaces `title`."""
+    """Markdown as one file of HTML with its pictures, whose bytes `picture` gives; a heading
+    replaces `title`.
+    """
     from markdown_it import MarkdownIt
 
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -79,7 +87,9 @@ def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
             part.attrs["src"] = f"data:{kind};base64,{base64.b64encode(picture(name)).decode()}"
         elif part.type.startswith("link"):  # to files that the page leaves behind
             part.tag, part.attrs = "em", {}
-    title = next((below.content for token, below in itertools.pairwise(tokens) if token.tag == "h1"), title)
+    title = next(
+        (below.content for token, below in itertools.pairwise(tokens) if token.tag == "h1"), title
+    )
     body = markdown.renderer.render(tokens, markdown.options, {})
     head = f"{HEAD}<title>{html.escape(title)}</title>"
     return f"<!doctype html>\n<html lang='en'><head>{head}</head>\n<body>{body}</body></html>\n"
@@ -92,13 +102,18 @@ def _described(source: str) -> tuple[list[str], dict[str, bytes]]:
         if not isinstance(model, romkit.projections.Projection):
             title = "Basis" if isinstance(model, romkit.bases.Basis) else "Law"
             return [_printed(title, describe.model(model))], {}
-        sections = [_printed("Model", describe.model(model)), _facts("Made by", model.report.get("versions", {}))]
+        sections = [
+            _printed("Model", describe.model(model)),
+            _facts("Made by", model.report.get("versions", {})),
+        ]
         if not model.curves()[1]:
             return sections, {}
         curve = "## Training\n\n![loss over epochs](training.png)"
         return [curve, *sections], {"training.png": _png(romkit.plotting.plot_training(model))}
     data = romkit.data.open_dataset(source)
-    provenance = _facts("Provenance", {name: value for name, value in data.attrs.items() if value != ""})
+    provenance = _facts(
+        "Provenance", {name: value for name, value in data.attrs.items() if value != ""}
+    )
     if "truth" not in data:
         return [_printed("Contents", describe.dataset(data.drop_attrs(deep=False))), provenance], {}
     sections = [
@@ -117,9 +132,16 @@ def _printed(title: str, text: str) -> str:
 
 
 def _facts(title: str, values: Mapping[str, object]) -> str:
-    """Section with a table of names and values, in which every character that could be markup is escaped."""
-    cells = ([re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(str(x).split())) for x in row] for row in values.items())
-    return "\n".join([f"## {title}\n\n| | |\n|---|---|", *(f"| {name} | {value} |" for name, value in cells)])
+    """Section with a table of names and values, in which every character that could be markup is
+    escaped.
+    """
+    cells = (
+        [re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(str(x).split())) for x in row]
+        for row in values.items()
+    )
+    return "\n".join(
+        [f"## {title}\n\n| | |\n|---|---|", *(f"| {name} | {value} |" for name, value in cells)]
+    )
 
 
 def _png(figure: object) -> bytes:

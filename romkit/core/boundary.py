@@ -1,4 +1,5 @@
-"""Validation of arguments where a user calls: annotations say what an argument is, pydantic binds and checks it.
+"""Validation of arguments where a user calls: annotations say what an argument is, pydantic binds
+and checks it.
 
 Inside romkit nothing is checked again. `validated` stands before verbs and public constructors.
 """
@@ -12,7 +13,15 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import AfterValidator, AllowInfNan, BeforeValidator, ConfigDict, PlainValidator, Strict, ValidationError
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    Strict,
+    ValidationError,
+)
 from pydantic import validate_call as pydantic_call
 from torch import Tensor
 
@@ -26,7 +35,8 @@ def validated(thing: T) -> T:
     """Validate the arguments of a function, or of the constructor of a class, by the annotations.
 
     Raises:
-        InputError: at a call with an argument that is unknown, missing or not what its annotation says.
+        InputError: at a call with an argument that is unknown, missing or not what its annotation
+            says.
     """
     if isinstance(thing, type):
         constructor = "__new__" if issubclass(thing, tuple) else "__init__"
@@ -41,7 +51,9 @@ def validated(thing: T) -> T:
             return thing(*args, **named)
 
         hints = get_type_hints(thing, include_extras=True)
-        call.__annotations__ = {name: _as_pydantic(hint) for name, hint in hints.items() if name != "return"}
+        call.__annotations__ = {
+            name: _as_pydantic(hint) for name, hint in hints.items() if name != "return"
+        }
         return pydantic_call(call, config=ConfigDict(arbitrary_types_allowed=True))
 
     @functools.wraps(thing)
@@ -57,13 +69,19 @@ def validated(thing: T) -> T:
 
 
 def _as_pydantic(hint: object) -> object:
-    """The annotation for pydantic: strict numbers, lists as tuples, and objects as they are, without a copy."""
+    """The annotation for pydantic: strict numbers, lists as tuples, and objects as they are,
+    without a copy.
+    """
     origin, parts = get_origin(hint), get_args(hint)
     if isinstance(hint, Hashable) and hint in PLAIN:
         return PLAIN[hint]
     if origin is Annotated:
         *_, last = parts
-        if inspect.isfunction(last) or inspect.ismethod(last) or isinstance(last, functools.partial):
+        if (
+            inspect.isfunction(last)
+            or inspect.ismethod(last)
+            or isinstance(last, functools.partial)
+        ):
             return Annotated[Any, PlainValidator(functools.partial(last, ""))]
         inner = parts[0] if parts[0] in (float, int) else _as_pydantic(parts[0])
         return Annotated[inner, *parts[1:]]
@@ -103,7 +121,9 @@ def _function(value: object) -> object:
 
 def _instance(kind: type, value: object) -> object:
     """The value, if it is an instance of the class, or has the methods of the runtime protocol."""
-    if isinstance(value, kind) and not isinstance(value, type):  # a class has the methods of a protocol, too
+    if isinstance(value, kind) and not isinstance(
+        value, type
+    ):  # a class has the methods of a protocol, too
         return value
     home = kind.__module__.partition(".")[0]
     name = kind.__name__ if home == "romkit" else f"{home}.{kind.__name__}"
@@ -123,7 +143,9 @@ def _refusal(function: Callable, error: ValidationError) -> InputError:
     faults = error.errors(include_url=False)
     position, *inner = faults[0]["loc"]
     names = [*inspect.signature(function).parameters]
-    argument = names[position] if isinstance(position, int) and position < len(names) else str(position)
+    argument = (
+        names[position] if isinstance(position, int) and position < len(names) else str(position)
+    )
     if faults[0]["type"].startswith("unexpected"):
         known = [name for name in names if name not in ("self", "cls")]
         expected = f"an argument of {function.__qualname__.removesuffix('.__init__')}"
@@ -135,7 +157,9 @@ def _refusal(function: Callable, error: ValidationError) -> InputError:
     place = "".join(f"[{key}]" for key in inner if isinstance(key, int))
     expected = " or ".join(dict.fromkeys(reason.expected for reason in reasons))
     fix = reasons[0].fix.replace("{}", argument)
-    return InputError(f"{argument}{place}{reasons[0].argument}", expected=expected, got=reasons[0].got, fix=fix)
+    return InputError(
+        f"{argument}{place}{reasons[0].argument}", expected=expected, got=reasons[0].got, fix=fix
+    )
 
 
 def _worded(fault: Mapping[str, Any]) -> InputError:
@@ -143,7 +167,9 @@ def _worded(fault: Mapping[str, Any]) -> InputError:
     refusal = fault.get("ctx", {}).get("error")
     if isinstance(refusal, InputError):
         return refusal
-    limit = next((value for value in fault.get("ctx", {}).values() if isinstance(value, int | float)), "")
+    limit = next(
+        (value for value in fault.get("ctx", {}).values() if isinstance(value, int | float)), ""
+    )
     unknown = (fault["msg"].removeprefix("Input should be "), "see the documentation")
     expected, fix = FAULTS.get(f"{fault['type']} {limit}") or FAULTS.get(fault["type"], unknown)
     kind = "an integer" if isinstance(limit, int) else "a number"
@@ -244,7 +270,9 @@ Widths = Annotated[Sequence[Count], MinLen(1)]
 Layered = Annotated[
     Sequence[Count | Widths],
     MinLen(1),
-    AfterValidator(lambda layers: tuple(each if isinstance(each, tuple) else (each,) for each in layers)),
+    AfterValidator(
+        lambda layers: tuple(each if isinstance(each, tuple) else (each,) for each in layers)
+    ),
 ]
 """Widths of layers, or tuples of them: (32, 32) and ((32, 32), (16, 16))."""
 Numbers = Annotated[Tensor, tensors.finite]

@@ -1,4 +1,6 @@
-"""Checks that annotations cannot say: names among alternatives, axes, numbers of steps. Each raises `InputError`."""
+"""Checks that annotations cannot say: names among alternatives, axes, numbers of steps. Each raises
+`InputError`.
+"""
 
 import difflib
 import functools
@@ -14,7 +16,11 @@ def one_of(argument: str, value: object, names: Collection[str]) -> str:
     """`value`, if it is one of `names`; the error suggests the nearest name."""
     if isinstance(value, str) and value in names:
         return value
-    expected = f"one of {', '.join(sorted(names))}" if names else "none, since there is nothing to choose from"
+    expected = (
+        f"one of {', '.join(sorted(names))}"
+        if names
+        else "none, since there is nothing to choose from"
+    )
     fix = nearest(value, names) or ("choose one of them" if names else "leave it out")
     raise InputError(argument, expected=expected, got=shown(value), fix=fix)
 
@@ -72,7 +78,12 @@ def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) ->
     """Raise unless the last axis of an array of this shape has `size` entries."""
     if len(shape) == 0 or shape[-1] != size:
         fix = f"give its last axis {size} entr{'y' if size == 1 else 'ies'}"
-        raise InputError(argument, expected=f"shape (..., {size}), {meaning}", got=f"shape {tuple(shape)}", fix=fix)
+        raise InputError(
+            argument,
+            expected=f"shape (..., {size}), {meaning}",
+            got=f"shape {tuple(shape)}",
+            fix=fix,
+        )
 
 
 def extra(argument: str, module: str, group: str) -> ModuleType:
@@ -81,7 +92,9 @@ def extra(argument: str, module: str, group: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         fix = f'pip install -e ".[{group}]" in a copy of the repository'
-        raise InputError(argument, expected=f"{module} to be installed", got="none", fix=fix) from error
+        raise InputError(
+            argument, expected=f"{module} to be installed", got="none", fix=fix
+        ) from error
 
 
 def shown(value: object) -> str:

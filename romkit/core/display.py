@@ -42,13 +42,19 @@ class Display(abc.ABC):
 def _svg(curves: Sequence[Sequence[float]]) -> str:
     """SVG of curves over their index; values that a logarithm does not take are left out."""
     points = [[(k, math.log10(y)) for k, y in enumerate(c) if 0 < y < math.inf] for c in curves]
-    places, heights = zip(*(point for curve in points for point in curve), strict=True) if any(points) else ((), ())
+    places, heights = (
+        zip(*(point for curve in points for point in curve), strict=True)
+        if any(points)
+        else ((), ())
+    )
     if len(set(places)) < 2:
         return ""
     low, span = min(heights), max(max(heights) - min(heights), 1e-12)
     lines = ""
     for curve in points:
-        at = " ".join(f"{WIDTH * k / max(places):.1f},{HEIGHT * (1 - (y - low) / span):.1f}" for k, y in curve)
+        at = " ".join(
+            f"{WIDTH * k / max(places):.1f},{HEIGHT * (1 - (y - low) / span):.1f}" for k, y in curve
+        )
         lines += f"<polyline points='{at}' fill='none' stroke='currentColor' stroke-width='1.2'/>"
     ends = f"<title>from {10 ** max(heights):.2g} to {10**low:.2g}</title>"
     return f"<svg viewBox='-2 -2 {WIDTH + 4} {HEIGHT + 4}' width='{WIDTH}' height='{HEIGHT}'>{ends}{lines}</svg>"
@@ -67,14 +73,16 @@ def with_unit(unit: object, pattern: str = " {}") -> str:
 
 
 def parameters(data: "xr.Dataset") -> dict[str, "xr.DataArray"]:
-    """Coordinates of numbers along trajectories, or along trajectories and time; labels are left out.
+    """Coordinates of numbers along trajectories, or along trajectories and time; labels are left
+    out.
 
     A run of a single trajectory has its parameters as scalars.
     """
     return {
         str(name): coord
         for name, coord in data.coords.items()
-        if {*coord.dims} <= {"trajectory", "time"} and name not in ("trajectory", "time", "component")
+        if {*coord.dims} <= {"trajectory", "time"}
+        and name not in ("trajectory", "time", "component")
         if coord.dtype.kind in "iuf" and coord.attrs.get("role") != "label"
     }
 

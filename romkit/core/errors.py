@@ -1,4 +1,6 @@
-"""The errors romkit raises. Each message is one line: which argument, what was expected, what came, what to do."""
+"""The errors romkit raises. Each message is one line: which argument, what was expected, what came,
+what to do.
+"""
 
 import functools
 import importlib
@@ -21,7 +23,9 @@ class RomkitError(Exception):
         FileError
     """
 
-    def __reduce__(self) -> str | tuple:  # so that it survives the way out of a process: attributes are the arguments
+    def __reduce__(
+        self,
+    ) -> str | tuple:  # so that it survives the way out of a process: attributes are the arguments
         given = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return (functools.partial(type(self), **given), ()) if given else super().__reduce__()
 
@@ -132,7 +136,8 @@ class DataWarning(UserWarning):
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """A warning that points to the line of the user's that called romkit, however deep it comes from.
+    """A warning that points to the line of the user's that called romkit, however deep it comes
+    from.
 
     Example:
         >>> import warnings
@@ -143,16 +148,22 @@ def warn(message: str, category: type[Warning]) -> None:
         'units are not in the data; taken as SI'
     """
     frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1))]
-    own = [k for k, frame in enumerate(frames) if frame.f_globals.get("__name__", "").partition(".")[0] == "romkit"]
+    own = [
+        k
+        for k, frame in enumerate(frames)
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "romkit"
+    ]
     warnings.warn(message, category, stacklevel=max(own, default=0) + 3)
 
 
 def renamed(module: str, **new: str) -> Callable[[str], object]:
-    """`__getattr__` of a module that finds old names under their new ones, with a DeprecationWarning.
+    """`__getattr__` of a module that finds old names under their new ones, with a
+    DeprecationWarning.
 
     Args:
         module: `__name__` of the module.
-        **new: by old name, the home and the place of the new one in it, "romkit.projections:Path.constant".
+        **new: by old name, the home and the place of the new one in it,
+            "romkit.projections:Path.constant".
 
     Example:
         >>> import warnings
@@ -167,7 +178,9 @@ def renamed(module: str, **new: str) -> Callable[[str], object]:
     def find(name: str) -> object:
         if name not in new:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warn(f"{module}.{name} is the old name of {new[name].replace(':', '.')}", DeprecationWarning)
+        warn(
+            f"{module}.{name} is the old name of {new[name].replace(':', '.')}", DeprecationWarning
+        )
         home, _, place = new[name].partition(":")
         return operator.attrgetter(place)(importlib.import_module(home))
 

@@ -21,18 +21,25 @@ from romkit.core.errors import FileError, InputError, one_line
 
 @contextlib.contextmanager
 def atomic(path: str | os.PathLike) -> Iterator[Path]:
-    """Temporary name in the folder of `path`; the content written there becomes `path` when the block ends.
+    """Temporary name in the folder of `path`; the content written there becomes `path` when the
+    block ends.
 
-    If the block raises, the temporary file is removed and an earlier `path` stays. A process that is killed
-    leaves `path` as it was, and perhaps a file `<name>.<8 digits>.tmp` beside it, which can be deleted.
+    If the block raises, the temporary file is removed and an earlier `path` stays. A process that
+    is killed leaves `path` as it was, and perhaps a file `<name>.<8 digits>.tmp` beside it, which
+    can be deleted.
 
     Raises:
-        FileError: the folder does not exist, `path` is a folder, or the system refuses to write (disk full, ...).
+        FileError: the folder does not exist, `path` is a folder, or the system refuses to write
+            (disk full, ...).
     """
     # A link is followed, so that the file it points to is replaced and not the link.
     target = Path(os.path.realpath(expanded(path)))
     if not target.parent.is_dir():
-        raise FileError(path, problem="its folder does not exist", fix=f"make it first: mkdir -p {target.parent}")
+        raise FileError(
+            path,
+            problem="its folder does not exist",
+            fix=f"make it first: mkdir -p {target.parent}",
+        )
     if target.is_dir():
         raise FileError(path, problem="is a folder", fix="add a file name")
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
@@ -47,7 +54,9 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
         problem = f"cannot be written ({reason(error)})"
         raise FileError(path, problem=problem, fix="check free space and permissions") from error
     finally:
-        with contextlib.suppress(OSError):  # a file system that became read-only must not hide what went wrong
+        with contextlib.suppress(
+            OSError
+        ):  # a file system that became read-only must not hide what went wrong
             temporary.unlink(missing_ok=True)
 
 
@@ -63,7 +72,9 @@ def make_folder(folder: Path) -> None:
             pass
     except OSError as error:
         problem = f"cannot be written to ({reason(error)})"
-        raise FileError(folder, problem=problem, fix="check the path and its permissions") from error
+        raise FileError(
+            folder, problem=problem, fix="check the path and its permissions"
+        ) from error
 
 
 def existing(path: str | os.PathLike) -> Path:
@@ -75,7 +86,9 @@ def existing(path: str | os.PathLike) -> Path:
     file = expanded(path)
     if os.path.isfile(file):  # false, without an error, for names that no file can have
         return file
-    raise FileError(path, problem="is a folder" if os.path.isdir(file) else "no such file", fix="check the path")
+    raise FileError(
+        path, problem="is a folder" if os.path.isdir(file) else "no such file", fix="check the path"
+    )
 
 
 def reason(error: BaseException) -> str:
@@ -107,12 +120,15 @@ def plain(what: str, header: Header) -> Header:
             header = header | {key: json.loads(json.dumps(value))}
         except (TypeError, ValueError, RecursionError) as error:
             fix = "convert tensors and arrays by .tolist()"
-            raise InputError(f"{what}.{key}", expected="plain values", got=reason(error), fix=fix) from error
+            raise InputError(
+                f"{what}.{key}", expected="plain values", got=reason(error), fix=fix
+            ) from error
     return header
 
 
 def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) -> Path:
-    """Write header and tensors to one file, all of it or nothing; an earlier one is replaced once it is complete.
+    """Write header and tensors to one file, all of it or nothing; an earlier one is replaced once
+    it is complete.
 
     Args:
         path: the file.
@@ -124,10 +140,14 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
         InputError: content that `read` would refuse.
         FileError: the file cannot be written.
     """
-    header = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")} | plain(what, header)
+    header = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")} | plain(
+        what, header
+    )
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     if fault := _fault(header, content):
-        raise InputError(what, expected="finite numbers and plain text", got=fault, fix="mend it before saving")
+        raise InputError(
+            what, expected="finite numbers and plain text", got=fault, fix="mend it before saving"
+        )
     header["sha256"] = _sha256(header, content)
     data = safetensors.torch.save(content, {"romkit": json.dumps(header)})
     with atomic(path) as temporary:
@@ -136,10 +156,12 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
 
 
 def read(file: Path) -> tuple[Header, Tensors]:
-    """Header and tensors, verified: as they were written, finite, real, and without control characters in any text.
+    """Header and tensors, verified: as they were written, finite, real, and without control
+    characters in any text.
 
     Raises:
-        FileError: not safetensors, truncated, altered, of another format, or with content that `write` refuses.
+        FileError: not safetensors, truncated, altered, of another format, or with content that
+            `write` refuses.
     """
     try:
         with safetensors.safe_open(file, framework="pt") as stored:
@@ -147,7 +169,9 @@ def read(file: Path) -> tuple[Header, Tensors]:
             tensors = {name: stored.get_tensor(name).clone() for name in stored.keys()}  # noqa: SIM118, not a dict
     except Exception as error:  # safetensors and torch raise many kinds on a damaged header
         problem = f"is not a complete safetensors file ({reason(error)})"
-        raise FileError(file, problem=problem, fix="restore it from a copy, or save it again") from error
+        raise FileError(
+            file, problem=problem, fix="restore it from a copy, or save it again"
+        ) from error
     try:
         header = json.loads(metadata["romkit"])
         changed = header.pop("sha256") != _sha256(header, tensors)
@@ -159,10 +183,15 @@ def read(file: Path) -> tuple[Header, Tensors]:
         problem = f"is of format {header.get('format')!r:.20}, this romkit reads {FORMAT}"
         raise FileError(file, problem=problem, fix="update romkit, or restore the file from a copy")
     if changed:
-        problem, fix = "has changed since romkit wrote it (checksum)", "restore it from a copy, or save it again"
+        problem, fix = (
+            "has changed since romkit wrote it (checksum)",
+            "restore it from a copy, or save it again",
+        )
         raise FileError(file, problem=problem, fix=fix)
     if fault:
-        raise FileError(file, problem=f"holds {fault}", fix="do not trust it; save it again from its source")
+        raise FileError(
+            file, problem=f"holds {fault}", fix="do not trust it; save it again from its source"
+        )
     return header, tensors
 
 

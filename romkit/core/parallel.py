@@ -1,4 +1,6 @@
-"""Pieces of one computation, mapped over an executor: processes, jobs of submitit, workers of a dask cluster."""
+"""Pieces of one computation, mapped over an executor: processes, jobs of submitit, workers of a
+dask cluster.
+"""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -10,7 +12,9 @@ from romkit.core.errors import InputError, warn
 T = TypeVar("T")
 
 PIECES = 16
-"""Largest number of pieces: enough to keep some workers busy until the end, and few enough that stacks still pay."""
+"""Largest number of pieces: enough to keep some workers busy until the end, and few enough that
+stacks still pay.
+"""
 
 
 def _executor(argument: str, value: object) -> Any:
@@ -26,14 +30,19 @@ Pool = Annotated[Any, _executor]
 
 
 def cut(number: int, executor: Pool | None) -> list[slice]:
-    """Slices of `number` items: one piece without an executor, else up to `PIECES` of nearly equal length."""
+    """Slices of `number` items: one piece without an executor, else up to `PIECES` of nearly equal
+    length.
+    """
     count = 1 if executor is None else max(1, min(number, PIECES))
     ends = [number * k // count for k in range(count + 1)]
     return [slice(start, end) for start, end in itertools.pairwise(ends)]
 
 
-def mapped(function: Callable[..., T], pieces: Sequence[tuple], executor: Pool | None, label: str) -> list[T]:
-    """function(*piece) of each piece, in their order; a piece whose worker is lost is computed in this process.
+def mapped(
+    function: Callable[..., T], pieces: Sequence[tuple], executor: Pool | None, label: str
+) -> list[T]:
+    """function(*piece) of each piece, in their order; a piece whose worker is lost is computed in
+    this process.
 
     Args:
         function: importable by its name, with arguments that can be pickled.
@@ -52,8 +61,13 @@ def mapped(function: Callable[..., T], pieces: Sequence[tuple], executor: Pool |
             if isinstance(future, Exception):
                 raise future
             value, error = future.result()
-        except Exception as lost:  # the executor's own: what the function raises comes back as a value
-            warn(f"a worker was lost ({type(lost).__name__}); its piece is computed in this process", RuntimeWarning)
+        except (
+            Exception
+        ) as lost:  # the executor's own: what the function raises comes back as a value
+            warn(
+                f"a worker was lost ({type(lost).__name__}); its piece is computed in this process",
+                RuntimeWarning,
+            )
             value, error = _outcome(function, piece)
         if error is not None:
             raise error

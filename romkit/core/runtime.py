@@ -20,25 +20,38 @@ from tqdm.dask import TqdmCallback
 T = TypeVar("T")
 
 PIECE = 0.1
-"""Seconds of work between two updates of a bar: little to wait for, and much beside what an update costs."""
+"""Seconds of work between two updates of a bar: little to wait for, and much beside what an update
+costs.
+"""
 
 _shown: ContextVar[bool] = ContextVar("shown", default=True)
 
 
 def track(items: Iterable[T], label: str) -> "tqdm[T]":
-    """Iterate over `items`; a bar on stderr appears once two seconds have passed, and leaves no trace."""
+    """Iterate over `items`; a bar on stderr appears once two seconds have passed, and leaves no
+    trace.
+    """
     return tqdm(items, **_bar(label))
 
 
 def computed(label: str, *lazy: T) -> tuple[T, ...]:
-    """Values of what may be in chunks of dask, in one pass, with a bar as of `track`; clusters have their own."""
+    """Values of what may be in chunks of dask, in one pass, with a bar as of `track`; clusters have
+    their own.
+    """
     with TqdmCallback(tqdm_class=tqdm, **_bar(label)):
         return dask.compute(*lazy)
 
 
 def _bar(label: str) -> dict[str, object]:
     hidden = {} if _shown.get() else {"disable": True}  # else tqdm asks the environment
-    return {"desc": label, "delay": 2, "leave": False, "mininterval": 0.5, "dynamic_ncols": True, **hidden}
+    return {
+        "desc": label,
+        "delay": 2,
+        "leave": False,
+        "mininterval": 0.5,
+        "dynamic_ncols": True,
+        **hidden,
+    }
 
 
 @contextlib.contextmanager
@@ -52,11 +65,14 @@ def bars(shown: bool) -> Iterator[None]:
 
 
 def pieces(count: int, label: str) -> Iterator[slice]:
-    """Cut `range(count)` into pieces of work that double until one takes `PIECE` seconds, with a bar as of `track`.
+    """Cut `range(count)` into pieces of work that double until one takes `PIECE` seconds, with a
+    bar as of `track`.
 
     For work whose result does not depend on where it is cut, since that is up to a clock.
     """
-    if count == 1:  # there is nothing to show, and a filter has a run of one interval at each observation
+    if (
+        count == 1
+    ):  # there is nothing to show, and a filter has a run of one interval at each observation
         yield slice(0, 1)
         return
     start, length = 0, 1
@@ -78,7 +94,9 @@ _PACKAGES = ("romkit", "torch", "geoopt", "torchdiffeq", "mujoco", "numpy", "pys
 
 
 def versions(*more: str) -> dict[str, str]:
-    """Installed version of romkit, of each package that can change a number, and of what else is named."""
+    """Installed version of romkit, of each package that can change a number, and of what else is
+    named.
+    """
     return {package: _version(package) for package in (*_PACKAGES, *more)}
 
 

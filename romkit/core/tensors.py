@@ -16,27 +16,50 @@ FIXES = {"complex": "take the real part", "bool": "give 0.0 or 1.0 for them"}
 
 
 def compiling() -> bool:
-    """Whether torch.compile looks at what runs: by itself, or, as it does in torch 2.11 with tuples, by running it."""
+    """Whether torch.compile looks at what runs: by itself, or, as it does in torch 2.11 with
+    tuples, by running it.
+    """
     return is_compiling() or TracingContext.try_get() is not None
 
 
 def recording() -> bool:
-    """Whether a field is recorded, traced or compiled just now: values, if tensors have any, must not be looked at."""
+    """Whether a field is recorded, traced or compiled just now: values, if tensors have any, must
+    not be looked at.
+    """
     return compiling() or _get_current_dispatch_mode() is not None
 
 
 def tensor(argument: str, value: object) -> Tensor:
-    """Real numbers of any shape as a dense floating-point tensor. NaN is data: it says that a member has diverged."""
-    if type(value) is Tensor and value.dtype in FLOATS and value.layout is torch.strided and not value.is_meta:
+    """Real numbers of any shape as a dense floating-point tensor. NaN is data: it says that a
+    member has diverged.
+    """
+    if (
+        type(value) is Tensor
+        and value.dtype in FLOATS
+        and value.layout is torch.strided
+        and not value.is_meta
+    ):
         return value
     found = value if isinstance(value, Tensor) else _from_numpy(value)
     if found is None or found.is_complex() or found.dtype == torch.bool:
-        fix = next((fix for kind, fix in FIXES.items() if kind in str(getattr(value, "dtype", ""))), "give numbers")
+        fix = next(
+            (fix for kind, fix in FIXES.items() if kind in str(getattr(value, "dtype", ""))),
+            "give numbers",
+        )
         expected = "real numbers (tensor, array or list)"
         raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
-    if found.layout is not torch.strided or (found.is_meta and not recording()) or found.is_quantized:
+    if (
+        found.layout is not torch.strided
+        or (found.is_meta and not recording())
+        or found.is_quantized
+    ):
         got = f"a {'meta' if found.is_meta else str(found.layout).removeprefix('torch.')} tensor"
-        raise InputError(argument, expected="a dense tensor with values", got=got, fix=f"give {argument}.to_dense()")
+        raise InputError(
+            argument,
+            expected="a dense tensor with values",
+            got=got,
+            fix=f"give {argument}.to_dense()",
+        )
     if found.dtype in FLOATS:
         return found
     return found.float() if found.is_floating_point() else found.double()
@@ -47,7 +70,9 @@ def finite(argument: str, value: object) -> Tensor:
     found = tensor(argument, value)
     if recording() or bool(found.isfinite().all()):
         return found
-    raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix="drop what is not finite")
+    raise InputError(
+        argument, expected="finite numbers", got="NaN or infinity", fix="drop what is not finite"
+    )
 
 
 def times(argument: str, value: object) -> Tensor:
@@ -55,14 +80,18 @@ def times(argument: str, value: object) -> Tensor:
     found = finite(argument, value)
     if found.ndim == 1 and len(found) >= 1 and not bool((found.diff() <= 0).any()):
         return found
-    got = f"shape {tuple(found.shape)}" if found.ndim != 1 or len(found) == 0 else "times that do not"
+    got = (
+        f"shape {tuple(found.shape)}" if found.ndim != 1 or len(found) == 0 else "times that do not"
+    )
     fix = "sort them, each once" if got.startswith("times") else "give [0.0, 0.1, 0.2], say"
     raise InputError(argument, expected="times that increase, on one axis", got=got, fix=fix)
 
 
 def mask(argument: str, value: object) -> Tensor:
     """Booleans of any shape."""
-    if isinstance(value, Tensor | np.ndarray | list) and str(getattr(value, "dtype", "")).endswith("bool"):
+    if isinstance(value, Tensor | np.ndarray | list) and str(getattr(value, "dtype", "")).endswith(
+        "bool"
+    ):
         return torch.as_tensor(value)
     fix = "give a comparison such as x > 0"
     raise InputError(argument, expected="a tensor of booleans", got=checks.shown(value), fix=fix)
@@ -74,11 +103,15 @@ def array(argument: str, value: object) -> np.ndarray:
 
 
 def states(argument: str, value: object, size: int, number: int) -> Tensor:
-    """One state (size,) or one per trajectory (number, size), as finite float64 numbers (number, size)."""
+    """One state (size,) or one per trajectory (number, size), as finite float64 numbers (number,
+    size).
+    """
     found = finite(argument, value).detach().cpu().double()
     checks.last_axis(argument, found.shape, size, "the components of the state")
     if found.ndim > 2 or (found.ndim == 2 and len(found) not in (1, number)):
-        expected = f"one state ({size},)" + (f", or {number} of them, as there are contexts" if number > 1 else "")
+        expected = f"one state ({size},)" + (
+            f", or {number} of them, as there are contexts" if number > 1 else ""
+        )
         fix = "give as many as contexts, or one for all"
         raise InputError(argument, expected=expected, got=f"shape {tuple(found.shape)}", fix=fix)
     return found.expand(number, -1).clone()
@@ -110,7 +143,12 @@ def same_shape(**tensors: Tensor) -> None:
     (first, shape), *others = ((name, tuple(each.shape)) for name, each in tensors.items())
     for name, other in others:
         if other != shape:
-            raise InputError(name, expected=f"shape {shape}, as {first}", got=f"shape {other}", fix="give equal shapes")
+            raise InputError(
+                name,
+                expected=f"shape {shape}, as {first}",
+                got=f"shape {other}",
+                fix="give equal shapes",
+            )
 
 
 def alike(values: np.ndarray, others: np.ndarray) -> bool:
@@ -132,7 +170,10 @@ def axes(argument: str, value: object, names: str) -> Tensor:
     found, number = tensor(argument, value), len(names.split())
     if found.ndim >= number and 0 not in found.shape[found.ndim - number :]:
         return found
-    expected, fix = f"shape (..., {', '.join(names.split())})", "add the axis, or the entries that are missing"
+    expected, fix = (
+        f"shape (..., {', '.join(names.split())})",
+        "add the axis, or the entries that are missing",
+    )
     raise InputError(argument, expected=expected, got=f"shape {tuple(found.shape)}", fix=fix)
 
 
@@ -147,7 +188,8 @@ def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
 
 
 def linear_solve(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Inverse matrices (..., m, m) times vectors (..., m); a singular member gives numbers that are not finite.
+    """Inverse matrices (..., m, m) times vectors (..., m); a singular member gives numbers that are
+    not finite.
 
     It neither waits for a GPU nor raises for a whole batch because of one member.
     """
@@ -155,7 +197,8 @@ def linear_solve(matrix: Tensor, vector: Tensor) -> Tensor:
 
 
 class Constants:
-    """Tensors that never change, in the precision and on the device of what they meet; each kind is made once.
+    """Tensors that never change, in the precision and on the device of what they meet; each kind is
+    made once.
 
     Whole numbers change their device alone. One tensor under two names stays one.
 
@@ -171,7 +214,10 @@ class Constants:
         """All of them, as x is."""
         kind = (x.dtype, x.device)
         if kind not in self._kinds:
-            made = {id(t): t.to(x) if t.is_floating_point() else t.to(x.device) for t in self._tensors.values()}
+            made = {
+                id(t): t.to(x) if t.is_floating_point() else t.to(x.device)
+                for t in self._tensors.values()
+            }
             self._kinds[kind] = {name: made[id(each)] for name, each in self._tensors.items()}
         return self._kinds[kind]
 
@@ -189,7 +235,9 @@ def _from_numpy(value: object) -> Tensor | None:
 
 
 def align(parameter: Tensor, x: Tensor) -> Tensor:
-    """`parameter` (..., k) with singleton axes put in so that it broadcasts against x (..., any), left to left."""
+    """`parameter` (..., k) with singleton axes put in so that it broadcasts against x (..., any),
+    left to left.
+    """
     missing = x.ndim - parameter.ndim
     if missing <= 0:
         return parameter
@@ -197,9 +245,11 @@ def align(parameter: Tensor, x: Tensor) -> Tensor:
 
 
 def matmul(x: Tensor, weight: Tensor) -> Tensor:
-    """x W along the last axis of x, for a weight (n, r), or (..., n, r) whose leading axes match those of x.
+    """x W along the last axis of x, for a weight (n, r), or (..., n, r) whose leading axes match
+    those of x.
 
-    They match from the left: one matrix per seed (S, n, r) or per seed and context (S, C, n, r), with x (S, C, ..., n).
+    They match from the left: one matrix per seed (S, n, r) or per seed and context (S, C, n, r),
+    with x (S, C, ..., n).
     """
     if weight.ndim == 2:
         return x @ weight

@@ -17,7 +17,9 @@ ContextFunction = Callable[[Tensor], Tensor]
 """c(t), (..., p), of a context that varies in time: t is a scalar tensor."""
 
 Metric = Callable[[Tensor, Tensor], Tensor]
-"""(x, u) -> W(x) u: inner product of distances at states x (..., n), applied to columns u (..., n, k)."""
+"""(x, u) -> W(x) u: inner product of distances at states x (..., n), applied to columns u (..., n,
+k).
+"""
 
 
 class Dual(NamedTuple):
@@ -36,7 +38,8 @@ class Dual(NamedTuple):
 
 
 class Jet(NamedTuple):
-    """A value that moves along a curve, with its velocity and its acceleration; sums and products carry all three.
+    """A value that moves along a curve, with its velocity and its acceleration; sums and products
+    carry all three.
 
     Example:
         >>> import torch
@@ -70,5 +73,7 @@ class Jet(NamedTuple):
 
 
 __getattr__ = renamed(
-    __name__, ProjectionOperator="romkit.projections:Operator", OperatorPath="romkit.projections:Path"
+    __name__,
+    ProjectionOperator="romkit.projections:Operator",
+    OperatorPath="romkit.projections:Path",
 )

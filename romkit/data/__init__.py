@@ -1,4 +1,6 @@
-"""Datasets: one xarray schema for every system, named contexts, tensors for training, files with checksums."""
+"""Datasets: one xarray schema for every system, named contexts, tensors for training, files with
+checksums.
+"""
 
 from romkit.data.context import (
     ContextParameter,
@@ -21,12 +23,50 @@ from romkit.data.describe import describe, from_arrays, summary
 from romkit.data.layout import Layout, fields, layout_of
 from romkit.data.schema import DIMS, check_dataset, check_states, complete, make_dataset
 from romkit.data.storage import open_dataset, save_dataset
-from romkit.data.trajectories import Snapshots, Trajectories, snapshots, split, trajectories, whole_trajectories
+from romkit.data.trajectories import (
+    Snapshots,
+    Trajectories,
+    snapshots,
+    split,
+    trajectories,
+    whole_trajectories,
+)
 from romkit.data.velocity import needing_velocity, smoothest, with_velocity
 
 __all__ = ["DIMS", "ContextParameter", "Contexts", "Control", "Layout", "Snapshots", "Trajectories"]
-__all__ += ["check_dataset", "check_states", "complete", "context_array", "context_matrix", "context_names"]
-__all__ += ["context_ranges", "control_matrix", "control_names", "control_of", "describe", "even_step", "fields"]
-__all__ += ["from_arrays", "given_control", "is_declared", "layout_of", "make_dataset", "needing_velocity"]
-__all__ += ["open_dataset", "pieces", "save_dataset", "smoothest", "snapshots", "split", "summary", "times_of"]
+__all__ += [
+    "check_dataset",
+    "check_states",
+    "complete",
+    "context_array",
+    "context_matrix",
+    "context_names",
+]
+__all__ += [
+    "context_ranges",
+    "control_matrix",
+    "control_names",
+    "control_of",
+    "describe",
+    "even_step",
+    "fields",
+]
+__all__ += [
+    "from_arrays",
+    "given_control",
+    "is_declared",
+    "layout_of",
+    "make_dataset",
+    "needing_velocity",
+]
+__all__ += [
+    "open_dataset",
+    "pieces",
+    "save_dataset",
+    "smoothest",
+    "snapshots",
+    "split",
+    "summary",
+    "times_of",
+]
 __all__ += ["trajectories", "whole_trajectories", "with_velocity"]

@@ -16,7 +16,9 @@ from romkit.core.types import ContextFunction
 T = TypeVar("T", xr.Dataset, xr.DataArray)
 
 EVEN = 1e-3
-"""Largest deviation of a step from the mean one, relative to it, of times that count as even: some were rounded."""
+"""Largest deviation of a step from the mean one, relative to it, of times that count as even: some
+were rounded.
+"""
 
 
 @validated
@@ -56,7 +58,9 @@ def pieces(observed: Mask) -> list[slice]:
         got, fix = f"shape {observed.shape}", "give those of one trajectory"
         raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], observed, [False]]).astype(np.int8)))
-    return [slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+    return [
+        slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)
+    ]
 
 
 def held(values: Tensor) -> Tensor:
@@ -90,10 +94,12 @@ class ContextParameter(NamedTuple):
 
 @validated
 def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
-    """Named context values, broadcast against each other, as one float64 array (..., p) in the order of `names`.
+    """Named context values, broadcast against each other, as one float64 array (..., p) in the
+    order of `names`.
 
     Raises:
-        InputError: a name is missing or unknown, a value is not a finite number, or shapes do not broadcast.
+        InputError: a name is missing or unknown, a value is not a finite number, or shapes do not
+            broadcast.
 
     Example:
         >>> import romkit
@@ -103,18 +109,28 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
     """
     for name in values:
         if name not in names:
-            fix = f"the context is {', '.join(names)}" if names else "this system has no context parameters"
+            fix = (
+                f"the context is {', '.join(names)}"
+                if names
+                else "this system has no context parameters"
+            )
             raise InputError(name, expected="a context parameter", got="an unknown name", fix=fix)
     if missing := [name for name in names if name not in values]:
         fix = f"add {', '.join(f'{name}=...' for name in missing)}"
-        raise InputError(missing[0], expected="a value for this context parameter", got="none", fix=fix)
+        raise InputError(
+            missing[0], expected="a value for this context parameter", got="none", fix=fix
+        )
     columns = [_finite(name, values[name]) for name in names]
     try:
         return np.stack(np.broadcast_arrays(*columns), axis=-1) if columns else np.zeros((0,))
     except ValueError as error:
-        got = ", ".join(f"{name}: {column.shape}" for name, column in zip(names, columns, strict=True))
+        got = ", ".join(
+            f"{name}: {column.shape}" for name, column in zip(names, columns, strict=True)
+        )
         fix = "give scalars or arrays of one length"
-        raise InputError(", ".join(names), expected="shapes that broadcast", got=got, fix=fix) from error
+        raise InputError(
+            ", ".join(names), expected="shapes that broadcast", got=got, fix=fix
+        ) from error
 
 
 ROLE = "role"
@@ -125,7 +141,8 @@ ROLE = "role"
 def context_names(data: xr.Dataset) -> tuple[str, ...]:
     """Names of the context of a dataset: coordinates along `trajectory`, or along it and `time`.
 
-    Those that are declared (`romkit.data.describe`, and systems, do that); where none is, every one that holds numbers.
+    Those that are declared (`romkit.data.describe`, and systems, do that); where none is, every one
+    that holds numbers.
 
     Example:
         >>> import romkit
@@ -133,8 +150,14 @@ def context_names(data: xr.Dataset) -> tuple[str, ...]:
         >>> romkit.data.context_names(data)
         ('F',)
     """
-    found = {str(name): coord for name, coord in data.coords.items() if _may_be_context(str(name), coord)}
-    return tuple(found) if not is_declared(data) else tuple(name for name in found if _declared(found[name]))
+    found = {
+        str(name): coord for name, coord in data.coords.items() if _may_be_context(str(name), coord)
+    }
+    return (
+        tuple(found)
+        if not is_declared(data)
+        else tuple(name for name in found if _declared(found[name]))
+    )
 
 
 @validated
@@ -147,7 +170,9 @@ def is_declared(data: xr.Dataset) -> bool:
         >>> romkit.data.is_declared(data), romkit.data.is_declared(data.drop_vars("F"))
         (True, False)
     """
-    return any(ROLE in coord.attrs or "training_range" in coord.attrs for coord in data.coords.values())
+    return any(
+        ROLE in coord.attrs or "training_range" in coord.attrs for coord in data.coords.values()
+    )
 
 
 def _may_be_context(name: str, coord: xr.DataArray) -> bool:
@@ -180,21 +205,28 @@ def context_matrix(data: xr.Dataset) -> np.ndarray:
 
 
 def context_columns(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
-    """Context (..., p) by these names; in front trajectories, then times, as far as the data have them."""
+    """Context (..., p) by these names; in front trajectories, then times, as far as the data have
+    them.
+    """
     if not names:
         return np.zeros((data.sizes.get("trajectory", 1), 0))
     for name in names:
         if data[name].chunks:
             fix = f"read it: data = data.assign_coords({name}=data[{name!r}].compute())"
-            raise InputError("data", expected=f"context {name} in memory", got="chunks of dask", fix=fix)
+            raise InputError(
+                "data", expected=f"context {name} in memory", got="chunks of dask", fix=fix
+            )
     columns = xr.broadcast(*(data[name] for name in names))
-    ordered = (column.transpose("trajectory", "time", ..., missing_dims="ignore") for column in columns)
+    ordered = (
+        column.transpose("trajectory", "time", ..., missing_dims="ignore") for column in columns
+    )
     return np.stack([column.values.astype(np.float64) for column in ordered], axis=-1)
 
 
 @validated
 def context_ranges(data: xr.Dataset) -> np.ndarray:
-    """(2, p) low and high ends of the training range of each parameter, or of its values where none is given.
+    """(2, p) low and high ends of the training range of each parameter, or of its values where none
+    is given.
 
     Raises:
         InputError: no trajectories, or an attribute `training_range` that is no pair of numbers.
@@ -208,7 +240,10 @@ def context_ranges(data: xr.Dataset) -> np.ndarray:
     """
     check_dims(data, "trajectory")
     columns = [data[name] for name in context_names(data)]
-    ranges = [column.attrs.get("training_range", (np.nanmin(column), np.nanmax(column))) for column in columns]
+    ranges = [
+        column.attrs.get("training_range", (np.nanmin(column), np.nanmax(column)))
+        for column in columns
+    ]
     for column, each in zip(columns, ranges, strict=True):
         if tensors.finite("data", each).shape != (2,):
             fix = f"mend the attribute training_range of {column.name}"
@@ -220,11 +255,16 @@ def check_dims(data: xr.Dataset, *dims: str) -> None:
     """Raise unless a dataset has entries along these dimensions."""
     for dim in dims:
         if data.sizes.get(dim, 0) == 0:
-            got, fix = f"dimensions {dict(data.sizes)}", f"add it: data.expand_dims({dim!r}), or romkit.data.describe"
+            got, fix = (
+                f"dimensions {dict(data.sizes)}",
+                f"add it: data.expand_dims({dim!r}), or romkit.data.describe",
+            )
             raise InputError("data", expected=f"a dimension {dim!r} with entries", got=got, fix=fix)
 
 
-def check_has(data: xr.Dataset, name: str, *, fix: str = "give data like those of the training") -> None:
+def check_has(
+    data: xr.Dataset, name: str, *, fix: str = "give data like those of the training"
+) -> None:
     """Raise unless a dataset has a variable of this name."""
     if name not in data.data_vars:
         got = f"variables {sorted(map(str, data.data_vars))}"
@@ -248,7 +288,9 @@ def times_of(data: xr.Dataset) -> Tensor:
         fix = "add them: data.assign_coords(time=...), or romkit.data.describe(data)"
         raise InputError("data", expected="times, as numbers", got="none", fix=fix)
     if not (np.diff(data["time"].values) > 0).all():
-        raise InputError("data", expected="increasing times", got="others", fix="sort them: data.sortby('time')")
+        raise InputError(
+            "data", expected="increasing times", got="others", fix="sort them: data.sortby('time')"
+        )
     return tensors.times("data's time", data["time"].values).double()
 
 
@@ -289,7 +331,9 @@ class Contexts(NamedTuple):
         moving = tuple(name for name, value in values.items() if varies(value))
 
         def path(t: Tensor) -> Tensor:
-            now = {name: value(float(t)) if name in moving else value for name, value in values.items()}
+            now = {
+                name: value(float(t)) if name in moving else value for name, value in values.items()
+            }
             return torch.from_numpy(context_rows(names, now))
 
         initial = path(times[0])
@@ -298,8 +342,13 @@ class Contexts(NamedTuple):
         each = [path(t) for t in times]
         for t, c in zip(times, each, strict=True):
             if c.shape != initial.shape:
-                got, fix = f"{len(initial)} at first, {len(c)} at t = {t:g}", "give as many values at all times"
-                raise InputError(", ".join(moving), expected="one number of trajectories", got=got, fix=fix)
+                got, fix = (
+                    f"{len(initial)} at first, {len(c)} at t = {t:g}",
+                    "give as many values at all times",
+                )
+                raise InputError(
+                    ", ".join(moving), expected="one number of trajectories", got=got, fix=fix
+                )
         return cls(initial, torch.stack(each, dim=-2), path, moving, times)
 
     @validated
@@ -308,7 +357,8 @@ class Contexts(NamedTuple):
         if len(self.initial) == number:
             return self
         return self._replace(
-            initial=self.initial.expand(number, -1), over_time=self.over_time.expand(number, *self.over_time.shape[1:])
+            initial=self.initial.expand(number, -1),
+            over_time=self.over_time.expand(number, *self.over_time.shape[1:]),
         )
 
     @classmethod
@@ -323,10 +373,17 @@ class Contexts(NamedTuple):
         values = held(values)  # where shorter trajectories have ended
         times = tensors.times("time", data["time"].values)
         if len(times) < 2:
-            raise InputError("data", expected="two times or more", got="one", fix="give a context that stays")
+            raise InputError(
+                "data", expected="two times or more", got="one", fix="give a context that stays"
+            )
         if not bool(values.isfinite().all()):
             fix = "record it at these times, or drop the trajectories"
-            raise InputError("data", expected="a context that is known while a trajectory lasts", got="gaps", fix=fix)
+            raise InputError(
+                "data",
+                expected="a context that is known while a trajectory lasts",
+                got="gaps",
+                fix=fix,
+            )
         spline = CubicSpline(times.numpy(), values.numpy(), axis=1)
         return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))), times=times)
 
@@ -336,7 +393,9 @@ def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarr
     rows = np.atleast_2d(context_array(names, values))
     if rows.ndim != 2:
         got, fix = f"shape {rows.shape[:-1]}", "give one value for each trajectory"
-        raise InputError(", ".join(names), expected="a number, or a list of numbers", got=got, fix=fix)
+        raise InputError(
+            ", ".join(names), expected="a number, or a list of numbers", got=got, fix=fix
+        )
     return rows
 
 
@@ -364,11 +423,15 @@ def only_one(context: object, named: Mapping[str, object]) -> None:
     """Raise where a context is given twice, as such and by names."""
     if context is not None and named:
         fix = "drop one of them"
-        raise InputError("context", expected="one context", got=f"one and {', '.join(named)}", fix=fix)
+        raise InputError(
+            "context", expected="one context", got=f"one and {', '.join(named)}", fix=fix
+        )
 
 
 def _finite(name: str, value: object) -> np.ndarray:
-    array = np.array(tensors.finite(name, value).tolist(), dtype=np.float64)  # in derivatives, tensors have no memory
+    array = np.array(
+        tensors.finite(name, value).tolist(), dtype=np.float64
+    )  # in derivatives, tensors have no memory
     if array.size == 0:
         raise InputError(name, expected="a number or several", got="none", fix="give at least one")
     return array
@@ -449,7 +512,9 @@ def by_name(inputs: T, names: Sequence[str]) -> T:
         return inputs
     if sorted(own) != sorted(names):
         fix = "rename them if they are the same: data.assign_coords(input=[...])"
-        raise InputError("control", expected=f"inputs {', '.join(names)}", got=", ".join(own), fix=fix)
+        raise InputError(
+            "control", expected=f"inputs {', '.join(names)}", got=", ".join(own), fix=fix
+        )
     return inputs if own == list(names) else inputs.isel(input=[own.index(name) for name in names])
 
 
@@ -469,8 +534,11 @@ def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 @validated
-def given_control(control: object, times: Times, number: Count, names: tuple[str, ...]) -> Control | None:
-    """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`; None for none.
+def given_control(
+    control: object, times: Times, number: Count, names: tuple[str, ...]
+) -> Control | None:
+    """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`;
+    None for none.
 
     Raises:
         InputError: missing where the law needs them, or of another shape.
@@ -490,24 +558,38 @@ def given_control(control: object, times: Times, number: Count, names: tuple[str
             raise InputError("control", expected=f"inputs {', '.join(names)}", got="none", fix=fix)
         return None
     if not q:
-        raise InputError("control", expected="none for dynamics without inputs", got="some", fix="drop it")
+        raise InputError(
+            "control", expected="none for dynamics without inputs", got="some", fix="drop it"
+        )
     if varies(control):
         return _function(control, times, number, names)
     if isinstance(control, xr.DataArray) and {"time", "input"} <= {*control.dims}:
         control = by_name(control, names).transpose(..., "time", "input")
     values = tensors.tensor("control", control).double()
     values = values.unsqueeze(0) if values.ndim == 2 else values
-    if values.shape[1:] != (len(times), q) or len(values) not in (1, number) or not bool(values.isfinite().all()):
+    if (
+        values.shape[1:] != (len(times), q)
+        or len(values) not in (1, number)
+        or not bool(values.isfinite().all())
+    ):
         expected = f"finite inputs ({len(times)} times, {q}: {', '.join(names)})"
         fix = "give one row for each output time"
         raise InputError("control", expected=expected, got=f"shape {tuple(values.shape)}", fix=fix)
     return interpolated(times, values.expand(number, -1, -1).movedim(1, 0))
 
 
-def _function(control: Callable[[float], object], times: Tensor, number: int, names: tuple[str, ...]) -> Control:
-    """Inputs (number, q) by a function of time that gives q numbers, or as many for each trajectory."""
+def _function(
+    control: Callable[[float], object], times: Tensor, number: int, names: tuple[str, ...]
+) -> Control:
+    """Inputs (number, q) by a function of time that gives q numbers, or as many for each
+    trajectory.
+    """
     q, size = len(names), np.size(control(float(times[0])))
     if size not in (q, number * q):
         got, fix = f"{size} numbers", "return one number for each input"
         raise InputError("control", expected=f"{q} inputs, ({', '.join(names)})", got=got, fix=fix)
-    return lambda t: torch.as_tensor(np.asarray(control(float(t)), dtype=np.float64)).reshape(-1, q).expand(number, q)
+    return lambda t: (
+        torch.as_tensor(np.asarray(control(float(t)), dtype=np.float64))
+        .reshape(-1, q)
+        .expand(number, q)
+    )

@@ -19,7 +19,8 @@ from romkit.data.schema import DIMS, check_own_names, check_states, complete
 
 @validated
 def summary(data: xr.Dataset) -> str:
-    """Summary of a dataset as romkit reads it: state, context, sampling, missing samples, ignored variables.
+    """Summary of a dataset as romkit reads it: state, context, sampling, missing samples, ignored
+    variables.
 
     Raises:
         InputError: data without states, see `check_states`.
@@ -54,11 +55,17 @@ def _states_in_words(data: xr.Dataset) -> str:
     layout = layout_of(data)
     parts = []
     for variable in layout.variables:
-        sizes = ", ".join(f"{dim} {size}" for dim, size in zip(variable.dims, variable.shape, strict=True))
+        sizes = ", ".join(
+            f"{dim} {size}" for dim, size in zip(variable.dims, variable.shape, strict=True)
+        )
         common = str(data["state"].attrs.get("units", ""))
         unit = with_unit(variable.units or ("" if common.startswith("mixed") else common)).strip()
-        sizes += f"; {masked} masked" if (masked := math.prod(variable.shape) - variable.size) else ""
-        parts.append(f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit else ''}")
+        sizes += (
+            f"; {masked} masked" if (masked := math.prod(variable.shape) - variable.size) else ""
+        )
+        parts.append(
+            f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit else ''}"
+        )
     return f"{', '.join(parts)}, {data['state'].dtype}"
 
 
@@ -116,26 +123,29 @@ def describe(
     """Data of any origin in romkit's schema; prints what was taken as what, and what was left out.
 
     Args:
-        data: any Dataset whose variables have a dimension of time; a DataArray is a state of one variable; a table of
-            pandas has a row for each time of each run, with further dimensions in its index,
-            `table.set_index(["run", "t", "x"])`. Cells that are always NaN, land and solids, are no part of the state.
-        context: names of the context parameters: coordinates or variables, whole numbers or not, one for each
-            trajectory or varying along it; dimensions (`Re` of `u(Re, time, x)`), of which each value is a trajectory;
-            or attributes, for all trajectories. By default every coordinate of numbers along the trajectories.
-        state: names of the variables of the state, with any further dimensions (`u(..., y, x)` and `v(..., y, x)`); by
-            default every floating-point variable along time.
+        data: any Dataset whose variables have a dimension of time; a DataArray is a state of one
+            variable; a table of pandas has a row for each time of each run, with further dimensions
+            in its index, `table.set_index(["run", "t", "x"])`. Cells that are always NaN, land and
+            solids, are no part of the state.
+        context: names of the context parameters: coordinates or variables, whole numbers or not,
+            one for each trajectory or varying along it; dimensions (`Re` of `u(Re, time, x)`), of
+            which each value is a trajectory; or attributes, for all trajectories. By default every
+            coordinate of numbers along the trajectories.
+        state: names of the variables of the state, with any further dimensions (`u(..., y, x)` and
+            `v(..., y, x)`); by default every floating-point variable along time.
         control: names of the inputs, variables (trajectory, time), and perhaps one dimension more.
-        velocity: names of the derivatives, in the order of the state; by default the variable `velocity`. Without,
-            velocities are estimated where they are needed.
+        velocity: names of the derivatives, in the order of the state; by default the variable
+            `velocity`. Without, velocities are estimated where they are needed.
         acceleration: the same of the second derivatives; without, laws are of first order.
-        trajectory: the dimension, or column, of the trajectories; by default one of that name, or of `run`, `case`,
-            `member`, `realization`, `simulation`, `experiment`, and that of the context.
+        trajectory: the dimension, or column, of the trajectories; by default one of that name, or
+            of `run`, `case`, `member`, `realization`, `simulation`, `experiment`, and that of the
+            context.
         time: the dimension, or column, of time; by default "time" or "t".
 
     Returns:
-        `state`, perhaps `velocity`, `acceleration` and `control`, each (trajectory, time, ...), the context declared.
-        `romkit.forecast` returns the variables in their own dimensions, and `romkit.data.fields` gives them back to any
-        other result. NaN means missing, and stays.
+        `state`, perhaps `velocity`, `acceleration` and `control`, each (trajectory, time, ...), the
+        context declared. `romkit.forecast` returns the variables in their own dimensions, and
+        `romkit.data.fields` gives them back to any other result. NaN means missing, and stays.
 
     Raises:
         InputError: a name that is not there, or data that cannot be used.
@@ -156,15 +166,24 @@ def describe(
     """
     if isinstance(data, pd.DataFrame):
         data = _of_table(data, tuple(context or ()), trajectory, time)
-    given = data.to_dataset(name=str(data.name or "state")) if isinstance(data, xr.DataArray) else data
+    given = (
+        data.to_dataset(name=str(data.name or "state")) if isinstance(data, xr.DataArray) else data
+    )
     own_time = _time_of(given, time)
     data = _numeric_time(given.rename({own_time: "time"}))
     runs = _runs_of(data, tuple(context or ()), trajectory)
     data = _with_trajectories(data, runs)
     controls = [_named(data, "control", name) for name in control]
-    rates = {name: _rates(data, name, own) for name, own in zip(RATES, (velocity, acceleration), strict=True)}
+    rates = {
+        name: _rates(data, name, own)
+        for name, own in zip(RATES, (velocity, acceleration), strict=True)
+    }
     taken = {*controls, *(context or ()), *(own for names in rates.values() for own in names)}
-    states = [_named(data, "state", name) for name in state] if state is not None else _states(data, taken)
+    states = (
+        [_named(data, "state", name) for name in state]
+        if state is not None
+        else _states(data, taken)
+    )
     if not states:
         fix = "name one: state=['u'], say"
         raise InputError("state", expected="a variable or several", got="none", fix=fix)
@@ -172,8 +191,14 @@ def describe(
     found = _with_context(found, data, context)
     held = layout_of(found).coords
     unused = given.variables.keys() - {*states, *taken, *found.variables, *given.dims, *held}
-    left = [f"{name}{_parameter(values)}" for name, values in given.variables.items() if name in unused]
-    left += [name for name in found.coords if found[name].attrs.get(ROLE) == "label" and name not in (*left, *runs)]
+    left = [
+        f"{name}{_parameter(values)}" for name, values in given.variables.items() if name in unused
+    ]
+    left += [
+        name
+        for name in found.coords
+        if found[name].attrs.get(ROLE) == "label" and name not in (*left, *runs)
+    ]
     found.attrs |= {"ignored": ", ".join(left)}
     check_states(found)
     print(summary(found))
@@ -183,33 +208,54 @@ def describe(
 def _parameter(values: xr.Variable) -> str:
     """Advice about a coordinate of numbers that may be a parameter."""
     alone = values.ndim == 1 and values.dims[0] not in TIMES and values.dtype.kind in "iuf"
-    return f" (along {values.dims[0]}; if it is a parameter, name it as the context)" if alone else ""
+    return (
+        f" (along {values.dims[0]}; if it is a parameter, name it as the context)" if alone else ""
+    )
 
 
-def _of_table(table: pd.DataFrame, context: Sequence[str], run: str | None, time: str | None) -> xr.Dataset:
+def _of_table(
+    table: pd.DataFrame, context: Sequence[str], run: str | None, time: str | None
+) -> xr.Dataset:
     """A table as a dataset; a column that stays within each run is a coordinate of the runs."""
     space = [str(name) for name in table.index.names if name is not None]
     table = (table.reset_index() if space else table).rename(columns=str)
     columns = list(table.columns)
     time = next((name for name in TIMES if name in columns), None) if time is None else time
     run = next((name for name in TRAJECTORIES if name in columns), None) if run is None else run
-    named = [("time", time), *(("context", name) for name in context), *([("trajectory", run)] if run else [])]
+    named = [
+        ("time", time),
+        *(("context", name) for name in context),
+        *([("trajectory", run)] if run else []),
+    ]
     for argument, name in named:
         checks.one_of(argument, name, columns)
     space = [name for name in space if name not in (run, time)]
     alone = run is None and not table.duplicated([time, *space]).any()
     if run is None:
         run = context[0] if len(context) == 1 and not alone else "trajectory"
-        table = table.assign(trajectory=table.groupby(list(context)).ngroup() if context and not alone else 0)
+        table = table.assign(
+            trajectory=table.groupby(list(context)).ngroup() if context and not alone else 0
+        )
     steps = table.groupby(run)[time].diff()
-    if table[time].dtype.kind == "f" and (steps > 0).any():  # runs whose times differ by rounding share them
-        table[time] = table.groupby((table[time] / steps[steps > 0].median() * 1e4).round())[time].transform("first")
+    if (
+        table[time].dtype.kind == "f" and (steps > 0).any()
+    ):  # runs whose times differ by rounding share them
+        table[time] = table.groupby((table[time] / steps[steps > 0].median() * 1e4).round())[
+            time
+        ].transform("first")
     keys = [run, time, *space]
     if (twice := table.duplicated(keys)).any():
-        got = ", ".join(f"{name}={value:g}" for name, value in table.loc[twice, keys[1:]].iloc[0].items())
+        got = ", ".join(
+            f"{name}={value:g}" for name, value in table.loc[twice, keys[1:]].iloc[0].items()
+        )
         fix = "name the runs, trajectory='...', or put dimensions into the index, data.set_index(['run', 't', 'x'])"
         keys = [name for name in keys if name in columns]
-        raise InputError("data", expected=f"one row for each {', '.join(keys)}", got=f"several for {got}", fix=fix)
+        raise InputError(
+            "data",
+            expected=f"one row for each {', '.join(keys)}",
+            got=f"several for {got}",
+            fix=fix,
+        )
     data = table.set_index(keys).to_xarray()
     for name in columns:
         if name not in keys and (within := table.groupby(run)[name]).nunique().max() <= 1:
@@ -224,10 +270,14 @@ def _time_of(data: xr.Dataset, name: str | None) -> str:
     names = [name] if name is not None else [each for each in TIMES if each in data.dims]
     if not names:
         fix = "name it: time='...'"
-        raise InputError("data", expected="a dimension 'time' or 't'", got=f"dims {tuple(data.dims)}", fix=fix)
+        raise InputError(
+            "data", expected="a dimension 'time' or 't'", got=f"dims {tuple(data.dims)}", fix=fix
+        )
     if names[0] not in data.coords:
         fix = f"add the times: data.assign_coords({names[0]}=dt * numpy.arange({data.sizes[names[0]]}))"
-        raise InputError("data", expected=f"values of {names[0]!r}", got="a dimension without", fix=fix)
+        raise InputError(
+            "data", expected=f"values of {names[0]!r}", got="a dimension without", fix=fix
+        )
     return names[0]
 
 
@@ -236,26 +286,43 @@ def _numeric_time(data: xr.Dataset) -> xr.Dataset:
     time = data["time"]
     if time.dtype.kind not in "mM":
         if time.dtype.kind not in "fiu":
-            fix = "give numbers, or dates of numpy: ds.convert_calendar('standard', use_cftime=False)"
-            raise InputError("time", expected="numbers or dates", got=f"dtype {time.dtype}", fix=fix)
+            fix = (
+                "give numbers, or dates of numpy: ds.convert_calendar('standard', use_cftime=False)"
+            )
+            raise InputError(
+                "time", expected="numbers or dates", got=f"dtype {time.dtype}", fix=fix
+            )
         return data
-    seconds, about = (time.values - time.values[:1]) / np.timedelta64(1, "s"), {**time.attrs, "units": "s"}
+    seconds, about = (
+        (time.values - time.values[:1]) / np.timedelta64(1, "s"),
+        {**time.attrs, "units": "s"},
+    )
     if time.dtype.kind == "M" and time.size:
         about["since"] = str(time.values[0])
     return data.assign_coords(time=("time", seconds, about))
 
 
 def _runs_of(data: xr.Dataset, context: Sequence[str], name: str | None) -> list[str]:
-    """Names of the dimensions of which each entry is a trajectory: the given one and those of the context."""
+    """Names of the dimensions of which each entry is a trajectory: the given one and those of the
+    context.
+    """
     for parameter in context:
         if parameter not in data.variables and parameter not in data.attrs:
             known = ", ".join(str(each) for each in data.variables)
             fix = "give the dimension values" if parameter in data.dims else "check the spelling"
-            raise InputError("context", expected=f"names among {known}", got=repr(parameter), fix=fix)
+            raise InputError(
+                "context", expected=f"names among {known}", got=repr(parameter), fix=fix
+            )
     if name is not None:
         checks.one_of("trajectory", name, list(map(str, data.dims)))
     named = [name] if name is not None else [each for each in TRAJECTORIES if each in data.dims][:1]
-    along = [dim for each in context if each in data.variables for dim in data[each].dims if dim != "time"]
+    along = [
+        dim
+        for each in context
+        if each in data.variables
+        for dim in data[each].dims
+        if dim != "time"
+    ]
     return list(dict.fromkeys([*named, *map(str, along)]))
 
 
@@ -290,12 +357,17 @@ def _states(data: xr.Dataset, taken: set[str]) -> list[str]:
     names = [
         str(name)
         for name, values in data.data_vars.items()
-        if name not in taken and "time" in values.dims and values.dtype.kind == "f" and name != "control"
+        if name not in taken
+        and "time" in values.dims
+        and values.dtype.kind == "f"
+        and name != "control"
     ]
     if names:
         return ["state"] if "state" in names else names
     got = f"variables {sorted(map(str, data.data_vars))}"
-    raise InputError("data", expected="a floating-point variable along time", got=got, fix="name it: state=['u']")
+    raise InputError(
+        "data", expected="a floating-point variable along time", got=got, fix="name it: state=['u']"
+    )
 
 
 def _in_schema(
@@ -307,23 +379,36 @@ def _in_schema(
     own_time: str,
 ) -> xr.Dataset:
     time, inputs = data["time"], controls or (["control"] if "control" in data.data_vars else [])
-    data = _along_runs_and_time(data, [*states, *(each for own in rates.values() for each in own), *inputs])
+    data = _along_runs_and_time(
+        data, [*states, *(each for own in rates.values() for each in own), *inputs]
+    )
     time_units = str(time.attrs.get("units", ""))
-    layout = replace(Layout.of(data, states, LEAD), runs=tuple(runs), time=own_time, time_units=time_units)
+    layout = replace(
+        Layout.of(data, states, LEAD), runs=tuple(runs), time=own_time, time_units=time_units
+    )
     coords = {
         "time": ("time", time.values.astype(np.float64), {"units": time_units, **time.attrs}),
         "component": ("component", list(layout.names)),
     }
     units = "".join(set(layout.units))
     if len(set(layout.units)) > 1:
-        units, coords["component_units"] = "mixed, see component_units", ("component", list(layout.units))
+        units, coords["component_units"] = (
+            "mixed, see component_units",
+            ("component", list(layout.units)),
+        )
     variables = {"state": (DIMS, layout.gather(data, LEAD), {"units": units} if units else {})}
     for name, own in rates.items():
         if own:
-            if [v.shape for v in Layout.of(data, own, LEAD).variables] != [v.shape for v in layout.variables]:
+            if [v.shape for v in Layout.of(data, own, LEAD).variables] != [
+                v.shape for v in layout.variables
+            ]:
                 got, fix = ", ".join(own), "name one for each variable of the state, in its order"
-                raise InputError(name, expected=f"variables like {', '.join(states)}", got=got, fix=fix)
-            like = tuple(replace(each, name=rate) for each, rate in zip(layout.variables, own, strict=True))
+                raise InputError(
+                    name, expected=f"variables like {', '.join(states)}", got=got, fix=fix
+                )
+            like = tuple(
+                replace(each, name=rate) for each, rate in zip(layout.variables, own, strict=True)
+            )
             variables[name] = (DIMS, replace(layout, variables=like).gather(data, LEAD))
     if inputs:
         like = Layout.of(data, inputs, LEAD)
@@ -333,7 +418,9 @@ def _in_schema(
         variables["control"] = ((*LEAD, "input"), like.gather(data, LEAD).astype(np.float64))
     found = xr.Dataset(variables, coords, dict(data.attrs))
     if layout.is_plain:
-        return found.assign_coords({k: c for k, c in data.coords.items() if c.dims == ("component",)})
+        return found.assign_coords(
+            {k: c for k, c in data.coords.items() if c.dims == ("component",)}
+        )
     return found.assign_attrs(layout=layout.to_json())
 
 
@@ -348,19 +435,35 @@ def _along_runs_and_time(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 
 
 def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | None) -> xr.Dataset:
-    """Add coordinates along trajectories; those of the context are declared, in its order, others are labels."""
+    """Add coordinates along trajectories; those of the context are declared, in its order, others
+    are labels.
+    """
     along = (("trajectory",), LEAD, LEAD[::-1])
-    coords = {n: c for n, c in data.coords.items() if c.dims in along and n not in ("trajectory", *(context or ()))}
+    coords = {
+        n: c
+        for n, c in data.coords.items()
+        if c.dims in along and n not in ("trajectory", *(context or ()))
+    }
     check_own_names("context", context or ())
     for name in context or ():
         value = data[name] if name in data.variables else xr.DataArray(data.attrs[name])
         if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
             got, fix = f"{name} of dims {value.dims}, dtype {value.dtype}", "convert it to numbers"
-            raise InputError("context", expected="numbers along trajectory (and time)", got=got, fix=fix)
-        wide = value if "trajectory" in value.dims else value.expand_dims(trajectory=data.sizes["trajectory"])
+            raise InputError(
+                "context", expected="numbers along trajectory (and time)", got=got, fix=fix
+            )
+        wide = (
+            value
+            if "trajectory" in value.dims
+            else value.expand_dims(trajectory=data.sizes["trajectory"])
+        )
         coords[name] = wide.astype(float) if wide.dtype.kind == "b" else wide
-    found = found.assign_coords({n: c.transpose(*LEAD, missing_dims="ignore").variable for n, c in coords.items()})
-    names = [n for n in context_names(found) if n not in TRAJECTORIES] if context is None else context
+    found = found.assign_coords(
+        {n: c.transpose(*LEAD, missing_dims="ignore").variable for n, c in coords.items()}
+    )
+    names = (
+        [n for n in context_names(found) if n not in TRAJECTORIES] if context is None else context
+    )
     for name in coords:
         found[name].attrs[ROLE] = "context" if name in names else "label"
     return found
@@ -376,12 +479,14 @@ def from_arrays(
     velocity: np.ndarray | Sequence[np.ndarray] | None = None,
     names: Sequence[str] | None = None,
 ) -> xr.Dataset:
-    """A dataset of arrays or tensors, as pysindy takes them; prints what was taken as what, as `describe` does.
+    """A dataset of arrays or tensors, as pysindy takes them; prints what was taken as what, as
+    `describe` does.
 
     Args:
-        states: (trajectories, times, n), or a list of (timesₖ, n), whose shorter ones end before the others; (times, n)
-            is a single trajectory.
-        times: the interval; or (T,) of the longest trajectory; or those of each, which begin as the longest do.
+        states: (trajectories, times, n), or a list of (timesₖ, n), whose shorter ones end before
+            the others; (times, n) is a single trajectory.
+        times: the interval; or (T,) of the longest trajectory; or those of each, which begin as the
+            longest do.
         context: parameters by name, a number for each trajectory.
         control: inputs, as the states; without the last axis where there is one input.
         velocity: as the states.
@@ -414,9 +519,14 @@ def from_arrays(
         shape = (number, len(times)) if name == "control" else (number, len(times), n)
         if values.shape[: len(shape)] != shape:
             expected = f"shape {shape}, as the {'times' if name == 'states' else 'states'}"
-            raise InputError(name, expected=expected, got=f"shape {values.shape}", fix="give one for each state")
+            raise InputError(
+                name, expected=expected, got=f"shape {values.shape}", fix="give one for each state"
+            )
     arrays["state"] = arrays.pop("states")
-    variables = {name: (DIMS if name != "control" else (*LEAD, "input"), values) for name, values in arrays.items()}
+    variables = {
+        name: (DIMS if name != "control" else (*LEAD, "input"), values)
+        for name, values in arrays.items()
+    }
     coords: dict[str, object] = {"time": times}
     if names is not None:
         if len(names) != n:
@@ -439,7 +549,12 @@ def _common_times(times: np.ndarray | Sequence[np.ndarray], lengths: Sequence[in
     """(T,) of the longest of trajectories that have these lengths."""
     if isinstance(times, np.ndarray) and times.ndim == 0:
         if not 0 < times < np.inf:
-            raise InputError("times", expected="a positive interval, or times", got=times, fix="give times=0.1, say")
+            raise InputError(
+                "times",
+                expected="a positive interval, or times",
+                got=times,
+                fix="give times=0.1, say",
+            )
         return times * np.arange(max(lengths), dtype=np.float64)
     if isinstance(times, np.ndarray) and times.ndim == 1:
         return tensors.times("times", times).double().numpy()
@@ -448,11 +563,24 @@ def _common_times(times: np.ndarray | Sequence[np.ndarray], lengths: Sequence[in
     near = {"rtol": 0.0, "atol": 1e-3 * np.diff(longest).min() if len(longest) > 1 else 0.0}
     for k, own in enumerate(each):
         if not np.allclose(own, longest[: len(own)], **near):
-            got, fix = f"{own[0]:g} ... {own[-1]:g} for trajectory {k}", "count each from its start, or interpolate"
-            raise InputError("times", expected=f"times from {longest[0]:g} on, as of the longest", got=got, fix=fix)
+            got, fix = (
+                f"{own[0]:g} ... {own[-1]:g} for trajectory {k}",
+                "count each from its start, or interpolate",
+            )
+            raise InputError(
+                "times",
+                expected=f"times from {longest[0]:g} on, as of the longest",
+                got=got,
+                fix=fix,
+            )
     if [*map(len, each)] != [*lengths]:
-        expected, got = f"as many times as states, {', '.join(map(str, lengths))}", ", ".join(str(len(t)) for t in each)
-        raise InputError("times", expected=expected, got=got, fix="give one list of times for each trajectory")
+        expected, got = (
+            f"as many times as states, {', '.join(map(str, lengths))}",
+            ", ".join(str(len(t)) for t in each),
+        )
+        raise InputError(
+            "times", expected=expected, got=got, fix="give one list of times for each trajectory"
+        )
     return longest
 
 
@@ -460,7 +588,11 @@ def _each(name: str, given: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarra
     """The array (times, k) of each trajectory."""
     each = [*given] if not isinstance(given, np.ndarray) or given.ndim else []
     each = [array[:, None] if name == "control" and array.ndim == 1 else array for array in each]
-    if not each or any(array.ndim != 2 for array in each) or len({array.shape[1] for array in each}) != 1:
+    if (
+        not each
+        or any(array.ndim != 2 for array in each)
+        or len({array.shape[1] for array in each}) != 1
+    ):
         got = ", ".join(str(array.shape) for array in each[:4]) or "none"
         fix = "put time on the first axis, and one size on the last"
         raise InputError(name, expected="arrays (times, n)", got=got, fix=fix)

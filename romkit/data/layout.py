@@ -1,4 +1,6 @@
-"""Layout: how variables with dimensions of their own, u(y, x) and v(y, x) say, lie on one axis, and back."""
+"""Layout: how variables with dimensions of their own, u(y, x) and v(y, x) say, lie on one axis, and
+back.
+"""
 
 import base64
 import functools
@@ -45,7 +47,9 @@ class Variable:
     def cells(self) -> np.ndarray:
         """Places of the components among the cells, in C order."""
         bits = np.frombuffer(base64.b64decode(self.mask), np.uint8)
-        return np.flatnonzero(np.unpackbits(bits)) if self.mask else np.arange(math.prod(self.shape))
+        return (
+            np.flatnonzero(np.unpackbits(bits)) if self.mask else np.arange(math.prod(self.shape))
+        )
 
     @property
     def size(self) -> int:
@@ -56,11 +60,13 @@ class Variable:
 @validated
 @dataclass(frozen=True)
 class Layout:
-    """The variables of a state one after the other, each in C order of its dimensions, without cells that are masked.
+    """The variables of a state one after the other, each in C order of its dimensions, without
+    cells that are masked.
 
     Attributes:
         variables: in their order on the axis.
-        coords: values, attributes and, beside those of a dimension, dimensions of the coordinates of the variables.
+        coords: values, attributes and, beside those of a dimension, dimensions of the coordinates
+            of the variables.
         runs: own names of the dimensions of the trajectories; none for data of a single run.
         time, time_units: own name of the dimension of time, and its unit.
 
@@ -85,7 +91,8 @@ class Layout:
     @classmethod
     @validated
     def of(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
-        """Layout of these variables, whose dimensions beside `lead` are the state's; cells that are always NaN are not.
+        """Layout of these variables, whose dimensions beside `lead` are the state's; cells that are
+        always NaN are not.
 
         Raises:
             InputError: a variable is missing.
@@ -94,19 +101,29 @@ class Layout:
             check_has(data, name)
         variables = tuple(_variable(data[name], lead) for name in names)
         own = {dim for variable in variables for dim in variable.dims}
-        coords = {str(name): _coordinate(c) for name, c in data.coords.items() if c.dims and own.issuperset(c.dims)}
+        coords = {
+            str(name): _coordinate(c)
+            for name, c in data.coords.items()
+            if c.dims and own.issuperset(c.dims)
+        }
         return cls(variables, coords)
 
     @classmethod
     @validated
     def plain(cls, names: Sequence[str]) -> "Layout":
         """Layout of one variable `state` over `component`."""
-        return cls((Variable("state", (AXIS,), (len(names),)),), {AXIS: {"values": list(names), "attrs": {}}})
+        return cls(
+            (Variable("state", (AXIS,), (len(names),)),),
+            {AXIS: {"values": list(names), "attrs": {}}},
+        )
 
     @property
     def is_plain(self) -> bool:
         """Whether the state is one variable `state` over `component`."""
-        return len(self.variables) == 1 and (self.variables[0].name, self.variables[0].dims) == ("state", (AXIS,))
+        return len(self.variables) == 1 and (self.variables[0].name, self.variables[0].dims) == (
+            "state",
+            (AXIS,),
+        )
 
     @property
     def size(self) -> int:
@@ -124,23 +141,31 @@ class Layout:
     @property
     def units(self) -> tuple[str, ...]:
         """(n,) the unit of every component."""
-        return tuple(unit for variable in self.variables for unit in [variable.units] * variable.size)
+        return tuple(
+            unit for variable in self.variables for unit in [variable.units] * variable.size
+        )
 
     @validated
     def gather(self, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray | da.Array:
         """The variables of a dataset as one array (*lead, n), in chunks of dask where they are.
 
         Raises:
-            InputError: a variable is missing, or has other dimensions or sizes, or coordinates in another order.
+            InputError: a variable is missing, or has other dimensions or sizes, or coordinates in
+                another order.
         """
         parts = []
         self.check_order({str(dim): data[dim].values for dim in data.dims if dim in data.coords})
         for variable in self.variables:
             check_has(data, variable.name)
             own = data[variable.name]
-            if set(own.dims) != {*lead, *variable.dims} or tuple(own.sizes[d] for d in variable.dims) != variable.shape:
+            if (
+                set(own.dims) != {*lead, *variable.dims}
+                or tuple(own.sizes[d] for d in variable.dims) != variable.shape
+            ):
                 expected = f"{variable.name} with dims {(*lead, *variable.dims)} of sizes {variable.shape} at the end"
-                raise InputError("data", expected=expected, got=str(dict(own.sizes)), fix="rename or select dims")
+                raise InputError(
+                    "data", expected=expected, got=str(dict(own.sizes)), fix="rename or select dims"
+                )
             values = own.transpose(*lead, *variable.dims).data
             flat = values.reshape(*values.shape[: len(lead)], math.prod(variable.shape))
             parts.append(flat[..., variable.cells] if variable.mask else flat)
@@ -148,9 +173,13 @@ class Layout:
 
     @validated
     def scatter(
-        self, values: da.Array | np.ndarray, lead: Sequence[str], coords: Mapping[str, object] | None = None
+        self,
+        values: da.Array | np.ndarray,
+        lead: Sequence[str],
+        coords: Mapping[str, object] | None = None,
     ) -> xr.Dataset:
-        """An array (*lead, n), in memory or in chunks, as a dataset of the variables in their dimensions.
+        """An array (*lead, n), in memory or in chunks, as a dataset of the variables in their
+        dimensions.
 
         Masked cells are NaN.
 
@@ -159,17 +188,28 @@ class Layout:
         """
         if values.ndim != len(lead) + 1 or values.shape[-1] != self.size:
             expected = f"shape ({', '.join([*lead, str(self.size)])})"
-            raise InputError("values", expected=expected, got=f"shape {values.shape}", fix="add or squeeze an axis")
+            raise InputError(
+                "values",
+                expected=expected,
+                got=f"shape {values.shape}",
+                fix="add or squeeze an axis",
+            )
         ends, variables = np.cumsum([0, *(variable.size for variable in self.variables)]), {}
         for variable, (start, stop) in zip(self.variables, itertools.pairwise(ends), strict=True):
             piece = values[..., start:stop]
             whole = piece.astype(variable.dtype or piece.dtype, copy=False)
             if variable.mask:
-                place = np.full(math.prod(variable.shape), variable.size)  # of each cell in the piece and one NaN
+                place = np.full(
+                    math.prod(variable.shape), variable.size
+                )  # of each cell in the piece and one NaN
                 place[variable.cells] = np.arange(variable.size)
-                whole = np.concatenate([whole, np.full_like(whole[..., :1], np.nan)], axis=-1)[..., place]
+                whole = np.concatenate([whole, np.full_like(whole[..., :1], np.nan)], axis=-1)[
+                    ..., place
+                ]
             shape = (*piece.shape[:-1], *variable.shape)
-            about = {key: text for key in ("units", "long_name") if (text := getattr(variable, key))}
+            about = {
+                key: text for key in ("units", "long_name") if (text := getattr(variable, key))
+            }
             variables[variable.name] = ((*lead, *variable.dims), whole.reshape(shape), about)
         own = {
             name: (each.get("dims", [name]), np.asarray(each["values"]), each["attrs"])
@@ -178,9 +218,13 @@ class Layout:
         return xr.Dataset(variables, {**own, **(coords or {})})
 
     def own(self, data: xr.Dataset) -> xr.Dataset:
-        """A dataset with the own names of trajectories and time, and with dates where times were dates."""
+        """A dataset with the own names of trajectories and time, and with dates where times were
+        dates.
+        """
         if since := data["time"].attrs.get("since") if "time" in data.coords else None:
-            dates = np.datetime64(since) + (data["time"].values * 1e9).round().astype("timedelta64[ns]")
+            dates = np.datetime64(since) + (data["time"].values * 1e9).round().astype(
+                "timedelta64[ns]"
+            )
             data = data.assign_coords(time=(data["time"].dims, dates))
         if "trajectory" in data.dims:
             data = self._with_runs(data)
@@ -192,23 +236,31 @@ class Layout:
             return data.squeeze("trajectory") if data.sizes["trajectory"] == 1 else data
         if len(self.runs) == 1:
             return _renamed(data, "trajectory", self.runs[0])
-        if not all(name in data.coords and data[name].dims == ("trajectory",) for name in self.runs):
+        if not all(
+            name in data.coords and data[name].dims == ("trajectory",) for name in self.runs
+        ):
             return data
         grid = data.set_index(trajectory=list(self.runs))
         sizes = [len(np.unique(data[name])) for name in self.runs]
-        whole = grid.indexes["trajectory"].is_unique and math.prod(sizes) == data.sizes["trajectory"]
+        whole = (
+            grid.indexes["trajectory"].is_unique and math.prod(sizes) == data.sizes["trajectory"]
+        )
         return grid.unstack("trajectory").transpose(*self.runs, ...) if whole else data
 
     @validated
     def check_order(self, coords: Mapping[str, object]) -> None:
-        """Raise InputError where one of these coordinates has the values of the layout's in another order."""
+        """Raise InputError where one of these coordinates has the values of the layout's in another
+        order.
+        """
         for dim in coords.keys() & self.coords.keys():
             own, given = np.asarray(self.coords[dim]["values"]), np.asarray(coords[dim])
             if own.ndim != 1 or own.shape != given.shape or tensors.alike(own, given):
                 continue
             if tensors.alike(np.sort(own), np.sort(given)):
                 got, fix = f"{given[0]} ... {given[-1]}", f"sort it: data.sortby({dim!r})"
-                raise InputError("data", expected=f"{dim} from {own[0]} to {own[-1]}", got=got, fix=fix)
+                raise InputError(
+                    "data", expected=f"{dim} from {own[0]} to {own[-1]}", got=got, fix=fix
+                )
 
     def to_json(self) -> str:
         """The layout as text, for an attribute of a dataset."""
@@ -226,12 +278,15 @@ class Layout:
             return TypeAdapter(cls).validate_json(text)
         except ValueError as error:
             got, fix = repr(text)[:60], "drop the attribute: romkit.data.describe writes it"
-            raise InputError("text of the layout", expected="what to_json wrote", got=got, fix=fix) from error
+            raise InputError(
+                "text of the layout", expected="what to_json wrote", got=got, fix=fix
+            ) from error
 
 
 @validated
 def layout_of(data: xr.Dataset) -> Layout:
-    """The layout of a dataset in romkit's schema; one variable `state` over `component` where nothing else is said.
+    """The layout of a dataset in romkit's schema; one variable `state` over `component` where
+    nothing else is said.
 
     Raises:
         InputError: there is no dimension `component`.
@@ -247,7 +302,9 @@ def layout_of(data: xr.Dataset) -> Layout:
     if text := data.attrs.get("layout"):
         layout = _parsed(text)
         selected = layout.size != data.sizes[AXIS]
-        if not selected and (AXIS not in data.coords or not _reordered(component_names(data), layout.names)):
+        if not selected and (
+            AXIS not in data.coords or not _reordered(component_names(data), layout.names)
+        ):
             return layout
     return Layout.plain(component_names(data))
 
@@ -271,10 +328,11 @@ def component_names(data: xr.Dataset | xr.DataArray) -> tuple[str, ...]:
 
 @validated
 def fields(data: xr.Dataset) -> xr.Dataset:
-    """A dataset, forecast or rollout as the data came: u(run, t, y, x) in its own dimensions, NaN on masked cells.
+    """A dataset, forecast or rollout as the data came: u(run, t, y, x) in its own dimensions, NaN
+    on masked cells.
 
-    Of variables over `component` other than `state`, names get the variable in front: `rom_u`, `velocity_v`. The result
-    of a table becomes one by `fields(run)[["u", "v"]].to_dataframe()`.
+    Of variables over `component` other than `state`, names get the variable in front: `rom_u`,
+    `velocity_v`. The result of a table becomes one by `fields(run)[["u", "v"]].to_dataframe()`.
 
     Example:
         >>> import numpy as np
@@ -297,7 +355,9 @@ def fields(data: xr.Dataset) -> xr.Dataset:
 
 
 def unstacked(data: xr.Dataset) -> xr.Dataset:
-    """A dataset whose variables have the dimensions of space that the data came in, behind trajectory and time."""
+    """A dataset whose variables have the dimensions of space that the data came in, behind
+    trajectory and time.
+    """
     if AXIS not in data.dims and "layout" in data.attrs:
         layout = _parsed(data.attrs["layout"])
         runs = [name for name in layout.runs if name in data.dims]
@@ -332,16 +392,36 @@ def _renamed(data: xr.Dataset, old: str, new: str) -> xr.Dataset:
 
 def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
     dims = tuple(str(dim) for dim in values.dims if dim not in lead)
-    units, dtype = str(values.attrs.get("units", "")), str(values.dtype) if values.dtype.kind == "f" else ""
+    units, dtype = (
+        str(values.attrs.get("units", "")),
+        str(values.dtype) if values.dtype.kind == "f" else "",
+    )
     mask, long_name = "", str(values.attrs.get("long_name", ""))
     if dims and AXIS not in dims:
-        some = values.notnull().any([dim for dim in values.dims if dim in lead]).transpose(*dims).values
+        some = (
+            values.notnull()
+            .any([dim for dim in values.dims if dim in lead])
+            .transpose(*dims)
+            .values
+        )
         mask = "" if some.all() else base64.b64encode(np.packbits(some).tobytes()).decode()
-    return Variable(str(values.name), dims, tuple(values.sizes[dim] for dim in dims), units, dtype, mask, long_name)
+    return Variable(
+        str(values.name),
+        dims,
+        tuple(values.sizes[dim] for dim in dims),
+        units,
+        dtype,
+        mask,
+        long_name,
+    )
 
 
 def _coordinate(coord: xr.DataArray) -> dict[str, object]:
-    plain = {str(name): value for name, value in coord.attrs.items() if isinstance(value, str | int | float)}
+    plain = {
+        str(name): value
+        for name, value in coord.attrs.items()
+        if isinstance(value, str | int | float)
+    }
     return {"values": coord.values.tolist(), "attrs": plain, "dims": list(coord.dims)}
 
 

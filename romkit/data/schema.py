@@ -1,4 +1,6 @@
-"""The schema of every dataset: dims `trajectory, time, component`, context as coordinates; and the checks of it."""
+"""The schema of every dataset: dims `trajectory, time, component`, context as coordinates; and the
+checks of it.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +12,13 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.files import plain
-from romkit.data.context import ContextParameter, check_has, context_columns, context_names, times_of
+from romkit.data.context import (
+    ContextParameter,
+    check_has,
+    context_columns,
+    context_names,
+    times_of,
+)
 
 DIMS = ("trajectory", "time", "component")
 _MEANING = {
@@ -48,12 +56,14 @@ def make_dataset(
         time_units: unit of time.
         state_names: name of each of the n components.
         state_units: unit of each.
-        contexts: (trajectories, p), or (trajectories, T, p), in physical units, columns in the order of `context`.
+        contexts: (trajectories, p), or (trajectories, T, p), in physical units, columns in the
+            order of `context`.
         context: the parameters that the columns belong to.
         attrs: provenance; values that netCDF cannot hold are stored as JSON.
 
     Raises:
-        InputError: shapes or numbers of names that do not go together, or attributes that are no plain values.
+        InputError: shapes or numbers of names that do not go together, or attributes that are no
+            plain values.
 
     Example:
         >>> import numpy as np
@@ -76,12 +86,27 @@ def make_dataset(
     tensors.times("times", times)
     for name, values in variables.items():
         checks.one_of("variables", name, _MEANING)
-        if values.ndim != 3 or values.shape[1:] != (len(times), len(state_names)) or len(values) == 0:
+        if (
+            values.ndim != 3
+            or values.shape[1:] != (len(times), len(state_names))
+            or len(values) == 0
+        ):
             expected = f"shape (trajectories, {len(times)}, {len(state_names)})"
-            raise InputError("variables", expected=expected, got=f"{name} {values.shape}", fix="match times and names")
+            raise InputError(
+                "variables",
+                expected=expected,
+                got=f"{name} {values.shape}",
+                fix="match times and names",
+            )
     number = next((len(values) for values in variables.values()), 0)
-    if contexts.shape[-1:] != (len(context),) or contexts.shape[:-1] not in ((number,), (number, len(times))):
-        expected, fix = f"shape ({number}, {len(context)}), or with times", "give one row for each trajectory"
+    if contexts.shape[-1:] != (len(context),) or contexts.shape[:-1] not in (
+        (number,),
+        (number, len(times)),
+    ):
+        expected, fix = (
+            f"shape ({number}, {len(context)}), or with times",
+            "give one row for each trajectory",
+        )
         raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
     if len(state_units) != len(state_names):
         expected, fix = f"{len(state_names)} units, one for each component", "name the unit of each"
@@ -90,14 +115,24 @@ def make_dataset(
     coords = {
         "time": ("time", times, {"units": time_units, "long_name": "time"}),
         "component": ("component", list(state_names), {"long_name": "state component"}),
-        "component_units": ("component", list(state_units), {"long_name": "unit of each state component"}),
+        "component_units": (
+            "component",
+            list(state_units),
+            {"long_name": "unit of each state component"},
+        ),
     }
     for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
         about = {"units": parameter.units, "long_name": parameter.long_name}
         about |= {"training_range": [parameter.low, parameter.high]}
         coords[parameter.name] = (DIMS[: column.ndim], column, about)
-    known = {name: (DIMS, values, _describe(name, common, time_units)) for name, values in variables.items()}
-    facts = {key: x if isinstance(x, str | int | float) else json.dumps(x) for key, x in plain("attrs", attrs).items()}
+    known = {
+        name: (DIMS, values, _describe(name, common, time_units))
+        for name, values in variables.items()
+    }
+    facts = {
+        key: x if isinstance(x, str | int | float) else json.dumps(x)
+        for key, x in plain("attrs", attrs).items()
+    }
     return xr.Dataset(known, coords, facts)
 
 
@@ -140,7 +175,9 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     whole = _checked(data, velocity="estimate it: data = romkit.data.with_velocity(data)")
     if not np.logical_and(*whole).any():
         fix = "give data with complete snapshots"
-        raise InputError("data", expected="snapshots without NaN", got="a NaN in every one", fix=fix)
+        raise InputError(
+            "data", expected="snapshots without NaN", got="a NaN in every one", fix=fix
+        )
     return data
 
 
@@ -148,8 +185,9 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
     """`data`, if it holds trajectories. Samples may be missing, as NaN.
 
     Raises:
-        InputError: not a Dataset, a dimension or the variable `state` is missing, times do not increase, values are
-            infinite, a trajectory has no complete snapshot, or the context of a snapshot is missing or not in memory.
+        InputError: not a Dataset, a dimension or the variable `state` is missing, times do not
+            increase, values are infinite, a trajectory has no complete snapshot, or the context of
+            a snapshot is missing or not in memory.
 
     Example:
         >>> import romkit
@@ -167,7 +205,8 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
 
 
 def _checked(data: xr.Dataset, **more: str) -> list[np.ndarray]:
-    """Whether snapshots (trajectories, times) of the state, and of more variables, are complete; data are read once.
+    """Whether snapshots (trajectories, times) of the state, and of more variables, are complete;
+    data are read once.
 
     Raises:
         InputError: as `check_states`.
@@ -176,7 +215,9 @@ def _checked(data: xr.Dataset, **more: str) -> list[np.ndarray]:
         got, fix = checks.shown(data), "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
     fix = "name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`"
-    variables = [variable_of(data, name, fix=each).data for name, each in {"state": fix, **more}.items()]
+    variables = [
+        variable_of(data, name, fix=each).data for name, each in {"state": fix, **more}.items()
+    ]
     times_of(data)
     looks = [(np.isfinite(x).all(-1), np.isinf(x).any((1, 2))) for x in variables]
     found = runtime.computed("check of the data", *looks)
@@ -190,12 +231,16 @@ def _checked(data: xr.Dataset, **more: str) -> list[np.ndarray]:
         empty = ", ".join(map(str, np.flatnonzero(~whole.any(1))[:8]))
         fix = f"drop them: data.drop_isel(trajectory=[{empty}])"
         got = f"NaN in every snapshot of {empty}"
-        raise InputError("data", expected="a complete snapshot in every trajectory", got=got, fix=fix)
+        raise InputError(
+            "data", expected="a complete snapshot in every trajectory", got=got, fix=fix
+        )
     check_own_names("context of the data", context_names(data))
     for name in context_names(data):
         here = np.isfinite(context_columns(data, [name])[..., 0])
         if not (here[:, None] if here.ndim == 1 else here | ~whole).all():
-            raise InputError("data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories")
+            raise InputError(
+                "data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories"
+            )
     if "control" in data:
         _check_control(data, whole)
     return [each for each, _ in found]
@@ -225,16 +270,24 @@ def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
     """A variable (trajectory, time, component), in memory or not.
 
     Raises:
-        InputError: no such variable, or one of other dimensions or without real numbers, or chunks of unknown sizes.
+        InputError: no such variable, or one of other dimensions or without real numbers, or chunks
+            of unknown sizes.
     """
     check_has(data, name, fix=fix)
     variable = data[name]
     if set(variable.dims) != set(DIMS):
-        fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
-        raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {variable.dims}", fix=fix)
+        fix = (
+            "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
+        )
+        raise InputError(
+            "data", expected=f"{name} with dims {DIMS}", got=f"dims {variable.dims}", fix=fix
+        )
     check_chunks("data", name, variable.shape)
     if variable.dtype.kind not in "fiu" or variable.size == 0:
-        got, fix = f"dtype {variable.dtype}, sizes {dict(variable.sizes)}", "convert it, or add what is missing"
+        got, fix = (
+            f"dtype {variable.dtype}, sizes {dict(variable.sizes)}",
+            "convert it, or add what is missing",
+        )
         raise InputError("data", expected=f"real numbers as {name}", got=got, fix=fix)
     return variable.transpose(*DIMS)
 
@@ -243,22 +296,31 @@ def check_chunks(argument: str, name: str, shape: Sequence[float]) -> None:
     """Raise where dask does not know a size."""
     if any(size != size for size in shape):
         fix = "let dask count them: data[...].data.compute_chunk_sizes(), before the array enters a dataset"
-        raise InputError(argument, expected=f"chunks of known sizes of {name}", got="unknown ones", fix=fix)
+        raise InputError(
+            argument, expected=f"chunks of known sizes of {name}", got="unknown ones", fix=fix
+        )
 
 
 def check_own_names(argument: str, names: Iterable[str]) -> None:
     """Raise where a parameter of the context has a name that romkit uses."""
     for name in RESERVED.intersection(names):
-        raise InputError(argument, expected="names that no other variable has", got=repr(name), fix="rename it")
+        raise InputError(
+            argument, expected="names that no other variable has", got=repr(name), fix="rename it"
+        )
 
 
 def _check_control(data: xr.Dataset, whole: np.ndarray) -> None:
     control = data["control"]
     if set(control.dims) != {*DIMS[:2], "input"}:
-        expected, fix = "control with dims (trajectory, time, input)", "name it: describe(data, control=[...])"
+        expected, fix = (
+            "control with dims (trajectory, time, input)",
+            "name it: describe(data, control=[...])",
+        )
         raise InputError("data", expected=expected, got=f"dims {control.dims}", fix=fix)
     known = np.isfinite(control.transpose(*DIMS[:2], "input").values).all(-1)
-    last = whole.shape[1] - np.argmax(whole[:, ::-1], axis=1)  # inputs behind the end of a trajectory do not matter
+    last = whole.shape[1] - np.argmax(
+        whole[:, ::-1], axis=1
+    )  # inputs behind the end of a trajectory do not matter
     if not (known | (np.arange(whole.shape[1]) >= last[:, None])).all():
         got, fix = "NaN", "record it, or cut the trajectory there"
         raise InputError("data", expected="control at every time of a trajectory", got=got, fix=fix)

@@ -28,11 +28,17 @@ from romkit.data.schema import check_states, complete, variable_of
 
 
 def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:
-    """Raise unless the context of a dataset has these names, in any order, or it has them and declares none."""
+    """Raise unless the context of a dataset has these names, in any order, or it has them and
+    declares none.
+    """
     found = context_names(data)
-    if set(found) != set(names) and (is_declared(data) or not set(names) <= set(map(str, data.variables))):
+    if set(found) != set(names) and (
+        is_declared(data) or not set(names) <= set(map(str, data.variables))
+    ):
         expected = f"the context {', '.join(names) or 'of no parameter'}"
-        raise InputError(argument, expected=expected, got=", ".join(found) or "none", fix="use matching data")
+        raise InputError(
+            argument, expected=expected, got=", ".join(found) or "none", fix="use matching data"
+        )
 
 
 def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequence[str]) -> None:
@@ -48,7 +54,9 @@ def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequ
 
 
 def check_grid(data: xr.Dataset, layout: Layout) -> None:
-    """Raise where data know the coordinates of their state, which are those of the layout in another order."""
+    """Raise where data know the coordinates of their state, which are those of the layout in
+    another order.
+    """
     if data.attrs.get("layout"):
         layout.check_order({dim: own["values"] for dim, own in layout_of(data).coords.items()})
 
@@ -64,11 +72,14 @@ def in_order(argument: str, state: object, names: Sequence[str]) -> object:
     return state.transpose(..., "component")
 
 
-def matched(argument: str, data: xr.Dataset, names: Sequence[str], components: Sequence[str]) -> xr.Dataset:
+def matched(
+    argument: str, data: xr.Dataset, names: Sequence[str], components: Sequence[str]
+) -> xr.Dataset:
     """The data with this context alone, in this order.
 
     Raises:
-        InputError: another context, another number of components, or these components in another order.
+        InputError: another context, another number of components, or these components in another
+            order.
     """
     check_context(argument, data, names)
     check_components(argument, data, components)
@@ -84,12 +95,14 @@ def matched(argument: str, data: xr.Dataset, names: Sequence[str], components: S
 def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset, xr.Dataset]:
     """Trajectories for training, and held-out ones, which have contexts that training does not see.
 
-    Trajectories of one context stay together. Contexts at the ends of a parameter's range are for training, as long as
-    there are enough others, so that what is held out lies between what was seen.
+    Trajectories of one context stay together. Contexts at the ends of a parameter's range are for
+    training, as long as there are enough others, so that what is held out lies between what was
+    seen.
 
     Args:
         data: in romkit's schema.
-        share: of the contexts, or of the trajectories where there is no context, that is held out; at least one.
+        share: of the contexts, or of the trajectories where there is no context, that is held out;
+            at least one.
         seed: of the choice.
 
     Raises:
@@ -113,7 +126,9 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
     wanted = min(count - 1, max(1, round(share * count)))
     inner = _inner(data, groups, count)
     order = np.random.default_rng(seed).permutation(count)
-    chosen = [group for group in order if inner[group]] + [group for group in order if not inner[group]]
+    chosen = [group for group in order if inner[group]] + [
+        group for group in order if not inner[group]
+    ]
     held = np.isin(groups, chosen[:wanted])
     return data.isel(trajectory=np.flatnonzero(~held)), data.isel(trajectory=np.flatnonzero(held))
 
@@ -126,7 +141,9 @@ def _groups(data: xr.Dataset) -> np.ndarray:
 
 
 def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
-    """Whether a context has no parameter at an end of its range; of one that moves, at its first time."""
+    """Whether a context has no parameter at an end of its range; of one that moves, at its first
+    time.
+    """
     c = context_matrix(data)
     c = c if c.ndim == 2 else c[:, 0]
     if not c.shape[1]:
@@ -188,8 +205,8 @@ class Trajectories:
             components: names of the components, with which the data must agree.
             layout: of the state, with which coordinates of the data must agree.
             control: names of the inputs, in order.
-            contexts: in place of those of the data: of a simulation, which may diverge, so that its states are not
-                checked.
+            contexts: in place of those of the data: of a simulation, which may diverge, so that its
+                states are not checked.
 
         Raises:
             InputError: data that cannot be used, or of another context, components or layout.
@@ -199,14 +216,20 @@ class Trajectories:
         data = matched("data", data, context, components)
         if layout is not None:
             check_grid(data, layout)
-        return cls(data, times_of(data), contexts or Contexts.of_dataset(data), control_of(by_name(data, control)))
+        return cls(
+            data,
+            times_of(data),
+            contexts or Contexts.of_dataset(data),
+            control_of(by_name(data, control)),
+        )
 
     def start(self, order: int, *, complete: bool = True) -> tuple[Tensor, ...]:
         """First state, or first state and velocity of a problem of order two, each (C, n).
 
         Args:
             order: of the problem.
-            complete: refuse starts with missing values; a simulation that diverges at once has some.
+            complete: refuse starts with missing values; a simulation that diverges at once has
+                some.
 
         Raises:
             InputError: they are missing.
@@ -216,7 +239,11 @@ class Trajectories:
             raise InputError("data", expected="a variable 'velocity'", got="none", fix=fix)
         first = self.data.isel(time=slice(1))
         parts = tuple(trajectories(first, name)[:, 0] for name in ("state", "velocity")[:order])
-        missing = [k for k, start in enumerate(torch.cat(parts, dim=-1)) if not bool(start.isfinite().all())]
+        missing = [
+            k
+            for k, start in enumerate(torch.cat(parts, dim=-1))
+            if not bool(start.isfinite().all())
+        ]
         if complete and missing:
             fix = f"begin later, data.isel(time=slice(k, None)), or drop them, data.drop_isel(trajectory={missing})"
             got = f"none for trajectories {', '.join(map(str, missing))}"
@@ -242,7 +269,8 @@ class Snapshots(NamedTuple):
 
 @validated
 def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
-    """A variable (trajectories, times, n) of a dataset, in float64 on the CPU; NaN where it is missing.
+    """A variable (trajectories, times, n) of a dataset, in float64 on the CPU; NaN where it is
+    missing.
 
     Raises:
         InputError: there is none.
@@ -298,6 +326,8 @@ def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     if missing:
         fix = "train on snapshots alone (rollouts=None, phase=None), or select trajectories and times without gaps"
         got = f"missing samples in {missing} of them"
-        raise InputError("data", expected="whole trajectories for training by rollouts", got=got, fix=fix)
+        raise InputError(
+            "data", expected="whole trajectories for training by rollouts", got=got, fix=fix
+        )
     count = data.sizes["trajectory"]
     return Snapshots(*(part.unflatten(0, (count, -1)) for part in snapshots(data, every=every)))

@@ -1,4 +1,6 @@
-"""Velocities of data that were recorded without: a named method, stretch by stretch between missing samples."""
+"""Velocities of data that were recorded without: a named method, stretch by stretch between missing
+samples.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -24,7 +26,9 @@ DEGREES = (4, 2)
 
 
 class Smoothing(NamedTuple):
-    """A window of samples and the degree of the polynomial in it; a rule for x (T, n) at even times (T,)."""
+    """A window of samples and the degree of the polynomial in it; a rule for x (T, n) at even times
+    (T,).
+    """
 
     window: int
     degree: int
@@ -33,20 +37,24 @@ class Smoothing(NamedTuple):
         from scipy.signal import savgol_filter  # slow to import, and seldom needed
 
         step = float(np.diff(t).mean())
-        return savgol_filter(x, self.window, self.degree, deriv=order, delta=step, axis=0, mode="interp")
+        return savgol_filter(
+            x, self.window, self.degree, deriv=order, delta=step, axis=0, mode="interp"
+        )
 
 
 @validated
 def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> xr.Dataset:
-    """`data` with a variable `velocity`, estimated from its states; its attribute `method` says how.
+    """`data` with a variable `velocity`, estimated from its states; its attribute `method` says
+    how.
 
     Args:
-        data: in romkit's schema. Stretches between missing samples are taken one by one; those that are too short for
-            the method have no velocity.
-        method: "savitzky-golay": a polynomial through a window of samples, evenly spaced; window and degree are those
-            that predict left-out samples best, so noise makes the window longer. "gradient": central differences of
-            second order, for uneven times, without smoothing. "auto": the first where times are even, else the second.
-            Or a function of (x (T, n), t (T,)), `pysindy.SmoothedFiniteDifference()` say.
+        data: in romkit's schema. Stretches between missing samples are taken one by one; those that
+            are too short for the method have no velocity.
+        method: "savitzky-golay": a polynomial through a window of samples, evenly spaced; window
+            and degree are those that predict left-out samples best, so noise makes the window
+            longer. "gradient": central differences of second order, for uneven times, without
+            smoothing. "auto": the first where times are even, else the second. Or a function of (x
+            (T, n), t (T,)), `pysindy.SmoothedFiniteDifference()` say.
 
     Raises:
         InputError: an unknown method, or one that needs even times.
@@ -66,13 +74,20 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     rule, name, shortest = _differentiator(method, x, times, whole, layout_of(data))
     velocity = differentiated(x, times, stretches(whole, shortest), rule)
     if not np.isfinite(velocity).any():
-        got, fix = f"stretches shorter than {shortest} samples", "record velocities, or sample more densely"
+        got, fix = (
+            f"stretches shorter than {shortest} samples",
+            "record velocities, or sample more densely",
+        )
         raise InputError("data", expected="states to differentiate", got=got, fix=fix)
-    return data.assign(velocity=(DIMS, velocity, {"long_name": "time derivative of the state", "method": name}))
+    return data.assign(
+        velocity=(DIMS, velocity, {"long_name": "time derivative of the state", "method": name})
+    )
 
 
 def stretches(whole: np.ndarray, shortest: int = 1) -> list[tuple[int, slice]]:
-    """Trajectory and times of each stretch without a missing sample, of samples (C, T) that are complete or not."""
+    """Trajectory and times of each stretch without a missing sample, of samples (C, T) that are
+    complete or not.
+    """
     found = [(k, piece) for k, row in enumerate(whole) for piece in pieces(row)]
     return [(k, piece) for k, piece in found if piece.stop - piece.start >= shortest]
 
@@ -85,19 +100,27 @@ def differentiated(
     Raises:
         InputError: a rule that gives another shape.
     """
-    rates = np.full(x.shape, np.nan, dtype=np.result_type(x, np.float32))  # states may be whole numbers
+    rates = np.full(
+        x.shape, np.nan, dtype=np.result_type(x, np.float32)
+    )  # states may be whole numbers
     for part in parts:
         rate = np.asarray(rule(x[part].astype(np.float64), times[part[1]]))
         if rate.shape != x[part].shape:
-            expected, got = f"a method that gives the shape of its states, {x[part].shape}", f"{rate.shape}"
-            raise InputError("method", expected=expected, got=got, fix="return a velocity for each state")
+            expected, got = (
+                f"a method that gives the shape of its states, {x[part].shape}",
+                f"{rate.shape}",
+            )
+            raise InputError(
+                "method", expected=expected, got=got, fix="return a velocity for each state"
+            )
         rates[part] = rate
     return rates
 
 
 @validated
 def needing_velocity(data: xr.Dataset) -> xr.Dataset:
-    """`data` as it is where it has velocities; else with estimated ones, and a warning that says so.
+    """`data` as it is where it has velocities; else with estimated ones, and a warning that says
+    so.
 
     Example:
         >>> import warnings
@@ -127,14 +150,27 @@ def _differentiator(
     step = even_step(times)
     if method == "savitzky-golay" and step is None:
         fix = "take method='gradient', or resample the data"
-        raise InputError("method", expected="evenly spaced times for 'savitzky-golay'", got="uneven steps", fix=fix)
+        raise InputError(
+            "method",
+            expected="evenly spaced times for 'savitzky-golay'",
+            got="uneven steps",
+            fix=fix,
+        )
     longest = max(piece.stop - piece.start for _, piece in stretches(whole))
     if method == "gradient" or step is None or longest < WINDOWS[0]:
-        return lambda x, t: np.gradient(x, t, axis=0, edge_order=1), "gradient (central differences)", 2
-    owner = np.repeat(np.arange(len(layout.variables)), [variable.size for variable in layout.variables])
+        return (
+            lambda x, t: np.gradient(x, t, axis=0, edge_order=1),
+            "gradient (central differences)",
+            2,
+        )
+    owner = np.repeat(
+        np.arange(len(layout.variables)), [variable.size for variable in layout.variables]
+    )
     some = slice(None, None, max(1, x.shape[-1] // 50))
     part, owner = x[..., some].astype(np.float64), owner[some]
-    scale = np.sqrt(np.bincount(owner, np.nanvar(part, axis=(0, 1)), len(layout.variables))[owner])  # of its variable
+    scale = np.sqrt(
+        np.bincount(owner, np.nanvar(part, axis=(0, 1)), len(layout.variables))[owner]
+    )  # of its variable
     best = smoothest(part / np.where(scale > 0, scale, 1.0), whole)
     return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
 
@@ -162,11 +198,19 @@ def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
     """
     whole = np.asarray(whole)
     if x.ndim != 3 or whole.shape != x.shape[:2] or not whole.any():
-        expected, got = "(C, T, n) with (C, T) samples, some complete", f"shapes {x.shape} and {whole.shape}"
+        expected, got = (
+            "(C, T, n) with (C, T) samples, some complete",
+            f"shapes {x.shape} and {whole.shape}",
+        )
         raise InputError("x, whole", expected=expected, got=got, fix="match the axes")
     parts = [x[part] for part in stretches(whole)]
     typical = sorted(map(len, parts))[len(parts) // 2]
-    tried = [Smoothing(w, d) for w in WINDOWS for d in DEGREES if w > d + 1 and (w <= typical or w == WINDOWS[0])]
+    tried = [
+        Smoothing(w, d)
+        for w in WINDOWS
+        for d in DEGREES
+        if w > d + 1 and (w <= typical or w == WINDOWS[0])
+    ]
     return min(tried, key=lambda each: _left_out_error(parts, each))
 
 

@@ -21,7 +21,14 @@ from romkit.core.errors import warn
 
 X = TypeVar("X")
 
-FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-march=native",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+)
 """Options of the compiler. No -ffast-math: NaN and infinity mean the same as in torch."""
 
 TIME_LIMIT = 300
@@ -42,11 +49,13 @@ def source_text(name: str) -> str:
 
 
 def library(source: str) -> ctypes.CDLL:
-    """Compile and load C++ source that defines `evaluate`, or load what this user compiled on this machine before.
+    """Compile and load C++ source that defines `evaluate`, or load what this user compiled on this
+    machine before.
 
-    Libraries are kept in $XDG_CACHE_HOME/romkit or ~/.cache/romkit, which can be deleted at any time. The folder and
-    its files must belong to the user, and nobody else may write to them: a library of a stranger is never loaded. Where
-    the folder cannot be used, a temporary one of the process replaces it.
+    Libraries are kept in $XDG_CACHE_HOME/romkit or ~/.cache/romkit, which can be deleted at any
+    time. The folder and its files must belong to the user, and nobody else may write to them: a
+    library of a stranger is never loaded. Where the folder cannot be used, a temporary one of the
+    process replaces it.
 
     Raises:
         Unavailable: no compiler, or it fails, or its library cannot be kept and loaded anywhere.
@@ -69,15 +78,24 @@ def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
     try:
         command = _compiler("CXX", "c++")
         # The processor is part of the name, since home folders are shared between machines.
-        machine = (runtime.device_name("cpu"), torch.backends.cpu.get_cpu_capability(), sys.platform)
+        machine = (
+            runtime.device_name("cpu"),
+            torch.backends.cpu.get_cpu_capability(),
+            sys.platform,
+        )
         parts = (source, *command, *FLAGS, *machine, _run([*command, "--version"]))
-        return cached(parts, lambda folder: _compiled(folder, command, source), lambda file: ctypes.CDLL(str(file)))
+        return cached(
+            parts,
+            lambda folder: _compiled(folder, command, source),
+            lambda file: ctypes.CDLL(str(file)),
+        )
     except Unavailable as verdict:
         return str(verdict)
 
 
 def cached(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
-    """The result of `load` for the file that `make` writes into a folder, or that it wrote before for these parts.
+    """The result of `load` for the file that `make` writes into a folder, or that it wrote before
+    for these parts.
 
     The SHA-256 of its content is appended to the file.
 
@@ -103,7 +121,20 @@ def compile_c(folder: Path, sources: Sequence[str]) -> Path:
     Raises:
         Unavailable: no compiler, or it fails.
     """
-    _run([*_compiler("CC", "cc"), "-std=c99", "-O2", "-shared", "-fPIC", *sources, "-o", "library", "-lm"], str(folder))
+    _run(
+        [
+            *_compiler("CC", "cc"),
+            "-std=c99",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            *sources,
+            "-o",
+            "library",
+            "-lm",
+        ],
+        str(folder),
+    )
     return folder / "library"
 
 
@@ -120,7 +151,9 @@ def _cache_folder() -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "romkit"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _owned_by_user(folder.stat()):
-        raise PermissionError(f"{folder} belongs to another user, or others may write to it (chmod go-w)")
+        raise PermissionError(
+            f"{folder} belongs to another user, or others may write to it (chmod go-w)"
+        )
     return folder
 
 
@@ -132,7 +165,9 @@ def _temporary_folder(process: int) -> tempfile.TemporaryDirectory:
 
 def _owned_by_user(status: os.stat_result) -> bool:
     """Whether a file or folder is the user's own, and nobody else may write to it."""
-    own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()  # Windows keeps profiles apart by itself
+    own = (
+        not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    )  # Windows keeps profiles apart by itself
     return own and (os.name == "nt" or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
@@ -160,10 +195,14 @@ def _loaded(file: Path, make: Callable[[Path], Path], load: Callable[[Path], X])
 
 
 def _intact(file: Path) -> bool:
-    """Whether the file is the user's own and undamaged: the system's loader crashes on a library that is cut short."""
+    """Whether the file is the user's own and undamaged: the system's loader crashes on a library
+    that is cut short.
+    """
     try:
         status = file.lstat()
-        content = file.read_bytes() if stat.S_ISREG(status.st_mode) and _owned_by_user(status) else b""
+        content = (
+            file.read_bytes() if stat.S_ISREG(status.st_mode) and _owned_by_user(status) else b""
+        )
     except OSError:
         return False
     return content[-32:] == hashlib.sha256(content[:-32]).digest()
@@ -173,12 +212,16 @@ def _run(command: list[str], folder: str | None = None) -> str:
     """Output of a command that succeeds, in printable characters."""
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
-        done = subprocess.run(command, cwd=folder, timeout=TIME_LIMIT, errors="replace", check=False, **streams)
+        done = subprocess.run(
+            command, cwd=folder, timeout=TIME_LIMIT, errors="replace", check=False, **streams
+        )
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"the compiler takes longer than {TIME_LIMIT} s") from error
     except OSError as error:
         reason = files.reason(error)
-        raise Unavailable(f"no compiler starts ({reason}); set CXX (CC for an FMU), or install gcc or clang") from error
+        raise Unavailable(
+            f"no compiler starts ({reason}); set CXX (CC for an FMU), or install gcc or clang"
+        ) from error
     output = "".join(c if c.isprintable() or c == "\n" else "?" for c in done.stdout)
     if done.returncode:
         raise Unavailable(f"the compiler failed: {(output.splitlines() or ['no message'])[0]}")

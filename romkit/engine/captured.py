@@ -19,16 +19,21 @@ Step = Callable[[Field, Tensor, Tensor, Tensor], Tensor]
 """(field, t, y, h) -> the state one step of length h later."""
 
 WARM_UP = 3
-"""Runs before the capture, in which torch compiles the step and its libraries allocate their workspaces."""
+"""Runs before the capture, in which torch compiles the step and its libraries allocate their
+workspaces.
+"""
 
 TOLERANCE = 1e3
-"""Units of rounding, of the largest component, by which a captured step may differ from torch's own."""
+"""Units of rounding, of the largest component, by which a captured step may differ from torch's
+own.
+"""
 
 
 def accelerate(step: F, device: torch.device, *, compiled: bool = True) -> F:
     """Compile `step`, a pure function of tensors on `device`, and on a GPU capture it in one graph.
 
-    All arguments and results are tensors or nested tuples of tensors, and all calls have the shapes of the first.
+    All arguments and results are tensors or nested tuples of tensors, and all calls have the shapes
+    of the first.
     """
     step = Traced(step) if compiled else step
     return Captured(step) if device.type == "cuda" else step
@@ -37,8 +42,8 @@ def accelerate(step: F, device: torch.device, *, compiled: bool = True) -> F:
 class Captured:
     """A function of tensors as one CUDA graph.
 
-    A graph reads and writes fixed memory, so arguments are copied in and results out; all calls need the shapes of
-    the first. Arguments and results are nested tuples of tensors, on the GPU.
+    A graph reads and writes fixed memory, so arguments are copied in and results out; all calls
+    need the shapes of the first. Arguments and results are nested tuples of tensors, on the GPU.
     """
 
     def __init__(self, function: Callable[..., object]):
@@ -57,7 +62,8 @@ class Captured:
 
 
 class CapturedSteps:
-    """Steps of an integrator on a GPU, captured once and launched again and again, with nothing copied between.
+    """Steps of an integrator on a GPU, captured once and launched again and again, with nothing
+    copied between.
 
     Args:
         step: of the method.
@@ -65,10 +71,12 @@ class CapturedSteps:
         t: time to try the step at, a scalar of the dtype and device of y.
         y: (..., d) state to try the step at.
         h: length of the step to try.
-        fused: whether torch compiles the step before it is captured, into a few kernels in place of hundreds.
+        fused: whether torch compiles the step before it is captured, into a few kernels in place of
+            hundreds.
 
     Raises:
-        Unsupported: the step cannot be traced or captured (the message says why), or disagrees with torch.
+        Unsupported: the step cannot be traced or captured (the message says why), or disagrees with
+            torch.
     """
 
     def __init__(self, step: Step, field: Field, t: Tensor, y: Tensor, h: Tensor, *, fused: bool):
@@ -91,11 +99,15 @@ class CapturedSteps:
         if not bool(close.all()):
             raise Unsupported("its captured step disagrees with torch")
 
-    def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
+    def integrate(
+        self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor
+    ) -> None:
         """Integrate like `RungeKutta.integrate`, for tensors on the GPU; `steps` (K,) on the CPU."""
         for k, number in enumerate(steps.tolist()):
             states[k] = self._after(t[k], y, h[k], number)
-            y.copy_(torch.where((states[k].abs() <= threshold).all(-1, keepdim=True), states[k], 0.0))
+            y.copy_(
+                torch.where((states[k].abs() <= threshold).all(-1, keepdim=True), states[k], 0.0)
+            )
 
     def _after(self, t: Tensor, y: Tensor, h: Tensor, steps: int) -> Tensor:
         for own, given in ((self.t, t), (self.y, y), (self.h, h)):
@@ -105,8 +117,11 @@ class CapturedSteps:
         return self.y
 
 
-def captured(function: Callable[..., T], arguments: tuple[object, ...]) -> tuple[torch.cuda.CUDAGraph, T]:
-    """A graph that runs function(*arguments) again on the same memory, and the results that it writes.
+def captured(
+    function: Callable[..., T], arguments: tuple[object, ...]
+) -> tuple[torch.cuda.CUDAGraph, T]:
+    """A graph that runs function(*arguments) again on the same memory, and the results that it
+    writes.
 
     Raises:
         RuntimeError: the function cannot be compiled, or needs values on the CPU.

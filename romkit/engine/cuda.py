@@ -24,7 +24,9 @@ THREADS = 32
 """Members of a block, so that ten thousand of them are spread over all processors of a GPU."""
 
 LOCAL_LIMIT = 2**14
-"""Bytes of a thread's own memory, so that those of all threads that a GPU may hold (270 000 on an H100) fit."""
+"""Bytes of a thread's own memory, so that those of all threads that a GPU may hold (270 000 on an
+H100) fit.
+"""
 
 OPTIONS = ("-default-device", "-std=c++17", "-w", "-Xptxas=-v")
 
@@ -39,21 +41,24 @@ class Launched(RungeKutta):
         numbers = body.scratch + self.arrays * self._size + body.constants.own_size
         if numbers * y.element_size() > LOCAL_LIMIT:
             raise Unsupported("its intermediate results are too many for a thread")
-        text = f"#define THREADS {THREADS}\n" + source(body, TYPES[y.dtype][0], 1, self._size, self.loop)
+        text = f"#define THREADS {THREADS}\n" + source(
+            body, TYPES[y.dtype][0], 1, self._size, self.loop
+        )
         return module(rolled(text), y.device), body.constants, THREADS
 
 
 def rolled(text: str) -> str:
     """Source whose loops stay loops, but for those that it unrolls itself.
 
-    Written out, arrays would be registers, of which a thread has 255, and the rest would spill. In loops
-    they lie in the thread's own memory from the start.
+    Written out, arrays would be registers, of which a thread has 255, and the rest would spill. In
+    loops they lie in the thread's own memory from the start.
     """
     return re.sub(r"(?<!UNROLLED )for \(int ", '_Pragma("unroll 1") for (int ', text)
 
 
 def compiled(text: str, architecture: str) -> tuple[bytes, str]:
-    """Binary of CUDA source for an architecture, such as "sm_90", and what the assembler says of its registers.
+    """Binary of CUDA source for an architecture, such as "sm_90", and what the assembler says of
+    its registers.
 
     Raises:
         Unavailable: there is no NVRTC, or it fails.
@@ -74,7 +79,8 @@ def compiled(text: str, architecture: str) -> tuple[bytes, str]:
 
 @functools.cache
 def module(text: str, device: torch.device) -> SimpleNamespace:
-    """The kernels `evaluate` and `integrate` of CUDA source, called like functions of a library; kept on disk like one.
+    """The kernels `evaluate` and `integrate` of CUDA source, called like functions of a library;
+    kept on disk like one.
 
     The last argument is the number of members, and each gets a thread.
 
@@ -93,13 +99,22 @@ def module(text: str, device: torch.device) -> SimpleNamespace:
         blocks = math.ceil(arguments[-1].value / THREADS)
         with torch.cuda.device(device):
             stream, given = torch.cuda.current_stream().cuda_stream, ctypes.addressof(pointers)
-            _result(driver.cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, given, 0))
+            _result(
+                driver.cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, given, 0)
+            )
 
-    binary = cached((text, architecture, *OPTIONS, version), make, lambda file: file.read_bytes()[:-32])
+    binary = cached(
+        (text, architecture, *OPTIONS, version), make, lambda file: file.read_bytes()[:-32]
+    )
     with torch.cuda.device(device):
         loaded = _result(driver.cuModuleLoadData(binary))
-        found = {name: _result(driver.cuModuleGetFunction(loaded, name.encode())) for name in ("evaluate", "integrate")}
-    return SimpleNamespace(**{name: functools.partial(launch, function) for name, function in found.items()})
+        found = {
+            name: _result(driver.cuModuleGetFunction(loaded, name.encode()))
+            for name in ("evaluate", "integrate")
+        }
+    return SimpleNamespace(
+        **{name: functools.partial(launch, function) for name, function in found.items()}
+    )
 
 
 def _bindings() -> tuple[ModuleType, ModuleType, str]:
@@ -109,7 +124,9 @@ def _bindings() -> tuple[ModuleType, ModuleType, str]:
 
         return driver, nvrtc, str(nvrtc.nvrtcVersion())
     except (ImportError, RuntimeError) as error:  # RuntimeError: it does not find the library
-        raise Unavailable(f"no NVRTC ({files.reason(error)}); torch for CUDA brings it on Linux") from error
+        raise Unavailable(
+            f"no NVRTC ({files.reason(error)}); torch for CUDA brings it on Linux"
+        ) from error
 
 
 def _result(answer: tuple) -> object:

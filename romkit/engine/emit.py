@@ -1,8 +1,9 @@
 """Statements of the compiled field, and where each tensor of the trace is kept while they run.
 
-A `Located` names the elements of a tensor by integers that carry the member of the batch in the upper bits. Views,
-transposes, slices and broadcasts are torch calls on these integers and cost nothing at run time. `locate` then reads
-off the places of one member's elements, and refuses operations that mix members.
+A `Located` names the elements of a tensor by integers that carry the member of the batch in the
+upper bits. Views, transposes, slices and broadcasts are torch calls on these integers and cost
+nothing at run time. `locate` then reads off the places of one member's elements, and refuses
+operations that mix members.
 """
 
 import math
@@ -29,14 +30,18 @@ UNOWNED = _EVERY_MEMBER << _BITS
 
 @dataclass(frozen=True)
 class Located:
-    """Elements of a buffer in the order and shape of a tensor; ids = member · 2³² + place in the buffer."""
+    """Elements of a buffer in the order and shape of a tensor; ids = member · 2³² + place in the
+    buffer.
+    """
 
     buffer: str
     ids: Tensor
 
 
 def fresh(buffer: str, shape: Sequence[int], members: int | None = None) -> Located:
-    """A fresh buffer of numel / members elements for each member, the outermost axes; without members, one for all."""
+    """A fresh buffer of numel / members elements for each member, the outermost axes; without
+    members, one for all.
+    """
     owner = torch.tensor([_EVERY_MEMBER]) if members is None else torch.arange(members)
     place = torch.arange(math.prod(shape) // len(owner))
     return Located(buffer, ((owner.unsqueeze(1) << _BITS) + place).reshape(shape))
@@ -56,7 +61,8 @@ def locate(ids: Tensor, members: int) -> Tensor:
     """(K,) places of the K elements that each member owns of a tensor with these ids.
 
     Raises:
-        Unsupported: the elements are not the member's own, or members differ in more than their number.
+        Unsupported: the elements are not the member's own, or members differ in more than their
+            number.
     """
     rows = split(ids, members)
     owner = rows >> _BITS
@@ -70,12 +76,16 @@ def locate(ids: Tensor, members: int) -> Tensor:
 def split(ids: Tensor, members: int) -> Tensor:
     """(members, K) rows, the outermost axes being the members."""
     if ids.numel() == 0 or ids.numel() % members:
-        raise Unsupported(f"a tensor of shape {tuple(ids.shape)} does not split into {members} members")
+        raise Unsupported(
+            f"a tensor of shape {tuple(ids.shape)} does not split into {members} members"
+        )
     return ids.reshape(members, -1)
 
 
 def members_first(ids: Tensor, lead: Sequence[int]) -> list[int]:
-    """The axes of a tensor with these ids, those of the members first: as they are, or `lead` moved to the front."""
+    """The axes of a tensor with these ids, those of the members first: as they are, or `lead` moved
+    to the front.
+    """
     members = torch.arange(math.prod(lead)).unsqueeze(1)
     axes = list(range(ids.ndim))
     owner = ids >> _BITS
@@ -91,7 +101,9 @@ def members_first(ids: Tensor, lead: Sequence[int]) -> list[int]:
 
 
 def by_owner(ids: Tensor) -> Tensor:
-    """The order of the outermost axis that puts the entries of the first member first, then those of the second, ..."""
+    """The order of the outermost axis that puts the entries of the first member first, then those
+    of the second, ...
+    """
     return torch.argsort((ids >> _BITS).reshape(len(ids), -1)[:, 0], stable=True)
 
 
@@ -102,7 +114,11 @@ class AffineIndex(NamedTuple):
     strides: tuple[int, ...]
 
     def __str__(self) -> str:
-        terms = [f"{stride} * i{d}" if stride != 1 else f"i{d}" for d, stride in enumerate(self.strides) if stride]
+        terms = [
+            f"{stride} * i{d}" if stride != 1 else f"i{d}"
+            for d, stride in enumerate(self.strides)
+            if stride
+        ]
         return " + ".join(([str(self.base)] if self.base or not terms else []) + terms)
 
 
@@ -131,7 +147,9 @@ def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
 
 def contiguous(dims: tuple[int, ...]) -> AffineIndex:
     """The places of a fresh buffer."""
-    return AffineIndex(0, tuple(math.prod(dims[axis + 1 :]) if size > 1 else 0 for axis, size in enumerate(dims)))
+    return AffineIndex(
+        0, tuple(math.prod(dims[axis + 1 :]) if size > 1 else 0 for axis, size in enumerate(dims))
+    )
 
 
 def runs(places: list[int]) -> list[tuple[int, int, int, int]]:
@@ -148,9 +166,11 @@ def runs(places: list[int]) -> list[tuple[int, int, int, int]]:
 
 
 class ConstantPools:
-    """The two pools of numbers that a kernel reads: C, shared by all members, and M, one row per member.
+    """The two pools of numbers that a kernel reads: C, shared by all members, and M, one row per
+    member.
 
-    Values are never written into the source, so that one compiled kernel serves every context and every training.
+    Values are never written into the source, so that one compiled kernel serves every context and
+    every training.
     """
 
     def __init__(self, members: int, dtype: torch.dtype):
@@ -179,7 +199,8 @@ class ConstantPools:
         return "M", relative[0] + self._store("M", key, tensor, taken)
 
     def pack(self, lanes: int) -> tuple[Tensor, Tensor]:
-        """C (size,) and M (blocks, size, lanes): the members of a block lie side by side, the last one fills it up.
+        """C (size,) and M (blocks, size, lanes): the members of a block lie side by side, the last
+        one fills it up.
 
         The numbers are those that the constants have now.
         """
@@ -206,7 +227,9 @@ class ConstantPools:
 
 @dataclass
 class _Loop:
-    """Elementwise statements over the same indices; `held` are the buffers whose current element is in a variable."""
+    """Elementwise statements over the same indices; `held` are the buffers whose current element is
+    in a variable.
+    """
 
     dims: tuple[int, ...]
     lines: list[str] = field(default_factory=list)
@@ -216,8 +239,9 @@ class _Loop:
 class Emitter:
     """Statements for one block of members, in the making.
 
-    A method that asks for `elements` takes the numbers of a tensor's elements in row-major order, with the members as
-    the outermost axes, and `count`, among how many members they are split: 1 if they are the same for all.
+    A method that asks for `elements` takes the numbers of a tensor's elements in row-major order,
+    with the members as the outermost axes, and `count`, among how many members they are split: 1 if
+    they are the same for all.
 
     Args:
         inputs: tensors that the statements are given, and where.
@@ -232,7 +256,12 @@ class Emitter:
         matrices: that were factorised, by the identity of the factors.
     """
 
-    def __init__(self, inputs: Sequence[tuple[Tensor, Located]], lead: Sequence[int], constants: ConstantPools):
+    def __init__(
+        self,
+        inputs: Sequence[tuple[Tensor, Located]],
+        lead: Sequence[int],
+        constants: ConstantPools,
+    ):
         self.lead, self.members = tuple(lead), math.prod(lead)
         self.constants, self.dtype = constants, constants.dtype
         self._values = {id(tensor): where for tensor, where in inputs}
@@ -247,7 +276,9 @@ class Emitter:
         return sum(self.sizes.values())
 
     def source(self, places: Mapping[str, int] | None = None) -> str:
-        """All statements so far, without arrays that nothing reads; those with a place in M are kept there."""
+        """All statements so far, without arrays that nothing reads; those with a place in M are
+        kept there.
+        """
         self._flush()
         text, places = "\n".join(self._lines), places or {}
         words = Counter(re.findall(r"\bv\d+\b", text))
@@ -256,7 +287,9 @@ class Emitter:
         text = store.sub(lambda found: "" if found[1] in unread else found[0], text)
         self.sizes = {name: size for name, size in self.sizes.items() if name not in unread}
         kept = {name: f"V *const {name} = M + {place};" for name, place in places.items()}
-        return "\n".join([*(kept.get(name, f"V {name}[{size}];") for name, size in self.sizes.items()), text])
+        return "\n".join(
+            [*(kept.get(name, f"V {name}[{size}];") for name, size in self.sizes.items()), text]
+        )
 
     # -- where things are ------------------------------------------------------------------------------------------
 
@@ -289,12 +322,22 @@ class Emitter:
         self.assign(tensor, Located(value.buffer, move(value.ids)))
 
     def count(self, call: Call, shape: Sequence[int]) -> int:
-        """Number of members that a result of this shape is split among, the members being outermost."""
-        per_member = tuple(shape[: len(self.lead)]) == tuple(self.lead) and len(shape) > len(self.lead)
-        return self.members if per_member or not all(is_shared(self.value(s)) for s in call.symbols) else 1
+        """Number of members that a result of this shape is split among, the members being
+        outermost.
+        """
+        per_member = tuple(shape[: len(self.lead)]) == tuple(self.lead) and len(shape) > len(
+            self.lead
+        )
+        return (
+            self.members
+            if per_member or not all(is_shared(self.value(s)) for s in call.symbols)
+            else 1
+        )
 
     def order(self, call: Call, shape: Sequence[int]) -> list[int]:
-        """The axes of a result that arguments are broadcast to, with those of the members put first."""
+        """The axes of a result that arguments are broadcast to, with those of the members put
+        first.
+        """
         for leaf in call.symbols:
             if not is_shared(self.value(leaf)):
                 return members_first(self.value(leaf).ids.expand(shape), self.lead)
@@ -309,8 +352,12 @@ class Emitter:
             raise Unsupported("it mixes the members of the batch")
         return value.buffer, locate(value.ids.reshape(-1)[elements], count)
 
-    def strided(self, tensor: Tensor, elements: Tensor, dims: tuple[int, ...], count: int) -> tuple[str, AffineIndex]:
-        """Like `place`, with places as a function of the indices of `dims`; copied side by side where there is none."""
+    def strided(
+        self, tensor: Tensor, elements: Tensor, dims: tuple[int, ...], count: int
+    ) -> tuple[str, AffineIndex]:
+        """Like `place`, with places as a function of the indices of `dims`; copied side by side
+        where there is none.
+        """
         array, places = self.place(tensor, elements, count)
         index = affine(places, dims)
         if index is not None:
@@ -349,18 +396,26 @@ class Emitter:
         self._lines.append(line)
 
     def copy(self, target: str, sources: list[tuple[str, int]]) -> None:
-        """Fill `target` element by element from (array, place), in as few loops as the places allow."""
+        """Fill `target` element by element from (array, place), in as few loops as the places
+        allow.
+        """
         start = 0
         while start < len(sources):
             array = sources[start][0]
-            end = next((k for k in range(start, len(sources)) if sources[k][0] != array), len(sources))
+            end = next(
+                (k for k in range(start, len(sources)) if sources[k][0] != array), len(sources)
+            )
             for position, place, stride, length in runs([place for _, place in sources[start:end]]):
                 index = AffineIndex(place, (stride,))
-                self.emit(nest((length,), [f"{target}[{start + position} + i0] = vec({array}[{index}]);"]))
+                self.emit(
+                    nest((length,), [f"{target}[{start + position} + i0] = vec({array}[{index}]);"])
+                )
             start = end
 
     def elementwise(self, call: Call, formula: Callable[..., str]) -> None:
-        """Compute each number of the result from one of each argument; calls in a row share a loop where they can."""
+        """Compute each number of the result from one of each argument; calls in a row share a loop
+        where they can.
+        """
         out = call.outputs[0]
         order = self.order(call, out.shape)
         shape = torch.Size(out.shape[axis] for axis in order)
@@ -373,17 +428,26 @@ class Emitter:
 
         found = [find(arg) if isinstance(arg, Tensor) else arg for arg in call.args]
         places = [operand for operand in found if isinstance(operand, tuple)]
-        if self._loop and (self._loop.dims != dims or any(a in self._loop.held and at != here for a, at in places)):
+        if self._loop and (
+            self._loop.dims != dims or any(a in self._loop.held and at != here for a, at in places)
+        ):
             self._flush()
         self._loop = self._loop or _Loop(dims)
-        operands = [self._element(*operand) if isinstance(operand, tuple) else operand for operand in found]
+        operands = [
+            self._element(*operand) if isinstance(operand, tuple) else operand for operand in found
+        ]
         try:
             written = formula(*operands, **call.kwargs)
         except TypeError as error:
-            raise Unsupported(f"{call.op} with {sorted(call.kwargs)} has no compiled form") from error
+            raise Unsupported(
+                f"{call.op} with {sorted(call.kwargs)} has no compiled form"
+            ) from error
         target = self.new(out, shape, count)
         self.move(out, lambda ids: ids.permute(inverse(order)))
-        self._loop.lines += [f"const V x_{target} = {vector(written)};", f"{target}[{here}] = x_{target};"]
+        self._loop.lines += [
+            f"const V x_{target} = {vector(written)};",
+            f"{target}[{here}] = x_{target};",
+        ]
         self._loop.held.add(target)
 
     def _element(self, array: str, index: AffineIndex) -> str:

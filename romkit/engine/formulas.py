@@ -1,4 +1,6 @@
-"""Elementwise ATen operations as expressions in C and C++. Operands are expressions (str) or Python numbers."""
+"""Elementwise ATen operations as expressions in C and C++. Operands are expressions (str) or Python
+numbers.
+"""
 
 import math
 import re
@@ -87,7 +89,9 @@ FORMULAS: dict[str, Callable[..., str]] = {
     "rsqrt": lambda a: f"(T(1) / each_sqrt({a}))",
     "sigmoid": lambda a: f"(T(1) / (T(1) + each_exp(-{a})))",
     "silu": lambda a: f"({a} / (T(1) + each_exp(-{a})))",
-    "threshold_backward": lambda v, a, threshold: _call("each_where")(_call("each_le")(a, threshold), 0, v),
+    "threshold_backward": lambda v, a, threshold: _call("each_where")(
+        _call("each_le")(a, threshold), 0, v
+    ),
     "sigmoid_backward": lambda v, y: f"({v} * {y} * (T(1) - {y}))",
     "tanh_backward": lambda v, y: f"({v} * (T(1) - {y} * {y}))",
     "gt": lambda a, b: _call("each_lt")(b, a),

@@ -19,14 +19,22 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 
 QUICK_START = {
-    "cpp_wrapper": True,  # all kernels and their calls are one library, not one call of g++ for each kernel
-    "cpp_wrapper_build_separate": True,  # of two files: what only calls the kernels needs no optimisation
-    "aot_inductor.compile_wrapper_opt_level": "Og",  # half the time of -O1, into steps that are as fast
-    "cpp_cache_precompile_headers": False,  # takes longer than it saves where so few files include them
-    "cpp.vec_isa_ok": True,  # what the CPU says that it can do, without building a program to try each set
-    "realize_opcount_threshold": 5,  # stores what takes more operations, for they are else repeated at every use
+    # all kernels and their calls are one library, not one call of g++ for each kernel
+    "cpp_wrapper": True,
+    # of two files: what only calls the kernels needs no optimisation
+    "cpp_wrapper_build_separate": True,
+    # half the time of -O1, into steps that are as fast
+    "aot_inductor.compile_wrapper_opt_level": "Og",
+    # takes longer than it saves where so few files include them
+    "cpp_cache_precompile_headers": False,
+    # what the CPU says that it can do, without building a program to try each set
+    "cpp.vec_isa_ok": True,
+    # stores what takes more operations, for they are else repeated at every use
+    "realize_opcount_threshold": 5,
 }
-"""Options of Inductor on a CPU: compilation takes 40 % of the time, and the code is as fast or faster."""
+"""Options of Inductor on a CPU: compilation takes 40 % of the time, and the code is as fast or
+faster.
+"""
 
 VECTORS = {"AVX512": 512, "AVX2": 256}
 """Bits of a vector, by what torch calls the capability of a processor; Inductor chooses for others."""
@@ -35,8 +43,8 @@ VECTORS = {"AVX512": 512, "AVX2": 256}
 class Traced:
     """A pure function of tensors, compiled from the operations of its first call at each shape.
 
-    Tracing the operations instead of the Python code (Dynamo) saves seconds; in return no gradient goes through the
-    result. Arguments and results are nested tuples of tensors.
+    Tracing the operations instead of the Python code (Dynamo) saves seconds; in return no gradient
+    goes through the result. Arguments and results are nested tuples of tensors.
 
     Raises:
         RuntimeError: the compiler fails, whatever it raised itself.
@@ -54,21 +62,34 @@ class Traced:
             self.compiled[shapes] = self._compile(leaves, structure)
         return pytree.tree_unflatten(self.compiled[shapes](*leaves), self.results)
 
-    def _compile(self, leaves: list[Tensor], structure: pytree.TreeSpec) -> Callable[..., Sequence[Tensor]]:
+    def _compile(
+        self, leaves: list[Tensor], structure: pytree.TreeSpec
+    ) -> Callable[..., Sequence[Tensor]]:
         def flat(*leaves: Tensor) -> list[Tensor]:
-            results, self.results = pytree.tree_flatten(self.function(*pytree.tree_unflatten(leaves, structure)))
+            results, self.results = pytree.tree_flatten(
+                self.function(*pytree.tree_unflatten(leaves, structure))
+            )
             return results
 
         _silence_fallbacks()
         try:
             graph = make_fx(flat)(*leaves)
-            ops = [node.target for node in graph.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+            ops = [
+                node.target
+                for node in graph.graph.nodes
+                if isinstance(node.target, torch._ops.OpOverload)
+            ]
             if not any(op._schema.is_mutable for op in ops):
                 graph = CSEPass()(graph).graph_module
             for node in graph.graph.nodes:
-                node.meta.clear()  # the compiler works out shapes itself, and refuses those of another tracer
-            known = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
-            shapes = [known.from_tensor(leaf) for leaf in leaves]  # without a `ShapeEnv` torch caches nothing
+                # the compiler works out shapes itself, and refuses those of another tracer
+                node.meta.clear()
+            known = FakeTensorMode(
+                shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True
+            )
+            shapes = [
+                known.from_tensor(leaf) for leaf in leaves
+            ]  # without a `ShapeEnv` torch caches nothing
             return torch._inductor.compile(graph, shapes, options=_options(leaves[0].device))
         except Exception as failure:
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
@@ -77,9 +98,9 @@ class Traced:
 def compile_anew(function: F, device: torch.device) -> F:
     """Compile `function`, through which gradients go, for `device` on its first call.
 
-    torch counts how often it has compiled a code object, whatever a function closes over, and from the ninth model of
-    a process on would silently leave the function uncompiled. So it gets a code object of its own, which also leaves
-    alone what others have compiled.
+    torch counts how often it has compiled a code object, whatever a function closes over, and from
+    the ninth model of a process on would silently leave the function uncompiled. So it gets a code
+    object of its own, which also leaves alone what others have compiled.
     """
 
     def own(*arguments: object) -> object:
@@ -91,10 +112,12 @@ def compile_anew(function: F, device: torch.device) -> F:
 
 
 def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
-    """Result of run(fast) and whether it was fast; of run(False), after a warning, if the fast run fails.
+    """Result of run(fast) and whether it was fast; of run(False), after a warning, if the fast run
+    fails.
 
-    A run must change nothing before it ends. Compilers and drivers differ from machine to machine, and training is the
-    same without, only slower. An error that has another cause comes again from run(False).
+    A run must change nothing before it ends. Compilers and drivers differ from machine to machine,
+    and training is the same without, only slower. An error that has another cause comes again from
+    run(False).
     """
     if fast:
         try:
@@ -109,12 +132,15 @@ def _options(device: torch.device) -> dict[str, object]:
     """Options of Inductor for a device."""
     if device.type != "cpu" or sys.platform != "linux":
         return {}
-    # torch's cache would hand on code for wider vectors than this processor has, were the width no part of its key
+    # torch's cache would hand on code for wider vectors than this processor has, were the width no
+    # part of its key
     return QUICK_START | {"cpp.simdlen": VECTORS.get(torch.backends.cpu.get_cpu_capability())}
 
 
 def _silence_fallbacks() -> None:
-    """Silence Inductor's warning for each operation that its library calls through Python, as is intended here."""
+    """Silence Inductor's warning for each operation that its library calls through Python, as is
+    intended here.
+    """
     logger = logging.getLogger("torch._inductor.ir")
     if _no_fallback not in logger.filters:
         logger.addFilter(_no_fallback)

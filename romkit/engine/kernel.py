@@ -1,8 +1,10 @@
-"""A field compiled together with a loop around it: one call takes all members through many evaluations.
+"""A field compiled together with a loop around it: one call takes all members through many
+evaluations.
 
-The field is traced once (`trace`), each call is translated for one block of members (`lower`), and the system's C++
-compiler does the rest (`build`). A block of members lies side by side in the processor's vector registers and goes
-through the loop by itself, so a member's result does not depend on its neighbours, bit for bit.
+The field is traced once (`trace`), each call is translated for one block of members (`lower`), and
+the system's C++ compiler does the rest (`build`). A block of members lies side by side in the
+processor's vector registers and goes through the loop by itself, so a member's result does not
+depend on its neighbours, bit for bit.
 """
 
 import ctypes
@@ -21,20 +23,29 @@ from romkit.engine.emit import ConstantPools
 from romkit.engine.lower import KernelBody, lower
 from romkit.engine.trace import Parametrised, Trace, trace_field
 
-TYPES = {torch.float64: ("double", ctypes.c_double, 8), torch.float32: ("float", ctypes.c_float, 16)}
+TYPES = {
+    torch.float64: ("double", ctypes.c_double, 8),
+    torch.float32: ("float", ctypes.c_float, 16),
+}
 """C++ type, ctypes type, and members per block: as many as fill 64 bytes."""
 
 SCRATCH_LIMIT = 2**22
 """Bytes of intermediate results of one block, which live on the stack and should stay in the cache."""
 
 TOLERANCE = 64
-"""Largest error of the compiled field, in units of torch's own rounding error; in twelve fields it was 10 at most."""
+"""Largest error of the compiled field, in units of torch's own rounding error; in twelve fields it
+was 10 at most.
+"""
 
 SENSITIVITY = 100
-"""Further error allowed, in units of the change of torch's result when the state is rounded: large if singular."""
+"""Further error allowed, in units of the change of torch's result when the state is rounded: large
+if singular.
+"""
 
 TRIALS = (0.0, 0.01, 0.3)
-"""Distances of the states of the comparison from the given one, relative to a member's largest component."""
+"""Distances of the states of the comparison from the given one, relative to a member's largest
+component.
+"""
 
 
 class Kernel:
@@ -42,12 +53,15 @@ class Kernel:
 
     Args:
         field: f(t, y), of the shape of y.
-        times: (K,) at which it will be evaluated; it is compared with torch at the first, the middle and the last.
+        times: (K,) at which it will be evaluated; it is compared with torch at the first, the
+            middle and the last.
         y: (..., d) state to try it at; each entry of the leading axes is a member.
-        trace: of the field at y, whose constants are read now and, of a field with parameters, at each run.
+        trace: of the field at y, whose constants are read now and, of a field with parameters, at
+            each run.
 
     Raises:
-        Unsupported: the field cannot be compiled (the message says why), or its compiled form disagrees with it.
+        Unsupported: the field cannot be compiled (the message says why), or its compiled form
+            disagrees with it.
 
     Attributes:
         loop: the headers with the loop.
@@ -63,11 +77,20 @@ class Kernel:
         self._real = TYPES[y.dtype][1]
         self._library, constants, lanes = self._build(trace, y)
         self._shared, self._own = (numbers.to(y.device) for numbers in constants.pack(lanes))
-        self._renewed = functools.partial(constants.pack, lanes) if isinstance(field, Parametrised) else None
-        noise = torch.arange(y.numel(), dtype=y.dtype, device=y.device).mul(2.4).cos().reshape(y.shape) * _largest(y)
+        self._renewed = (
+            functools.partial(constants.pack, lanes) if isinstance(field, Parametrised) else None
+        )
+        noise = torch.arange(y.numel(), dtype=y.dtype, device=y.device).mul(2.4).cos().reshape(
+            y.shape
+        ) * _largest(y)
         with torch.no_grad():
             for k, distance in enumerate(TRIALS):
-                self._check(field, trace, times[k * (len(times) - 1) // (len(TRIALS) - 1)], y + distance * noise)
+                self._check(
+                    field,
+                    trace,
+                    times[k * (len(times) - 1) // (len(TRIALS) - 1)],
+                    y + distance * noise,
+                )
 
     def evaluate(self, t: float, y: Tensor) -> Tensor:
         """f(t, y) for y (..., d), by the compiled code."""
@@ -77,12 +100,16 @@ class Kernel:
         return out
 
     def _build(self, trace: Trace, y: Tensor) -> tuple[object, ConstantPools, int]:
-        """The functions of `loop` for a trace, the constants that they read, and the members of a block of these."""
+        """The functions of `loop` for a trace, the constants that they read, and the members of a
+        block of these.
+        """
         if y.is_cuda:
             raise Unsupported("on a GPU RK4 alone is compiled")
         name, _, block = TYPES[y.dtype]
         lanes, body = block if self._members > 1 else 1, lower(trace)
-        if (body.scratch + self.arrays * self._size) * lanes * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
+        if (body.scratch + self.arrays * self._size) * lanes * y.element_size() > min(
+            SCRATCH_LIMIT, _stack() // 2
+        ):
             raise Unsupported("its intermediate results do not fit the cache, or the stack")
         return library(source(body, name, lanes, self._size, self.loop)), body.constants, lanes
 
@@ -94,16 +121,26 @@ class Kernel:
     def _check(self, field: Field, trace: Trace, t: Tensor, y: Tensor) -> None:
         """Compare with torch, so that a mistranslation can never pass for a result.
 
-        The effect of rounding on a member is the difference of the same calls in single and in double precision, in
-        units of single precision; in double precision it is as many units of that.
+        The effect of rounding on a member is the difference of the same calls in single and in
+        double precision, in units of single precision; in double precision it is as many units of
+        that.
         """
-        unit, expected, found = torch.finfo(y.dtype).eps, field(t, y).expand_as(y), self.evaluate(t.item(), y)
-        if _equal(found, expected, TOLERANCE * unit * _largest(expected)):  # most are; what follows takes longer
+        unit, expected, found = (
+            torch.finfo(y.dtype).eps,
+            field(t, y).expand_as(y),
+            self.evaluate(t.item(), y),
+        )
+        if _equal(
+            found, expected, TOLERANCE * unit * _largest(expected)
+        ):  # most are; what follows takes longer
             return
         single, double = (
-            trace.module(x)(t.to(x), y.to(x)).expand_as(y).double() for x in (torch.float32, torch.float64)
+            trace.module(x)(t.to(x), y.to(x)).expand_as(y).double()
+            for x in (torch.float32, torch.float64)
         )
-        rounding = _largest(single - double).to(y.dtype) / torch.finfo(torch.float32).eps + _largest(expected)
+        rounding = _largest(single - double).to(y.dtype) / torch.finfo(
+            torch.float32
+        ).eps + _largest(expected)
         allowed = TOLERANCE * unit * rounding
         if not _equal(found, expected, allowed):
             change = _largest(field(t, y * (1 + 4 * unit)) - expected)
@@ -122,7 +159,9 @@ def _equal(a: Tensor, b: Tensor, allowed: Tensor) -> bool:
 
 
 def _stack() -> int:
-    """Bytes of stack that threads have here; where the system sets no limit, libraries give them 2 MiB."""
+    """Bytes of stack that threads have here; where the system sets no limit, libraries give them 2
+    MiB.
+    """
     try:
         import resource
     except ImportError:  # Windows
@@ -134,7 +173,10 @@ def _stack() -> int:
 def source(body: KernelBody, real: str, lanes: int, size: int, loop: Sequence[str]) -> str:
     """Text of a file in C++ with the field as a function, and the loop around it."""
     head = f"#define W {lanes}\n#define D {size}\n#define M_SIZE {body.constants.own_size}\nusing T = {real};\n"
-    before, after = map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h")), map(source_text, loop)
+    before, after = (
+        map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h")),
+        map(source_text, loop),
+    )
     field = "static APART void field(T time, const V *y, V *out, const T *C, const V *M)"
     opening = f"{field} {{\nconst V t[1] = {{vec(time)}};"
     return "\n".join([head, *before, f"{field};", *after, opening, body.source, "}\n"])
@@ -151,8 +193,11 @@ class RungeKutta(Kernel):
     loop = ("block.hpp", "rk4.h", "integrate.hpp")
     arrays = 7
 
-    def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
-        """Integrate over K intervals; interval k starts at t[k] and takes steps[k] steps of length h[k].
+    def integrate(
+        self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor
+    ) -> None:
+        """Integrate over K intervals; interval k starts at t[k] and takes steps[k] steps of length
+        h[k].
 
         Args:
             t: (K,) of the dtype of y.
@@ -163,7 +208,15 @@ class RungeKutta(Kernel):
             states: (K, ..., d), contiguous; filled with the state at the end of each interval.
         """
         t, h, steps = (numbers.to(y.device) for numbers in (t, h, steps))
-        arguments = [at(t), at(h), at(steps), ctypes.c_int64(len(t)), self._real(threshold), at(y), at(states)]
+        arguments = [
+            at(t),
+            at(h),
+            at(steps),
+            ctypes.c_int64(len(t)),
+            self._real(threshold),
+            at(y),
+            at(states),
+        ]
         self._library.integrate(*arguments, *self._constants())
 
 
@@ -181,7 +234,8 @@ class Newton(Kernel):
             y: (..., d), contiguous; left where the steps end.
             start: a step is as long as its components from this one on.
             iterations: largest number of steps.
-            tolerance: length of the last step of a member, relative to 1 + the norm of those components.
+            tolerance: length of the last step of a member, relative to 1 + the norm of those
+                components.
         """
         limits = [ctypes.c_int64(start), ctypes.c_int64(iterations), self._real(tolerance)]
         self._library.settle(self._real(t), *limits, at(y), *self._constants())

@@ -1,4 +1,6 @@
-"""Translation of a trace into the body of a function that evaluates the field for one block of members."""
+"""Translation of a trace into the body of a function that evaluates the field for one block of
+members.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -33,7 +35,9 @@ VIEWS = {
 
 
 class KernelBody(NamedTuple):
-    """Statements that write `out` from `t` and `y`, how many numbers they keep, and the constants they read."""
+    """Statements that write `out` from `t` and `y`, how many numbers they keep, and the constants
+    they read.
+    """
 
     source: str
     scratch: int
@@ -55,7 +59,10 @@ def lower(trace: Trace) -> KernelBody:
 
 
 def translated(
-    calls: Sequence[Call], inputs: Sequence[tuple[Tensor, Located]], lead: Sequence[int], constants: ConstantPools
+    calls: Sequence[Call],
+    inputs: Sequence[tuple[Tensor, Located]],
+    lead: Sequence[int],
+    constants: ConstantPools,
 ) -> Emitter:
     """Statements of these calls; arguments as for `Emitter`."""
     emitter = Emitter(inputs, lead, constants)
@@ -88,13 +95,17 @@ def _view(emitter: Emitter, call: Call) -> None:
     if call.name in ("view", "_unsafe_view"):  # indices have strides of their own
         moved = [ids.reshape(call.outputs[0].shape)]
     else:
-        moved = [ids] if call.name == "clone" else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
+        moved = (
+            [ids] if call.name == "clone" else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
+        )
     for output, outcome in zip(call.outputs, moved, strict=True):
         emitter.assign(output, Located(buffer, outcome))
 
 
 def _matmul(emitter: Emitter, call: Call) -> None:
-    """Products of matrices, or of batches of them, whose rows or batches are put in the order of the members."""
+    """Products of matrices, or of batches of them, whose rows or batches are put in the order of
+    the members.
+    """
     a, b = call.args
     left, right = numbered(a), numbered(b)
     order = _rows_by_member(emitter, (a, left), (b, right))
@@ -111,8 +122,12 @@ def _rows_by_member(emitter: Emitter, *factors: tuple[Tensor, Tensor]) -> Tensor
     return torch.arange(len(factors[0][1]))
 
 
-def _multiply(emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: tuple[int, ...]) -> None:
-    """(M, K) (K, N) or batches of them; each member takes its own batches, or its own rows of a common one."""
+def _multiply(
+    emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: tuple[int, ...]
+) -> None:
+    """(M, K) (K, N) or batches of them; each member takes its own batches, or its own rows of a
+    common one.
+    """
     count = emitter.count(call, shape)
     batches = shape[0] if len(shape) == 3 else 1
     common = batches < count
@@ -128,7 +143,10 @@ def _multiply(emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: 
     target = emitter.new(call.outputs[0], shape, count)
     sizes = ", ".join(map(str, (rows, inner, columns, *at_a.strides[1:], *at_b.strides[1:])))
     for p in range(products):
-        first, second = f"{a} + {at_a.base + p * at_a.strides[0]}", f"{b} + {at_b.base + p * at_b.strides[0]}"
+        first, second = (
+            f"{a} + {at_a.base + p * at_a.strides[0]}",
+            f"{b} + {at_b.base + p * at_b.strides[0]}",
+        )
         emitter.emit(f"matmul({sizes}, {target} + {p * rows * columns}, {first}, {second});")
 
 
@@ -140,7 +158,10 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
         axes = [axis % source.ndim for axis in axes_of(source, *call.args[1:2])]
         kept = [axis for axis in emitter.order(call, source.shape) if axis not in axes]
         elements = numbered(source).permute(*kept, *axes)
-        shape, length = [source.shape[axis] for axis in kept], math.prod(source.shape[axis] for axis in axes)
+        shape, length = (
+            [source.shape[axis] for axis in kept],
+            math.prod(source.shape[axis] for axis in axes),
+        )
         count = emitter.count(call, shape)
         if math.prod(shape) % count:
             raise Unsupported("it mixes the members of the batch")
@@ -178,7 +199,9 @@ def _solve_again(emitter: Emitter, call: Call) -> None:
     """Solve with the factors of a matrix that was met before, as derivatives of linear solves do."""
     factors, _, right = call.args
     if id(factors) not in emitter.matrices or call.kwargs.get("adjoint"):
-        raise Unsupported("a linear solve with other factors, or with the transposed matrix, has no compiled form")
+        raise Unsupported(
+            "a linear solve with other factors, or with the transposed matrix, has no compiled form"
+        )
     _eliminate(emitter, call, emitter.matrices[id(factors)], right)
 
 
@@ -206,24 +229,41 @@ def _pad(emitter: Emitter, call: Call) -> None:
     """The source, and a constant around it."""
     source, widths, fill = (*call.args, 0)[:3]
     constant = emitter.keep(torch.tensor([float(fill)], dtype=emitter.dtype))
-    _gather(emitter, call, [source, constant], lambda each: torch.constant_pad_nd(each[0], widths, each[1].item()))
+    _gather(
+        emitter,
+        call,
+        [source, constant],
+        lambda each: torch.constant_pad_nd(each[0], widths, each[1].item()),
+    )
 
 
 def _scatter(emitter: Emitter, call: Call) -> None:
-    """A tensor with a part replaced: the form of `result[..., 0] = part` once nothing works in place."""
+    """A tensor with a part replaced: the form of `result[..., 0] = part` once nothing works in
+    place.
+    """
     source, part, *rest = call.args
     _gather(emitter, call, [source, part], lambda each: call.op(*each, *rest, **call.kwargs))
 
 
-def _gather(emitter: Emitter, call: Call, parts: Sequence[Tensor], assemble: Callable[[list[Tensor]], Tensor]) -> None:
-    """Put a result together from the entries of several tensors, whose numbers `assemble` puts together likewise."""
+def _gather(
+    emitter: Emitter,
+    call: Call,
+    parts: Sequence[Tensor],
+    assemble: Callable[[list[Tensor]], Tensor],
+) -> None:
+    """Put a result together from the entries of several tensors, whose numbers `assemble` puts
+    together likewise.
+    """
     out = call.outputs[0]
     numbers = assemble([torch.full(part.shape, number) for number, part in enumerate(parts)])
     elements = assemble([numbered(part) for part in parts])
     order = _order_of_parts(emitter, parts, numbers, elements)
     shape = [out.shape[axis] for axis in order]
     count = emitter.count(call, shape)
-    numbers, rows = numbers.permute(order).reshape(count, -1), elements.permute(order).reshape(count, -1)
+    numbers, rows = (
+        numbers.permute(order).reshape(count, -1),
+        elements.permute(order).reshape(count, -1),
+    )
     if not torch.equal(numbers, numbers[:1].expand_as(numbers)):
         raise Unsupported("it mixes the members of the batch")
     sources: list[tuple[str, int]] = [("", 0)] * numbers.shape[1]
@@ -236,7 +276,9 @@ def _gather(emitter: Emitter, call: Call, parts: Sequence[Tensor], assemble: Cal
     emitter.move(out, lambda ids: ids.permute(inverse(order)))
 
 
-def _order_of_parts(emitter: Emitter, parts: Sequence[Tensor], numbers: Tensor, elements: Tensor) -> list[int]:
+def _order_of_parts(
+    emitter: Emitter, parts: Sequence[Tensor], numbers: Tensor, elements: Tensor
+) -> list[int]:
     """The axes of the result with those of the members first, as the elements of its parts tell."""
     ids = torch.full(numbers.shape, UNOWNED)
     for number, part in enumerate(parts):

@@ -1,7 +1,8 @@
-"""A traced model as one file of plain C99 with a header: no heap, no globals that change, libm alone.
+"""A traced model as one file of plain C99 with a header: no heap, no globals that change, libm
+alone.
 
-The statements are those of the kernels, for one member. Calls that depend on the context alone run once, where it is
-set, and write what the others need into the struct of the model.
+The statements are those of the kernels, for one member. Calls that depend on the context alone run
+once, where it is set, and write what the others need into the struct of the model.
 """
 
 import re
@@ -32,8 +33,8 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
     Args:
         name: of the struct, and of the header, and what the names of functions begin with.
         about: lines that the header begins with.
-        trace: of (t, latent, state, context, control) to (rate, encoded state, decoded latent): t a scalar, all others
-            with one leading axis, of one entry.
+        trace: of (t, latent, state, context, control) to (rate, encoded state, decoded latent): t a
+            scalar, all others with one leading axis, of one entry.
 
     Raises:
         Unsupported: a call that has no compiled form.
@@ -44,11 +45,17 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
     context_in, control_in = (Located("M", ids) for ids in inputs)
     early, late = trace.parted(t, latent, state, control)
     setting = translated(early, [(context, context_in)], (1,), constants)
-    shared, places = _shared(setting, [x for call in late for x in call.symbols] + tree_leaves(trace.result), given)
+    shared, places = _shared(
+        setting, [x for call in late for x in call.symbols] + tree_leaves(trace.result), given
+    )
     taken = given + sum(setting.sizes[array] for array in places)
 
     def body(array: str, argument: Tensor, target: str, result: Tensor, size: int) -> str:
-        own = [(t, fresh("t", ())), (control, control_in), (argument, fresh(array, argument.shape, 1))]
+        own = [
+            (t, fresh("t", ())),
+            (control, control_in),
+            (argument, fresh(array, argument.shape, 1)),
+        ]
         emitter = translated(needed(late, result), [*own, *shared], (1,), constants)
         emitter.give(target, result, (1, size))
         return emitter.source()
@@ -65,14 +72,21 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
     numbers = constants.pack(1)[0].tolist()
     table = {"count": len(numbers), "table": ", ".join(map(number, numbers))}
     sizes = {"latent": latent, "state": state, "context": context, "control": control}
-    facts = {key: each.shape[-1] for key, each in sizes.items()} | {"name": name, "numbers": max(1, taken)}
+    facts = {key: each.shape[-1] for key, each in sizes.items()} | {
+        "name": name,
+        "numbers": max(1, taken),
+    }
     facts["about"] = "\n".join(f"// {line}" for line in about)
     functions = _used("\n".join(statements.values()))
     code, header = (Template(source_text(file)) for file in ("model.c", "model.h"))
-    return Source(code.substitute(facts, functions=functions, **table, **statements), header.substitute(facts))
+    return Source(
+        code.substitute(facts, functions=functions, **table, **statements), header.substitute(facts)
+    )
 
 
-def _shared(setting: Emitter, wanted: list[Tensor], start: int) -> tuple[list[tuple[Tensor, Located]], dict[str, int]]:
+def _shared(
+    setting: Emitter, wanted: list[Tensor], start: int
+) -> tuple[list[tuple[Tensor, Located]], dict[str, int]]:
     """Places in M of tensors that were computed with the context, and of their arrays."""
     found, places = [], {}
     for tensor in wanted:

@@ -1,4 +1,6 @@
-"""One thread of torch while romkit computes; with MKL's setting in `romkit/__init__.py` all that a process shares."""
+"""One thread of torch while romkit computes; with MKL's setting in `romkit/__init__.py` all that a
+process shares.
+"""
 
 import contextlib
 import threading
@@ -15,12 +17,13 @@ _own = threading.local()
 def one_thread() -> Iterator[None]:
     """Run on one core, and restore the number of threads afterwards.
 
-    The tensors of a reduced model are so small that several threads only wait for each other: on two busy cores two
-    threads are several times slower than one. And sums, to the last bit, depend on the number of threads.
+    The tensors of a reduced model are so small that several threads only wait for each other: on
+    two busy cores two threads are several times slower than one. And sums, to the last bit, depend
+    on the number of threads.
 
-    Several Python threads may be inside at once. torch keeps its number for each of them, and takes it, in one that is
-    new to torch, from the last one that set it: perhaps the 1 that is set here. So who comes in while others are inside
-    leaves with the number that the first one of them found.
+    Several Python threads may be inside at once. torch keeps its number for each of them, and takes
+    it, in one that is new to torch, from the last one that set it: perhaps the 1 that is set here.
+    So who comes in while others are inside leaves with the number that the first one of them found.
     """
     global _within, _outside
     if getattr(_own, "depth", 0):  # a block inside a block

@@ -1,12 +1,15 @@
-"""Tracing of functions of tensors: the ATen calls of one evaluation, with everything constant already computed.
+"""Tracing of functions of tensors: the ATen calls of one evaluation, with everything constant
+already computed.
 
-A function runs once on meta tensors, which have a shape and no values. So calls that depend on its inputs are recorded,
-a function that branches on values or leaves torch raises here and is never recorded with the wrong branch, and calls on
-constants alone (the parameters of a projection at its context, for example) are done once and for all. Constants stay
+A function runs once on meta tensors, which have a shape and no values. So calls that depend on its
+inputs are recorded, a function that branches on values or leaves torch raises here and is never
+recorded with the wrong branch, and calls on constants alone (the parameters of a projection at its
+context, for example) are done once and for all. Constants stay
 references: no values are copied.
 
-Readers of a trace are the emitter of compiled fields, the certificates, and torch itself (`Trace.module`). Tracing by
-torch's make_fx takes seven times as long, which short runs would notice.
+Readers of a trace are the emitter of compiled fields, the certificates, and torch itself
+(`Trace.module`). Tracing by torch's make_fx takes seven times as long, which short runs would
+notice.
 """
 
 import functools
@@ -28,7 +31,9 @@ Axes = int | Sequence[int] | None
 
 
 class Call(NamedTuple):
-    """One recorded call: arguments as given, meta tensors standing for values that depend on the inputs."""
+    """One recorded call: arguments as given, meta tensors standing for values that depend on the
+    inputs.
+    """
 
     op: Callable
     args: tuple
@@ -47,14 +52,20 @@ class Call(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The calls in order, the meta tensors of the inputs, and the result or a tuple of them (meta, or constants)."""
+    """The calls in order, the meta tensors of the inputs, and the result or a tuple of them (meta,
+    or constants).
+    """
 
     calls: list[Call]
     inputs: tuple[Tensor, ...]
     result: Tensor | tuple[Tensor, ...]
 
-    def module(self, dtype: torch.dtype | None = None) -> Callable[..., Tensor | tuple[Tensor, ...]]:
-        """Turn the trace back into a function of tensors; `dtype` is a precision other than that of the inputs."""
+    def module(
+        self, dtype: torch.dtype | None = None
+    ) -> Callable[..., Tensor | tuple[Tensor, ...]]:
+        """Turn the trace back into a function of tensors; `dtype` is a precision other than that of
+        the inputs.
+        """
         graph, constants, own = torch.fx.Graph(), {}, self.inputs[0].dtype
         nodes = {id(symbol): graph.placeholder(f"input{k}") for k, symbol in enumerate(self.inputs)}
 
@@ -68,18 +79,25 @@ class Trace(NamedTuple):
             return dtype if dtype and leaf == own else leaf
 
         for call in self.calls:
-            op = torch.reshape if call.name in ("view", "_unsafe_view") else call.op  # strides may differ then
+            op = (
+                torch.reshape if call.name in ("view", "_unsafe_view") else call.op
+            )  # strides may differ then
             args, kwargs = tree_map(given, (call.args, call.kwargs))
             node = graph.call_function(op, args, kwargs)
             single = [type(found.type) for found in call.op._schema.returns] == [torch.TensorType]
             for k, output in enumerate(call.outputs):
-                nodes[id(output)] = node if single else graph.call_function(operator.getitem, (node, k))
+                nodes[id(output)] = (
+                    node if single else graph.call_function(operator.getitem, (node, k))
+                )
         graph.output(tree_map(given, self.result))
         return torch.fx.GraphModule(constants, graph)
 
     def replaced(self, change: Callable[[object], object]) -> "Trace":
         """The trace with other leaves in its arguments and its result."""
-        calls = [Call(call.op, *tree_map(change, (call.args, call.kwargs)), call.outputs) for call in self.calls]
+        calls = [
+            Call(call.op, *tree_map(change, (call.args, call.kwargs)), call.outputs)
+            for call in self.calls
+        ]
         return Trace(calls, self.inputs, tree_map(change, self.result))
 
     def on_cpu(self) -> "Trace":
@@ -102,7 +120,11 @@ class Trace(NamedTuple):
         return parts
 
 
-def trace(function: Callable[..., Tensor | tuple[Tensor, ...]], *examples: Tensor, keep: Collection[str] = ()) -> Trace:
+def trace(
+    function: Callable[..., Tensor | tuple[Tensor, ...]],
+    *examples: Tensor,
+    keep: Collection[str] = (),
+) -> Trace:
     """The calls of function(*examples), at the shapes, dtypes and device of these tensors.
 
     Args:
@@ -111,7 +133,8 @@ def trace(function: Callable[..., Tensor | tuple[Tensor, ...]], *examples: Tenso
         keep: names of operations that are recorded as they are, not as several simpler ones.
 
     Raises:
-        Unsupported: the function needs values, random numbers or gradients, or changes a constant in place.
+        Unsupported: the function needs values, random numbers or gradients, or changes a constant
+            in place.
     """
     if torch.is_grad_enabled() and any(example.requires_grad for example in examples):
         raise Unsupported("gradients flow through its inputs")
@@ -152,7 +175,9 @@ def trace_field(field: Field, y: Tensor) -> Trace:
         Unsupported: y is neither on a CPU nor on a GPU of CUDA, or as `trace`.
     """
     if y.device.type not in ("cpu", "cuda") or y.dtype not in (torch.float64, torch.float32):
-        raise Unsupported(f"the state is {y.dtype} on {y.device.type}; compiled are float32, float64 on cpu and cuda")
+        raise Unsupported(
+            f"the state is {y.dtype} on {y.device.type}; compiled are float32, float64 on cpu and cuda"
+        )
     if y.numel() == 0:
         raise Unsupported("the state is empty")
     if y.is_cuda and isinstance(field, Parametrised):
@@ -162,10 +187,11 @@ def trace_field(field: Field, y: Tensor) -> Trace:
 
 
 class Parametrised:
-    """A field f(t, y) that depends on parameters of its members, recorded once for all their values.
+    """A field f(t, y) that depends on parameters of its members, recorded once for all their
+    values.
 
-    Calls that depend on the parameters alone leave the trace; `bind` makes them again, and their results are constants
-    of the trace, whose memory stays.
+    Calls that depend on the parameters alone leave the trace; `bind` makes them again, and their
+    results are constants of the trace, whose memory stays.
 
     Args:
         family: field at parameters (N, p).
@@ -191,13 +217,20 @@ class Parametrised:
         """Calls that depend on t or y."""
         whole = trace(lambda t, y, values: self._family(values)(t, y), t, y, self._values)
         early, late = whole.parted(*whole.inputs[:2])
-        used = {id(leaf) for call in late for leaf in call.symbols} | set(map(id, tree_leaves(whole.result)))
+        used = {id(leaf) for call in late for leaf in call.symbols} | set(
+            map(id, tree_leaves(whole.result))
+        )
         known = [*whole.inputs[2:], *(output for call in early for output in call.outputs)]
         between = {id(leaf): leaf for leaf in known if id(leaf) in used}
         self._early = Trace(early, whole.inputs[2:], tuple(between.values())).module()
-        self._constants = [value.clone(memory_format=torch.contiguous_format) for value in self._early(self._values)]
+        self._constants = [
+            value.clone(memory_format=torch.contiguous_format)
+            for value in self._early(self._values)
+        ]
         constants = dict(zip(between, self._constants, strict=True))
-        return Trace(late, whole.inputs[:2], whole.result).replaced(lambda leaf: constants.get(id(leaf), leaf))
+        return Trace(late, whole.inputs[:2], whole.result).replaced(
+            lambda leaf: constants.get(id(leaf), leaf)
+        )
 
 
 def is_symbol(leaf: object) -> bool:
@@ -217,7 +250,9 @@ class _Recorder(TorchDispatchMode):
         self.calls: list[Call] = []
         self._device, self._keep, self._differentiable = device, keep, differentiable
 
-    def __torch_dispatch__(self, op: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
+    def __torch_dispatch__(
+        self, op: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+    ) -> object:
         kwargs = kwargs or {}
         with self:  # in inference mode composite operations such as mT arrive whole
             parts = op.decompose(*args, **kwargs)
@@ -227,7 +262,9 @@ class _Recorder(TorchDispatchMode):
             raise Unsupported(f"it draws random numbers ({op})")
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         if self._differentiable and any(tensor.requires_grad for tensor in tensors):
-            raise Unsupported("gradients flow through its parameters (torch.no_grad() switches them off)")
+            raise Unsupported(
+                "gradients flow through its parameters (torch.no_grad() switches them off)"
+            )
         if not any(map(is_symbol, tensors)) or op.overloadpacket.__name__ in _SHAPE_ONLY:
             return op(*tree_map(self._real, args), **tree_map(self._real, kwargs))
         if op._schema.is_mutable:
@@ -235,19 +272,30 @@ class _Recorder(TorchDispatchMode):
         if op in decompositions() and op.overloadpacket.__name__ not in self._keep:
             with self:
                 return decompositions()[op](*args, **kwargs)
-        if not any("Tensor" in str(given.type) for given in op._schema.returns):  # about shapes, or it raises
+        if not any(
+            "Tensor" in str(given.type) for given in op._schema.returns
+        ):  # about shapes, or it raises
             return op(*args, **kwargs)
         args, kwargs = tree_map(self._real_device, (args, kwargs))
-        # Inner operations of torch, with which it works out shapes of derivatives that are zero, do not broadcast.
-        shape = torch.broadcast_shapes(*(x.shape for x in tensors)) if op.namespace == "prims" else ()
+        # Inner operations of torch, with which it works out shapes of derivatives that are zero, do
+        # not broadcast.
+        shape = (
+            torch.broadcast_shapes(*(x.shape for x in tensors)) if op.namespace == "prims" else ()
+        )
         on_meta = functools.partial(_on_meta, shape)
         outputs = op(*tree_map(on_meta, args), **tree_map(on_meta, kwargs))
         self.calls.append(Call(op, args, kwargs, tree_flatten(outputs)[0]))
         return outputs
 
     def _real(self, leaf: object) -> object:
-        """Constants are made on the device of the inputs, where the function asks for that of its meta tensors."""
-        return torch.empty_like(leaf, device=self._device) if is_symbol(leaf) else self._real_device(leaf)
+        """Constants are made on the device of the inputs, where the function asks for that of its
+        meta tensors.
+        """
+        return (
+            torch.empty_like(leaf, device=self._device)
+            if is_symbol(leaf)
+            else self._real_device(leaf)
+        )
 
     def _real_device(self, leaf: object) -> object:
         return self._device if isinstance(leaf, torch.device) and leaf.type == "meta" else leaf
@@ -259,7 +307,9 @@ _SHAPE_ONLY = {
 
 
 def _on_meta(shape: Sequence[int], leaf: object) -> object:
-    """A leaf on the device of symbols, even where the function names another; scalars expanded to `shape`."""
+    """A leaf on the device of symbols, even where the function names another; scalars expanded to
+    `shape`.
+    """
     if isinstance(leaf, Tensor):
         return leaf.to("meta") if leaf.ndim else leaf.to("meta").expand(shape)
     return torch.device("meta") if isinstance(leaf, torch.device) else leaf
@@ -279,11 +329,17 @@ def axes_of(x: Tensor, given: Axes = None) -> list[int]:
     return [given] if isinstance(given, int) else list(given or range(x.ndim))
 
 
-def _variance(x: Tensor, dims: Axes = None, correction: float | None = None, keepdim: bool = False) -> Tensor:
+def _variance(
+    x: Tensor, dims: Axes = None, correction: float | None = None, keepdim: bool = False
+) -> Tensor:
     """Variance along axes, as torch.var."""
     axes = axes_of(x, dims)
-    degrees = max(0, math.prod(x.shape[axis] for axis in axes) - (1 if correction is None else correction))
-    return (x - x.mean(axes, True)).square().sum(axes, keepdim) * (1 / degrees if degrees else math.nan)
+    degrees = max(
+        0, math.prod(x.shape[axis] for axis in axes) - (1 if correction is None else correction)
+    )
+    return (x - x.mean(axes, True)).square().sum(axes, keepdim) * (
+        1 / degrees if degrees else math.nan
+    )
 
 
 def _variance_and_mean(x: Tensor, dims: Axes = None, **options: object) -> tuple[Tensor, Tensor]:
@@ -298,7 +354,9 @@ def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:
         if dim is None:
             return reduce(x, axes_of(x))
         values = reduce(x, dim, keepdim)
-        return values, torch.empty_like(values, dtype=torch.int64)  # where they are: has no compiled form
+        return values, torch.empty_like(
+            values, dtype=torch.int64
+        )  # where they are: has no compiled form
 
     return extreme
 
@@ -306,7 +364,9 @@ def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:
 def _remainder(a: Tensor, b: Tensor | float) -> Tensor:
     """Remainder with the sign of the divisor."""
     rest = torch.fmod(a, b)
-    return torch.where((rest != 0) & ((rest < 0) != torch.lt(torch.as_tensor(b), 0)), rest + b, rest)
+    return torch.where(
+        (rest != 0) & ((rest < 0) != torch.lt(torch.as_tensor(b), 0)), rest + b, rest
+    )
 
 
 def _multiply_and_add(x: Tensor, a: Tensor, b: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
@@ -337,5 +397,9 @@ def decompositions() -> dict[Callable, Callable]:
     """All decompositions, by overload."""
     aten = torch.ops.aten
     packets = {getattr(aten, name): function for name, function in OWN.items()}
-    own = {getattr(packet, name): function for packet, function in packets.items() for name in packet.overloads()}
+    own = {
+        getattr(packet, name): function
+        for packet, function in packets.items()
+        for name in packet.overloads()
+    }
     return dict(get_decompositions([getattr(aten, name) for name in DECOMPOSED])) | own

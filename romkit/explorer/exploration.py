@@ -32,7 +32,9 @@ BRANCH = 41
 """Number of contexts in the bifurcation diagram."""
 
 POINTS, MARGIN = 9, 0.1
-"""Points of the manifold's grid each way, and its width beyond the orbit, as a share of the orbit's width."""
+"""Points of the manifold's grid each way, and its width beyond the orbit, as a share of the orbit's
+width.
+"""
 
 SHOWN = 400
 """Largest number of components in the picture of a field."""
@@ -46,12 +48,13 @@ class Orbit(NamedTuple):
 
     Attributes:
         time: (T,) output times.
-        states: (T, r) components evenly spread over the state, at most `SHOWN`, divided by the standard deviations of
-            the training data.
+        states: (T, r) components evenly spread over the state, at most `SHOWN`, divided by the
+            standard deviations of the training data.
         latent: (T, m) latent coordinates.
         portrait: (T, 2) states in the leading directions of the view's full model.
-        manifold: (L, K, 2) grid lines of the manifold around the orbit, in the same directions: the images of lines in
-            the plane of the first two latent coordinates, with the others at their means.
+        manifold: (L, K, 2) grid lines of the manifold around the orbit, in the same directions: the
+            images of lines in the plane of the first two latent coordinates, with the others at
+            their means.
 
     Example:
         >>> import romkit
@@ -76,7 +79,8 @@ class View(NamedTuple):
     Attributes:
         run: the full model's trajectory as a dataset.
         orbit: the reduced model from the same initial state.
-        truth: (T, n) states of the full model, divided by the standard deviations of the training data.
+        truth: (T, n) states of the full model, divided by the standard deviations of the training
+            data.
         directions: (n, 2) leading directions of `truth`, in which it varies most.
         portrait: (T, 2) `truth` in the leading directions.
         error, projected: (T,) NRMSE of the reduced model and of the projection alone.
@@ -119,7 +123,8 @@ class Exploration:
         seconds: time that one run of the full model takes.
 
     Raises:
-        InputError: a stack, a projection of another system or of none that romkit knows, or a system without context.
+        InputError: a stack, a projection of another system or of none that romkit knows, or a
+            system without context.
 
     Example:
         >>> import romkit
@@ -141,14 +146,20 @@ class Exploration:
             fix = "take one of it, romkit.projections.unstack(projection)[0]"
             raise InputError("projection", expected="a single one", got="a stack", fix=fix)
         if self.system is None:
-            trained_on = self.projection.report.get("data", {})  # has the parameters of the system, too
-            self.system = system_of(xr.Dataset(attrs={**trained_on, "system": self.projection.frame.system}))
+            trained_on = self.projection.report.get(
+                "data", {}
+            )  # has the parameters of the system, too
+            self.system = system_of(
+                xr.Dataset(attrs={**trained_on, "system": self.projection.frame.system})
+            )
         if self.system is None:
             fix = "give the system it was trained on"
             raise InputError("system", expected="a full model to compare with", got="none", fix=fix)
         if not self.system.context:
             fix = "romkit.rollout(system, projection) shows what there is"
-            raise InputError("system", expected="one with a context to explore", got=self.system.name, fix=fix)
+            raise InputError(
+                "system", expected="one with a context to explore", got=self.system.name, fix=fix
+            )
         check_match(self.system, self.projection)
         self.duration = self.system.horizon / 5 if self.duration is None else self.duration
         self.double = copy.deepcopy(self.projection).double()
@@ -176,7 +187,9 @@ class Exploration:
 
     def at(self, context: Mapping[str, float]) -> Tensor:
         """Context (1, p), from values by name."""
-        return torch.tensor([[context[name] for name in self.system.context_names]], dtype=torch.float64)
+        return torch.tensor(
+            [[context[name] for name in self.system.context_names]], dtype=torch.float64
+        )
 
     def run(self, context: Mapping[str, float]) -> xr.Dataset:
         """One trajectory of the full model at a context."""
@@ -211,18 +224,21 @@ class Exploration:
         return self._orbit(context, self._reduced(context, view.run), view.directions)
 
     def branch(self, name: str, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """Bifurcation diagram of the reduced model: values (N,) of one parameter, and extremes (N,) of a component.
+        """Bifurcation diagram of the reduced model: values (N,) of one parameter, and extremes (N,)
+        of a component.
 
-        The component is the one that moves most in the full model of a view; the other parameters and the initial
-        state are those of the view. The extremes at a value are the local maxima of the orbit's second half, or its
-        largest value where it has none.
+        The component is the one that moves most in the full model of a view; the other parameters
+        and the initial state are those of the view. The extremes at a value are the local maxima of
+        the orbit's second half, or its largest value where it has none.
         """
         parameter = next(p for p in self.system.context if p.name == name)
         context = {p.name: float(view.run[p.name].values[0]) for p in self.system.context}
         component = int(np.nan_to_num(view.truth[SAMPLES // 2 :].std(axis=0)).argmax())
         found = []
         for value in np.linspace(parameter.low, parameter.high, BRANCH):
-            x = self._reduced({**context, name: value}, view.run)["state"].values[0, SAMPLES // 2 :, component]
+            x = self._reduced({**context, name: value}, view.run)["state"].values[
+                0, SAMPLES // 2 :, component
+            ]
             peaks = x[1:-1][(x[1:-1] > x[:-2]) & (x[1:-1] >= x[2:])]
             peaks = peaks if peaks.size else x.max(keepdims=True)
             found.append(np.stack([np.full_like(peaks, value), peaks]))
@@ -234,30 +250,51 @@ class Exploration:
         return runs.simulate(self.system, **sampling, context=named, engine=self.engine)
 
     def _reduced(self, context: Mapping[str, float], run: xr.Dataset) -> xr.Dataset:
-        """Reduced model from the initial state of a run of the full model, whose context may be another one."""
+        """Reduced model from the initial state of a run of the full model, whose context may be
+        another one.
+        """
         if self._any_context is not None:
             return self._any_context.follow(run, self.at(context))
-        moved = run.assign_coords({name: ("trajectory", [value]) for name, value in context.items()})
+        moved = run.assign_coords(
+            {name: ("trajectory", [value]) for name, value in context.items()}
+        )
         solver = RK4(self.system.dt)  # the samples shown are farther apart
-        given = {"dynamics": self.dynamics, "system": self.system, "solver": solver, "engine": self.engine}
+        given = {
+            "dynamics": self.dynamics,
+            "system": self.system,
+            "solver": solver,
+            "engine": self.engine,
+        }
         return runs.follow(self.projection, moved, **given)
 
-    def _orbit(self, context: Mapping[str, float], follower: xr.Dataset, directions: np.ndarray) -> Orbit:
+    def _orbit(
+        self, context: Mapping[str, float], follower: xr.Dataset, directions: np.ndarray
+    ) -> Orbit:
         scale, states, latent = (follower[name].values for name in ("state_std", "state", "latent"))
         states, latent, every = states[0], latent[0], slice(None, None, stride(len(scale)))
         with torch.no_grad():
-            points = self.double(self.at(context)[0]).decode(torch.from_numpy(_grid(latent))).numpy()
+            points = (
+                self.double(self.at(context)[0]).decode(torch.from_numpy(_grid(latent))).numpy()
+            )
         seen = directions / scale[:, None]
         lines = points @ seen
         across = lines.swapaxes(0, 1) if len(lines) > 1 else lines[:0]
         manifold = np.concatenate([lines, across])
-        return Orbit(follower["time"].values, states[:, every] / scale[every], latent, states @ seen, manifold)
+        return Orbit(
+            follower["time"].values,
+            states[:, every] / scale[every],
+            latent,
+            states @ seen,
+            manifold,
+        )
 
 
 class AnyContext:
-    """Reduced model that is compiled once for every context, because a slider asks for one after the other.
+    """Reduced model that is compiled once for every context, because a slider asks for one after
+    the other.
 
-    The context is among the coordinates of the latent equation, where it stays: (ẇ, ċ) = (g(w; c), 0).
+    The context is among the coordinates of the latent equation, where it stays: (ẇ, ċ) = (g(w; c),
+    0).
 
     Args:
         model: whose dynamics have a latent field.
@@ -272,12 +309,16 @@ class AnyContext:
         self.model, self.solver, self.times = model, RK4(model.system.dt), times_of(truth)
         self.p = c.shape[-1]
         with torch.no_grad():
-            self.run, _ = self.solver.prepare(self._field, self._start(truth, c), self.times, "compiled", "")
+            self.run, _ = self.solver.prepare(
+                self._field, self._start(truth, c), self.times, "compiled", ""
+            )
 
     def follow(self, truth: xr.Dataset, c: Tensor) -> xr.Dataset:
         """Run from the initial state of `truth`, as by `romkit.follow`; NaN from a divergence on."""
         with torch.no_grad():
-            states, _ = scored(self.run(self._start(truth, c), self.times), self.solver.divergence_threshold)
+            states, _ = scored(
+                self.run(self._start(truth, c), self.times), self.solver.divergence_threshold
+            )
             latent = states[..., : self.model.projection.latent_dim]
             decoded = self.model.projection.operator(c).decode(latent)
         variables = {
@@ -289,7 +330,9 @@ class AnyContext:
 
     def _start(self, truth: xr.Dataset, c: Tensor) -> Tensor:
         model, first = self.model.at(Contexts(c, c)), truth.isel(time=slice(1))
-        parts = tuple(trajectories(first, name)[:, 0] for name in ("state", "velocity")[: model.problem.order])
+        parts = tuple(
+            trajectories(first, name)[:, 0] for name in ("state", "velocity")[: model.problem.order]
+        )
         return torch.cat([model.start(self.times[0], parts), c], dim=-1)
 
     def _field(self, t: Tensor, y: Tensor) -> Tensor:
@@ -304,13 +347,17 @@ def stride(size: int) -> int:
 
 
 def _grid(latent: np.ndarray) -> np.ndarray:
-    """Points (K, K, m) around an orbit (T, m), over its first two latent coordinates; (1, K, 1) of one coordinate."""
+    """Points (K, K, m) around an orbit (T, m), over its first two latent coordinates; (1, K, 1) of
+    one coordinate.
+    """
     found = latent[np.isfinite(latent).all(axis=1)]
     low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
     low, high = low - MARGIN * (high - low), high + MARGIN * (high - low)
     ways = [np.linspace(*ends, POINTS) for ends in zip(low, high, strict=True)]
     first = np.stack(np.meshgrid(*ways), axis=-1).reshape(-1, POINTS, len(ways))
-    rest = np.broadcast_to(found[:, 2:].mean(axis=0), (*first.shape[:2], latent.shape[1] - len(ways)))
+    rest = np.broadcast_to(
+        found[:, 2:].mean(axis=0), (*first.shape[:2], latent.shape[1] - len(ways))
+    )
     return np.concatenate([first, rest], axis=-1)
 
 

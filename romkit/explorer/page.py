@@ -1,4 +1,6 @@
-"""Page of the explorer: sliders and the figures that follow them, and a second tab for data of one's own."""
+"""Page of the explorer: sliders and the figures that follow them, and a second tab for data of
+one's own.
+"""
 
 import io
 import time
@@ -27,10 +29,14 @@ ADDRESS = "127.0.0.1"
 """Address of the server: this machine alone, so that nothing that is shown or uploaded leaves it."""
 
 PROMPT = 0.1
-"""Longest time of a view [s] that a moving slider waits for; slower models show the reduced model alone meanwhile."""
+"""Longest time of a view [s] that a moving slider waits for; slower models show the reduced model
+alone meanwhile.
+"""
 
 PATIENCE = 5.0
-"""Time of a view [s] from which on the full model waits for a button instead of following a released slider."""
+"""Time of a view [s] from which on the full model waits for a button instead of following a
+released slider.
+"""
 
 NEAR = 0.02
 """Radius of the ball of a certificate, in standard deviations of the whole state."""
@@ -55,7 +61,9 @@ document.addEventListener("keydown", event => {
     if (event.key === "Enter" && target.className.includes("bk-tab")) target.click();
 });
 """
-"""Code for the browser: sliders get the names that Bokeh writes beside them, and the Enter key opens tabs."""
+"""Code for the browser: sliders get the names that Bokeh writes beside them, and the Enter key
+opens tabs.
+"""
 
 
 class Page:
@@ -69,8 +77,17 @@ class Page:
         self.exploration = exploration
         self.sliders = {}
         for p in exploration.system.context:
-            look = {"title": f"{p.name}{'' if p.units == '1' else f' in {p.units}'}", "format": "0.0000", "width": 260}
-            ends = {"start": p.low, "end": p.high, "step": (p.high - p.low) / 200, "value": (p.low + p.high) / 2}
+            look = {
+                "title": f"{p.name}{'' if p.units == '1' else f' in {p.units}'}",
+                "format": "0.0000",
+                "width": 260,
+            }
+            ends = {
+                "start": p.low,
+                "end": p.high,
+                "step": (p.high - p.low) / 200,
+                "value": (p.low + p.high) / 2,
+            }
             # Bokeh's own, because Panel's wait for a while before they say that they were moved
             self.sliders[p.name] = Slider(**look, **ends)
         self.reduced, self.compared, self.manifold = (ColumnDataSource() for _ in range(3))
@@ -82,7 +99,9 @@ class Page:
         self.button = pn.widgets.Button(label="Certify at this context", width=260)
         self.button.on_click(lambda event: self.certify())
         near = NEAR * exploration.double.frame.state_std.norm().item()
-        self.radius = NumericInput(title="for states within", mode="float", value=round(near, 4), low=1e-6, width=260)
+        self.radius = NumericInput(
+            title="for states within", mode="float", value=round(near, 4), low=1e-6, width=260
+        )
         self.certificate = pn.pane.Markdown("", width=260)
         exploration.run(self.context)  # kept, so that the view below is timed without it
         began = time.perf_counter()
@@ -97,7 +116,9 @@ class Page:
         return {name: float(slider.value) for name, slider in self.sliders.items()}
 
     def preview(self) -> None:
-        """Show the reduced model at the context of the sliders, from the initial state of the last view."""
+        """Show the reduced model at the context of the sliders, from the initial state of the last
+        view.
+        """
         orbit = self.exploration.orbit(self.context, self.view)
         with pn.io.hold():  # one message to the browser, which draws once
             self._show_orbit(orbit)
@@ -127,9 +148,14 @@ class Page:
                 self.certificate.object = f"**{error}**"
                 return
         columns = (found[name].values for name in ("map", "lower", "upper"))
-        rows = [f"| {which} | {lower:.3g} | {upper:.3g} |" for which, lower, upper in zip(*columns, strict=True)]
+        rows = [
+            f"| {which} | {lower:.3g} | {upper:.3g} |"
+            for which, lower, upper in zip(*columns, strict=True)
+        ]
         title = f"Lipschitz constants within {radius:.3g} of the mean state:\n\n"
-        self.certificate.object = f"{title}| map | found | at most |\n| --- | --- | --- |\n" + "\n".join(rows)
+        self.certificate.object = (
+            f"{title}| map | found | at most |\n| --- | --- | --- |\n" + "\n".join(rows)
+        )
 
     def layout(self) -> pn.viewable.Viewable:
         certified = (self.radius, self.button, self.certificate)
@@ -154,7 +180,9 @@ class Page:
 
     def _show(self, view: View) -> None:
         self._show_orbit(view.orbit)
-        self._show_field("full model", view.orbit.time, view.truth[:, :: stride(len(view.directions))])
+        self._show_field(
+            "full model", view.orbit.time, view.truth[:, :: stride(len(view.directions))]
+        )
         self.compared.data = {
             "time": view.orbit.time, "x": view.portrait[:, 0], "y": view.portrait[:, 1],
             "error": view.error, "projected": view.projected, "lag": view.lag,
@@ -167,8 +195,16 @@ class Page:
 
     def _show_orbit(self, orbit: Orbit) -> None:
         z = np.pad(orbit.latent, ((0, 0), (0, 1)))  # a second column where there is one coordinate
-        self.reduced.data = {"x": orbit.portrait[:, 0], "y": orbit.portrait[:, 1], "z0": z[:, 0], "z1": z[:, 1]}
-        self.manifold.data = {"xs": list(orbit.manifold[..., 0]), "ys": list(orbit.manifold[..., 1])}
+        self.reduced.data = {
+            "x": orbit.portrait[:, 0],
+            "y": orbit.portrait[:, 1],
+            "z0": z[:, 0],
+            "z1": z[:, 1],
+        }
+        self.manifold.data = {
+            "xs": list(orbit.manifold[..., 0]),
+            "ys": list(orbit.manifold[..., 1]),
+        }
         self._show_field("reduced model", orbit.time, orbit.states)
         self.here.data = {"value": [next(iter(self.context.values()))]}
 
@@ -179,8 +215,12 @@ class Page:
         }  # fmt: skip
 
     def _figures(self) -> list[figure]:
-        portrait = _figure("orbit and manifold in two leading directions", "direction 1", "direction 2")
-        portrait.multi_line("xs", "ys", source=self.manifold, color=BLUE, line_alpha=0.3, legend_label="manifold")
+        portrait = _figure(
+            "orbit and manifold in two leading directions", "direction 1", "direction 2"
+        )
+        portrait.multi_line(
+            "xs", "ys", source=self.manifold, color=BLUE, line_alpha=0.3, legend_label="manifold"
+        )
         portrait.line("x", "y", source=self.compared, color=NEUTRAL, legend_label="full model")
         portrait.line("x", "y", source=self.reduced, color=ORANGE, legend_label="reduced model")
         latent = _figure("latent orbit", "latent coordinate 0", "latent coordinate 1")
@@ -188,17 +228,25 @@ class Page:
         fields = {name: _figure(name, "time", "component") for name in self.fields}
         mapper = LinearColorMapper("Viridis256", low=-LIMIT, high=LIMIT)
         for name, plot in fields.items():
-            plot.image("image", "x", "y", "width", "height", source=self.fields[name], color_mapper=mapper)
+            plot.image(
+                "image", "x", "y", "width", "height", source=self.fields[name], color_mapper=mapper
+            )
         error = _figure("NRMSE", "time", "NRMSE", y_axis_type="log")
-        error.line("time", "error", source=self.compared, color=ORANGE, legend_label="reduced model")
-        error.line("time", "projected", source=self.compared, color=BLUE, legend_label="projection alone")
+        error.line(
+            "time", "error", source=self.compared, color=ORANGE, legend_label="reduced model"
+        )
+        error.line(
+            "time", "projected", source=self.compared, color=BLUE, legend_label="projection alone"
+        )
         lag = _figure("lag, time units", "time", "lag, time units")
         lag.line("time", "lag", source=self.compared, color=ORANGE, legend_label="reduced model")
         for plot in (portrait, error, lag):
             (legend,) = plot.legend
             legend.orientation, legend.border_line_alpha = "horizontal", 0.0
             plot.add_layout(legend, "above")  # where it hides no curve
-        diagram = _figure("maxima of the orbit", next(iter(self.sliders)), "maximum of one component")
+        diagram = _figure(
+            "maxima of the orbit", next(iter(self.sliders)), "maximum of one component"
+        )
         diagram.scatter("value", "extreme", source=self.branch, size=3, color=ORANGE)
         diagram.vspan("value", source=self.here, color=BLUE)
         return [portrait, latent, *fields.values(), error, lag, diagram]
@@ -207,7 +255,9 @@ class Page:
 def _figure(title: str, x: str, y: str, **options: object) -> figure:
     look = {"width": 400, "height": 270, "toolbar_location": None}
     label = {"role": "img", "aria-label": f"{title}: {y} against {x}"}
-    return figure(title=title, x_axis_label=x, y_axis_label=y, html_attributes=label, **look, **options)
+    return figure(
+        title=title, x_axis_label=x, y_axis_label=y, html_attributes=label, **look, **options
+    )
 
 
 class OwnData:
@@ -229,7 +279,8 @@ class OwnData:
     def layout(self) -> pn.viewable.Viewable:
         settings = (self.file, self.method, self.law, self.latent_dim, self.epochs, self.button)
         return pn.FlexBox(
-            pn.Column(*settings, width=290), pn.Column(self.said, self.picture, styles={"flex": "1 1 340px"})
+            pn.Column(*settings, width=290),
+            pn.Column(self.said, self.picture, styles={"flex": "1 1 340px"}),
         )
 
     def run(self) -> None:
@@ -241,14 +292,22 @@ class OwnData:
             try:
                 with xr.open_dataset(io.BytesIO(self.file.value), engine="h5netcdf") as opened:
                     train, test = split(describe(opened.load()), HELD_OUT)
-                settings = {"latent_dim": self.latent_dim.value, "epochs": self.epochs.value, "verbose": False}
+                settings = {
+                    "latent_dim": self.latent_dim.value,
+                    "epochs": self.epochs.value,
+                    "verbose": False,
+                }
                 projection = fit(self.method.value, train, **settings)
-                run = rollout(test, projection, dynamics=LAWS[self.law.value]().fit(projection, train))
+                run = rollout(
+                    test, projection, dynamics=LAWS[self.law.value]().fit(projection, train)
+                )
             except (RomkitError, ValueError, OSError) as error:
                 self.said.object = f"**{error}**"
                 return
             self.picture.object = plot_rollout(run)
-            self.said.object = f"held-out trajectories: median valid time {float(run['valid_time'].median()):.3g}"
+            self.said.object = (
+                f"held-out trajectories: median valid time {float(run['valid_time'].median()):.3g}"
+            )
 
 
 def application(projection: Projection, system: System | None = None) -> Callable[[], pn.Template]:
@@ -258,7 +317,10 @@ def application(projection: Projection, system: System | None = None) -> Callabl
     def page() -> pn.Template:
         model, shown = Page(exploration), pn.Template(TEMPLATE)
         shown.add_variable("system", exploration.system.name)
-        shown.add_panel("page", pn.Tabs(("Model", model.layout()), ("Your own data", OwnData().layout()), dynamic=True))
+        shown.add_panel(
+            "page",
+            pn.Tabs(("Model", model.layout()), ("Your own data", OwnData().layout()), dynamic=True),
+        )
         code = CustomJS(args={"sliders": list(model.sliders.values())}, code=KEYBOARD)
         pn.state.curdoc.js_on_event("document_ready", code)
         return shown
@@ -268,7 +330,12 @@ def application(projection: Projection, system: System | None = None) -> Callabl
 
 @validated
 def explore(
-    projection: Projection, system: System | None = None, *, port: int = 0, show: bool = True, threaded: bool = False
+    projection: Projection,
+    system: System | None = None,
+    *,
+    port: int = 0,
+    show: bool = True,
+    threaded: bool = False,
 ) -> object:
     """Serve the explorer on this machine alone, until it is interrupted.
 

@@ -1,4 +1,6 @@
-"""Inference on reduced models: state and context from observations, and continuation along a context."""
+"""Inference on reduced models: state and context from observations, and continuation along a
+context.
+"""
 
 from romkit.inference.branches import continuation, verify
 from romkit.inference.calibration import Calibration, calibrate
@@ -6,4 +8,14 @@ from romkit.inference.estimate import infer
 from romkit.inference.filter import Track, Tracker, assimilate
 from romkit.inference.placement import sensors
 
-__all__ = ["Calibration", "Track", "Tracker", "assimilate", "calibrate", "continuation", "infer", "sensors", "verify"]
+__all__ = [
+    "Calibration",
+    "Track",
+    "Tracker",
+    "assimilate",
+    "calibrate",
+    "continuation",
+    "infer",
+    "sensors",
+    "verify",
+]

@@ -1,4 +1,6 @@
-"""Context and latent state from observations, with intervals that know the error of the reduced model."""
+"""Context and latent state from observations, with intervals that know the error of the reduced
+model.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -39,38 +41,45 @@ def infer(
 ) -> xr.Dataset:
     """Estimate context and latent state of each trajectory of observations.
 
-    Nonlinear least squares over both at once, weighted by the noise and by the error of the reduced model. The mean of
-    this error is learned from data with known contexts and subtracted, its scatter enters the weights; intervals are
-    those that hold on such data.
+    Nonlinear least squares over both at once, weighted by the noise and by the error of the reduced
+    model. The mean of this error is learned from data with known contexts and subtracted, its
+    scatter enters the weights; intervals are those that hold on such data.
 
     Args:
-        source: a projection; or what `romkit.calibrate` returned, for observations of the same sensors at the same
-            times, which then takes a fraction of a second.
-        observations: `state` (trajectory, time, component), NaN where it is missing; snapshots need no times.
+        source: a projection; or what `romkit.calibrate` returned, for observations of the same
+            sensors at the same times, which then takes a fraction of a second.
+        observations: `state` (trajectory, time, component), NaN where it is missing; snapshots need
+            no times.
         training: data with known contexts (see `romkit.calibrate`).
-        dynamics: law of the latent state, as in `romkit.follow`; without, each snapshot has its own latent state.
+        dynamics: law of the latent state, as in `romkit.follow`; without, each snapshot has its own
+            latent state.
         system: the full model, for dynamics that look at it.
         sensors: names or numbers of the observed components, all by default.
-        noise: standard deviation of the noise, a number or one for each sensor; without, it is estimated from the
-            residual of all observations.
-        prior: mean and standard deviation of parameters, by name; without, any value in the range of the training.
+        noise: standard deviation of the noise, a number or one for each sensor; without, it is
+            estimated from the residual of all observations.
+        prior: mean and standard deviation of parameters, by name; without, any value in the range
+            of the training.
         solver: of the latent equation; `RK4` with the interval of the observations by default.
         engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
-        starts: training samples that the search starts from; more where a residual is far above its expectation.
+        starts: training samples that the search starts from; more where a residual is far above its
+            expectation.
         level: of the intervals.
 
     Returns:
-        Dataset of trajectories: `estimate`, `std`, `lower`, `upper` (…, parameter), `covariance` (…, parameter,
-        parameter_2), `latent`, of the first time with dynamics, or of each time; `residual` of the fit, as the root of
-        a mean square in units of its weights, `expected_residual`, and `explained`, false where the residual is too
-        large or a context beyond the range would explain more. Attributes record settings, seconds, and the share of
-        `false_alarms` on the average over calibrations: 1 %, or 2 / (K + 1) of K < 199 trajectories with known
-        contexts, which cannot tell less.
+        Dataset of trajectories: `estimate`, `std`, `lower`, `upper` (…, parameter), `covariance`
+        (…, parameter, parameter_2), `latent`, of the first time with dynamics, or of each time;
+        `residual` of the fit, as the root of a mean square in units of its weights,
+        `expected_residual`, and `explained`, false where the residual is too large or a context
+        beyond the range would explain more. Attributes record settings, seconds, and the share of
+        `false_alarms` on the average over calibrations: 1 %, or 2 / (K + 1) of K < 199 trajectories
+        with known contexts, which cannot tell less.
 
     Raises:
-        InputError: fewer observations than unknowns; sensors, times or training data that do not fit.
+        InputError: fewer observations than unknowns; sensors, times or training data that do not
+            fit.
 
-    Source: Kaipio, Somersalo (2007), of the error of the model; Vovk, Gammerman, Shafer (2005), of the intervals.
+    Source: Kaipio, Somersalo (2007), of the error of the model; Vovk, Gammerman, Shafer (2005), of
+    the intervals.
 
     Example:
         >>> import romkit
@@ -81,17 +90,27 @@ def infer(
         (('trajectory', 'parameter'), ('trajectory', 'time', 'latent_component'))
     """
     started = time.perf_counter()
-    own = {"training": training, "dynamics": dynamics, "system": system, "sensors": sensors, "noise": noise}
+    own = {
+        "training": training,
+        "dynamics": dynamics,
+        "system": system,
+        "sensors": sensors,
+        "noise": noise,
+    }
     if isinstance(source, Calibration):
         for name, value in own.items():
             if value is not None:
                 fix = "drop it, or give it to romkit.calibrate"
-                raise InputError(name, expected="nothing, since the calibration has it", got="a value", fix=fix)
+                raise InputError(
+                    name, expected="nothing, since the calibration has it", got="a value", fix=fix
+                )
     else:
         if training is None:
             fix = "give data with known contexts, such as the projection was fitted to"
             raise InputError("training", expected="a dataset", got="none", fix=fix)
-        source = calibrate(source, observations=observations, **own, solver=solver, engine=engine, starts=starts)
+        source = calibrate(
+            source, observations=observations, **own, solver=solver, engine=engine, starts=starts
+        )
     frame, predict = source.predict.frame, source.predict
     given = Observations.of(source.predict.projection, observations, predict.rows.tolist())
     y = samples_of(given, predict.dynamics)
@@ -99,9 +118,14 @@ def infer(
     found = source.estimates(y, source.prior(prior or {}), starts)
     estimate, scale = predict.context(found.d), predict.scale
     half = found.std * source.quantile(source.scores, level)
-    ends = [predict.context((found.d + side * half).clamp(-source.bound, source.bound)) for side in (-1, 1)]
+    ends = [
+        predict.context((found.d + side * half).clamp(-source.bound, source.bound))
+        for side in (-1, 1)
+    ]
     false_alarms = max(FALSE_ALARMS, 2 / (1 + float(source.votes.sum())))
-    limits = source.quantile(source.strange, 1 - false_alarms / 2)  # either of the two may raise the alarm
+    limits = source.quantile(
+        source.strange, 1 - false_alarms / 2
+    )  # either of the two may raise the alarm
     latent = found.w if predict.dynamics is None else found.w.squeeze(1)
     each, interval = ("trajectory", "parameter"), f"end of the {level:.0%} interval"
     variables = {
@@ -109,14 +133,38 @@ def infer(
         "std": (each, scale * found.std, "standard deviation"),
         "lower": (each, ends[0], f"lower {interval}"),
         "upper": (each, ends[1], f"upper {interval}"),
-        "covariance": ((*each, "parameter_2"), found.covariance * scale * scale.unsqueeze(-1), "covariance"),
-        "latent": (("trajectory", "time", "latent_component")[:: 4 - latent.ndim], latent, "latent state"),
-        "residual": ("trajectory", found.residual, "root mean square residual, in units of its weights"),
-        "expected_residual": ("trajectory", torch.full_like(found.residual, source.residual), "its expectation"),
-        "explained": ("trajectory", (found.strange <= limits).all(1), "whether a context in the range explains them"),
+        "covariance": (
+            (*each, "parameter_2"),
+            found.covariance * scale * scale.unsqueeze(-1),
+            "covariance",
+        ),
+        "latent": (
+            ("trajectory", "time", "latent_component")[:: 4 - latent.ndim],
+            latent,
+            "latent state",
+        ),
+        "residual": (
+            "trajectory",
+            found.residual,
+            "root mean square residual, in units of its weights",
+        ),
+        "expected_residual": (
+            "trajectory",
+            torch.full_like(found.residual, source.residual),
+            "its expectation",
+        ),
+        "explained": (
+            "trajectory",
+            (found.strange <= limits).all(1),
+            "whether a context in the range explains them",
+        ),
     }
     names = list(frame.context_names)
-    coords = {"parameter": names, "parameter_2": names, "units": ("parameter", list(frame.context_units))}
+    coords = {
+        "parameter": names,
+        "parameter_2": names,
+        "units": ("parameter", list(frame.context_units)),
+    }
     attrs = {
         "projection": frame.system or type(predict.projection).__name__,
         "dynamics": "none" if predict.dynamics is None else type(predict.dynamics).__name__,
@@ -127,19 +175,27 @@ def infer(
         "starts": starts,
         "seconds": time.perf_counter() - started,
     }
-    data = {name: (dims, x.numpy(), {"long_name": words}) for name, (dims, x, words) in variables.items()}
+    data = {
+        name: (dims, x.numpy(), {"long_name": words})
+        for name, (dims, x, words) in variables.items()
+    }
     return xr.Dataset(data, coords, attrs)
 
 
 def _check(source: Calibration, given: Observations, y: Tensor) -> None:
-    """Raise where observations are at other times than those of the calibration, or fewer than unknowns."""
+    """Raise where observations are at other times than those of the calibration, or fewer than
+    unknowns.
+    """
     times, known = given.times - given.times[0], source.predict.times
     if source.predict.dynamics is not None and (
         y.shape[-1] != source.values.shape[1]
         or len(times) != len(known)
         or not torch.allclose(times, known, atol=1e-6 * float(1 + known[-1]))
     ):
-        got, fix = f"{len(given.values[0])} times", "observe at these times, NaN where a number is missing"
+        got, fix = (
+            f"{len(given.values[0])} times",
+            "observe at these times, NaN where a number is missing",
+        )
         expected = f"the {len(known)} times of the calibration"
         raise InputError("observations", expected=expected, got=got, fix=fix)
     there = y.isfinite()
@@ -147,5 +203,10 @@ def _check(source: Calibration, given: Observations, y: Tensor) -> None:
     few = there.sum((1, 2)) < unknowns
     if bool(few.any()):
         k = int(few.nonzero()[0])
-        got, fix = f"{int(there[k].sum())} in trajectory {k}", "observe more components, or a longer window"
-        raise InputError("observations", expected=f"{int(unknowns[k])} numbers or more", got=got, fix=fix)
+        got, fix = (
+            f"{int(there[k].sum())} in trajectory {k}",
+            "observe more components, or a longer window",
+        )
+        raise InputError(
+            "observations", expected=f"{int(unknowns[k])} numbers or more", got=got, fix=fix
+        )

@@ -27,9 +27,11 @@ class Fit(NamedTuple):
     slope: Tensor
 
     def eliminated(self, damping: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normal equations of d without w: matrix (M, p, p) and right-hand side (M, p); and w as a function of d.
+        """Normal equations of d without w: matrix (M, p, p) and right-hand side (M, p); and w as a
+        function of d.
 
-        The last are (M, G, q, p + 1): minus the derivative of the step of w by that of d, and the step at d.
+        The last are (M, G, q, p + 1): minus the derivative of the step of w by that of d, and the
+        step at d.
         """
         p = self.d.shape[1]
         diagonal = self.blocks.diagonal(dim1=-2, dim2=-1)
@@ -44,11 +46,15 @@ class Fit(NamedTuple):
         """Next d, within the bound, and the w that belong to it."""
         matrix, slope, inner = self.eliminated(damping)
         d = (self.d + torch.linalg.solve(matrix, slope)).clamp(-bound, bound)
-        return d, self.w + inner[..., -1] - (inner[..., :-1] @ (d - self.d)[:, None, :, None]).squeeze(-1)
+        return d, self.w + inner[..., -1] - (
+            inner[..., :-1] @ (d - self.d)[:, None, :, None]
+        ).squeeze(-1)
 
     def with_(self, which: Tensor, other: "Fit") -> "Fit":
         """Members `which` (k,) replaced by those of another fit."""
-        return Fit(*(mine.index_copy(0, which, theirs) for mine, theirs in zip(self, other, strict=True)))
+        return Fit(
+            *(mine.index_copy(0, which, theirs) for mine, theirs in zip(self, other, strict=True))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +96,9 @@ class LeastSquares:
         return Fit(d, w, cost.masked_fill(lost, torch.inf), blocks, slope)
 
     def solved(self, d: Tensor, w: Tensor, steps: int = 10, enough: float = 1e-2) -> Fit:
-        """Levenberg-Marquardt from d (M, p) and w (M, G, q), until the sum of squares decreases by less than enough."""
+        """Levenberg-Marquardt from d (M, p) and w (M, G, q), until the sum of squares decreases by
+        less than enough.
+        """
         members, damping = torch.arange(len(d)), torch.full((len(d),), 1e-3, dtype=d.dtype)
         found = self.at(members, d, w)
         for _ in range(steps):

@@ -1,4 +1,6 @@
-"""Error of a reduced model over contexts and latent states: its mean, and the covariance of what the mean leaves."""
+"""Error of a reduced model over contexts and latent states: its mean, and the covariance of what
+the mean leaves.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +9,9 @@ import torch
 from torch import Tensor
 
 CONTEXT_LENGTHS, LATENT_LENGTHS = (0.1, 0.2, 0.4, 1.0), (0.5, 1.0, 2.0, 4.0)
-"""Lengths of the kernel that are tried, in half widths of the context's range, and in deviations of latent states."""
+"""Lengths of the kernel that are tried, in half widths of the context's range, and in deviations of
+latent states.
+"""
 
 RIDGES = (1e-6, 1e-4, 1e-2, 1.0, 100.0)
 """Ridges that are tried, relative to the kernel; the largest leaves hardly a correction."""
@@ -23,7 +27,8 @@ NEAR = 0.2
 
 
 class Weight(NamedTuple):
-    """Inverse of covariances I + V Λ Vᵀ, for numbers in units of the noise that are zero where missing.
+    """Inverse of covariances I + V Λ Vᵀ, for numbers in units of the noise that are zero where
+    missing.
 
     Attributes:
         modes: V (N, r).
@@ -57,7 +62,8 @@ class Weight(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelError:
-    """Errors of a reduced model in units of the noise: their mean, by a Gaussian process over (d, w), and scatter.
+    """Errors of a reduced model in units of the noise: their mean, by a Gaussian process over (d,
+    w), and scatter.
 
     Attributes:
         points: (K, p + q) contexts and latent states of the training samples.
@@ -69,8 +75,8 @@ class ModelError:
         rest: mean square of what the modes leave out.
         size: p.
 
-    Source: Kaipio, Somersalo (2007), Statistical inverse problems: discretization, model reduction and inverse crimes;
-    Rasmussen, Williams (2006), section 5.4.2, of samples left out.
+    Source: Kaipio, Somersalo (2007), Statistical inverse problems: discretization, model reduction
+    and inverse crimes; Rasmussen, Williams (2006), section 5.4.2, of samples left out.
     """
 
     points: Tensor
@@ -84,7 +90,8 @@ class ModelError:
 
     @classmethod
     def of(cls, d: Tensor, w: Tensor, trajectory: Tensor, errors: Tensor) -> "ModelError":
-        """Fit to errors (K, N); lengths and ridge are those with the smallest errors of trajectories left out.
+        """Fit to errors (K, N); lengths and ridge are those with the smallest errors of
+        trajectories left out.
 
         Errors well below the noise count alike, so that they do not decide.
         """
@@ -93,7 +100,9 @@ class ModelError:
         rest = (errors - a @ modes.mT).square().mean()
         blocks = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
         one, spread, best = torch.ones_like(d[0]), w.std(0).clamp(min=1e-9), torch.inf
-        for lengths in (torch.cat([c * one, z * spread]) for c in CONTEXT_LENGTHS for z in LATENT_LENGTHS):
+        for lengths in (
+            torch.cat([c * one, z * spread]) for c in CONTEXT_LENGTHS for z in LATENT_LENGTHS
+        ):
             kernel = kernel_of(points / lengths, points / lengths)
             for ridge in RIDGES:
                 inverse = torch.linalg.inv(kernel + ridge * torch.eye(len(a), dtype=a.dtype))
@@ -114,7 +123,9 @@ class ModelError:
         """Λ (M, r, r) of what is left at contexts d (M, p), from the nearest training trajectories."""
         gap = torch.cdist(d, self.points[:, : self.size])
         number = len(self.trajectory.unique())
-        count = min(round(max(5, NEAR * number) * gap.shape[1] / number), int(gap.isfinite().sum(1).min()))
+        count = min(
+            round(max(5, NEAR * number) * gap.shape[1] / number), int(gap.isfinite().sum(1).min())
+        )
         reach = 1.1 * gap.sort(1).values[:, count - 1, None].clamp(min=1e-9)
         weight = (1 - (gap / reach) ** 3).clamp(min=0) ** 3
         weight = weight / weight.sum(1, keepdim=True)
@@ -122,6 +133,8 @@ class ModelError:
 
 
 def kernel_of(a: Tensor, b: Tensor) -> Tensor:
-    """Matérn kernels of order 3/2 of two lengths: the long one carries a trend across gaps in the samples."""
+    """Matérn kernels of order 3/2 of two lengths: the long one carries a trend across gaps in the
+    samples.
+    """
     s = 3**0.5 * torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
     return (1 + s) * torch.exp(-s) + (1 + s / TREND) * torch.exp(-s / TREND)

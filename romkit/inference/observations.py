@@ -29,9 +29,13 @@ class Observations(NamedTuple):
 
     @classmethod
     def of(
-        cls, source: Projection | Sequence[str], observations: xr.Dataset, sensors: Sequence[object] | None
+        cls,
+        source: Projection | Sequence[str],
+        observations: xr.Dataset,
+        sensors: Sequence[object] | None,
     ) -> "Observations":
-        """Observations of a dataset with `state`: all components, or sensors given by name or number.
+        """Observations of a dataset with `state`: all components, or sensors given by name or
+        number.
 
         `source` has the names of the components, or is these.
         """
@@ -47,12 +51,21 @@ class Observations(NamedTuple):
         places = {name: k for k, name in enumerate(component_names(found))}
         missing = [names[row] for row in rows if names[row] not in places]
         if missing:
-            got, fix = f"no {missing[0]!r}", "name the components as in training, or give sensors=..."
+            got, fix = (
+                f"no {missing[0]!r}",
+                "name the components as in training, or give sensors=...",
+            )
             raise InputError("observations", expected="the observed components", got=got, fix=fix)
         values = trajectories(found.isel(component=[places[names[row]] for row in rows]), "state")
-        times = torch.tensor(found["time"].values, dtype=torch.float64) if "time" in found.coords else torch.zeros(1)
+        times = (
+            torch.tensor(found["time"].values, dtype=torch.float64)
+            if "time" in found.coords
+            else torch.zeros(1)
+        )
         if not bool(values.isfinite().any(-1).any(-1).all()):
-            raise InputError("observations", expected="numbers", got="a trajectory without any", fix="drop it")
+            raise InputError(
+                "observations", expected="numbers", got="a trajectory without any", fix="drop it"
+            )
         return cls(times.double(), values, rows)
 
 

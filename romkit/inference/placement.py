@@ -38,10 +38,11 @@ def sensors(
 ) -> xr.Dataset:
     """Choose the components whose observations tell most about context and latent state.
 
-    Each next sensor raises the D-optimality criterion most: the mean over contexts of log det(Σ⁻¹ + Σᵢ Jᵢᵀ Jᵢ / σᵢ²),
-    for the variances Σ of contexts and latent states in training, sensitivities J of the observed numbers, and the sum
-    σ² of the variances of noise and error of the reduced model. At a single context and with equal and small σ the
-    first sensors, as many as there are unknowns, are pivots of the QR decomposition of Σ^½ Jᵀ.
+    Each next sensor raises the D-optimality criterion most: the mean over contexts of log det(Σ⁻¹ +
+    Σᵢ Jᵢᵀ Jᵢ / σᵢ²), for the variances Σ of contexts and latent states in training, sensitivities J
+    of the observed numbers, and the sum σ² of the variances of noise and error of the reduced
+    model. At a single context and with equal and small σ the first sensors, as many as there are
+    unknowns, are pivots of the QR decomposition of Σ^½ Jᵀ.
 
     Args:
         projection: a single one, with a context.
@@ -56,12 +57,14 @@ def sensors(
         engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
 
     Returns:
-        Dataset along `sensor`, in the order of choice: `component`, which `romkit.infer(sensors=...)` takes, its `name`
-        and the `criterion`; `bound` (sensor, parameter) on the standard deviation of the context, root mean square over
-        contexts, once this sensor is added; `bound_of_all` (parameter) of all candidates.
+        Dataset along `sensor`, in the order of choice: `component`, which
+        `romkit.infer(sensors=...)` takes, its `name` and the `criterion`; `bound` (sensor,
+        parameter) on the standard deviation of the context, root mean square over contexts, once
+        this sensor is added; `bound_of_all` (parameter) of all candidates.
 
     Raises:
-        InputError: more sensors than candidates; times without dynamics, or the reverse; unfit training data.
+        InputError: more sensors than candidates; times without dynamics, or the reverse; unfit
+            training data.
 
     Source: Manohar, Brunton, Kutz, Brunton (2018), of pivots; Chaloner, Verdinelli (1995), of Σ.
 
@@ -76,9 +79,17 @@ def sensors(
     rows = torch.tensor(rows_of(frame.state_names, candidates))
     if count > len(rows):
         fix = "ask for fewer sensors"
-        raise InputError("count", expected=f"at most {len(rows)}, the number of candidates", got=str(count), fix=fix)
+        raise InputError(
+            "count",
+            expected=f"at most {len(rows)}, the number of candidates",
+            got=str(count),
+            fix=fix,
+        )
     if (times is None) != (dynamics is None):
-        got, fix = "times alone" if dynamics is None else "dynamics alone", "give both for a window, none for snapshots"
+        got, fix = (
+            "times alone" if dynamics is None else "dynamics alone",
+            "give both for a window, none for snapshots",
+        )
         raise InputError("times", expected="times and dynamics together", got=got, fix=fix)
     times = torch.zeros(1, dtype=torch.float64) if times is None else times.double()
     predict = Prediction(projection, times, rows, training, dynamics, system, solver, engine)
@@ -96,9 +107,21 @@ def sensors(
     names = [frame.state_names[row] for row in rows[chosen]]
     variables = {
         "component": ("sensor", rows[chosen].numpy(), {"long_name": "number of the component"}),
-        "criterion": ("sensor", criterion, {"long_name": "mean logarithm of the determinant of the information"}),
-        "bound": (("sensor", "parameter"), torch.stack(bound).numpy(), {"long_name": "bound on the deviation"}),
-        "bound_of_all": ("parameter", bound_of_all.numpy(), {"long_name": "bound by all candidates"}),
+        "criterion": (
+            "sensor",
+            criterion,
+            {"long_name": "mean logarithm of the determinant of the information"},
+        ),
+        "bound": (
+            ("sensor", "parameter"),
+            torch.stack(bound).numpy(),
+            {"long_name": "bound on the deviation"},
+        ),
+        "bound_of_all": (
+            "parameter",
+            bound_of_all.numpy(),
+            {"long_name": "bound by all candidates"},
+        ),
     }
     coords = {"name": ("sensor", names), "parameter": list(frame.context_names)}
     coords["units"] = "parameter", list(frame.context_units)
@@ -106,7 +129,9 @@ def sensors(
 
 
 def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Precision (u, u) of u contexts and latent states in training, and information (K, s, u, u) of each sensor."""
+    """Precision (u, u) of u contexts and latent states in training, and information (K, s, u, u) of
+    each sensor.
+    """
     d, w, values, _ = training_samples(predict, training)
     spread = torch.cat([d, w], dim=1).var(0).clamp(min=1 / KNOWN)
     some = torch.linspace(0, len(d) - 1, min(SAMPLES, len(d))).round().long()
@@ -114,7 +139,9 @@ def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> tu
     for k in runtime.track(some.split(1), "sensitivities"):
         x, jacobian = with_derivatives(predict, d[k], w[k])
         error += ((values[k] - x) ** 2).reshape(-1, len(noise)).mean(0) / len(some)
-        each = jacobian.reshape(-1, len(noise), jacobian.shape[-1])  # of a window: its times, sensors, unknowns
+        each = jacobian.reshape(
+            -1, len(noise), jacobian.shape[-1]
+        )  # of a window: its times, sensors, unknowns
         slopes.append(torch.einsum("tsi,tsj->sij", each, each))
     return torch.diag(1 / spread), torch.stack(slopes) / (noise**2 + error)[:, None, None]
 

@@ -1,4 +1,6 @@
-"""Observed components that a reduced model predicts for contexts and latent states, with derivatives."""
+"""Observed components that a reduced model predicts for contexts and latent states, with
+derivatives.
+"""
 
 import copy
 from collections.abc import Sequence
@@ -28,12 +30,15 @@ FEW, MEMBERS = 8, 256
 
 
 class Prediction:
-    """Numbers of a sample, (M, N), as functions of contexts d (M, p), normalised, and latent states w (M, q).
+    """Numbers of a sample, (M, N), as functions of contexts d (M, p), normalised, and latent states
+    w (M, q).
 
-    With dynamics a sample is a window and N counts its times and components; without, a sample is a snapshot.
+    With dynamics a sample is a window and N counts its times and components; without, a sample is a
+    snapshot.
 
     Args:
-        projection, dynamics, system, solver, engine: as of `romkit.follow`; without dynamics no system is needed.
+        projection, dynamics, system, solver, engine: as of `romkit.follow`; without dynamics no
+            system is needed.
         times: (T,) of a window.
         rows: (s,) numbers of the observed components.
         training: whose system dynamics look at that are given none.
@@ -54,13 +59,23 @@ class Prediction:
         engine: str,
     ):
         if projection.seeds is not None:
-            raise InputError("projection", expected="a single one", got="a stack of seeds", fix="take one of them")
+            raise InputError(
+                "projection",
+                expected="a single one",
+                got="a stack of seeds",
+                fix="take one of them",
+            )
         self.frame, self.times, self.rows = projection.frame, times - times[0], rows
         self.dynamics, self.solver, self.engine, self.runs = dynamics, solver, engine, {}
-        self.shift, self.scale = self.frame.context_shift.double(), self.frame.context_scale.double()
+        self.shift, self.scale = (
+            self.frame.context_shift.double(),
+            self.frame.context_scale.double(),
+        )
         if not len(self.shift):
             fix = "fit one on data with a context"
-            raise InputError("projection", expected="one with a context", got="one without", fix=fix)
+            raise InputError(
+                "projection", expected="one with a context", got="one without", fix=fix
+            )
         if system is None and dynamics is not None and dynamics.needs != "nothing":
             system = system_of(training)
         if dynamics is None:
@@ -72,7 +87,9 @@ class Prediction:
             self.model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
             self.projection, self.order = self.model.projection, self.model.problem.order
         self.coordinates, basis = self.projection.of_coordinates(), projection.basis
-        self.basis = None if basis is None else (basis.mean[rows], basis.modes[rows].mT)  # no full state is decoded
+        self.basis = (
+            None if basis is None else (basis.mean[rows], basis.modes[rows].mT)
+        )  # no full state is decoded
 
     def context(self, d: Tensor) -> Tensor:
         """Contexts in physical units."""
@@ -100,12 +117,16 @@ class Prediction:
             return x.flatten(1)
 
     def _window(self, c: Tensor, w: Tensor) -> Tensor:
-        """Latent states (M, T, q) by a field that is recorded once for a few numbers of members, padded to these."""
+        """Latent states (M, T, q) by a field that is recorded once for a few numbers of members,
+        padded to these.
+        """
         number = len(w)
         rows = torch.arange(max(FEW, 1 << (number - 1).bit_length())).clamp(max=number - 1)
         c, w = c[rows], w[rows]
         if len(w) not in self.runs:
-            field = Parametrised(lambda c: self.dynamics.field(self.model.at(Contexts(c, c)).contracted()), c)
+            field = Parametrised(
+                lambda c: self.dynamics.field(self.model.at(Contexts(c, c)).contracted()), c
+            )
             solver = self.solver or default_solver(self.times)
             run, _ = solver.prepare(field, w, self.times, self.engine, "")
             self.runs[len(w)] = field, run, solver.divergence_threshold
@@ -115,11 +136,16 @@ class Prediction:
 
 
 def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """Values (M, N) of a function of (d, w), and derivatives (M, N, p + q), by one call for all differences."""
+    """Values (M, N) of a function of (d, w), and derivatives (M, N, p + q), by one call for all
+    differences.
+    """
     (m, p), q = d.shape, w.shape[-1]
     unit = torch.eye(p + q, dtype=d.dtype)
     moves = STEP * torch.cat([torch.zeros_like(unit[:1]), unit, -unit])
-    every_d, every_w = (d + moves[:, None, :p]).flatten(0, 1), (w + moves[:, None, p:]).flatten(0, 1)
+    every_d, every_w = (
+        (d + moves[:, None, :p]).flatten(0, 1),
+        (w + moves[:, None, p:]).flatten(0, 1),
+    )
     found = function(every_d, every_w).unflatten(0, (-1, m))
     ahead, behind = found[1 : p + q + 1], found[p + q + 1 :]
     return found[0], ((ahead - behind) / (2 * STEP)).movedim(0, -1)

@@ -1,4 +1,6 @@
-"""Latent dynamics on any projection: Galerkin (orthogonal, the default), Petrov-Galerkin (oblique), LSPG (implicit)."""
+"""Latent dynamics on any projection: Galerkin (orthogonal, the default), Petrov-Galerkin (oblique),
+LSPG (implicit).
+"""
 
 from romkit.core.errors import renamed
 from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, Reencoded
@@ -43,10 +45,29 @@ LAWS: dict[str, type[Estimator]] = {
 }
 """Estimators of latent dynamics by the name that the command line and files take."""
 
-__all__ = ["DMD", "DYNAMICS", "LAWS", "LSPG", "Equation", "Estimator", "Galerkin", "Hamiltonian", "LatentDynamics"]
-__all__ += ["LatentField", "LatentSamples", "LearnedField", "NeuralODE", "NeuralODEModel", "OperatorInference"]
+__all__ = [
+    "DMD",
+    "DYNAMICS",
+    "LAWS",
+    "LSPG",
+    "Equation",
+    "Estimator",
+    "Galerkin",
+    "Hamiltonian",
+    "LatentDynamics",
+]
+__all__ += [
+    "LatentField",
+    "LatentSamples",
+    "LearnedField",
+    "NeuralODE",
+    "NeuralODEModel",
+    "OperatorInference",
+]
 __all__ += ["PetrovGalerkin", "PhaseLaw", "Reencoded", "SINDy", "Scaling", "Steady", "WeakSINDy"]
 __all__ += ["differentiated_samples", "encoded_samples", "galerkin_samples"]
 
-FORMER = dict.fromkeys(("LinearModel", "OperatorModel", "SINDyEnsemble", "SINDyModel"), "romkit.integrators:Equation")
+FORMER = dict.fromkeys(
+    ("LinearModel", "OperatorModel", "SINDyEnsemble", "SINDyModel"), "romkit.integrators:Equation"
+)
 __getattr__ = renamed(__name__, Terms="romkit.integrators:Functions", **FORMER)

@@ -1,7 +1,9 @@
-"""Latent dynamics: from a problem (operators, full-order equation, metric) to a trajectory in the latent space.
+"""Latent dynamics: from a problem (operators, full-order equation, metric) to a trajectory in the
+latent space.
 
-Integrators see operators and fields as callables, never a system or a projection class. A latent state w is z (..., m)
-of a first-order problem, and (z, ż) (..., 2m) of a mechanical one (see `romkit.problem`).
+Integrators see operators and fields as callables, never a system or a projection class. A latent
+state w is z (..., m) of a first-order problem, and (z, ż) (..., 2m) of a mechanical one (see
+`romkit.problem`).
 """
 
 import abc
@@ -47,7 +49,9 @@ class Default:
         self.value = value
 
     def __get__(self, instance: object, owner: type) -> object:
-        if instance is None:  # asked by `dataclass`, which would take a value for the field's default
+        if (
+            instance is None
+        ):  # asked by `dataclass`, which would take a value for the field's default
             raise AttributeError("no value on the class")
         return self.value
 
@@ -56,15 +60,18 @@ class LatentDynamics(abc.ABC):
     """A way to move in the latent space.
 
     Attributes:
-        needs: how much of the full model enters after the start, from less to more. "nothing": neither its field nor
-            its metric (a law, or rows that have their own). "decoder": the field projected onto the tangents, decoder
-            and metric (Galerkin). "tangent": the encoder too; the field may still be projected onto any subspace that
-            holds the manifold, so that a system seen through a basis is as good (see `System.through`). "full": the
-            whole residual (LSPG).
+        needs: how much of the full model enters after the start, from less to more. "nothing":
+            neither its field nor its metric (a law, or rows that have their own). "decoder": the
+            field projected onto the tangents, decoder and metric (Galerkin). "tangent": the encoder
+            too; the field may still be projected onto any subspace that holds the manifold, so that
+            a system seen through a basis is as good (see `System.through`). "full": the whole
+            residual (LSPG).
         orders: of the problems that it solves.
         order: 2 of a law that gives z̈, else 1.
-        context_names, control_names: parameters and inputs that a law depends on; none of dynamics that are no law.
-        domain: latent states to which its field is fitted; None where that is not known or not limited.
+        context_names, control_names: parameters and inputs that a law depends on; none of dynamics
+            that are no law.
+        domain: latent states to which its field is fitted; None where that is not known or not
+            limited.
         mesh: rows of the full model that it runs on; None for all.
 
     Example:
@@ -86,8 +93,13 @@ class LatentDynamics(abc.ABC):
     def __init_subclass__(cls, **keywords: object):
         super().__init_subclass__(**keywords)
         if OLD_FLAGS.keys() & vars(cls).keys() and "needs" not in vars(cls):
-            warn(f"{cls.__name__}: tangential, sees_field and decodes_only are now one, needs", DeprecationWarning)
-            tangential, sees_field, decodes_only = (getattr(cls, name, default) for name, default in OLD_FLAGS.items())
+            warn(
+                f"{cls.__name__}: tangential, sees_field and decodes_only are now one, needs",
+                DeprecationWarning,
+            )
+            tangential, sees_field, decodes_only = (
+                getattr(cls, name, default) for name, default in OLD_FLAGS.items()
+            )
             needs = "full" if not tangential else "decoder" if decodes_only else "tangent"
             cls.needs = needs if sees_field else "nothing"
 
@@ -99,7 +111,8 @@ class LatentDynamics(abc.ABC):
         return known.get(name, self.needs == "decoder")
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
-        """The latent state that a trajectory from a full state starts at: the encoded one, unless overridden.
+        """The latent state that a trajectory from a full state starts at: the encoded one, unless
+        overridden.
 
         Args:
             problem: what is solved.
@@ -112,7 +125,13 @@ class LatentDynamics(abc.ABC):
 
     @abc.abstractmethod
     def solve(
-        self, problem: Problem, start: Tensor, times: Times, *, solver: Solver | None = None, engine: Engine = "auto"
+        self,
+        problem: Problem,
+        start: Tensor,
+        times: Times,
+        *,
+        solver: Solver | None = None,
+        engine: Engine = "auto",
     ) -> Solution:
         """Latent states (..., T, order · m) at `times`.
 
@@ -120,8 +139,8 @@ class LatentDynamics(abc.ABC):
             problem: what is solved.
             start: the latent state (..., order · m) at `times[0]`, as `start` gives it.
             times: (T,) increasing output times.
-            solver: of the latent equation; `RK4` with the interval of the output by default. Methods that step in time
-                by themselves take none.
+            solver: of the latent equation; `RK4` with the interval of the output by default.
+                Methods that step in time by themselves take none.
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         """
 
@@ -152,7 +171,13 @@ class LatentField(LatentDynamics):
         return lambda t, w: problem.motion(w, rate(t, w))
 
     def solve(
-        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self,
+        problem: Problem,
+        start: Tensor,
+        times: Tensor,
+        *,
+        solver: Solver | None = None,
+        engine: str = "auto",
     ) -> Solution:
         solver = solver or default_solver(times)
         return solver(self.field(problem), start, times, engine=engine, label="reduced model")
@@ -165,7 +190,8 @@ class LearnedField(LatentField, Display):
         order: 1 if it gives ż, 2 if it gives z̈.
         latent_dim: m.
         context_names: of the parameters that it depends on; one without any holds at every context.
-        control_names: of the inputs that it depends on; it knows them as further parameters, behind the context.
+        control_names: of the inputs that it depends on; it knows them as further parameters, behind
+            the context.
         source: what it was fitted to, in words.
         samples: to how many samples.
         domain: where those are; None if that is not known.
@@ -208,7 +234,8 @@ class LearnedField(LatentField, Display):
 
     @abc.abstractmethod
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
-        """w (..., order · m) -> the highest latent rate (..., m), at parameters c (..., p) in physical units.
+        """w (..., order · m) -> the highest latent rate (..., m), at parameters c (..., p) in
+        physical units.
 
         These are the context, and the inputs behind it where the law has some.
         """
@@ -224,10 +251,14 @@ class LearnedField(LatentField, Display):
         """w -> the highest latent rate at the context of P and inputs (..., q).
 
         Raises:
-            InputError: P has another number of latent coordinates or of context parameters, or inputs do not fit.
+            InputError: P has another number of latent coordinates or of context parameters, or
+                inputs do not fit.
         """
         if P.latent_dim != self.latent_dim:
-            expected, fix = f"{self.latent_dim} latent coordinates", "use the one that the law was fitted on"
+            expected, fix = (
+                f"{self.latent_dim} latent coordinates",
+                "use the one that the law was fitted on",
+            )
             raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
         c = P.context if self.context_names else P.context[..., :0]
         names = ", ".join(self.context_names)
@@ -236,18 +267,26 @@ class LearnedField(LatentField, Display):
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if problem.order != self.order:
-            expected, got = f"a law of order {problem.order}, as the system", f"one of order {self.order}"
+            expected, got = (
+                f"a law of order {problem.order}, as the system",
+                f"one of order {self.order}",
+            )
             fix = "fit it on data of this system, with `acceleration` if it is mechanical"
             raise InputError("dynamics", expected=expected, got=got, fix=fix)
         if not self.control_names:
             law = problem.path.each(self.at)
             return lambda t, w: problem.path.carried(t, w, law(t)(w))
         if problem.control is None:
-            expected, fix = f"inputs {', '.join(self.control_names)}", "give them: control=..., or data with `control`"
+            expected, fix = (
+                f"inputs {', '.join(self.control_names)}",
+                "give them: control=..., or data with `control`",
+            )
             raise InputError("control", expected=expected, got="none", fix=fix)
         names = self.control_names
         checks.last_axis("control", problem.control(T0).shape, len(names), f"({', '.join(names)})")
-        return lambda t, w: problem.path.carried(t, w, self.at(problem.path.at(t), problem.control(t))(w))
+        return lambda t, w: problem.path.carried(
+            t, w, self.at(problem.path.at(t), problem.control(t))(w)
+        )
 
 
 def default_step(times: Tensor) -> float:
@@ -267,10 +306,12 @@ def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -
 
 
 def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:
-    """The function as a list of calls to torch, several times faster where most of its time goes into derivatives.
+    """The function as a list of calls to torch, several times faster where most of its time goes
+    into derivatives.
 
-    Forward differentiation works out at every call, and slowly, that the derivatives of constants are zero. It is left
-    as it is where gradients are wanted, or where what it calls depends on values.
+    Forward differentiation works out at every call, and slowly, that the derivatives of constants
+    are zero. It is left as it is where gradients are wanted, or where what it calls depends on
+    values.
     """
     if torch.is_grad_enabled():
         return function
@@ -283,12 +324,13 @@ def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[...,
 @validated
 @dataclass(frozen=True)
 class Reencoded(LatentDynamics):
-    """Dynamics that decode their latent state every `every` output times, and start again from what they decoded.
+    """Dynamics that decode their latent state every `every` output times, and start again from what
+    they decoded.
 
-    With dynamics that start at the encoded state a restart replaces z by ρ(φ(z)): nothing where the encoder is an
-    exact left inverse of the decoder, a small jump elsewhere, and jumps add up. `Galerkin` starts at the point of the
-    manifold nearest to x, which is φ(z) itself, whatever the encoder is. States at the times of the restarts are those
-    before the jump.
+    With dynamics that start at the encoded state a restart replaces z by ρ(φ(z)): nothing where the
+    encoder is an exact left inverse of the decoder, a small jump elsewhere, and jumps add up.
+    `Galerkin` starts at the point of the manifold nearest to x, which is φ(z) itself, whatever the
+    encoder is. States at the times of the restarts are those before the jump.
 
     Args:
         dynamics: what moves in between.
@@ -325,10 +367,18 @@ class Reencoded(LatentDynamics):
         return self.dynamics.start(problem, t, parts)
 
     def solve(
-        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self,
+        problem: Problem,
+        start: Tensor,
+        times: Tensor,
+        *,
+        solver: Solver | None = None,
+        engine: str = "auto",
     ) -> Solution:
         def jump(t: Tensor, w: Tensor) -> Tensor:
             return self.start(problem, t, problem.decode(problem.path.at(t), w))
 
         between = solver or default_solver(times)
-        return self.dynamics.solve(problem, start, times, solver=Restarted(between, self.every, jump), engine=engine)
+        return self.dynamics.solve(
+            problem, start, times, solver=Restarted(between, self.every, jump), engine=engine
+        )

@@ -1,4 +1,6 @@
-"""Galerkin projection onto the decoder's tangent space (orthogonal), and its oblique counterpart by the encoder."""
+"""Galerkin projection onto the decoder's tangent space (orthogonal), and its oblique counterpart by
+the encoder.
+"""
 
 from dataclasses import dataclass
 
@@ -14,16 +16,18 @@ from romkit.systems.problem import Parts, Problem
 
 @dataclass(frozen=True)
 class Galerkin(LatentField):
-    """The latent rate whose decoded image is closest to the full one: ż = (JᵀWJ)⁻¹ JᵀW f(t, φ(z)), J = Dφ(z).
+    """The latent rate whose decoded image is closest to the full one: ż = (JᵀWJ)⁻¹ JᵀW f(t, φ(z)),
+    J = Dφ(z).
 
-    For mechanical systems the distance is measured by the inertia W = M, as d'Alembert's principle asks:
-    JᵀMJ z̈ = JᵀM (f - D²φ(ż, ż)). The residual f - J ż is orthogonal to the manifold, and so is that of the initial
-    state: a trajectory starts at the point of the manifold nearest to x in the same metric, found by Gauss-Newton
-    from the encoded state. Where inertia sits in as many components as there are latent ones, as in the pendulum,
-    those start without error and then move as in the full model.
+    For mechanical systems the distance is measured by the inertia W = M, as d'Alembert's principle
+    asks: JᵀMJ z̈ = JᵀM (f - D²φ(ż, ż)). The residual f - J ż is orthogonal to the manifold, and so
+    is that of the initial
+    state: a trajectory starts at the point of the manifold nearest to x in the same metric, found
+    by Gauss-Newton from the encoded state. Where inertia sits in as many components as there are
+    latent ones, as in the pendulum, those start without error and then move as in the full model.
 
-    Source: Lee & Carlberg (2020), Model reduction of dynamical systems on nonlinear manifolds, section 3.2;
-    Lall, Krysl, Marsden (2003) for mechanical systems.
+    Source: Lee & Carlberg (2020), Model reduction of dynamical systems on nonlinear manifolds,
+    section 3.2; Lall, Krysl, Marsden (2003) for mechanical systems.
 
     Example:
         >>> import romkit
@@ -50,10 +54,11 @@ class Galerkin(LatentField):
 
 @dataclass(frozen=True)
 class PetrovGalerkin(LatentField):
-    """The rate of the encoded state: ż = Dρ(x) f(t, x) at x = φ(z), the oblique projection along the fibres of ρ.
+    """The rate of the encoded state: ż = Dρ(x) f(t, x) at x = φ(z), the oblique projection along
+    the fibres of ρ.
 
-    For mechanical systems z̈ = d/dt (Dρ(q) q̇) = Dρ(q) (f - D²φ(ż, ż)); the two are equal where ρ ∘ φ = id, which
-    is what the second form assumes.
+    For mechanical systems z̈ = d/dt (Dρ(q) q̇) = Dρ(q) (f - D²φ(ż, ż)); the two are equal where ρ ∘
+    φ = id, which is what the second form assumes.
 
     Source: Otto, Macchio, Rowley (2023), section 2; Adriaens et al. (2026).
 
@@ -71,7 +76,8 @@ class PetrovGalerkin(LatentField):
 
 
 def nearest(P: Operator, x: Tensor, metric: Metric, *, steps: int = 10) -> Tensor:
-    """z (..., m) that minimises rᵀ W r, r = x - φ(z), W the metric at x: Gauss-Newton from z = ρ(x).
+    """z (..., m) that minimises rᵀ W r, r = x - φ(z), W the metric at x: Gauss-Newton from z =
+    ρ(x).
 
     A step that would not lower the distance is not taken, member by member.
     """

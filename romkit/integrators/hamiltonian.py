@@ -18,18 +18,21 @@ from romkit.systems.problem import Parts, Problem
 
 @dataclass(frozen=True)
 class Hamiltonian(LatentDynamics):
-    """The motion of `Galerkin` in the inertia, but in latent coordinates and momenta (z, r), r = JᵀMJ ż.
+    """The motion of `Galerkin` in the inertia, but in latent coordinates and momenta (z, r), r =
+    JᵀMJ ż.
 
         H(z, r) = ½ rᵀ (JᵀMJ)⁻¹ r + V(φ(z)),   ż = ∂H/∂r,   ṙ = -∂H/∂z = Jᵀ (M q̈ + Ṁ q̇) + J̇ᵀ M q̇,
 
-    with q = φ(z), q̇ = J ż, M the metric and q̈ the field of the full model, so M q̈ + Ṁ q̇ = ∂L/∂q. The lift
-    (z, r) -> (q, p) = (φ(z), M J ż) is symplectic on any manifold and at any context, since Jᵀ p = r. A symplectic
-    solver then keeps the energy for as long as one follows. Trajectories start as those of `Galerkin`.
+    with q = φ(z), q̇ = J ż, M the metric and q̈ the field of the full model, so M q̈ + Ṁ q̇ =
+    ∂L/∂q. The lift (z, r) -> (q, p) = (φ(z), M J ż) is symplectic on any manifold and at any
+    context, since Jᵀ p = r. A symplectic solver then keeps the energy for as long as one follows.
+    Trajectories start as those of `Galerkin`.
 
-    For mechanical systems; the solver is `ImplicitMidpoint` with the interval of the output by default.
+    For mechanical systems; the solver is `ImplicitMidpoint` with the interval of the output by
+    default.
 
-    Source: Lall, Krysl, Marsden (2003), Structure-preserving model reduction for mechanical systems, whose reduced
-    Lagrangian this is in canonical coordinates.
+    Source: Lall, Krysl, Marsden (2003), Structure-preserving model reduction for mechanical
+    systems, whose reduced Lagrangian this is in canonical coordinates.
 
     Example:
         >>> import romkit
@@ -48,14 +51,24 @@ class Hamiltonian(LatentDynamics):
         return Galerkin().start(problem, t, parts)
 
     def solve(
-        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self,
+        problem: Problem,
+        start: Tensor,
+        times: Tensor,
+        *,
+        solver: Solver | None = None,
+        engine: str = "auto",
     ) -> Solution:
         if problem.order not in self.orders:
             fix = "use Galerkin(), or a system with velocities of its own"
-            raise InputError("dynamics", expected="dynamics of first order", got="Hamiltonian()", fix=fix)
+            raise InputError(
+                "dynamics", expected="dynamics of first order", got="Hamiltonian()", fix=fix
+            )
         solver = ImplicitMidpoint(default_step(times)) if solver is None else solver
         field, y0 = self.field(problem), self.momentum(problem, times[0], start)
-        if len(times) >= TRACING_PAYS or engine == "compiled":  # forward differentiation is slow, call by call
+        if (
+            len(times) >= TRACING_PAYS or engine == "compiled"
+        ):  # forward differentiation is slow, call by call
             field = traced(field, times[0], y0)
         solution = solver(field, y0, times, engine=engine, label="reduced model")
         return solution._replace(states=self.velocity(problem, times[0], solution.states))
@@ -70,8 +83,12 @@ class Hamiltonian(LatentDynamics):
             v = matvec(J, dz)
             columns = torch.stack([v, problem.field(t, q, v)], dim=-1)
             momentum, force = problem.metric(q, columns).unbind(-1)
-            changing = torch.func.jvp(lambda q: problem.metric(q, columns[..., :1]), (q,), (v,))[1].squeeze(-1)
-            return torch.cat([dz, matvec(J.mT, force + changing) + _curvature_force(P, z, dz, momentum)], dim=-1)
+            changing = torch.func.jvp(lambda q: problem.metric(q, columns[..., :1]), (q,), (v,))[
+                1
+            ].squeeze(-1)
+            return torch.cat(
+                [dz, matvec(J.mT, force + changing) + _curvature_force(P, z, dz, momentum)], dim=-1
+            )
 
         return canonical
 

@@ -1,4 +1,6 @@
-"""Least-squares Petrov-Galerkin: the time-discrete full model, with the smallest residual a latent state can reach."""
+"""Least-squares Petrov-Galerkin: the time-discrete full model, with the smallest residual a latent
+state can reach.
+"""
 
 import copy
 import math
@@ -36,24 +38,28 @@ class LSPG(LatentDynamics):
     With the trapezoidal rule, a step of length h from z₀ goes to
         argmin ‖φ(z) - φ(z₀) - h/2 (f(t₀, φ(z₀)) + f(t₀ + h, φ(z)))‖,
     found by Gauss-Newton for the whole batch. Mechanical systems step by the average acceleration,
-    z = z₀ + h ż₀ + h²/4 (z̈₀ + z̈), ż = ż₀ + h/2 (z̈₀ + z̈), to the z̈ that minimises J z̈ + D²φ(ż, ż) - f(t, q, q̇) in
-    the metric of the inertia. Both rules are of order two and implicit, so stiff components of f do not limit h. The
-    minimiser depends on h: as h goes to zero it becomes `Galerkin`, to first order, unless the manifold is invariant.
+    z = z₀ + h ż₀ + h²/4 (z̈₀ + z̈), ż = ż₀ + h/2 (z̈₀ + z̈), to the z̈ that minimises J z̈ + D²φ(ż,
+    ż) - f(t, q, q̇) in the metric of the inertia. Both rules are of order two and implicit, so
+    stiff components of f do not limit h. The minimiser depends on h: as h goes to zero it becomes
+    `Galerkin`, to first order, unless the manifold is invariant.
 
-    Behind a basis, the rows of a `mesh` (`romkit.reduced_mesh`) take the place of all n, and latent states are held in
-    the neighbourhood of the training data; `state_distance` of the run says where.
+    Behind a basis, the rows of a `mesh` (`romkit.reduced_mesh`) take the place of all n, and latent
+    states are held in the neighbourhood of the training data; `state_distance` of the run says
+    where.
 
-    On a CPU the Gauss-Newton steps of long runs are compiled (`romkit.engine`), as far as f and the projection consist
-    of calls to torch.
+    On a CPU the Gauss-Newton steps of long runs are compiled (`romkit.engine`), as far as f and the
+    projection consist of calls to torch.
 
     Args:
         dt: largest time step; the interval of the output by default.
         iterations: largest number of Gauss-Newton steps per time step.
-        tolerance: length of a Gauss-Newton step, relative to 1 + |u|, at which they end, member by member.
+        tolerance: length of a Gauss-Newton step, relative to 1 + |u|, at which they end, member by
+            member.
         mesh: rows that the residual is taken at; all by default.
 
-    Source: Carlberg, Barone, Antil (2017), "Galerkin v. least-squares Petrov-Galerkin projection in nonlinear model
-    reduction", section 3; Lee & Carlberg (2020), section 3.3, on nonlinear manifolds.
+    Source: Carlberg, Barone, Antil (2017), "Galerkin v. least-squares Petrov-Galerkin projection in
+    nonlinear model reduction", section 3; Lee & Carlberg (2020), section 3.3, on nonlinear
+    manifolds.
 
     Example:
         >>> import romkit
@@ -83,28 +89,44 @@ class LSPG(LatentDynamics):
         return Galerkin().start(problem, t, parts)
 
     def solve(
-        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self,
+        problem: Problem,
+        start: Tensor,
+        times: Tensor,
+        *,
+        solver: Solver | None = None,
+        engine: str = "auto",
     ) -> Solution:
         if solver is not None:
             fix = "set its step, LSPG(dt=...)"
-            raise InputError("solver", expected="none: LSPG steps in time by itself", got=str(solver), fix=fix)
+            raise InputError(
+                "solver", expected="none: LSPG steps in time by itself", got=str(solver), fix=fix
+            )
         if self.mesh is None:
-            rule = TrapezoidalRule(problem) if problem.order == 1 else AverageAccelerationRule(problem)
+            rule = (
+                TrapezoidalRule(problem) if problem.order == 1 else AverageAccelerationRule(problem)
+            )
         else:
             problem = self.mesh.problem(problem.path)
             rule = ClampedRule(problem, self.mesh.region)
         rate = Galerkin().latent_rate(problem)(times[0], start)
         correction, grid = rule.correction, Grid.between(times, self.dt)
-        if grid.count >= TRACING_PAYS or (grid.count and engine == "compiled"):  # differentiation is slow, call by call
+        if grid.count >= TRACING_PAYS or (
+            grid.count and engine == "compiled"
+        ):  # differentiation is slow, call by call
             t, h = times[0].to(start), grid.h[0].to(start)
             correction = traced(correction, t, *rule.begin(t, start, rate, h))
-        steps = Iterated(rule, correction, rate, self.dt, self.iterations, self.tolerance, str(self))
+        steps = Iterated(
+            rule, correction, rate, self.dt, self.iterations, self.tolerance, str(self)
+        )
         return steps(problem.field, start, times, engine=engine, label="reduced model")
 
 
 @dataclass(frozen=True)
 class TrapezoidalRule(Rule):
-    """First order: u is the next latent state, the rate is ż. Known are φ(z₀) + h/2 f(t₀, φ(z₀)) and h."""
+    """First order: u is the next latent state, the rate is ż. Known are φ(z₀) + h/2 f(t₀, φ(z₀))
+    and h.
+    """
 
     problem: Problem
 
@@ -117,7 +139,9 @@ class TrapezoidalRule(Rule):
         return -least_squares(self.problem.metric, x, slopes, residual)
 
     def linearised(self, t: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The state x (..., n) at u, and the residual (..., n) there with its slopes (..., n, m) by u."""
+        """The state x (..., n) at u, and the residual (..., n) there with its slopes (..., n, m) by
+        u.
+        """
         half_way, h = known[..., :-1], known[..., -1:]
         x, J = self.problem.path.at(t).decode_jacobian(u)
         rate, rate_along_J = _along_columns(lambda x: self.problem.field(t, x), x, J)
@@ -129,24 +153,36 @@ class TrapezoidalRule(Rule):
 
 @dataclass(frozen=True)
 class AverageAccelerationRule(Rule):
-    """Second order: u and the rate are z̈, a state is (z, ż). Known are z₀, what z and ż would be at z̈ = 0, and h."""
+    """Second order: u and the rate are z̈, a state is (z, ż). Known are z₀, what z and ż would be
+    at z̈ = 0, and h.
+    """
 
     problem: Problem
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         z, dz = y.chunk(2, dim=-1)
-        return with_step(torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), h), rate
+        return with_step(
+            torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), h
+        ), rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        (start, z, dz), h, P = known[..., :-1].chunk(3, dim=-1), known[..., -1:], self.problem.path.at(t)
+        (start, z, dz), h, P = (
+            known[..., :-1].chunk(3, dim=-1),
+            known[..., -1:],
+            self.problem.path.at(t),
+        )
 
         def residual(state: Tensor) -> Tensor:
             w, ddz = state.tensor_split([2 * u.shape[-1]], dim=-1)
-            return P.decode_jvp(w.chunk(2, dim=-1)[0], ddz).tangent - self.problem.decoded(t, w).target
+            return (
+                P.decode_jvp(w.chunk(2, dim=-1)[0], ddz).tangent - self.problem.decoded(t, w).target
+            )
 
         unit = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, -1)
         reached = torch.cat([z + h * h / 4 * u, dz + h / 2 * u, u], dim=-1)
-        along = torch.cat([(h * h / 4).unsqueeze(-1) * unit, h.unsqueeze(-1) / 2 * unit, unit], dim=-2)
+        along = torch.cat(
+            [(h * h / 4).unsqueeze(-1) * unit, h.unsqueeze(-1) / 2 * unit, unit], dim=-2
+        )
         value, slopes = _along_columns(residual, reached, along)
         return -least_squares(self.problem.metric, P.decode(start), slopes, value)
 
@@ -169,7 +205,9 @@ class ClampedRule(TrapezoidalRule):
         return self.region.clamp(u + super().correction(t, known, u)) - u
 
 
-def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -> tuple[Tensor, Tensor]:
+def _along_columns(
+    function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor
+) -> tuple[Tensor, Tensor]:
     """function(x) (..., k) and its derivatives (..., k, m) along the m columns of J."""
     points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)
     values, columns = torch.func.jvp(function, (points,), (J.mT.contiguous(),))
@@ -177,10 +215,12 @@ def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -
 
 
 def cubature(parts: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
-    """Rows (s,) and positive weights (s,) with Σ weightᵢ partsᵢ = Σ partsᵢ up to the tolerance, relative.
+    """Rows (s,) and positive weights (s,) with Σ weightᵢ partsᵢ = Σ partsᵢ up to the tolerance,
+    relative.
 
-    The row whose parts point most along what is missing joins; then all weights are fitted anew, and a row whose weight
-    would turn negative leaves. Positive weights keep sums of squares positive.
+    The row whose parts point most along what is missing joins; then all weights are fitted anew,
+    and a row whose weight would turn negative leaves. Positive weights keep sums of squares
+    positive.
 
     Args:
         parts: (n, q), what each row adds to q sums.
@@ -189,8 +229,8 @@ def cubature(parts: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
     Raises:
         InputError: a tolerance that is not reached.
 
-    Source: Chapman, Avery, Collins, Farhat (2017), Accelerated mesh sampling for the hyper reduction of nonlinear
-    computational models, algorithm 1 (Lawson & Hanson's with an end).
+    Source: Chapman, Avery, Collins, Farhat (2017), Accelerated mesh sampling for the hyper
+    reduction of nonlinear computational models, algorithm 1 (Lawson & Hanson's with an end).
     """
     total, n = parts.sum(0), len(parts)
     rows, weights, before = torch.zeros(0, dtype=torch.int64), parts.new_zeros(0), torch.inf
@@ -201,16 +241,19 @@ def cubature(parts: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
             fix = f"raise it, or give more data: sums are compared in {parts.shape[1]} numbers"
             got = f"{left:.1e} left by {len(rows)} of {n} rows"
             raise InputError("tolerance", expected="one that can be reached", got=got, fix=fix)
-        rows, weights = _fitted(parts, total, torch.cat([rows, gain.argmax().unsqueeze(0)]), weights)
+        rows, weights = _fitted(
+            parts, total, torch.cat([rows, gain.argmax().unsqueeze(0)]), weights
+        )
         before = left
     return rows, weights
 
 
 def _fitted(parts: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows and weights of the best fit that is positive, on the way from the weights before, of all rows but the last.
+    """Rows and weights of the best fit that is positive, on the way from the weights before, of all
+    rows but the last.
 
-    Where the fit on all rows has negative weights, one goes towards it until the first weight is zero, and that row
-    leaves.
+    Where the fit on all rows has negative weights, one goes towards it until the first weight is
+    zero, and that row leaves.
     """
     weights = torch.cat([before, before.new_zeros(1)])
     while True:
@@ -239,7 +282,8 @@ TINY = torch.finfo(torch.float64).tiny
 class ReducedMesh(Rows):
     """Rows of a system with positive weights (s,), with those of the system's metric in them.
 
-    Made by `romkit.reduced_mesh`, used by `LSPG(mesh=...)`, behind the basis of the projection they were chosen with.
+    Made by `romkit.reduced_mesh`, used by `LSPG(mesh=...)`, behind the basis of the projection they
+    were chosen with.
 
     Attributes:
         region: latent states of the training data.
@@ -252,10 +296,15 @@ class ReducedMesh(Rows):
         return {"metric": torch.nn.functional.pad(self.weights, (0, others)).unsqueeze(-1)}
 
     def problem(self, path: Path) -> Problem:
-        """The full problem at the points of the mesh alone; the path is that of coordinates in the basis."""
+        """The full problem at the points of the mesh alone; the path is that of coordinates in the
+        basis.
+        """
         if (size := path.at(T0).state_size) != self.basis.rank:
             fix = "use the projection, or the basis, that the mesh was chosen with"
-            expected, got = f"a model behind the {self.basis} of the mesh", f"one of {size} components"
+            expected, got = (
+                f"a model behind the {self.basis} of the mesh",
+                f"one of {size} components",
+            )
             raise InputError("projection", expected=expected, got=got, fix=fix)
         others = len(self.points) - len(self.rows)
 
@@ -269,27 +318,36 @@ class ReducedMesh(Rows):
 
 @validated
 def reduced_mesh(
-    system: System, projection: Projection, data: xr.Dataset, *, dt: Positive | None = None, tolerance: Part = 0.01
+    system: System,
+    projection: Projection,
+    data: xr.Dataset,
+    *,
+    dt: Positive | None = None,
+    tolerance: Part = 0.01,
 ) -> ReducedMesh:
     """Choose the rows of a system on which `LSPG` runs, at a cost that does not depend on n.
 
-    The sums over all rows that a Gauss-Newton step is made of, at training data, become weighted sums over few rows,
-    up to a tolerance (energy-conserving sampling and weighting, with the parts of one row for those of one element).
+    The sums over all rows that a Gauss-Newton step is made of, at training data, become weighted
+    sums over few rows, up to a tolerance (energy-conserving sampling and weighting, with the parts
+    of one row for those of one element).
 
     Args:
-        system: of first order, that gives its rows (`stencil`, `rhs_rows`), with weights of components as its metric.
+        system: of first order, that gives its rows (`stencil`, `rhs_rows`), with weights of
+            components as its metric.
         projection: a single one behind a basis (`romkit.fit(..., basis=...)`).
         data: training data of states, or their coordinates in the basis.
         dt: step of `LSPG`; the interval of the data by default.
         tolerance: relative error of the sums, below 1.
 
     Raises:
-        InputError: a system without rows or of second order, a projection without a basis or a stack of them, or of
-            another context, data of another system or of a single time, a tolerance that is not reached.
+        InputError: a system without rows or of second order, a projection without a basis or a
+            stack of them, or of another context, data of another system or of a single time, a
+            tolerance that is not reached.
 
-    Source: Farhat, Chapman, Avery (2015), Structure-preserving, stability, and accuracy properties of the
-    energy-conserving sampling and weighting method; Grimberg, Farhat, Tezaur, Bou-Mosleh (2021), Mesh sampling and
-    weighting for the hyperreduction of nonlinear Petrov-Galerkin reduced-order models.
+    Source: Farhat, Chapman, Avery (2015), Structure-preserving, stability, and accuracy properties
+    of the energy-conserving sampling and weighting method; Grimberg, Farhat, Tezaur, Bou-Mosleh
+    (2021), Mesh sampling and weighting for the hyperreduction of nonlinear Petrov-Galerkin
+    reduced-order models.
 
     Example:
         >>> import romkit
@@ -306,11 +364,15 @@ def reduced_mesh(
     """
     basis = _checked(system, projection)
     weights = torch.ones(basis.size, dtype=torch.float64)
-    weights = weights if system.weight is None else torch.as_tensor(system.weight, dtype=torch.float64)
+    weights = (
+        weights if system.weight is None else torch.as_tensor(system.weight, dtype=torch.float64)
+    )
     times, y, c = training_data(system, basis, data)
     steps = times_of(data).diff()
     if dt is None and not len(steps):
-        raise InputError("dt", expected="a step", got="none, and data of a single time", fix="give dt=0.1, say")
+        raise InputError(
+            "dt", expected="a step", got="none, and data of a single time", fix="give dt=0.1, say"
+        )
     h = times.new_tensor(float(steps.min()) if dt is None else dt)
     taken = torch.linspace(0, len(y) - 1, min(SNAPSHOTS, len(y))).round().long()
     model = copy.deepcopy(projection).double()
@@ -325,12 +387,20 @@ def reduced_mesh(
 def _checked(system: System, projection: Projection) -> Basis:
     """The basis in front of the projection."""
     if system.order != 1 or not gives_rows(system):
-        expected, fix = "one of first order that gives its rows", "write stencil() and rhs_rows(), see System"
+        expected, fix = (
+            "one of first order that gives its rows",
+            "write stencil() and rhs_rows(), see System",
+        )
         raise InputError("system", expected=expected, got=system.name, fix=fix)
     diagonal = system.weight is None or getattr(system.weight, "ndim", 2) == 1
     if not diagonal or (system.weight is None and type(system).weigh is not System.weigh):
-        expected, fix = "a metric that weighs each component alone", "write the system in such unknowns"
-        raise InputError("system", expected=expected, got=f"another metric of {system.name}", fix=fix)
+        expected, fix = (
+            "a metric that weighs each component alone",
+            "write the system in such unknowns",
+        )
+        raise InputError(
+            "system", expected=expected, got=f"another metric of {system.name}", fix=fix
+        )
     if projection.basis is None or projection.seeds is not None:
         got = "one without" if projection.basis is None else f"a stack of {projection.seeds} seeds"
         fix = "fit it with basis=..., and take one seed, unstack(projection)[0]"
@@ -338,21 +408,35 @@ def _checked(system: System, projection: Projection) -> Basis:
     check_fits(system, projection.basis)
     names = projection.frame.context_names
     if names != system.context_names:
-        expected, fix = f"one with the context {', '.join(system.context_names)}", "fit it to data of this system"
-        raise InputError("projection", expected=expected, got=f"one with {', '.join(names)}", fix=fix)
+        expected, fix = (
+            f"one with the context {', '.join(system.context_names)}",
+            "fit it to data of this system",
+        )
+        raise InputError(
+            "projection", expected=expected, got=f"one with {', '.join(names)}", fix=fix
+        )
     return projection.basis
 
 
 def _parts(
-    system: System, model: Projection, h: Tensor, weights: Tensor, snapshots: Iterable[tuple[Tensor, ...]]
+    system: System,
+    model: Projection,
+    h: Tensor,
+    weights: Tensor,
+    snapshots: Iterable[tuple[Tensor, ...]],
 ) -> Tensor:
-    """(n, q) what each row adds to q random combinations of the sums that first Gauss-Newton steps are made of.
+    """(n, q) what each row adds to q random combinations of the sums that first Gauss-Newton steps
+    are made of.
 
-    From each snapshot (t, z, c), in coordinates in which the matrix of the normal equations is the identity and the
-    residual has length one: of row i, ±(aᵀQᵢ)² of the matrix and (bᵀQᵢ) rᵢ of the vector, with a and b drawn anew.
+    From each snapshot (t, z, c), in coordinates in which the matrix of the normal equations is the
+    identity and the residual has length one: of row i, ±(aᵀQᵢ)² of the matrix and (bᵀQᵢ) rᵢ of the
+    vector, with a and b drawn anew.
     """
     n, draw = len(weights), torch.Generator().manual_seed(0)
-    parts, roots = torch.zeros(n, min(COMBINATIONS, MEMORY // n), dtype=torch.float64), weights.sqrt()
+    parts, roots = (
+        torch.zeros(n, min(COMBINATIONS, MEMORY // n), dtype=torch.float64),
+        weights.sqrt(),
+    )
     for t, z, c in snapshots:
         problem = system.problem(Path.constant(model.operator(c)), c)
         rule = TrapezoidalRule(problem)
@@ -361,7 +445,9 @@ def _parts(
         Q, residual = torch.linalg.qr(roots.unsqueeze(-1) * slopes).Q, roots * residual
         a, b = torch.randn(2, Q.shape[-1], parts.shape[-1], generator=draw, dtype=torch.float64)
         signs = torch.randn(parts.shape[-1], generator=draw, dtype=torch.float64).sign()
-        parts.addcmul_((Q @ a).square_(), signs).addcmul_(Q @ b, normalize(residual, dim=0, eps=TINY).unsqueeze(-1))
+        parts.addcmul_((Q @ a).square_(), signs).addcmul_(
+            Q @ b, normalize(residual, dim=0, eps=TINY).unsqueeze(-1)
+        )
     return parts
 
 

@@ -7,13 +7,34 @@ For example:
 """
 
 from romkit.plotting.curves import plot_branches as plot_branches
-from romkit.plotting.curves import plot_calibration, plot_forecast, plot_latent, plot_phase, plot_spectrum
+from romkit.plotting.curves import (
+    plot_calibration,
+    plot_forecast,
+    plot_latent,
+    plot_phase,
+    plot_spectrum,
+)
 from romkit.plotting.curves import plot_sample as plot_sample
 from romkit.plotting.curves import plot_training as plot_training
 from romkit.plotting.fields import animate, plot_frames, plot_space_time, save_animation
 from romkit.plotting.rollout import plot_rollout
 from romkit.plotting.style import save_figure
 
-__all__ = ["animate", "plot_branches", "plot_calibration", "plot_forecast", "plot_frames", "plot_latent", "plot_phase"]
-__all__ += ["plot_rollout", "plot_sample", "plot_space_time", "plot_spectrum", "plot_training", "save_animation"]
+__all__ = [
+    "animate",
+    "plot_branches",
+    "plot_calibration",
+    "plot_forecast",
+    "plot_frames",
+    "plot_latent",
+    "plot_phase",
+]
+__all__ += [
+    "plot_rollout",
+    "plot_sample",
+    "plot_space_time",
+    "plot_spectrum",
+    "plot_training",
+    "save_animation",
+]
 __all__ += ["save_figure"]

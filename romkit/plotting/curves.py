@@ -25,7 +25,8 @@ MAX_PAIRS = 6
 
 @validated
 def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> Figure:
-    """Latent portraits: every plane of two latent coordinates, at most six; of one coordinate, against time.
+    """Latent portraits: every plane of two latent coordinates, at most six; of one coordinate,
+    against time.
 
     Args:
         latent: result of `P.encode(data)`, a forecast, or a rollout.
@@ -53,7 +54,9 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
 
 
 @validated
-def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", colour: str = "time") -> Figure:
+def plot_phase(
+    data: xr.Dataset, x: str, y: str, *, variable: str = "state", colour: str = "time"
+) -> Figure:
     """A phase plane: one component of the state against another, a curve for each trajectory.
 
     Args:
@@ -74,7 +77,11 @@ def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", col
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('x0', 'x9')
     """
-    checks.one_of("variable", variable, [str(name) for name, own in data.data_vars.items() if "component" in own.dims])
+    checks.one_of(
+        "variable",
+        variable,
+        [str(name) for name, own in data.data_vars.items() if "component" in own.dims],
+    )
     components = [str(name) for name in data["component"].values]
     for argument, name in (("x", x), ("y", y)):
         checks.one_of(argument, name, components)
@@ -83,18 +90,30 @@ def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", col
     return _curves(values.drop_vars("component").rename(component="axis"), [x, y], [(0, 1)], colour)
 
 
-def _curves(values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]], colour: str) -> Figure:
+def _curves(
+    values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]], colour: str
+) -> Figure:
     """Planes (a, b) of values (..., time, axis), with a curve for each trajectory; NaN are gaps."""
-    known = [str(name) for name, coord in values.coords.items() if coord.dtype.kind in "iuf" and name != "axis"]
+    known = [
+        str(name)
+        for name, coord in values.coords.items()
+        if coord.dtype.kind in "iuf" and name != "axis"
+    ]
     checks.one_of("colour", colour, known)
     time = "time" if "time" in values.dims else values.dims[-2]
     lead = [dim for dim in values.dims if dim not in (time, "axis")]
-    shade = values.coords[colour].broadcast_like(values.isel(axis=0, drop=True)).transpose(*lead, time)
+    shade = (
+        values.coords[colour].broadcast_like(values.isel(axis=0, drop=True)).transpose(*lead, time)
+    )
     lines, shades = values.transpose(*lead, time, "axis").values, shade.values.astype(float)
     lines, shades = lines.reshape(-1, *lines.shape[-2:]), shades.reshape(-1, shades.shape[-1])
     if not pairs:  # a single coordinate against time
         t = np.broadcast_to(values[time].values, lines.shape[:2])
-        lines, names, pairs = np.stack([t, lines[..., 0]], axis=-1), [style.label(values[time]), names[0]], [(0, 1)]
+        lines, names, pairs = (
+            np.stack([t, lines[..., 0]], axis=-1),
+            [style.label(values[time]), names[0]],
+            [(0, 1)],
+        )
     with style.style():
         figure, axes = style.panels(1, len(pairs))
         scale = style.colours(shades)
@@ -113,7 +132,8 @@ def _curves(values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]]
 
 @validated
 def plot_spectrum(run: xr.Dataset) -> Figure:
-    """Power spectra of the truth and of the reduced model, the mean over components; one panel for each trajectory.
+    """Power spectra of the truth and of the reduced model, the mean over components; one panel for
+    each trajectory.
 
     Args:
         run: a rollout; or a dataset or forecast, whose `state` is shown.
@@ -142,7 +162,9 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     drawn = [trajectories(run, name) for name in names]
     if not bool(drawn[0].isfinite().all()):
         fix = "select trajectories and times without gaps"
-        raise InputError("run", expected="whole trajectories for a spectrum", got="missing samples", fix=fix)
+        raise InputError(
+            "run", expected="whole trajectories for a spectrum", got="missing samples", fix=fix
+        )
     frequency = np.fft.rfftfreq(run.sizes["time"], step)
     along = f"frequency{style.unit(run['time'], ' (1/{})')}"
     with style.style():
@@ -154,7 +176,9 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
                 panel.plot(frequency[1:], density[1:], color=colour, label=text)
             titles = [style.context(run, k, varying=True)]
             if len(drawn) == 2:
-                titles.append(f"distance {float(metrics.hellinger_distance(*(x[k] for x in drawn)).mean()):.2g}")
+                titles.append(
+                    f"distance {float(metrics.hellinger_distance(*(x[k] for x in drawn)).mean()):.2g}"
+                )
             panel.set_title("\n".join(filter(None, titles)))
             panel.set(yscale="log", xscale="log", xlabel=along)
             style.plain(panel)
@@ -165,7 +189,8 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
 
 @validated
 def plot_training(model: Projection) -> Figure:
-    """Losses after each epoch, on the training data and, where some were held out, on those; the epoch that was kept.
+    """Losses after each epoch, on the training data and, where some were held out, on those; the
+    epoch that was kept.
 
     Args:
         model: a trained projection; each seed of a stack is a line.
@@ -183,7 +208,9 @@ def plot_training(model: Projection) -> Figure:
     reports = model.report.get("seeds", [model.report])
     if not all(report.get("losses") for report in reports):
         fix = "give what romkit.fit returned for a method with parameters to train"
-        raise InputError("model", expected="a trained projection", got="one without losses", fix=fix)
+        raise InputError(
+            "model", expected="a trained projection", got="one without losses", fix=fix
+        )
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
         width = 0.7 if len(reports) > 1 else 1.1
@@ -195,7 +222,9 @@ def plot_training(model: Projection) -> Figure:
                 best = report["best_epoch"]
                 axes.plot(best, curve[best], "o", color=style.ORANGE, markersize=3.5, label=kept)
             if report.get("diverged"):
-                axes.axvline(len(report["losses"]) - 1, color=style.NEUTRAL, linestyle=":", linewidth=0.8)
+                axes.axvline(
+                    len(report["losses"]) - 1, color=style.NEUTRAL, linestyle=":", linewidth=0.8
+                )
         title = f"{model.name}, {model.latent_dim} latent coordinates"
         style.plain(axes).set(yscale="log", xlabel="epoch", ylabel="loss", title=title)
         axes.legend(frameon=False)
@@ -203,15 +232,19 @@ def plot_training(model: Projection) -> Figure:
 
 
 @validated
-def plot_branches(*branches: xr.Dataset, component: str | None = None, labels: Sequence[str] = ()) -> Figure:
+def plot_branches(
+    *branches: xr.Dataset, component: str | None = None, labels: Sequence[str] = ()
+) -> Figure:
     """Bifurcation diagram: equilibria, or the periods of orbits, over the parameter of branches.
 
-    Stable parts are solid, unstable ones dashed; special points have markers, and what the full model has is dots.
+    Stable parts are solid, unstable ones dashed; special points have markers, and what the full
+    model has is dots.
 
     Args:
-        branches: results of `romkit.continuation`, and of `romkit.verify`, all of one kind and parameter.
-        component: name of the component of an equilibrium. By default the root mean square of the full state where a
-            branch has one, and otherwise the first component.
+        branches: results of `romkit.continuation`, and of `romkit.verify`, all of one kind and
+            parameter.
+        component: name of the component of an equilibrium. By default the root mean square of the
+            full state where a branch has one, and otherwise the first component.
         labels: of the branches, in the legend.
 
     Raises:
@@ -226,7 +259,10 @@ def plot_branches(*branches: xr.Dataset, component: str | None = None, labels: S
     """
     described = {(each.attrs.get("kind"), each.attrs.get("parameter")) for each in branches}
     if len(described) != 1 or not all("special_kind" in each.coords for each in branches):
-        fix, got = "give results of romkit.continuation, all of one kind and parameter", "other datasets"
+        fix, got = (
+            "give results of romkit.continuation, all of one kind and parameter",
+            "other datasets",
+        )
         raise InputError("branches", expected="branches", got=got, fix=fix)
     ((kind, parameter),) = described
     full = component is None and any("decoded" in each for each in branches)
@@ -244,7 +280,9 @@ def plot_branches(*branches: xr.Dataset, component: str | None = None, labels: S
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
         colours = itertools.cycle([style.BLUE, style.NEUTRAL])
-        for branch, label in zip(branches, itertools.chain(labels, itertools.repeat("")), strict=False):
+        for branch, label in zip(
+            branches, itertools.chain(labels, itertools.repeat("")), strict=False
+        ):
             at, values = branch[parameter].values, height(branch)
             if "distance" in branch:
                 axes.plot(at, values, ".", color=style.DARK, label=label or "full model")
@@ -254,14 +292,21 @@ def plot_branches(*branches: xr.Dataset, component: str | None = None, labels: S
                 if rows.any():
                     # a part ends at the first point of the next one, so that no gap is seen
                     ends = rows | np.roll(rows, 1) & (np.arange(len(rows)) > 0)
-                    named = " ".join(filter(None, (label, word if not label or line == "--" else "")))
+                    named = " ".join(
+                        filter(None, (label, word if not label or line == "--" else ""))
+                    )
                     axes.plot(at, np.where(ends, values, np.nan), line, color=colour, label=named)
             for special, marker in zip(np.unique(branch["special_kind"]), "osD^v", strict=False):
-                here, drawn = branch["special_kind"].values == special, axes.get_legend_handles_labels()[1]
+                here, drawn = (
+                    branch["special_kind"].values == special,
+                    axes.get_legend_handles_labels()[1],
+                )
                 named = None if special in drawn else special
                 there = branch["special_parameter"][here], height(branch, "special_")[here]
                 axes.plot(*there, marker, color=style.ORANGE, label=named)
-        called = "period" if kind == "orbits" else "root mean square of the state" if full else chosen
+        called = (
+            "period" if kind == "orbits" else "root mean square of the state" if full else chosen
+        )
         style.plain(axes).set(xlabel=style.label(branches[0][parameter]), ylabel=called)
         axes.legend(frameon=False)
     return figure
@@ -269,7 +314,8 @@ def plot_branches(*branches: xr.Dataset, component: str | None = None, labels: S
 
 @validated
 def plot_sample(history: xr.Dataset) -> Figure:
-    """Estimated error over the contexts: of one parameter a curve for each round; of more, the last round in a plane.
+    """Estimated error over the contexts: of one parameter a curve for each round; of more, the last
+    round in a plane.
 
     Contexts that were chosen have dots, with their rounds as numbers.
 
@@ -287,7 +333,9 @@ def plot_sample(history: xr.Dataset) -> Figure:
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('F', 'estimated error')
     """
-    style.check_numbers("history", history, "estimate", "entered", fix="give romkit.sample(...).history")
+    style.check_numbers(
+        "history", history, "estimate", "entered", fix="give romkit.sample(...).history"
+    )
     parameters = [coord for coord in history.coords.values() if coord.dims == ("candidate",)]
     estimate, entered = history["estimate"].values, history["entered"].values
     chosen = np.flatnonzero(entered >= 0)
@@ -298,17 +346,25 @@ def plot_sample(history: xr.Dataset) -> Figure:
             scale, order = style.colours(np.arange(len(estimate))), np.argsort(x)
             for number, curve in enumerate(estimate):
                 axes.plot(x[order], curve[order], color=scale.to_rgba(number), linewidth=0.9)
-            y = [estimate[max(entered[k] - 1, 0), k] for k in chosen]  # the estimate by which it was chosen
+            y = [
+                estimate[max(entered[k] - 1, 0), k] for k in chosen
+            ]  # the estimate by which it was chosen
             axes.set(yscale="log", ylabel="estimated error")
         else:
             scale, y = style.colours(estimate[-1]), parameters[1].values[chosen]
-            axes.scatter(x, parameters[1].values, c=estimate[-1], cmap=scale.cmap, norm=scale.norm, s=12)
+            axes.scatter(
+                x, parameters[1].values, c=estimate[-1], cmap=scale.cmap, norm=scale.norm, s=12
+            )
             axes.set(ylabel=style.label(parameters[1]))
         axes.plot(x[chosen], y, "o", color=style.ORANGE, markersize=3.5)
         for k, height in zip(chosen, y, strict=True):
-            axes.annotate(str(entered[k]), (x[k], height), xytext=(2, 2), textcoords="offset points")
+            axes.annotate(
+                str(entered[k]), (x[k], height), xytext=(2, 2), textcoords="offset points"
+            )
         style.plain(axes).set(xlabel=style.label(parameters[0]))
-        figure.colorbar(scale, ax=axes, label="round" if len(parameters) == 1 else "estimated error")
+        figure.colorbar(
+            scale, ax=axes, label="round" if len(parameters) == 1 else "estimated error"
+        )
     return figure
 
 
@@ -348,15 +404,22 @@ def plot_forecast(
         truth = style.members(truth).isel(seed=0, drop=True)
         check_components("truth", truth, names)
         if truth.sizes["trajectory"] < runs.sizes["trajectory"]:
-            expected, got = f"{runs.sizes['trajectory']} trajectories, as in the band", truth.sizes["trajectory"]
-            raise InputError("truth", expected=expected, got=got, fix="give the data that were followed")
+            expected, got = (
+                f"{runs.sizes['trajectory']} trajectories, as in the band",
+                truth.sizes["trajectory"],
+            )
+            raise InputError(
+                "truth", expected=expected, got=got, fix="give the data that were followed"
+            )
     if components is None:
         spread = runs["state"].std(("trajectory", "time")).values
         components = [names[k] for k in np.sort(np.argsort(spread)[::-1][: style.MAX_CURVES])]
     for name in components:
         checks.one_of("components", name, names)
     with style.style():
-        figure, axes = style.panels(len(components), runs.sizes["trajectory"], width=3.0, height=1.3, sharex=True)
+        figure, axes = style.panels(
+            len(components), runs.sizes["trajectory"], width=3.0, height=1.3, sharex=True
+        )
         for row, name in zip(axes, components, strict=True):
             for k, panel in enumerate(row):
                 run = runs.isel(trajectory=k, component=names.index(name))
@@ -364,7 +427,9 @@ def plot_forecast(
                 look = {"color": style.BLUE, "alpha": 0.25, "lw": 0}
                 panel.fill_between(run["time"], run["lower"], run["upper"], label=share, **look)
                 whole = {"where": np.isinf(run["upper"]), "transform": panel.get_xaxis_transform()}
-                panel.fill_between(run["time"], 0, 1, **whole, **look)  # where the interval has no end
+                panel.fill_between(
+                    run["time"], 0, 1, **whole, **look
+                )  # where the interval has no end
                 panel.plot(run["time"], run["state"], color=style.BLUE, label="mean")
                 if truth is not None:
                     own = truth.isel(trajectory=k, component=names.index(name))
@@ -402,7 +467,19 @@ def plot_calibration(reliability: xr.Dataset) -> Figure:
         level = reliability["level"].values
         for own in reliability["coverage_of"].transpose("trajectory", "level").values:
             axes.plot(level, own, color=style.ORANGE, lw=0.4, alpha=0.6)
-        axes.plot(level, reliability["coverage"], "o-", color=style.ORANGE, markersize=3, label="all trajectories")
-        axes.set(xlabel="level of the interval", ylabel="share of the truth within", xlim=(0, 1), ylim=(0, 1))
+        axes.plot(
+            level,
+            reliability["coverage"],
+            "o-",
+            color=style.ORANGE,
+            markersize=3,
+            label="all trajectories",
+        )
+        axes.set(
+            xlabel="level of the interval",
+            ylabel="share of the truth within",
+            xlim=(0, 1),
+            ylim=(0, 1),
+        )
         style.plain(axes).legend(frameon=False)
     return figure

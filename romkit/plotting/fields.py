@@ -21,7 +21,8 @@ WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
 
 @validated
 def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
-    """Variables of one dimension against time, on their own coordinates: a row for each, a column for a trajectory.
+    """Variables of one dimension against time, on their own coordinates: a row for each, a column
+    for a trajectory.
 
     Args:
         data: in romkit's schema, a forecast, or a rollout; at most four trajectories are shown.
@@ -58,14 +59,18 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
             figure.colorbar(image, ax=row.tolist(), label=style.meaning(values))
         for k in range(columns):
             context = display.parameters(shown.isel(trajectory=k))
-            title = [f"{name} = {float(value):.4g}" for name, value in context.items() if value.ndim == 0]
+            title = [
+                f"{name} = {float(value):.4g}" for name, value in context.items() if value.ndim == 0
+            ]
             axes[0, k].set_title(", ".join(title[:3]))
             axes[-1, k].set_xlabel(style.label(shown["time"]))
     return figure
 
 
 @validated
-def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Natural = 0, frames: Count = 4) -> Figure:
+def plot_frames(
+    data: xr.Dataset, *, variable: str | None = None, trajectory: Natural = 0, frames: Count = 4
+) -> Figure:
     """Variables of two dimensions at some times: a row for each variable, a column for a time.
 
     Args:
@@ -96,7 +101,9 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Na
     """
     shown, times = _one(data, variable, trajectory, frames)
     with style.style():
-        figure, axes = style.panels(len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True)
+        figure, axes = style.panels(
+            len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True
+        )
         for row, values in zip(axes, shown.data_vars.values(), strict=True):
             down, across = _space(values)
             for panel, k in zip(row, times, strict=True):
@@ -118,7 +125,8 @@ def animate(
     frames: Count = 100,
     per_second: Count = 20,
 ) -> FuncAnimation:
-    """Variables of two dimensions side by side as an animation, for `save_animation`; arguments as of `plot_frames`.
+    """Variables of two dimensions side by side as an animation, for `save_animation`; arguments as
+    of `plot_frames`.
 
     Raises:
         InputError: no variable has two dimensions beside time.
@@ -161,7 +169,8 @@ def animate(
 
 @validated
 def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
-    """Write an animation as GIF or MP4 (which needs the program ffmpeg), all of it or nothing at all.
+    """Write an animation as GIF or MP4 (which needs the program ffmpeg), all of it or nothing at
+    all.
 
     Raises:
         InputError: another ending, or no ffmpeg.
@@ -212,11 +221,15 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
     return own[chosen]
 
 
-def _one(data: xr.Dataset, variable: str | None, trajectory: int, frames: int) -> tuple[xr.Dataset, np.ndarray]:
+def _one(
+    data: xr.Dataset, variable: str | None, trajectory: int, frames: int
+) -> tuple[xr.Dataset, np.ndarray]:
     """Variables with two dimensions of space of one trajectory, and numbers of evenly spread times."""
     shown = _shown(data, variable, 2)
     times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
-    return shown.isel(trajectory=checks.index("trajectory", trajectory, shown.sizes["trajectory"])), times
+    return shown.isel(
+        trajectory=checks.index("trajectory", trajectory, shown.sizes["trajectory"])
+    ), times
 
 
 def _space(values: xr.DataArray) -> list[str]:
@@ -224,13 +237,22 @@ def _space(values: xr.DataArray) -> list[str]:
     return [str(dim) for dim in values.dims if dim not in lead]
 
 
-def _draw(panel: Axes, values: xr.DataArray, whole: xr.DataArray, down: str, across: str) -> QuadMesh:
-    """Draw values on their coordinates, in the colours of the whole that they are a part of; planes are to scale."""
+def _draw(
+    panel: Axes, values: xr.DataArray, whole: xr.DataArray, down: str, across: str
+) -> QuadMesh:
+    """Draw values on their coordinates, in the colours of the whole that they are a part of; planes
+    are to scale.
+    """
     coords = (values[dim].values for dim in (across, down))
     axes = [coord if coord.dtype.kind in "iuf" else np.arange(len(coord)) for coord in coords]
     if across != "time":
         panel.set_aspect("equal", adjustable="box")
-    look = {"cmap": style.STATE_MAP, "vmin": float(whole.min()), "vmax": float(whole.max()), "rasterized": True}
+    look = {
+        "cmap": style.STATE_MAP,
+        "vmin": float(whole.min()),
+        "vmax": float(whole.max()),
+        "rasterized": True,
+    }
     return panel.pcolormesh(*axes, values.transpose(down, across).values, **look)
 
 

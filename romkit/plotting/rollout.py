@@ -35,7 +35,9 @@ class Column(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One variable as a field: name, unit and components of the state, and where these stand, along what."""
+    """One variable as a field: name, unit and components of the state, and where these stand, along
+    what.
+    """
 
     name: str
     unit: str
@@ -52,15 +54,16 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         run: result of `romkit.rollout`.
 
     Returns:
-        A figure with, from top to bottom:
-        a field (many components of one unit): space, or the component, against time for the full model, or data, and
-        the reduced model on one colour scale, and their difference, for each of up to four variables; or, for small
-        states, the components with the largest error as curves; then NRMSE over the whole run, of the reduced model and
-        of the projection of the full model, with the valid prediction time. Grey means diverged, and missing in data.
+        A figure with, from top to bottom: a field (many components of one unit): space, or the
+        component, against time for the full model, or data, and the reduced model on one colour
+        scale, and their difference, for each of up to four variables; or, for small states, the
+        components with the largest error as curves; then NRMSE over the whole run, of the reduced
+        model and of the projection of the full model, with the valid prediction time. Grey means
+        diverged, and missing in data.
 
-        Long runs show the first and last few periods, shaded in the error panel. Several contexts stand side by
-        side, at most four. Of several seeds, the one with the median valid prediction time is shown; the others
-        are thin lines in the error panel.
+        Long runs show the first and last few periods, shaded in the error panel. Several contexts
+        stand side by side, at most four. Of several seeds, the one with the median valid prediction
+        time is shown; the others are thin lines in the error panel.
 
     Raises:
         InputError: no rollout.
@@ -80,20 +83,34 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     seed = median_seed(run)
     shown = run.isel(trajectory=slice(style.MAX_COLUMNS))
     columns = _columns(shown)
-    rows = 3 * len(_fields(shown)) if _is_field(shown) else min(style.MAX_CURVES, shown.sizes["component"])
+    rows = (
+        3 * len(_fields(shown))
+        if _is_field(shown)
+        else min(style.MAX_CURVES, shown.sizes["component"])
+    )
     with style.style():
-        figure = Figure(figsize=(max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7), layout="constrained", dpi=200)
+        figure = Figure(
+            figsize=(max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7), layout="constrained", dpi=200
+        )
         figure.get_layout_engine().set(wspace=0.03)
         grid = figure.add_gridspec(rows + 1, len(columns), height_ratios=[*[1] * rows, 1.5])
-        panels = np.array([[figure.add_subplot(grid[r, c]) for c in range(len(columns))] for r in range(rows)])
+        panels = np.array(
+            [[figure.add_subplot(grid[r, c]) for c in range(len(columns))] for r in range(rows)]
+        )
         draw = _draw_fields if _is_field(shown) else _draw_curves
         draw(figure, panels, shown.isel(seed=seed), columns)
         for (row, k), panel in np.ndenumerate(panels):
             panel.set_title(columns[k].title if row == 0 else "")
             panel.tick_params(labelbottom=row == rows - 1, labelleft=k == 0)
         errors = _draw_errors(figure, grid, shown, seed, columns)
-        labelled = [line for panel in (panels[0, 0], errors) for line in panel.get_legend_handles_labels()[0]]
-        figure.legend(handles=labelled, loc="outside lower center", ncols=len(labelled), frameon=False)
+        labelled = [
+            line
+            for panel in (panels[0, 0], errors)
+            for line in panel.get_legend_handles_labels()[0]
+        ]
+        figure.legend(
+            handles=labelled, loc="outside lower center", ncols=len(labelled), frameon=False
+        )
         figure.suptitle(_title(run, shown))
     return figure
 
@@ -120,7 +137,9 @@ def _title(run: xr.Dataset, shown: xr.Dataset) -> str:
     if contexts > shown.sizes["trajectory"]:
         lines.append(f"the first {shown.sizes['trajectory']} of {contexts} contexts")
     if seeds > 1:
-        lines.append(f"of {seeds} seeds, the one with the median valid time (thin lines: the others)")
+        lines.append(
+            f"of {seeds} seeds, the one with the median valid time (thin lines: the others)"
+        )
     if not _is_field(run) and run.sizes["component"] > style.MAX_CURVES:
         lines.append(f"the {style.MAX_CURVES} components with the largest relative error")
     return "\n".join(lines)
@@ -145,16 +164,23 @@ def _columns(run: xr.Dataset) -> list[Column]:
 
 
 def _window(time: np.ndarray, truth: np.ndarray) -> int:
-    """Number of samples of a readable stretch; all samples where two such stretches cover most of the run."""
+    """Number of samples of a readable stretch; all samples where two such stretches cover most of
+    the run.
+    """
     states = np.nan_to_num(truth - truth.mean(-2, keepdims=True))
     power = np.square(np.abs(np.fft.rfft(states, axis=-2))).sum((0, -1)).cumsum()
-    median = np.searchsorted(power, power[-1] / 2)  # in cycles per run: half the power is slower, half is faster
+    median = np.searchsorted(
+        power, power[-1] / 2
+    )  # in cycles per run: half the power is slower, half is faster
     span = time[-1] - time[0]
     length = PERIODS * span / max(1, median)
-    # The next larger of ..., 1, 2, 2.5, 5, 10, ..., so that the axes begin and end at round numbers.
+    # The next larger of ..., 1, 2, 2.5, 5, 10, ..., so that the axes begin and end at round
+    # numbers.
     decade = 10.0 ** np.floor(np.log10(length)) if length > 0 else 1.0
     readable = next(decade * m for m in (1, 2, 2.5, 5, 10) if decade * m >= length * (1 - 1e-9))
-    return int(np.searchsorted(time - time[0], readable)) + 1 if span > 2.5 * readable else len(time)
+    return (
+        int(np.searchsorted(time - time[0], readable)) + 1 if span > 2.5 * readable else len(time)
+    )
 
 
 def _fields(run: xr.Dataset) -> list[Field]:
@@ -162,50 +188,90 @@ def _fields(run: xr.Dataset) -> list[Field]:
     layout = layout_of(run)
     variables = layout.variables
     if len(variables) > style.MAX_CURVES or min(each.size for each in variables) < FIELD_SIZE:
-        return [Field("state", style.unit(run["truth"]), slice(None), "component", np.arange(layout.size))]
+        return [
+            Field(
+                "state", style.unit(run["truth"]), slice(None), "component", np.arange(layout.size)
+            )
+        ]
     fields, start = [], 0
     for variable in variables:
         name, dim, part = variable.name, "".join(variable.dims), slice(start, start + variable.size)
-        along, places = f"component{'' if name == 'state' else f' of {name}'}", np.arange(variable.size)
+        along, places = (
+            f"component{'' if name == 'state' else f' of {name}'}",
+            np.arange(variable.size),
+        )
         own = layout.coords.get(dim, {"values": []})
         if (values := np.asarray(own["values"])).dtype.kind in "iuf" and values.size:
-            along, places = f"{dim}{display.with_unit(own['attrs'].get('units', ''), ' ({})')}", values[variable.cells]
-        unit = style.unit(run["truth"]) if name == "state" else display.with_unit(variable.units, " ({})")
+            along, places = (
+                f"{dim}{display.with_unit(own['attrs'].get('units', ''), ' ({})')}",
+                values[variable.cells],
+            )
+        unit = (
+            style.unit(run["truth"])
+            if name == "state"
+            else display.with_unit(variable.units, " ({})")
+        )
         fields.append(Field(name, unit, part, along, places))
         start = part.stop
     return fields
 
 
-def _draw_fields(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
+def _draw_fields(
+    figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]
+) -> None:
     for k, field in enumerate(_fields(run)):
-        _draw_field(figure, panels[3 * k : 3 * k + 3], run.isel(component=field.components), columns, field)
+        _draw_field(
+            figure, panels[3 * k : 3 * k + 3], run.isel(component=field.components), columns, field
+        )
 
 
-def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column], field: Field) -> None:
+def _draw_field(
+    figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column], field: Field
+) -> None:
     truth, rom, difference = (
         [variable.values[column.trajectory, column.times] for column in columns]
         for variable in (run["truth"], run["rom"], run["rom"] - run["truth"])
     )
     low, high = _range(truth)
-    limit = min(np.abs(_range(difference)).max(), high - low) or 1.0  # divergence must not bleach the rest
+    limit = (
+        min(np.abs(_range(difference)).max(), high - low) or 1.0
+    )  # divergence must not bleach the rest
     rows = (
         (style.truth(run), truth, style.STATE_MAP, (low, high), "missing"),
         ("reduced model", rom, style.STATE_MAP, (low, high), "diverged"),
-        (f"reduced − {style.truth(run).removesuffix(' model')}", difference, style.ERROR_MAP, (-limit, limit), ""),
+        (
+            f"reduced − {style.truth(run).removesuffix(' model')}",
+            difference,
+            style.ERROR_MAP,
+            (-limit, limit),
+            "",
+        ),
     )
     for axes, (label, parts, colours, limits, absent) in zip(panels, rows, strict=True):
         for panel, part, column in zip(axes, parts, columns, strict=True):
-            _draw_mesh(panel, part, run["time"].values[column.times], field.places, colours, limits, absent)
+            _draw_mesh(
+                panel, part, run["time"].values[column.times], field.places, colours, limits, absent
+            )
         axes[0].set_ylabel(f"{label}\n{field.along}")
-    shown = ((f"{field.name}{field.unit}", rom, panels[:2]), (f"error{field.unit}", difference, panels[2:]))
+    shown = (
+        (f"{field.name}{field.unit}", rom, panels[:2]),
+        (f"error{field.unit}", difference, panels[2:]),
+    )
     for label, parts, beside in shown:
         mesh = beside[-1, 0].collections[0]
         (low, high), (lowest, highest) = mesh.get_clim(), _range(parts)
         room = 0.02 * (high - low)
-        pointed = {(True, True): "both", (True, False): "min", (False, True): "max", (False, False): "neither"}
+        pointed = {
+            (True, True): "both",
+            (True, False): "min",
+            (False, True): "max",
+            (False, False): "neither",
+        }
         extend = pointed[bool(lowest < low - room), bool(highest > high + room)]
         axes = beside.ravel().tolist()
-        figure.colorbar(mesh, ax=axes, label=label, extend=extend, pad=0.01, aspect=15 * len(beside))
+        figure.colorbar(
+            mesh, ax=axes, label=label, extend=extend, pad=0.01, aspect=15 * len(beside)
+        )
 
 
 def _range(parts: list[np.ndarray]) -> tuple[float, float]:
@@ -214,21 +280,43 @@ def _range(parts: list[np.ndarray]) -> tuple[float, float]:
 
 
 def _draw_mesh(
-    panel: Axes, values: np.ndarray, time: np.ndarray, places: np.ndarray, colours: str, limits: tuple, absent: str
+    panel: Axes,
+    values: np.ndarray,
+    time: np.ndarray,
+    places: np.ndarray,
+    colours: str,
+    limits: tuple,
+    absent: str,
 ) -> None:
-    """Draw values (T, n) against time, with the places upwards; `absent` is written where many are NaN."""
+    """Draw values (T, n) against time, with the places upwards; `absent` is written where many are
+    NaN.
+    """
     some = np.unique(np.linspace(0, len(time) - 1, 1000).astype(int))  # more columns cannot be seen
-    scale = {"cmap": matplotlib.colormaps[colours].with_extremes(bad="0.85"), "vmin": limits[0], "vmax": limits[1]}
+    scale = {
+        "cmap": matplotlib.colormaps[colours].with_extremes(bad="0.85"),
+        "vmin": limits[0],
+        "vmax": limits[1],
+    }
     panel.pcolormesh(time[some], places, values[some].T, **scale, rasterized=True)
     panel.set_xlim(time[0], time[-1])
     panel.yaxis.set_major_locator(MaxNLocator(4, integer=places.dtype.kind == "i"))
     missing = time[np.isnan(values).any(-1)]
     if len(missing) > 0.2 * len(time):
-        panel.text((missing[0] + missing[-1]) / 2, (places[0] + places[-1]) / 2, absent, ha="center", va="center")
+        panel.text(
+            (missing[0] + missing[-1]) / 2,
+            (places[0] + places[-1]) / 2,
+            absent,
+            ha="center",
+            va="center",
+        )
 
 
-def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
-    """Draw the components with the largest error relative to their own variation, in the order of the state."""
+def _draw_curves(
+    figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]
+) -> None:
+    """Draw the components with the largest error relative to their own variation, in the order of
+    the state.
+    """
     error = (run["rom"] - run["truth"]).std(("trajectory", "time"))
     relative = (error / run["truth"].std(("trajectory", "time")).clip(1e-12)).fillna(0.0).values
     worst = sorted(np.argsort(-relative, kind="stable")[: len(panels)].tolist())
@@ -237,20 +325,30 @@ def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: l
             panel.sharey(axes[0])  # before anything is drawn, so that the range covers all columns
         for panel, column in zip(axes, columns, strict=True):
             time = run["time"].values[column.times]
-            truth, rom = (run[name].values[column.trajectory, column.times, k] for name in ("truth", "rom"))
+            truth, rom = (
+                run[name].values[column.trajectory, column.times, k] for name in ("truth", "rom")
+            )
             panel.plot(time, truth, color=style.DARK, label=style.truth(run))
-            panel.plot(time, rom, color=style.ORANGE, linestyle=(0, (4, 2)))  # labelled in the error panel
+            panel.plot(
+                time, rom, color=style.ORANGE, linestyle=(0, (4, 2))
+            )  # labelled in the error panel
             panel.set_xlim(time[0], time[-1])
             style.plain(panel)
         axes[0].set_ylabel(f"{run['component'].values[k]}{style.unit(run['truth'])}")
 
 
-def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, columns: list[Column]) -> Axes:
+def _draw_errors(
+    figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, columns: list[Column]
+) -> Axes:
     """Draw one error panel for each trajectory; the last one is returned."""
     values = np.concatenate([run[name].values.ravel() for name in ("nrmse", "nrmse_projected")])
     values = values[np.isfinite(values) & (values > 0)]
     # A floor that single good instants do not drag down, and room above the threshold.
-    low = min(np.quantile(values, 0.005), VALID_THRESHOLD) / 2 if len(values) else VALID_THRESHOLD / 10
+    low = (
+        min(np.quantile(values, 0.005), VALID_THRESHOLD) / 2
+        if len(values)
+        else VALID_THRESHOLD / 10
+    )
     high = min(max(1.0, values.max()), 10.0) * 1.6 if len(values) else VALID_THRESHOLD * 10
     single = run.sizes["trajectory"] == 1
     places = [grid[-1, :]] if single else [grid[-1, c] for c in range(len(columns))]
@@ -268,7 +366,9 @@ def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, col
 
 
 def _draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
-    """Draw the errors of one trajectory over time, of all seeds, and mark the valid prediction time of one."""
+    """Draw the errors of one trajectory over time, of all seeds, and mark the valid prediction time
+    of one.
+    """
     time = run["time"].values
     every = slice(None, None, max(1, len(time) // 2000))
     projected = f"projection of the {style.truth(run)}"
@@ -276,14 +376,18 @@ def _draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
     for name, (colour, label) in curves.items():
         values = np.where(run[name].values > 0, run[name].values, np.nan)
         for other, curve in enumerate(values):
-            look = {"label": label, "zorder": 3} if other == seed else {"linewidth": 0.4, "alpha": 0.5}
+            look = (
+                {"label": label, "zorder": 3} if other == seed else {"linewidth": 0.4, "alpha": 0.5}
+            )
             panel.plot(time[every], curve[every], color=colour, **look)
     dashed = {"color": style.NEUTRAL, "linestyle": "--", "linewidth": 0.8}
     panel.axhline(VALID_THRESHOLD, label=f"NRMSE = {VALID_THRESHOLD:g}", **dashed)
     text, valid = "valid to the end", float(run["valid_time"][seed])
     if time[0] + valid < time[-1]:
         panel.axvline(time[0] + valid, color=style.ORANGE, linestyle=":", linewidth=0.9)
-        panel.plot(time[0] + valid, VALID_THRESHOLD, "o", color=style.ORANGE, markersize=3.5, clip_on=False)
+        panel.plot(
+            time[0] + valid, VALID_THRESHOLD, "o", color=style.ORANGE, markersize=3.5, clip_on=False
+        )
         diverged = ", then diverges" if run["status"][seed] != 0 else ""
         text = f"valid for {valid:.3g}{style.unit(run['time'], ' {}')}{diverged}"
     panel.set_title(text, loc="right", color=style.ORANGE)

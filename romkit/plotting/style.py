@@ -19,7 +19,12 @@ MAX_CURVES = 4
 """Largest number of components that one figure shows as curves."""
 
 STATE_MAP, ERROR_MAP = "viridis", "RdBu_r"
-DARK, ORANGE, BLUE, NEUTRAL = "#222222", "#D55E00", "#0072B2", "#777777"  # Okabe & Ito: safe for colour-blind eyes
+DARK, ORANGE, BLUE, NEUTRAL = (
+    "#222222",
+    "#D55E00",
+    "#0072B2",
+    "#777777",
+)  # Okabe & Ito: safe for colour-blind eyes
 RC = dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 8)
 RC |= {"figure.titlesize": 9, "lines.linewidth": 1.1}
 RC |= dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6)
@@ -30,7 +35,9 @@ def style() -> object:
     return matplotlib.rc_context(RC)
 
 
-def panels(rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: object) -> tuple:
+def panels(
+    rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: object
+) -> tuple:
     """Figure with a grid (rows, columns) of panels, each of this size in inches."""
     size = (max(3.4, width * columns), max(2.4, height * rows + 0.3))
     figure = Figure(figsize=size, layout="constrained", dpi=200)
@@ -81,18 +88,26 @@ def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
 
 
 def members(run: xr.Dataset) -> xr.Dataset:
-    """Run with the dimensions seed, trajectory, time in front, also those that `romkit.rollout` leaves out."""
+    """Run with the dimensions seed, trajectory, time in front, also those that `romkit.rollout`
+    leaves out.
+    """
     for dim in ("trajectory", "seed"):
         if dim not in run.dims:
             parameters = [name for name, coord in run.coords.items() if coord.ndim == 0]
             run = run.expand_dims(dim)
             if dim == "trajectory":
-                run = run.assign_coords({name: run[name].expand_dims("trajectory") for name in parameters})
+                run = run.assign_coords(
+                    {name: run[name].expand_dims("trajectory") for name in parameters}
+                )
     return run.transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
 
 
-def check_numbers(argument: str, data: xr.Dataset, *names: str, fix: str = "give data or a run of romkit") -> None:
-    """Raise unless these variables hold real numbers along dimensions with entries, and times, if any, increase."""
+def check_numbers(
+    argument: str, data: xr.Dataset, *names: str, fix: str = "give data or a run of romkit"
+) -> None:
+    """Raise unless these variables hold real numbers along dimensions with entries, and times, if
+    any, increase.
+    """
     wrong = [f"no {name}" for name in names if name not in data.variables]
     wrong += [f"no entries along {dim}" for dim, size in data.sizes.items() if size == 0]
     kinds = {name: data[name].dtype for name in names if name in data.variables}

@@ -1,4 +1,6 @@
-"""Projections: a family of operators P = φ ∘ ρ indexed by a context. One file per family; `METHODS` lists them."""
+"""Projections: a family of operators P = φ ∘ ρ indexed by a context. One file per family; `METHODS`
+lists them.
+"""
 
 from romkit.core.errors import renamed
 from romkit.projections.autoencoders import AE, ContextAE, FilmAE
@@ -11,8 +13,29 @@ from romkit.projections.operator import EncoderDecoder, Operator
 from romkit.projections.sliced import Shifts, Sliced
 from romkit.projections.storage import pretrained, stack, unstack
 
-__all__ = ["AE", "CAE", "METHODS", "POD", "BiasNcAE", "ContextAE", "ContextCAE", "EncoderDecoder", "FilmAE", "Flow"]
-__all__ += ["Frame", "NcAE", "Operator", "Path", "Projection", "QuadraticManifold", "Shifts", "Sliced", "SlopeNcAE"]
+__all__ = [
+    "AE",
+    "CAE",
+    "METHODS",
+    "POD",
+    "BiasNcAE",
+    "ContextAE",
+    "ContextCAE",
+    "EncoderDecoder",
+    "FilmAE",
+    "Flow",
+]
+__all__ += [
+    "Frame",
+    "NcAE",
+    "Operator",
+    "Path",
+    "Projection",
+    "QuadraticManifold",
+    "Shifts",
+    "Sliced",
+    "SlopeNcAE",
+]
 __all__ += ["SoftNcAE", "architecture", "method_named", "pretrained", "stack", "unstack"]
 
 __getattr__ = renamed(

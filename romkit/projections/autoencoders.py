@@ -1,4 +1,6 @@
-"""Plain autoencoders: AE, Context-AE (context concatenated to the input) and FiLM+AE (context scales and shifts)."""
+"""Plain autoencoders: AE, Context-AE (context concatenated to the input) and FiLM+AE (context
+scales and shifts).
+"""
 
 from collections.abc import Sequence
 
@@ -33,13 +35,20 @@ class AE(Projection):
     def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sizes, decoder: Sizes):
         n = frame.size
         if (encoder[0], encoder[-1], decoder[-1]) != (n, decoder[0], n):
-            expected, got = f"sizes (m, ..., {n}) after an encoder ({n}, ..., m)", f"{decoder} after {encoder}"
-            raise InputError("decoder", expected=expected, got=got, fix="leave both out, and give layers")
+            expected, got = (
+                f"sizes (m, ..., {n}) after an encoder ({n}, ..., m)",
+                f"{decoder} after {encoder}",
+            )
+            raise InputError(
+                "decoder", expected=expected, got=got, fix="leave both out, and give layers"
+            )
         super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
         self.latent_dim = int(decoder[0])
         self._make_layers(encoder, decoder, len(frame.context_names), generator)
 
-    def _make_layers(self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator) -> None:
+    def _make_layers(
+        self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator
+    ) -> None:
         """Layers between these sizes, at p parameters of the context."""
         self.encoder = linears(encoder, generator)
         self.decoder = linears(decoder, generator)
@@ -49,7 +58,8 @@ class AE(Projection):
 
 
 class ContextAE(AE):
-    """An autoencoder whose encoder also sees the context. Arguments as for `AE`; p is added to the encoder's n.
+    """An autoencoder whose encoder also sees the context. Arguments as for `AE`; p is added to the
+    encoder's n.
 
     Example:
         >>> import romkit
@@ -61,7 +71,9 @@ class ContextAE(AE):
 
     name = "context-ae"
 
-    def _make_layers(self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator) -> None:
+    def _make_layers(
+        self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator
+    ) -> None:
         super()._make_layers([encoder[0] + p, *encoder[1:]], decoder, p, generator)
 
     def at(self, c: Tensor) -> JointMaps:
@@ -69,7 +81,8 @@ class ContextAE(AE):
 
 
 class FilmAE(AE):
-    """An autoencoder with SiLU whose hidden units are scaled and shifted by the context: γ(c) h + β(c).
+    """An autoencoder with SiLU whose hidden units are scaled and shifted by the context: γ(c) h +
+    β(c).
 
     γ and β of each hidden layer are affine in c, γ near 1 at the start. Arguments as for `AE`.
     Source: Perez et al. (2018); Adriaens et al. (2026), section 4.1, "Baselines".
@@ -84,7 +97,9 @@ class FilmAE(AE):
 
     name = "film-ae"
 
-    def _make_layers(self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator) -> None:
+    def _make_layers(
+        self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator
+    ) -> None:
         super()._make_layers(encoder, decoder, p, generator)
         self.encoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in encoder[1:-1])
         self.decoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in decoder[1:-1])

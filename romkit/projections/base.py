@@ -36,12 +36,17 @@ def check_embedding(sizes: Sequence[int], frame: Frame) -> None:
     """Raise unless the sizes of an embedding start with the number of context parameters."""
     p = len(frame.context_names)
     if sizes[0] != p:
-        expected, fix = f"sizes that start with the {p} context parameters", f"give ({p}, ..., size of the signal)"
+        expected, fix = (
+            f"sizes that start with the {p} context parameters",
+            f"give ({p}, ..., size of the signal)",
+        )
         raise InputError("embedding", expected=expected, got=str(tuple(sizes)), fix=fix)
 
 
 METHODS: dict[str, type["Projection"]] = {}
-"""Methods that ship with romkit, by the name that `romkit.fit` takes; classes of romkit enter by themselves."""
+"""Methods that ship with romkit, by the name that `romkit.fit` takes; classes of romkit enter by
+themselves.
+"""
 
 
 def _training(report: Mapping[str, object]) -> dict[str, str]:
@@ -54,23 +59,31 @@ def _training(report: Mapping[str, object]) -> dict[str, str]:
         "training": f"{report.get('seconds', 0.0):.3g} s on {report.get('device', 'an unknown device')}",
         "loss": f"{losses[-1]:.3g} at the end" if len(losses) else "none to minimise",
     }
-    return found | ({"warning": "diverged: the parameters are the last finite ones"} if report["diverged"] else {})
+    return found | (
+        {"warning": "diverged: the parameters are the last finite ones"}
+        if report["diverged"]
+        else {}
+    )
 
 
 class Projection(Display, nn.Module):
-    """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator at F = 3.15.
+    """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator
+    at F = 3.15.
 
-    A subclass implements `at`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.
+    A subclass implements `at`, sets `latent_dim`, and gives in `config` the arguments that rebuild
+    it.
 
-    A projection may hold a stack of independent models: every parameter then has a leading seed axis, and so
-    must states, latents and context tensors (of size 1 where all seeds share them). See `romkit.projections.stack`.
+    A projection may hold a stack of independent models: every parameter then has a leading seed
+    axis, and so must states, latents and context tensors (of size 1 where all seeds share them).
+    See `romkit.projections.stack`.
 
     Attributes:
         name: what `romkit.fit` calls the method.
         frame: names, units and scaling.
         latent_dim: m.
         idempotent: whether ρ ∘ φ = id, and so P ∘ P = P, holds by construction at every context.
-        trained: whether it is trained; else `initialise` makes it of states alone, and data need no velocities.
+        trained: whether it is trained; else `initialise` makes it of states alone, and data need no
+            velocities.
         report: what training recorded (recipe, seed, losses, versions), empty before.
 
     Example:
@@ -120,7 +133,9 @@ class Projection(Display, nn.Module):
             InputError: a basis of another number of modes.
         """
         if frame.size != self.frame.size:
-            expected = f"one with a basis of {self.frame.size} modes, as the projection has coordinates"
+            expected = (
+                f"one with a basis of {self.frame.size} modes, as the projection has coordinates"
+            )
             fix = "take the basis that the projection was trained behind"
             raise InputError("frame", expected=expected, got=f"{frame.size} modes", fix=fix)
         full = copy.deepcopy(self)
@@ -141,17 +156,21 @@ class Projection(Display, nn.Module):
         """The maps at a context c (..., p) in normalised coordinates."""
 
     def penalty(self, maps: EncoderDecoder) -> Tensor:
-        """A term that training adds to the loss (one value per seed) for maps from `at`: zero unless needed."""
+        """A term that training adds to the loss (one value per seed) for maps from `at`: zero
+        unless needed.
+        """
         return torch.zeros(())
 
     def initialise(self, y: Tensor) -> None:
         """Hook: called once before training with the snapshots y (N, n) in normalised coordinates."""
 
     def forward(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator:
-        """The operator at a context, given by name, as a tensor (..., p), or as a dataset with context coordinates.
+        """The operator at a context, given by name, as a tensor (..., p), or as a dataset with
+        context coordinates.
 
         Raises:
-            InputError: a name is unknown or missing, the last axis is not p, or numbers that are not finite.
+            InputError: a name is unknown or missing, the last axis is not p, or numbers that are
+                not finite.
         """
         return self.operator(self._context(context, named))
 
@@ -161,12 +180,16 @@ class Projection(Display, nn.Module):
         return Operator(self.frame, maps, c, self.latent_dim, self.seeds, self.at)
 
     def for_law(self, data: xr.Dataset) -> "tuple[Projection, xr.Dataset]":
-        """The projection and the data whose latent motion a law describes: of shapes, if shifts are factored out."""
+        """The projection and the data whose latent motion a law describes: of shapes, if shifts are
+        factored out.
+        """
         return self, data
 
     if TYPE_CHECKING:  # nn.Module says that a call gives Any
 
-        def __call__(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator: ...
+        def __call__(
+            self, context: Tensor | xr.Dataset | None = None, **named: object
+        ) -> Operator: ...
 
     def __repr__(self) -> str:
         frame, seeds = self.frame, self.seeds or 1
@@ -179,7 +202,9 @@ class Projection(Display, nn.Module):
         """Facts that all seeds share, and the training of a single one."""
         frame = self.frame
         middle, half = frame.context_shift, frame.context_scale
-        ends = zip(frame.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
+        ends = zip(
+            frame.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True
+        )
         context = ", ".join(
             f"{name} {f'{(a + b) / 2:.4g}' if name in frame.fixed else f'{a:.4g} ... {b:.4g}'}{with_unit(unit)}"
             for (name, a, b), unit in zip(ends, frame.context_units, strict=True)
@@ -195,7 +220,11 @@ class Projection(Display, nn.Module):
         if self.basis is not None:
             shared["basis"] = repr(self.basis)
         trained = self.trainings()
-        return shared | (trained[0] if len(trained) == 1 else {"seeds": ", ".join(row["seed"] for row in trained)})
+        return shared | (
+            trained[0]
+            if len(trained) == 1
+            else {"seeds": ", ".join(row["seed"] for row in trained)}
+        )
 
     def trainings(self) -> list[dict[str, str]]:
         """Facts about the training of each seed; an empty list where they are not known."""
@@ -203,7 +232,9 @@ class Projection(Display, nn.Module):
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
         """The losses of all seeds over epochs."""
-        return "loss over epochs, logarithmic", [losses for r in self._reports() if len(losses := r.get("losses", []))]
+        return "loss over epochs, logarithmic", [
+            losses for r in self._reports() if len(losses := r.get("losses", []))
+        ]
 
     def _reports(self) -> list[Mapping[str, object]]:
         return self.report.get("seeds", [self.report])
@@ -217,14 +248,18 @@ class Projection(Display, nn.Module):
             return self._shared(torch.as_tensor(c, dtype=like.dtype, device=like.device))
         if context is not None:
             return one_context(context, names).to(like)
-        return self._shared(torch.as_tensor(context_array(names, named), dtype=like.dtype, device=like.device))
+        return self._shared(
+            torch.as_tensor(context_array(names, named), dtype=like.dtype, device=like.device)
+        )
 
     def _shared(self, c: Tensor) -> Tensor:
         return c if self.seeds is None else c.unsqueeze(0)
 
 
 WIDEST = 128
-"""Widest middle layer of a default architecture: it does not grow with n, so neither does the work per component."""
+"""Widest middle layer of a default architecture: it does not grow with n, so neither does the work
+per component.
+"""
 
 
 @validated
@@ -242,11 +277,13 @@ def architecture(
         method: class of the projection.
         frame: of the system, state and context that it is for.
         latent_dim: m; needed where sizes are.
-        layers: sizes (m, ..., n) from the latent side to the state, for the decoder and mirrored for the encoder.
+        layers: sizes (m, ..., n) from the latent side to the state, for the decoder and mirrored
+            for the encoder.
         **settings: any further argument of the method, for example `embedding=(1, 8, 8)`.
 
     Raises:
-        InputError: neither `latent_dim` nor `layers` is known, sizes do not fit the state, an unknown setting.
+        InputError: neither `latent_dim` nor `layers` is known, sizes do not fit the state, an
+            unknown setting.
 
     Example:
         >>> import romkit
@@ -266,8 +303,14 @@ def architecture(
         chain = _chain(frame.size, latent_dim, layers)
         sizes |= {"units": (min(64, max(24, 4 * chain[0])),) * 3}
         sizes |= {"latent_dim": chain[0], "layers": chain, "encoder": chain[::-1], "decoder": chain}
-    defaults = {name for name, each in inspect.signature(method).parameters.items() if each.default is not each.empty}
-    chosen = {*accepted} - (defaults & {"embedding", "units"})  # a default of the method's own is the better guess
+    defaults = {
+        name
+        for name, each in inspect.signature(method).parameters.items()
+        if each.default is not each.empty
+    }
+    chosen = {*accepted} - (
+        defaults & {"embedding", "units"}
+    )  # a default of the method's own is the better guess
     return {**{name: size for name, size in sizes.items() if name in chosen}, **settings}
 
 
@@ -281,20 +324,25 @@ def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tupl
     if layers is None:
         if (m := latent_dim) is None:
             fix = "add latent_dim=... (or layers=...)"
-            raise InputError("latent_dim", expected="the number of latent coordinates", got="none", fix=fix)
+            raise InputError(
+                "latent_dim", expected="the number of latent coordinates", got="none", fix=fix
+            )
         chain = (m, min(n, max(2 * m, min(WIDEST, (m + n) // 2))), n)
         check_chain("latent_dim", chain, n)
         return chain
     if latent_dim not in (None, layers[0]):
         fix = "drop one of the two"
-        raise InputError("latent_dim", expected=f"{layers[0]}, as layers begin", got=latent_dim, fix=fix)
+        raise InputError(
+            "latent_dim", expected=f"{layers[0]}, as layers begin", got=latent_dim, fix=fix
+        )
     check_chain("layers", layers, n)
     return layers
 
 
 @validated
 def method_named(name: str) -> type[Projection] | None:
-    """The class of a method: one that ships, or the newest of the user's own with this name; None without any.
+    """The class of a method: one that ships, or the newest of the user's own with this name; None
+    without any.
 
     Example:
         >>> import romkit
@@ -313,7 +361,9 @@ def method_named(name: str) -> type[Projection] | None:
 T = TypeVar("T")
 
 STEP = 1e-6
-"""Half the interval of the difference that is the rate of a context, as a share of the time of the run."""
+"""Half the interval of the difference that is the rate of a context, as a share of the time of the
+run.
+"""
 
 
 class Path:
@@ -392,7 +442,9 @@ class Path:
         return rate - self.decoder_rate(t, z) if self.operator is None else rate
 
     def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
-        """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ for the moving manifold."""
+        """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ for the
+        moving manifold.
+        """
         if self.operator is not None:
             return rate
         P = self.at(t)

@@ -1,4 +1,6 @@
-"""Constrained autoencoders: layer pairs that invert each other exactly, so that P is idempotent by construction."""
+"""Constrained autoencoders: layer pairs that invert each other exactly, so that P is idempotent by
+construction.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,8 +24,9 @@ Part = Callable[[int, int, torch.Generator], nn.Module]
 class Constrained(Projection):
     """Base of the constrained autoencoders: weights, slopes and biases of each layer pair.
 
-    A method is a choice of three kinds of part: pairs of weights (n, r), and slopes and biases of units, each fixed or
-    driven by the signal s = embedding(c), whose size is their first argument. A subclass sets `embedding`.
+    A method is a choice of three kinds of part: pairs of weights (n, r), and slopes and biases of
+    units, each fixed or driven by the signal s = embedding(c), whose size is their first argument.
+    A subclass sets `embedding`.
     """
 
     weight: ClassVar[Part] = parts.BiorthogonalPair
@@ -32,7 +35,12 @@ class Constrained(Projection):
     embedding: nn.Module
 
     def __init__(
-        self, frame: Frame, generator: torch.Generator, config: dict[str, object], sizes: Sequence[int], signal: int
+        self,
+        frame: Frame,
+        generator: torch.Generator,
+        config: dict[str, object],
+        sizes: Sequence[int],
+        signal: int,
     ):
         super().__init__(frame, config)
         self.latent_dim = sizes[0]
@@ -41,7 +49,9 @@ class Constrained(Projection):
         self.biases = nn.ModuleList(self.bias(signal, n, generator) for n in sizes[1:])
 
     def at(self, c: Tensor) -> parts.LayerPairs:
-        return parts.layer_pairs((weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c))
+        return parts.layer_pairs(
+            (weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c)
+        )
 
     def penalty(self, maps: parts.LayerPairs) -> Tensor:
         layers = zip(self.weights, maps.layers, strict=True)
@@ -72,7 +82,9 @@ class CAE(Constrained):
     joint: ClassVar[bool] = False
     """Whether the layers see the p parameters of the context behind the state."""
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sizes, slope: Slope = math.pi / 8):
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, layers: Sizes, slope: Slope = math.pi / 8
+    ):
         check_chain("layers", layers, frame.size)
         sizes = [*layers[:-1], layers[-1] + self.joint * len(frame.context_names)]
         super().__init__(frame, generator, {"layers": list(layers), "slope": slope}, sizes, 0)
@@ -85,9 +97,11 @@ class CAE(Constrained):
 
 @validated
 class ContextCAE(CAE):
-    """A cAE of the joint vector (x, c), whose decoded context is thrown away: not idempotent in x alone.
+    """A cAE of the joint vector (x, c), whose decoded context is thrown away: not idempotent in x
+    alone.
 
-    Args: as for `CAE`; the last of `layers` is the size of x, and the p of the context is added to it.
+    Args: as for `CAE`; the last of `layers` is the size of x, and the p of the context is added to
+    it.
 
     Example:
         >>> import romkit
@@ -101,7 +115,14 @@ class ContextCAE(CAE):
     idempotent = False
     joint = True
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sizes, slope: Slope = parts.MIDDLE_SLOPE):
+    def __init__(
+        self,
+        frame: Frame,
+        generator: torch.Generator,
+        *,
+        layers: Sizes,
+        slope: Slope = parts.MIDDLE_SLOPE,
+    ):
         super().__init__(frame, generator, layers=layers, slope=slope)
 
     def at(self, c: Tensor) -> parts.JointMaps:
@@ -118,12 +139,19 @@ class Modulated(Constrained):
     Args:
         layers: sizes from the latent side to the state, (m, ..., n).
         embedding: sizes of the network that makes the signal s from the context, (p, ..., d).
-        bandwidth: how fast the signal may change: the network sees the training range as [-bandwidth, bandwidth]. Over
-            a bifurcation, where the manifold changes within a small part of the range, more than 1 learns it better.
+        bandwidth: how fast the signal may change: the network sees the training range as
+            [-bandwidth, bandwidth]. Over a bifurcation, where the manifold changes within a small
+            part of the range, more than 1 learns it better.
     """
 
     def __init__(
-        self, frame: Frame, generator: torch.Generator, *, layers: Sizes, embedding: Sizes, bandwidth: Positive = 1.0
+        self,
+        frame: Frame,
+        generator: torch.Generator,
+        *,
+        layers: Sizes,
+        embedding: Sizes,
+        bandwidth: Positive = 1.0,
     ):
         check_chain("layers", layers, frame.size)
         check_embedding(embedding, frame)
@@ -133,7 +161,8 @@ class Modulated(Constrained):
 
 
 class NcAE(Modulated):
-    """The neuromodulated constrained autoencoder: slopes and biases of every layer pair follow the context.
+    """The neuromodulated constrained autoencoder: slopes and biases of every layer pair follow the
+    context.
 
     Source: Adriaens et al. (2026), section 3.
 
@@ -186,7 +215,8 @@ class SlopeNcAE(Modulated):
 
 
 class SoftNcAE(Modulated):
-    """NcAE whose weights are free and only penalised by ‖Ψᵀ Φ - I‖², so idempotent only approximately.
+    """NcAE whose weights are free and only penalised by ‖Ψᵀ Φ - I‖², so idempotent only
+    approximately.
 
     Example:
         >>> import romkit

@@ -1,4 +1,6 @@
-"""The coupling flow: an invertible map of the whole state space at every context, of which ρ and φ are parts."""
+"""The coupling flow: an invertible map of the whole state space at every context, of which ρ and φ
+are parts.
+"""
 
 import math
 from collections.abc import Sequence
@@ -18,8 +20,9 @@ from romkit.projections.frame import Frame
 from romkit.projections.linear import leading_modes
 
 TURNING = 0.3
-"""Learning rate of the rotation, as a share of that of the networks; at their own rate it now and then turns to
-coordinates over which the manifold folds, before the networks have learned anything."""
+"""Learning rate of the rotation, as a share of that of the networks; at their own rate it now and
+then turns to coordinates over which the manifold folds, before the networks have learned
+anything."""
 
 
 class Shift(NamedTuple):
@@ -35,17 +38,23 @@ class Shift(NamedTuple):
 
 
 class ScaleAndShift(NamedTuple):
-    """x -> x exp(tanh g(y)) + s(y): the factor stays between 1/e and e, so the inverse is as well conditioned."""
+    """x -> x exp(tanh g(y)) + s(y): the factor stays between 1/e and e, so the inverse is as well
+    conditioned.
+    """
 
     network: Sequence[parts.Step]
 
     def __call__(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
         g, s = zip(*(part.chunk(2, dim=-1) for part in parts.run(self.network, y)), strict=True)
-        return tuple(map(torch.add, parts.product(torch.mul, x, parts.pointwise(partial(_factor, 1), g)), s))
+        return tuple(
+            map(torch.add, parts.product(torch.mul, x, parts.pointwise(partial(_factor, 1), g)), s)
+        )
 
     def inverse(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
         g, s = zip(*(part.chunk(2, dim=-1) for part in parts.run(self.network, y)), strict=True)
-        return parts.product(torch.mul, tuple(map(torch.sub, x, s)), parts.pointwise(partial(_factor, -1), g))
+        return parts.product(
+            torch.mul, tuple(map(torch.sub, x, s)), parts.pointwise(partial(_factor, -1), g)
+        )
 
 
 def _factor(sign: int, g: Tensor, order: int) -> tuple[Tensor, ...]:
@@ -60,7 +69,8 @@ def _factor(sign: int, g: Tensor, order: int) -> tuple[Tensor, ...]:
 
 
 class Rotation:
-    """Q = I - U T Uᵀ, the product of the reflections by the columns of U (n, k): orthogonal in any precision.
+    """Q = I - U T Uᵀ, the product of the reflections by the columns of U (n, k): orthogonal in any
+    precision.
 
     Source: Schreiber & Van Loan (1989), the compact WY form; T⁻¹ = striu(Uᵀ U) + ½ diag(Uᵀ U).
     """
@@ -83,8 +93,9 @@ class Rotation:
 class Couplings(parts.Curves):
     """φ(z) = Q T⁻¹(z, 0) and ρ(y) = the first m components of T(Qᵀ y), at one context.
 
-    T⁻¹ is a chain of couplings that move, in turn, the other n - m components by the m latent ones and these by the
-    others. The chain ends as it begins, with the others; of the first one, an encoder sees nothing.
+    T⁻¹ is a chain of couplings that move, in turn, the other n - m components by the m latent ones
+    and these by the others. The chain ends as it begins, with the others; of the first one, an
+    encoder sees nothing.
     """
 
     def __init__(self, rotation: Rotation, chain: Sequence[Shift | ScaleAndShift], n: int, m: int):
@@ -98,7 +109,9 @@ class Couplings(parts.Curves):
 
     def encoded(self, y: parts.Curve) -> parts.Curve:
         sizes = [self.m, self.n - self.m]
-        fixed, free = zip(*(self.rotation.inverse(part).split(sizes, dim=-1) for part in y), strict=True)
+        fixed, free = zip(
+            *(self.rotation.inverse(part).split(sizes, dim=-1) for part in y), strict=True
+        )
         for coupling in reversed(self.chain[1:]):
             fixed, free = coupling.inverse(free, fixed), fixed
         return fixed
@@ -107,13 +120,23 @@ class Couplings(parts.Curves):
 class Conditioner(nn.Module):
     """The network of a coupling: layers of SiLU units that follow the signal s; zero at the start.
 
-    s moves the biases of the first layer, and scales and shifts what goes from one layer to the next.
+    s moves the biases of the first layer, and scales and shifts what goes from one layer to the
+    next.
     """
 
-    def __init__(self, inputs: int, units: Sequence[int], outputs: int, signal: int, generator: torch.Generator):
+    def __init__(
+        self,
+        inputs: int,
+        units: Sequence[int],
+        outputs: int,
+        signal: int,
+        generator: torch.Generator,
+    ):
         super().__init__()
         self.inner = parts.Linear(inputs, units[0], generator)
-        self.signal = nn.Parameter(parts.uniform((signal, units[0]), 1 / math.sqrt(signal), generator))
+        self.signal = nn.Parameter(
+            parts.uniform((signal, units[0]), 1 / math.sqrt(signal), generator)
+        )
         self.films = nn.ModuleList(parts.FilmHead(signal, width, generator) for width in units[:-1])
         self.hidden = parts.linears(units, generator)
         self.outer = parts.Linear(units[-1], outputs, generator, scale=0.0)
@@ -127,24 +150,29 @@ class Conditioner(nn.Module):
 
 @validated
 class Flow(Projection):
-    """A coupling flow T_c of the state space that follows the context: ρ = its first m components, φ(z) = T_c⁻¹(z, 0).
+    """A coupling flow T_c of the state space that follows the context: ρ = its first m components,
+    φ(z) = T_c⁻¹(z, 0).
 
-    Coordinates are rotated, so that the m leading modes of the data come first; couplings then move, in turn, the
-    other components by these and these by the others. Only those that move the latent components scale: a scale of the
-    others would multiply zeros in the first coupling and is not needed in the last. Exact at every context.
+    Coordinates are rotated, so that the m leading modes of the data come first; couplings then
+    move, in turn, the other components by these and these by the others. Only those that move the
+    latent components scale: a scale of the others would multiply zeros in the first coupling and is
+    not needed in the last. Exact at every context.
 
-    With one coupling the manifold is a graph over m linear coordinates, which the encoder reads off: it needs no
-    network of its own, and its Lipschitz constant is one in normalised coordinates. The rotation is then trained as
-    well, since the leading modes need not be the coordinates over which the graph bends least.
+    With one coupling the manifold is a graph over m linear coordinates, which the encoder reads
+    off: it needs no network of its own, and its Lipschitz constant is one in normalised
+    coordinates. The rotation is then trained as well, since the leading modes need not be the
+    coordinates over which the graph bends least.
 
     Args:
         latent_dim: m.
-        units: hidden units of each coupling's network, from the latent side to the state, of an odd number of
-            couplings: (24, 16, 24) for three with one layer each, ((32, 32),) for one with two layers.
+        units: hidden units of each coupling's network, from the latent side to the state, of an odd
+            number of couplings: (24, 16, 24) for three with one layer each, ((32, 32),) for one
+            with two layers.
         embedding, bandwidth: of the signal that the context sends to the networks, as for `NcAE`.
 
-    Source: Dinh, Sohl-Dickstein, Bengio (2017), Density estimation using Real NVP, for the couplings; Barnett, Farhat,
-    Maday (2023), Neural-network-augmented projection-based model order reduction, for graphs, there over fixed modes.
+    Source: Dinh, Sohl-Dickstein, Bengio (2017), Density estimation using Real NVP, for the
+    couplings; Barnett, Farhat, Maday (2023), Neural-network-augmented projection-based model order
+    reduction, for graphs, there over fixed modes.
 
     Example:
         >>> import torch
@@ -179,10 +207,17 @@ class Flow(Projection):
             raise InputError("latent_dim", expected=f"less than n = {n}", got=latent_dim, fix=fix)
         check_embedding(embedding, frame)
         sizes = [layers[0] if len(layers) == 1 else list(layers) for layers in units]
-        config = {"latent_dim": latent_dim, "units": sizes, "embedding": list(embedding), "bandwidth": bandwidth}
+        config = {
+            "latent_dim": latent_dim,
+            "units": sizes,
+            "embedding": list(embedding),
+            "bandwidth": bandwidth,
+        }
         super().__init__(frame, config)
         self.latent_dim = latent_dim
-        self.reflectors = nn.Parameter(parts.uniform((n, latent_dim), 1.0, generator), requires_grad=False)
+        self.reflectors = nn.Parameter(
+            parts.uniform((n, latent_dim), 1.0, generator), requires_grad=False
+        )
         self.turn = nn.Parameter(torch.zeros(n, latent_dim)) if len(units) == 1 else None
         self.embedding = parts.Embedding(embedding, generator, bandwidth=bandwidth)
         ends = cycle([(latent_dim, n - latent_dim), (n - latent_dim, 2 * latent_dim)])
@@ -194,7 +229,9 @@ class Flow(Projection):
     def at(self, c: Tensor) -> Couplings:
         signal = self.embedding(c)
         kinds = cycle((Shift, ScaleAndShift))
-        chain = [kind(network(signal)) for kind, network in zip(kinds, self.couplings, strict=False)]
+        chain = [
+            kind(network(signal)) for kind, network in zip(kinds, self.couplings, strict=False)
+        ]
         return Couplings(self.rotation, chain, self.frame.size, self.latent_dim)
 
     @property
@@ -206,6 +243,8 @@ class Flow(Projection):
 
     def initialise(self, y: Tensor) -> None:
         """Turns the leading modes of the snapshots y (N, n) into the first coordinates."""
-        reflectors = torch.geqrf(leading_modes(y, self.latent_dim)).a  # their product begins with the modes, up to sign
+        reflectors = torch.geqrf(
+            leading_modes(y, self.latent_dim)
+        ).a  # their product begins with the modes, up to sign
         unit = torch.eye(*reflectors.shape, dtype=reflectors.dtype)
         self.reflectors.data = (torch.tril(reflectors, -1) + unit).to(self.reflectors)

@@ -1,4 +1,6 @@
-"""Frame of a projection: names, units, and the affine map between physical states and the coordinates of its maps."""
+"""Frame of a projection: names, units, and the affine map between physical states and the
+coordinates of its maps.
+"""
 
 from collections.abc import Callable
 
@@ -15,7 +17,15 @@ from romkit.core.errors import InputError, warn
 from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
 from romkit.data.layout import component_names
 
-FIELDS = ("system", "state_names", "state_units", "context_names", "context_units", "layout", "fixed")
+FIELDS = (
+    "system",
+    "state_names",
+    "state_units",
+    "context_names",
+    "context_units",
+    "layout",
+    "fixed",
+)
 """Names in a frame, which are compared with the system or data that a projection is used on."""
 
 
@@ -25,24 +35,30 @@ SCALES = ("state_shift", "state_scale", "context_shift", "context_scale")
 
 @validated
 class Frame(nn.Module):
-    """x = x̄ + V (shift + scale · y), c = c_shift + c_scale · d: names, units, and the y and d that the maps work on.
+    """x = x̄ + V (shift + scale · y), c = c_shift + c_scale · d: names, units, and the y and d that
+    the maps work on.
 
-    An affine wrap keeps P ∘ P = P; the columns of V are orthonormal in the metric of the basis, and without a basis
-    x = shift + scale · y. Components of one unit share one scale (the root mean square deviation of their group), so
-    that in a state of one unit the loss in y is the physical loss up to a factor. The context is mapped to [-1, 1] on
-    its training range; relative to its value, if that is a single one.
+    An affine wrap keeps P ∘ P = P; the columns of V are orthonormal in the metric of the basis, and
+    without a basis x = shift + scale · y. Components of one unit share one scale (the root mean
+    square deviation of their group), so that in a state of one unit the loss in y is the physical
+    loss up to a factor. The context is mapped to [-1, 1] on its training range; relative to its
+    value, if that is a single one.
 
     Args:
         system: name of the system, "" for data without one.
         state_names, state_units: one entry per state component.
         context_names, context_units: one entry per context parameter.
-        layout: of the state on its axis, as text (see `romkit.data.Layout`); "" where it is a plain vector.
-        fixed: context parameters that had one value in training, of which nothing is known at another one.
+        layout: of the state on its axis, as text (see `romkit.data.Layout`); "" where it is a plain
+            vector.
+        fixed: context parameters that had one value in training, of which nothing is known at
+            another one.
         basis: in front; shared by all copies, in float64 whatever the precision of the projection.
 
     Attributes:
-        state_shift, state_scale: (r,) of the coordinates in the basis, or (n,) of the state without one.
-        state_std: (n,) standard deviation of each component over the training data, by which NRMSE is normalised.
+        state_shift, state_scale: (r,) of the coordinates in the basis, or (n,) of the state without
+            one.
+        state_std: (n,) standard deviation of each component over the training data, by which NRMSE
+            is normalised.
         context_shift, context_scale: (p,).
         exact: these in float64, which a projection that is made double gets back.
 
@@ -74,12 +90,19 @@ class Frame(nn.Module):
     ):
         super().__init__()
         self.system, self.state_names, self.state_units = system, state_names, state_units
-        self.context_names, self.context_units, self.layout, self.fixed = context_names, context_units, layout, fixed
+        self.context_names, self.context_units, self.layout, self.fixed = (
+            context_names,
+            context_units,
+            layout,
+            fixed,
+        )
         self.basis = basis
         n, p = len(state_names), len(context_names)
         if basis is not None and basis.size != n:
             fix = "take the basis of these data"
-            raise InputError("basis", expected=f"the {n} components of the state", got=basis.size, fix=fix)
+            raise InputError(
+                "basis", expected=f"the {n} components of the state", got=basis.size, fix=fix
+            )
         for name, size, value in (
             ("state_shift", self.size, 0.0),
             ("state_scale", self.size, 1.0),
@@ -94,7 +117,9 @@ class Frame(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Frame":
         super()._apply(fn, recurse)
-        if self.state_scale.dtype == torch.float64:  # else rounding of the scales would depend on the units of the data
+        if (
+            self.state_scale.dtype == torch.float64
+        ):  # else rounding of the scales would depend on the units of the data
             for name, value in self.exact.items():
                 setattr(self, name, value.to(getattr(self, name)))
         return self
@@ -107,7 +132,9 @@ class Frame(nn.Module):
 
     @classmethod
     @validated
-    def from_dataset(cls, data: xr.Dataset, basis: Basis | None = None, inner: "Frame | None" = None) -> "Frame":
+    def from_dataset(
+        cls, data: xr.Dataset, basis: Basis | None = None, inner: "Frame | None" = None
+    ) -> "Frame":
         """Frame of a training set (see `romkit.data.schema`).
 
         Args:
@@ -118,13 +145,22 @@ class Frame(nn.Module):
         if basis is None:
             return _scaled(data)
         check_size(basis, data)
-        return _named(data, basis).behind(_scaled(basis.project(data)) if inner is None else inner, data)
+        return _named(data, basis).behind(
+            _scaled(basis.project(data)) if inner is None else inner, data
+        )
 
     def behind(self, inner: "Frame", data: xr.Dataset) -> "Frame":
-        """Take over the scales of `inner`, the frame of coordinates in the basis, and the deviations of full data."""
+        """Take over the scales of `inner`, the frame of coordinates in the basis, and the
+        deviations of full data.
+        """
         if inner.size != self.size:
             fix = "take the frame of their coordinates in the basis"
-            raise InputError("inner", expected=f"the {self.size} coordinates in the basis", got=inner.size, fix=fix)
+            raise InputError(
+                "inner",
+                expected=f"the {self.size} coordinates in the basis",
+                got=inner.size,
+                fix=fix,
+            )
         self._take(inner)
         state, mean = data["state"].transpose(*DIMS), self.basis.mean.numpy()
         moments, count = np.zeros((2, self.basis.size)), 0
@@ -134,7 +170,9 @@ class Frame(nn.Module):
             deviation = da.where(there, deviation, 0.0)
             sums = [each.sum((0, 1)) for each in (deviation, deviation**2)]
             moments[0], moments[1], count = dask.compute(*sums, there.sum())
-        for k in range(0 if state.chunks else state.sizes["trajectory"]):  # in a file, perhaps larger than memory
+        for k in range(
+            0 if state.chunks else state.sizes["trajectory"]
+        ):  # in a file, perhaps larger than memory
             deviation = state.isel(trajectory=k).values - mean
             deviation = deviation[np.isfinite(deviation).all(-1)]
             moments += deviation.sum(0), (deviation**2).sum(0)
@@ -148,8 +186,14 @@ class Frame(nn.Module):
         if self.basis is None:
             return self
         unit = self.state_units[0] if len({*self.state_units}) == 1 else "mixed"
-        contexts = {"context_names": self.context_names, "context_units": self.context_units, "fixed": self.fixed}
-        frame = Frame(self.system, [f"y{k}" for k in range(self.size)], [unit] * self.size, **contexts)
+        contexts = {
+            "context_names": self.context_names,
+            "context_units": self.context_units,
+            "fixed": self.fixed,
+        }
+        frame = Frame(
+            self.system, [f"y{k}" for k in range(self.size)], [unit] * self.size, **contexts
+        )
         for name in SCALES:
             setattr(frame, name, getattr(self, name).clone())
         frame.state_std = self.coordinate_std.clone()
@@ -163,7 +207,10 @@ class Frame(nn.Module):
         for name in SCALES:
             setattr(self, name, getattr(inner, name))
         self.coordinate_std = inner.state_std
-        self.exact |= {name if name in SCALES else "coordinate_std": value for name, value in inner.exact.items()}
+        self.exact |= {
+            name if name in SCALES else "coordinate_std": value
+            for name, value in inner.exact.items()
+        }
 
     def to_json(self) -> dict[str, object]:
         """Names and units as plain values, for a file."""
@@ -215,7 +262,9 @@ class Frame(nn.Module):
 
 
 class FormerFrame(Frame):
-    """Constructor of `Frame` by its former arguments: names and units, and where there is a basis, it and `inner`."""
+    """Constructor of `Frame` by its former arguments: names and units, and where there is a basis,
+    it and `inner`.
+    """
 
     def __init__(self, signature: Frame, basis: Basis | None = None, inner: Frame | None = None):
         super().__init__(**signature.to_json(), basis=basis)
@@ -245,10 +294,18 @@ def _scaled(data: xr.Dataset) -> Frame:
         context_shift=(low + high) / 2,
         context_scale=_nonzero(np.where(high > low, high - low, 2 * np.abs(low)) / 2),
     )
-    positive = all(bool((scale > 0).all()) for scale in (frame.state_std, frame.state_scale, frame.context_scale))
+    positive = all(
+        bool((scale > 0).all())
+        for scale in (frame.state_std, frame.state_scale, frame.context_scale)
+    )
     if not positive or not all(bool(buffer.isfinite().all()) for buffer in frame.buffers()):
-        far, expected = "larger" if positive else "smaller", "states and contexts that float32 can hold"
-        raise InputError("data", expected=expected, got=f"{far} ones", fix=f"measure them in a {far} unit")
+        far, expected = (
+            "larger" if positive else "smaller",
+            "states and contexts that float32 can hold",
+        )
+        raise InputError(
+            "data", expected=expected, got=f"{far} ones", fix=f"measure them in a {far} unit"
+        )
     return frame
 
 

@@ -1,4 +1,6 @@
-"""Building blocks of networks: inverse activations, biorthogonal weights, layer pairs, conditioning on the context."""
+"""Building blocks of networks: inverse activations, biorthogonal weights, layer pairs, conditioning
+on the context.
+"""
 
 import abc
 import math
@@ -17,7 +19,8 @@ from romkit.projections.operator import EncoderDecoder
 
 
 class Hyperbola(NamedTuple):
-    """σ(x) = gain · x + offset + bend · √((2x + shift)² + floor), one branch of a hyperbola, with bound slope α.
+    """σ(x) = gain · x + offset + bend · √((2x + shift)² + floor), one branch of a hyperbola, with
+    bound slope α.
 
     Each coefficient is (..., r), leading axes matching those of x from the left.
     """
@@ -47,20 +50,26 @@ class Hyperbola(NamedTuple):
 def inverse_pair(alpha: Tensor) -> tuple[Hyperbola, Hyperbola]:
     """(σ₋, σ₊) for slopes α in (-π/4, π/4); both are the identity at α = 0, and σ₋ ∘ σ₊ = id.
 
-    With s = sin α, c = cos α:
-    σ±(x) = [x ∓ √2 s c² ± s c √((2x ∓ √2 s)² + 2 cos 2α)] / cos 2α, whose slopes run from tan(π/4 - α) to
-    tan(π/4 + α). This is the pair of Otto et al. (2023) (Adriaens et al. 2026, appendix "Activation functions")
-    multiplied through by s² c², so that nothing is divided by sin α.
+    With s = sin α, c = cos α: σ±(x) = [x ∓ √2 s c² ± s c √((2x ∓ √2 s)² + 2 cos 2α)] / cos 2α,
+    whose slopes run from tan(π/4 - α) to tan(π/4 + α). This is the pair of Otto et al. (2023)
+    (Adriaens et al. 2026, appendix "Activation functions") multiplied through by s² c², so that
+    nothing is divided by sin α.
     """
     s, c, floor = torch.sin(alpha), torch.cos(alpha), 2 * torch.cos(2 * alpha)
     gain = 2 / floor
     offset, bend, shift = 2**0.5 * s * c * c * gain, s * c * gain, 2**0.5 * s
-    return Hyperbola(gain, offset, -bend, shift, floor), Hyperbola(gain, -offset, bend, -shift, floor)
+    return Hyperbola(gain, offset, -bend, shift, floor), Hyperbola(
+        gain, -offset, bend, -shift, floor
+    )
 
 
 def relu(x: Tensor, order: int) -> tuple[Tensor, ...]:
     """max(x, 0) and its derivatives up to this order."""
-    return (torch.relu(x), (x > 0).to(x.dtype), torch.zeros_like(x))[: order + 1] if order else (torch.relu(x),)
+    return (
+        (torch.relu(x), (x > 0).to(x.dtype), torch.zeros_like(x))[: order + 1]
+        if order
+        else (torch.relu(x),)
+    )
 
 
 def silu(x: Tensor, order: int) -> tuple[Tensor, ...]:
@@ -99,12 +108,14 @@ class Pair(nn.Module, abc.ABC):
 
 
 class BiorthogonalPair(Pair):
-    """Φ = Φ̃ (Ψ̃ᵀ Φ̃)⁻¹, Ψ = Ψ̃ with free Φ̃, Ψ̃: exactly biorthogonal at every step of any optimizer.
+    """Φ = Φ̃ (Ψ̃ᵀ Φ̃)⁻¹, Ψ = Ψ̃ with free Φ̃, Ψ̃: exactly biorthogonal at every step of any
+    optimizer.
 
-    Φ is computed in float64 and rounded once, to the precision of the model: rounding errors of an inverse in float32
-    would be a large part of the idempotency error. A model trained in float32 and cast to float64 satisfies Ψᵀ Φ = I to
-    float64. Source: Otto, Macchio, Rowley (2023), "Learning nonlinear projections for reduced-order modeling of
-    dynamical systems using constrained autoencoders".
+    Φ is computed in float64 and rounded once, to the precision of the model: rounding errors of an
+    inverse in float32 would be a large part of the idempotency error. A model trained in float32
+    and cast to float64 satisfies Ψᵀ Φ = I to float64. Source: Otto, Macchio, Rowley (2023),
+    "Learning nonlinear projections for reduced-order modeling of dynamical systems using
+    constrained autoencoders".
     """
 
     def forward(self) -> tuple[Tensor, Tensor]:
@@ -139,7 +150,9 @@ def orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
 
 
 SLOPE_RANGE = (math.pi / 30, math.pi / 6)
-"""Interval that modulated slopes are confined to (Adriaens et al. 2026, appendix "Neuromodulation details")."""
+"""Interval that modulated slopes are confined to (Adriaens et al. 2026, appendix "Neuromodulation
+details").
+"""
 
 
 MIDDLE_SLOPE = math.pi / 10
@@ -147,7 +160,9 @@ MIDDLE_SLOPE = math.pi / 10
 
 
 class Linear(nn.Module):
-    """x W + b with W (n, r), b (r,): like torch's, but its parameters may carry a leading seed axis."""
+    """x W + b with W (n, r), b (r,): like torch's, but its parameters may carry a leading seed
+    axis.
+    """
 
     def __init__(self, n: int, r: int, generator: torch.Generator, *, scale: float = 1.0):
         super().__init__()
@@ -165,7 +180,9 @@ def linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
 
 
 class Embedding(nn.Module):
-    """s = f(bandwidth · c): a fully connected network with SiLU between its layers, `sizes` = (p, ..., d)."""
+    """s = f(bandwidth · c): a fully connected network with SiLU between its layers, `sizes` = (p,
+    ..., d).
+    """
 
     def __init__(self, sizes: Sequence[int], generator: torch.Generator, *, bandwidth: float = 1.0):
         super().__init__()
@@ -179,7 +196,9 @@ class Embedding(nn.Module):
 class FixedSlope(nn.Module):
     """α, the same for every unit and context."""
 
-    def __init__(self, signal: int, size: int, generator: torch.Generator, *, alpha: float = MIDDLE_SLOPE):
+    def __init__(
+        self, signal: int, size: int, generator: torch.Generator, *, alpha: float = MIDDLE_SLOPE
+    ):
         super().__init__()
         self.alpha, self.size = alpha, size
 
@@ -224,7 +243,9 @@ class ModulatedBias(nn.Module):
 
 
 def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:
-    """Uniform in [-bound, bound], drawn in float64 so that a seed means the same in every precision."""
+    """Uniform in [-bound, bound], drawn in float64 so that a seed means the same in every
+    precision.
+    """
     draw = torch.rand(shape, generator=generator, dtype=torch.float64)
     return ((2 * draw - 1) * bound).to(torch.get_default_dtype())
 
@@ -364,7 +385,9 @@ class Networks(Curves):
 
 
 class JointMaps(Curves):
-    """Maps whose encoder sees the joint vector (y, c), and whose decoder gives it or y alone, as maps of y (..., n)."""
+    """Maps whose encoder sees the joint vector (y, c), and whose decoder gives it or y alone, as
+    maps of y (..., n).
+    """
 
     def __init__(self, maps: Curves, c: Tensor, n: int):
         self.maps, self.c, self.n = maps, c, n
@@ -409,26 +432,36 @@ class LayerPairs(Networks):
 
 
 def layer_pairs(
-    weights: Iterable[tuple[Tensor, Tensor]], slopes: nn.ModuleList, biases: nn.ModuleList, signal: Tensor
+    weights: Iterable[tuple[Tensor, Tensor]],
+    slopes: nn.ModuleList,
+    biases: nn.ModuleList,
+    signal: Tensor,
 ) -> LayerPairs:
     """Layers with weights (Φ, Ψ), slopes and biases at a signal."""
     parts = zip(weights, slopes, biases, strict=True)
-    return LayerPairs([LayerPair(*pair, bias(signal), *inverse_pair(slope(signal))) for pair, slope, bias in parts])
+    return LayerPairs(
+        [
+            LayerPair(*pair, bias(signal), *inverse_pair(slope(signal)))
+            for pair, slope, bias in parts
+        ]
+    )
 
 
-# Geometry of the biorthogonal manifold {(Φ, Ψ): Ψᵀ Φ = I}: metrics, retractions and transports.
-#
-# A point is one tensor x (..., 2, n, r) with Φ = x[..., 0, :, :] and Ψ = x[..., 1, :, :]; a tangent vector u = (X, Y)
-# is stacked likewise and obeys Yᵀ Φ + Ψᵀ X = 0. Exchanging Φ and Ψ maps the manifold to itself, so a formula for one
-# half read with the halves exchanged (`swap`) gives the other, and both are computed at once. Leading axes never mix.
-# Everything here is a pure function of tensors that neither synchronises a GPU nor raises because of one bad point.
-#
-# Sources: Otto, Macchio, Rowley (2023), "Learning nonlinear projections for reduced-order modeling of dynamical systems
-# using constrained autoencoders", for the manifold; Absil, Mahony, Sepulchre (2008), "Optimization algorithms on matrix
-# manifolds", chapters 3, 4 and 8, for metrics, retractions and transports.
+# Geometry of the biorthogonal manifold {(Φ, Ψ): Ψᵀ Φ = I}: metrics, retractions and transports.  A
+# point is one tensor x (..., 2, n, r) with Φ = x[..., 0, :, :] and Ψ = x[..., 1, :, :]; a tangent
+# vector u = (X, Y) is stacked likewise and obeys Yᵀ Φ + Ψᵀ X = 0. Exchanging Φ and Ψ maps the
+# manifold to itself, so a formula for one half read with the halves exchanged (`swap`) gives the
+# other, and both are computed at once. Leading axes never mix. Everything here is a pure function
+# of tensors that neither synchronises a GPU nor raises because of one bad point.  Sources: Otto,
+# Macchio, Rowley (2023), "Learning nonlinear projections for reduced-order modeling of dynamical
+# systems using constrained autoencoders", for the manifold; Absil, Mahony, Sepulchre (2008),
+# "Optimization algorithms on matrix manifolds", chapters 3, 4 and 8, for metrics, retractions and
+# transports.
 
 DOUBLINGS = 18
-"""Doublings of the Sylvester series: 12 fall short at a condition number of Φ and Ψ of 100, 16 reach rounding."""
+"""Doublings of the Sylvester series: 12 fall short at a condition number of Φ and Ψ of 100, 16
+reach rounding.
+"""
 
 
 def swap(x: Tensor) -> Tensor:
@@ -443,7 +476,9 @@ def overlap(x: Tensor) -> Tensor:
 
 
 def constraint(x: Tensor, u: Tensor) -> Tensor:
-    """(C, Cᵀ) (..., 2, r, r) with C = Yᵀ Φ + Ψᵀ X, the rate of Ψᵀ Φ along u: zero for a tangent vector."""
+    """(C, Cᵀ) (..., 2, r, r) with C = Yᵀ Φ + Ψᵀ X, the rate of Ψᵀ Φ along u: zero for a tangent
+    vector.
+    """
     half = swap(x).mT @ u
     return half + swap(half).mT
 
@@ -458,7 +493,8 @@ def restore(x: Tensor) -> Tensor:
 class EuclideanMetric:
     """⟨u, v⟩ = tr Xᵀ X' + tr Yᵀ Y', and what follows from it on each tangent space.
 
-    Projection: (X - Ψ A, Y - Φ Aᵀ) with (Ψᵀ Ψ) A + A (Φᵀ Φ) = C. Another metric overrides all three methods.
+    Projection: (X - Ψ A, Y - Φ Aᵀ) with (Ψᵀ Ψ) A + A (Φᵀ Φ) = C. Another metric overrides all three
+    methods.
     """
 
     def inner(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
@@ -469,20 +505,25 @@ class EuclideanMetric:
         """The tangent vector at x nearest to u (..., 2, n, r)."""
         a = sylvester(swap(x.mT @ x), constraint(x, u)[..., 0, :, :])
         u = u - swap(x) @ torch.stack([a, a.mT], -3)
-        # At ill-conditioned points the series leaves a normal part; this removes it along (Φ, Ψ), without a solve.
+        # At ill-conditioned points the series leaves a normal part; this removes it along (Φ, Ψ),
+        # without a solve.
         return u - 0.5 * (x @ constraint(x, u))
 
     def gradient(self, x: Tensor, g: Tensor) -> Tensor:
-        """The tangent vector whose inner product with each tangent v is the derivative Σ g v along v."""
+        """The tangent vector whose inner product with each tangent v is the derivative Σ g v along
+        v.
+        """
         return self.project(x, g)
 
 
 @dataclass(frozen=True)
 class Fractional:
-    """((Φ + X) ((Ψ + Y)ᵀ (Φ + X))⁻¹, Ψ + Y), with transport by projection. Corrects its own rounding errors.
+    """((Φ + X) ((Ψ + Y)ᵀ (Φ + X))⁻¹, Ψ + Y), with transport by projection. Corrects its own
+    rounding errors.
 
-    A retraction: it follows a tangent vector u from x, stays on the manifold, and takes other tangent vectors along.
-    For tangent u the matrix to invert is I + Yᵀ X, so it exists while ‖Yᵀ X‖ < 1.
+    A retraction: it follows a tangent vector u from x, stays on the manifold, and takes other
+    tangent vectors along. For tangent u the matrix to invert is I + Yᵀ X, so it exists while ‖Yᵀ X‖
+    < 1.
     """
 
     def retract(self, x: Tensor, u: Tensor) -> Tensor:
@@ -490,18 +531,24 @@ class Fractional:
         return restore(x + u)
 
     def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """The point y reached from x along u, and v carried along: its projection at y is the transport of v."""
+        """The point y reached from x along u, and v carried along: its projection at y is the
+        transport of v.
+        """
         return restore(x + u), v
 
 
 def sylvester(grams: Tensor, c: Tensor) -> Tensor:
-    """The solution S (..., r, r) of A S + S B = C for symmetric positive definite (A, B) = grams (..., 2, r, r).
+    """The solution S (..., r, r) of A S + S B = C for symmetric positive definite (A, B) = grams
+    (..., 2, r, r).
 
-    S = Σₖ Uᵏ W Vᵏ with U = (A - I)(A + I)⁻¹, V = (B - I)(B + I)⁻¹, W = 2 (A + I)⁻¹ C (B + I)⁻¹, summed by doubling
-    (Smith 1968, "Matrix equation XA + BX = C"). The shift 1 is the best one here: Ψᵀ Φ = I puts the eigenvalues of
-    Φᵀ Φ and Ψᵀ Ψ between 1/M and M for the M = max(‖Φ‖², ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another.
+    S = Σₖ Uᵏ W Vᵏ with U = (A - I)(A + I)⁻¹, V = (B - I)(B + I)⁻¹, W = 2 (A + I)⁻¹ C (B + I)⁻¹,
+    summed by doubling (Smith 1968, "Matrix equation XA + BX = C"). The shift 1 is the best one
+    here: Ψᵀ Φ = I puts the eigenvalues of Φᵀ Φ and Ψᵀ Ψ between 1/M and M for the M = max(‖Φ‖²,
+    ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another.
     """
-    shifted = torch.cat([half.reshape(-1, *c.shape[-2:]) for half in grams.unbind(-3)]) + _eye(grams)
+    shifted = torch.cat([half.reshape(-1, *c.shape[-2:]) for half in grams.unbind(-3)]) + _eye(
+        grams
+    )
     inverse = torch.linalg.inv_ex(shifted).inverse  # of all A, then of all B
     left, right = inverse.chunk(2)
     solution = 2 * (left @ c.reshape(left.shape) @ right)

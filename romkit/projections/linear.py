@@ -14,7 +14,9 @@ from romkit.projections.layers import Affine, Curve, Curves, Networks, orthonorm
 
 
 class Subspace(Curves):
-    """z = (VᵀV)⁻¹ Vᵀ y and y = V z: modes that were rounded to float32 still give a projection in float64."""
+    """z = (VᵀV)⁻¹ Vᵀ y and y = V z: modes that were rounded to float32 still give a projection in
+    float64.
+    """
 
     def __init__(self, modes: Tensor):
         self.modes = modes
@@ -32,12 +34,14 @@ class Subspace(Curves):
 
 @validated
 class POD(Projection):
-    """P(x) = x̄ + V Vᵀ (x - x̄), V the leading left singular vectors of the centred snapshots; no context.
+    """P(x) = x̄ + V Vᵀ (x - x̄), V the leading left singular vectors of the centred snapshots; no
+    context.
 
     Args:
         latent_dim: number m of modes.
 
-    Source: Holmes et al., Turbulence, Coherent Structures, Dynamical Systems and Symmetry, chapter 3.
+    Source: Holmes et al., Turbulence, Coherent Structures, Dynamical Systems and Symmetry, chapter
+    3.
 
     Example:
         >>> import romkit
@@ -78,7 +82,12 @@ def leading_modes(y: Tensor, number: int) -> Tensor:
         return torch.linalg.qr(torch.cat([modes, further], dim=1)).Q if further.numel() else modes
     gram = y.mT @ y
     if not bool(gram.isfinite().all()):
-        raise InputError("y", expected="finite snapshots", got="NaN, infinity or larger ones", fix="scale the data")
+        raise InputError(
+            "y",
+            expected="finite snapshots",
+            got="NaN, infinity or larger ones",
+            fix="scale the data",
+        )
     _, vectors = torch.linalg.eigh(gram)
     return vectors.flip(-1)[:, :number].contiguous()
 
@@ -87,7 +96,9 @@ RIDGES = tuple(10.0**-k for k in range(11))
 """Regularisations that are tried, the largest first."""
 
 BLOCKS = 5
-"""Number of blocks of consecutive snapshots that are held out in turn; single snapshots have neighbours like them."""
+"""Number of blocks of consecutive snapshots that are held out in turn; single snapshots have
+neighbours like them.
+"""
 
 RESOLVED = 1e-7
 """Size of a product, relative to the largest, below which data in float32 do not hold it."""
@@ -95,24 +106,29 @@ RESOLVED = 1e-7
 
 def with_products(z: Curve) -> Curve:
     """z -> (z, zᵢ zⱼ for i <= j), a step of a decoder."""
-    return tuple(torch.cat([part, more], dim=-1) for part, more in zip(z, product(pairs, z, z), strict=True))
+    return tuple(
+        torch.cat([part, more], dim=-1) for part, more in zip(z, product(pairs, z, z), strict=True)
+    )
 
 
 @validated
 class QuadraticManifold(Projection):
-    """ρ(x) = Vᵀ (x - x̄), φ(z) = x̄ + V z + W (z ⊗ z) + w, with the m leading modes V, Vᵀ W = 0, Vᵀ w = 0; no context.
+    """ρ(x) = Vᵀ (x - x̄), φ(z) = x̄ + V z + W (z ⊗ z) + w, with the m leading modes V, Vᵀ W = 0, Vᵀ
+    w = 0; no context.
 
-    W is fitted to what the modes leave of the snapshots by least squares with λ‖W‖², where the products are scaled to
-    the same size, and w takes away their mean. Exact, since the encoder sees neither.
+    W is fitted to what the modes leave of the snapshots by least squares with λ‖W‖², where the
+    products are scaled to the same size, and w takes away their mean. Exact, since the encoder sees
+    neither.
 
     Args:
         latent_dim: m.
-        regularisation: λ; by default the one of 1, 0.1, ..., 1e-10 that is best for snapshots that are held out, a
-            fifth of them at a time.
+        regularisation: λ; by default the one of 1, 0.1, ..., 1e-10 that is best for snapshots that
+            are held out, a fifth of them at a time.
 
-    Source: Barnett, Farhat (2022), Quadratic approximation manifold for mitigating the Kolmogorov barrier in nonlinear
-    projection-based model order reduction; Geelen, Wright, Willcox (2023), Operator inference for non-intrusive model
-    reduction with quadratic manifolds, for W in closed form.
+    Source: Barnett, Farhat (2022), Quadratic approximation manifold for mitigating the Kolmogorov
+    barrier in nonlinear projection-based model order reduction; Geelen, Wright, Willcox (2023),
+    Operator inference for non-intrusive model reduction with quadratic manifolds, for W in closed
+    form.
 
     Example:
         >>> import torch
@@ -129,18 +145,27 @@ class QuadraticManifold(Projection):
     trained = False
 
     def __init__(
-        self, frame: Frame, generator: torch.Generator, *, latent_dim: Count, regularisation: Positive | None = None
+        self,
+        frame: Frame,
+        generator: torch.Generator,
+        *,
+        latent_dim: Count,
+        regularisation: Positive | None = None,
     ):
         check_chain("latent_dim", (latent_dim, frame.size), frame.size)
         super().__init__(frame, {"latent_dim": latent_dim, "regularisation": regularisation})
         self.latent_dim, self.regularisation = latent_dim, regularisation
         n, number = frame.size, latent_dim * (latent_dim + 1) // 2
         self.modes = nn.Parameter(orthonormal(n, latent_dim, generator), requires_grad=False)
-        self.correction = nn.Parameter(uniform((1 + number, n), 0.1, generator), requires_grad=False)  # w and Wᵀ
+        self.correction = nn.Parameter(
+            uniform((1 + number, n), 0.1, generator), requires_grad=False
+        )  # w and Wᵀ
 
     def at(self, c: Tensor) -> Networks:
         modes, dual = self.modes, Subspace(self.modes).dual
-        beside = self.correction - self.correction @ dual @ modes.mT  # also where it was rounded to float32
+        beside = (
+            self.correction - self.correction @ dual @ modes.mT
+        )  # also where it was rounded to float32
         decoder = torch.cat([modes.mT, beside[..., 1:, :]], dim=-2)
         encoder = Affine(dual, modes.new_zeros(self.latent_dim))
         return Networks([encoder], [with_products, Affine(decoder, beside[..., 0, :])])
@@ -153,7 +178,9 @@ class QuadraticManifold(Projection):
 
 
 def fitted(y: Tensor, modes: Tensor, regularisation: float | None) -> Tensor:
-    """w and Wᵀ (1 + m (m + 1) / 2, n) in float64, for snapshots y (N, n) and orthonormal modes (n, m)."""
+    """w and Wᵀ (1 + m (m + 1) / 2, n) in float64, for snapshots y (N, n) and orthonormal modes (n,
+    m).
+    """
     blocks = [part.double() for part in y.tensor_split(min(BLOCKS, len(y)))]
     z = torch.cat([part @ modes for part in blocks])
     products = pairs(z, z)
@@ -171,7 +198,8 @@ def fitted(y: Tensor, modes: Tensor, regularisation: float | None) -> Tensor:
 
 
 def _best(grams: Tensor, targets: Tensor) -> float:
-    """The regularisation with the smallest error on blocks that are held out, from sums over each of them.
+    """The regularisation with the smallest error on blocks that are held out, from sums over each
+    of them.
 
     Args:
         grams: QᵀQ (B, q, q) of products Q.

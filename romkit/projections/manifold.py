@@ -17,20 +17,22 @@ Verdict = tuple[bool, str | None]
 
 
 class BiorthogonalManifold(Manifold):
-    """Pairs Φ, Ψ (n, r) with Ψᵀ Φ = I, as points (..., 2n, r) with Φ above Ψ; leading axes are independent points.
+    """Pairs Φ, Ψ (n, r) with Ψᵀ Φ = I, as points (..., 2n, r) with Φ above Ψ; leading axes are
+    independent points.
 
         pair = geoopt.ManifoldParameter(manifold.random(2 * n, r), manifold=manifold)
         optimizer = geoopt.optim.RiemannianAdam([pair], lr=1e-2)
 
-    RiemannianAdam keeps one second moment per point, ‖gradient‖² in the metric, not one per entry. With the default
-    metric and retraction this is the training of the paper. `romkit.training.optimizers.RiemannianAdam` makes the
-    same steps for a stack of seeds, compiled.
+    RiemannianAdam keeps one second moment per point, ‖gradient‖² in the metric, not one per entry.
+    With the default metric and retraction this is the training of the paper.
+    `romkit.training.optimizers.RiemannianAdam` makes the same steps for a stack of seeds, compiled.
 
     Args:
         metric, retraction: `EuclideanMetric()` and `Fractional()`, or others with their methods.
 
-    Source: Friedl et al. (2025), "A Riemannian framework for learning reduced-order Lagrangian dynamics", for the
-    Euclidean metric and the fractional retraction; `romkit.projections.layers` has the formulas.
+    Source: Friedl et al. (2025), "A Riemannian framework for learning reduced-order Lagrangian
+    dynamics", for the Euclidean metric and the fractional retraction; `romkit.projections.layers`
+    has the formulas.
     """
 
     name = "Biorthogonal"
@@ -41,8 +43,12 @@ class BiorthogonalManifold(Manifold):
         super().__init__()
         self.metric, self.retraction = metric or EuclideanMetric(), retraction or Fractional()
 
-    def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
-        """⟨u, v⟩ at x, one value per point: (...), or (..., 1, 1) with `keepdim`. v = None stands for u."""
+    def inner(
+        self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False
+    ) -> Tensor:
+        """⟨u, v⟩ at x, one value per point: (...), or (..., 1, 1) with `keepdim`. v = None stands
+        for u.
+        """
         x, u, v = torch.broadcast_tensors(x, u, u if v is None else v)
         inner = self.metric.inner(_halves(x), _halves(u), _halves(v))
         return inner[..., None, None] if keepdim else inner
@@ -56,15 +62,17 @@ class BiorthogonalManifold(Manifold):
         return _joined(self.metric.gradient(_halves(x), _halves(u)))
 
     def projx(self, x: Tensor) -> Tensor:
-        """A point of the manifold near x: x itself, bit for bit, where it is one to rounding already.
+        """A point of the manifold near x: x itself, bit for bit, where it is one to rounding
+        already.
 
-        Φ <- Φ (Ψᵀ Φ)⁻¹ keeps the range of Φ and Ψ. Far away Ψᵀ Φ may be singular; there Ψ is first turned towards Φ,
-        so that any pair of full rank ends on the manifold.
+        Φ <- Φ (Ψᵀ Φ)⁻¹ keeps the range of Φ and Ψ. Far away Ψᵀ Φ may be singular; there Ψ is first
+        turned towards Φ, so that any pair of full rank ends on the manifold.
         """
         pair = _halves(x)
         error = self._error(pair)
         far = error > 0.5
-        # The host looks once, so that the singular values are not computed near the manifold, where optimizers call.
+        # The host looks once, so that the singular values are not computed near the manifold, where
+        # optimizers call.
         if bool(far.any()):
             pair = torch.where(far, _turned(torch.where(far, pair, _origin_like(pair))), pair)
         restored = layers.restore(layers.restore(pair))
@@ -75,7 +83,9 @@ class BiorthogonalManifold(Manifold):
         return _joined(self.retraction.retract(_halves(x), _halves(u)))
 
     def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
-        """v projected onto the tangent space at y; the transport of a retraction needs its u, see `retr_transp`."""
+        """v projected onto the tangent space at y; the transport of a retraction needs its u, see
+        `retr_transp`.
+        """
         return self.proju(y, v)
 
     def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,18 +107,26 @@ class BiorthogonalManifold(Manifold):
         device: torch.device | None = None,
         generator: torch.Generator | None = None,
     ) -> ManifoldTensor:
-        """A point (..., 2n, r) around a random orthonormal Φ = Ψ, with condition numbers of a few units."""
+        """A point (..., 2n, r) around a random orthonormal Φ = Ψ, with condition numbers of a few
+        units.
+        """
         shape = tuple(size2shape(*size))
         self._assert_check_shape(shape, "x")
         n, r = shape[-2] // 2, shape[-1]
         # Drawn in float64, so that a generator means the same point in every precision.
-        noise = torch.randn(*shape[:-2], 3, n, r, dtype=torch.float64, device=device, generator=generator)
+        noise = torch.randn(
+            *shape[:-2], 3, n, r, dtype=torch.float64, device=device, generator=generator
+        )
         pair = torch.linalg.qr(noise[..., :1, :, :]).Q + 0.5 / n**0.5 * noise[..., 1:, :, :]
         point = self.projx(_joined(pair).to(dtype or torch.get_default_dtype()))
         return ManifoldTensor(point, manifold=self)
 
     def origin(
-        self, *size: int, dtype: torch.dtype | None = None, device: torch.device | None = None, seed: int | None = 42
+        self,
+        *size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+        seed: int | None = 42,
     ) -> ManifoldTensor:
         """Φ = Ψ = the first r columns of the identity; `seed` is not used."""
         shape = tuple(size2shape(*size))
@@ -125,13 +143,19 @@ class BiorthogonalManifold(Manifold):
         expected = "expected shape (..., 2n, r) with n >= r > 0"
         return False, f"{name}: {expected}, got {tuple(shape)}; stack Φ (n, r) on Ψ (n, r)"
 
-    def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> Verdict:
+    def _check_point_on_manifold(
+        self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5
+    ) -> Verdict:
         pair = _halves(x)
         eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
         error = (layers.overlap(pair) - eye).abs()
-        return _verdict("Ψᵀ Φ - I", error, atol + rtol * layers.overlap(pair.abs()), "project with projx")
+        return _verdict(
+            "Ψᵀ Φ - I", error, atol + rtol * layers.overlap(pair.abs()), "project with projx"
+        )
 
-    def _check_vector_on_tangent(self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> Verdict:
+    def _check_vector_on_tangent(
+        self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5
+    ) -> Verdict:
         pair, vector = _halves(x), _halves(u)
         error = layers.constraint(pair, vector)[..., 0, :, :].abs()
         size = layers.constraint(pair.abs(), vector.abs())[..., 0, :, :]
@@ -170,7 +194,9 @@ def _rounding(pair: Tensor) -> Tensor:
 
 
 def _turned(pair: Tensor) -> Tensor:
-    """The pair with Ψ moved towards Φ along the principal vectors whose cosine is below `SMALLEST_COSINE`."""
+    """The pair with Ψ moved towards Φ along the principal vectors whose cosine is below
+    `SMALLEST_COSINE`.
+    """
     q, triangle = torch.linalg.qr(pair)
     left, cosines, right = torch.linalg.svd(layers.overlap(q))
     lift = (SMALLEST_COSINE - cosines).clamp(min=0).unsqueeze(-2)

@@ -1,4 +1,6 @@
-"""Projection operator at one context, on tensors and on labelled arrays, and the encoder and decoder behind it."""
+"""Projection operator at one context, on tensors and on labelled arrays, and the encoder and
+decoder behind it.
+"""
 
 import abc
 import functools
@@ -23,7 +25,8 @@ from romkit.projections.frame import Frame
 
 
 class EncoderDecoder(abc.ABC):
-    """Encoder and decoder at one context in normalised coordinates, with tangents; `Projection.at` returns one.
+    """Encoder and decoder at one context in normalised coordinates, with tangents; `Projection.at`
+    returns one.
 
     Example:
         >>> import torch
@@ -59,16 +62,21 @@ class EncoderDecoder(abc.ABC):
         """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
 
     def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
-        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W; None elsewhere."""
+        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W;
+        None elsewhere.
+        """
         return None
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too slow."""
+        """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too
+        slow.
+        """
         return torch.func.jvp(lambda point: self.decode_jvp(point, w).tangent, (z,), (w,))[1]
 
 
 class LastLayer(NamedTuple):
-    """φ(z) = shift + F a(z): the last layer of a decoder in physical units, and the operator of what is before.
+    """φ(z) = shift + F a(z): the last layer of a decoder in physical units, and the operator of
+    what is before.
 
     Attributes:
         hidden: decodes to a (..., k); it does not encode.
@@ -84,11 +92,12 @@ class LastLayer(NamedTuple):
 class Operator:
     """P = φ ∘ ρ at a fixed context, in physical units. The hyper-network has run; calls are cheap.
 
-    Shapes: states x (..., n), latents z (..., m), contexts (..., p); leading axes match from the left, seeds
-    first, then contexts, then samples. A state with fewer axes than the context is evaluated at each context.
-    `encode`, `decode` and the operator itself also take NumPy arrays, DataArrays and datasets, and return such. Of data
-    in chunks of dask the result is in chunks too, and nothing is read until it is computed; chunks along the components
-    are joined, unless there is a basis in front.
+    Shapes: states x (..., n), latents z (..., m), contexts (..., p); leading axes match from the
+    left, seeds first, then contexts, then samples. A state with fewer axes than the context is
+    evaluated at each context. `encode`, `decode` and the operator itself also take NumPy arrays,
+    DataArrays and datasets, and return such. Of data in chunks of dask the result is in chunks too,
+    and nothing is read until it is computed; chunks along the components are joined, unless there
+    is a basis in front.
 
     Attributes:
         context: (..., p) in physical units.
@@ -110,7 +119,8 @@ class Operator:
         context: Tensor,
         latent_dim: Count,
         seeds: Count | None = None,
-        at: Callable[[Tensor], EncoderDecoder] | None = None,  # `Projection.at`, for parts of the contexts
+        at: Callable[[Tensor], EncoderDecoder]
+        | None = None,  # `Projection.at`, for parts of the contexts
     ):
         self._frame, self._maps, self._seeds, self._at = frame, maps, seeds, at
         self.context, self.state_size, self.latent_dim = context, len(frame.state_names), latent_dim
@@ -126,14 +136,18 @@ class Operator:
         return f"Operator({self.latent_dim} latent of {self.state_size} components{at})"
 
     def encode(self, x: Tensor) -> Tensor:
-        """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""
+        """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along
+        `latent_component`.
+        """
         if not torch.is_tensor(x):
             return self._labelled("encode", x)
         x = self._checked("x", x, self.state_size)
         return self._maps.encode(self._frame.normalise(x))
 
     def decode(self, z: Tensor) -> Tensor:
-        """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in their dimensions."""
+        """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in
+        their dimensions.
+        """
         if not torch.is_tensor(z):
             return self._labelled("decode", z)
         z = self._checked("z", z, self.latent_dim)
@@ -169,23 +183,31 @@ class Operator:
         return Dual(x, self._frame.denormalise_tangent(columns).mT)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
+        """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent
+        coordinates.
+        """
         z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
         return self._frame.denormalise_tangent(self._maps.decode_curvature(z, w))
 
     def last_layer(self) -> LastLayer | None:
-        """The last layer of the decoder, where it is affine and the same for all members; None elsewhere."""
+        """The last layer of the decoder, where it is affine and the same for all members; None
+        elsewhere.
+        """
         split = self._maps.last_layer()
         if split is None or split[1].ndim != 2:
             return None
         (maps, weight, shift), frame = split, self._frame
         units = [f"a{k}" for k in range(len(weight))]
-        of_units = Frame(frame.system, units, ["1"] * len(units), frame.context_names, frame.context_units)
+        of_units = Frame(
+            frame.system, units, ["1"] * len(units), frame.context_names, frame.context_units
+        )
         hidden = Operator(of_units.to(weight), maps, self.context, self.latent_dim)
         return LastLayer(hidden, frame.denormalise_tangent(weight).mT, frame.denormalise(shift))
 
     def _checked(self, name: str, x: Tensor, size: int) -> Tensor:
-        """x (..., size) in the precision of the projection; cheap, since fields call operators in loops."""
+        """x (..., size) in the precision of the projection; cheap, since fields call operators in
+        loops.
+        """
         known = isinstance(x, Tensor) and x.dtype is self._dtype and x.layout is torch.strided
         if not known or (x.is_meta and not tensors.recording()):
             x = _converted(name, x, self._dtype)
@@ -194,7 +216,9 @@ class Operator:
             return x
         meaning = "state components" if size == self.state_size else "latent coordinates"
         checks.last_axis(name, x.shape, size, meaning)
-        expected = f"shape ({', '.join(map(str, self._lead))}, ..., {size}), {meaning}, as the contexts"
+        expected = (
+            f"shape ({', '.join(map(str, self._lead))}, ..., {size}), {meaning}, as the contexts"
+        )
         fix = "leading axes match from the left: contexts, then samples"
         if self._seeds is not None and len(x) not in (1, self._seeds):
             expected = f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds"
@@ -203,8 +227,12 @@ class Operator:
 
     # -- arrays and labelled data: peeled here, so that everything above sees tensors -------------------------------
 
-    def _labelled(self, method: str, given: object) -> np.ndarray | da.Array | xr.DataArray | xr.Dataset:
-        """`encode`, `decode` or `__call__` of an array or labelled data, in their precision and with labels."""
+    def _labelled(
+        self, method: str, given: object
+    ) -> np.ndarray | da.Array | xr.DataArray | xr.Dataset:
+        """`encode`, `decode` or `__call__` of an array or labelled data, in their precision and
+        with labels.
+        """
         if isinstance(given, np.ndarray | da.Array):
             return self._array(method, given)
         layout = self._frame.fields
@@ -216,7 +244,9 @@ class Operator:
             values, lead = values[None], ["seed", *lead]
         values = self._array(method, values)
         if method == "encode":
-            return xr.DataArray(values, coords, (*lead, LATENT), "latent", {"long_name": "latent state"})
+            return xr.DataArray(
+                values, coords, (*lead, LATENT), "latent", {"long_name": "latent state"}
+            )
         if method == "decode" or not _is_plain(given):
             found = layout.scatter(values, lead, coords)
             array = method == "__call__" and isinstance(given, xr.DataArray)
@@ -224,10 +254,17 @@ class Operator:
         along = {name: coord for name, coord in given.coords.items() if coord.dims == (FULL,)}
         attrs = given.attrs if isinstance(given, xr.DataArray) else given["state"].attrs
         state = xr.DataArray(values, {**coords, **along}, (*lead, FULL), "state", attrs)
-        return state if isinstance(given, xr.DataArray) else state.to_dataset().assign_attrs(given.attrs)
+        return (
+            state
+            if isinstance(given, xr.DataArray)
+            else state.to_dataset().assign_attrs(given.attrs)
+        )
 
     def _array(self, method: str, values: np.ndarray | da.Array) -> np.ndarray | da.Array:
-        own, name = values.dtype if values.dtype.kind == "f" else np.float64, "z" if method == "decode" else "x"
+        own, name = (
+            values.dtype if values.dtype.kind == "f" else np.float64,
+            "z" if method == "decode" else "x",
+        )
         if isinstance(values, np.ndarray):
             found = tensors.tensor(name, values).to(self._dtype)
             with torch.no_grad():
@@ -246,21 +283,31 @@ class Operator:
         return P.in_chunks(getattr(Operator, method), values, size).astype(own)
 
     def in_chunks(self, function: "OfChunk", values: da.Array, size: Count) -> da.Array:
-        """function(P, x) (..., size) of chunks x (..., k) of dask, with P at the contexts of each; of k all in one."""
-        c = np.insert(self.context.numpy(force=True), 0, 0.0, axis=-1)  # dask cuts no axis without entries
+        """function(P, x) (..., size) of chunks x (..., k) of dask, with P at the contexts of each;
+        of k all in one.
+        """
+        c = np.insert(
+            self.context.numpy(force=True), 0, 0.0, axis=-1
+        )  # dask cuts no axis without entries
         if self._seeds is not None:
             c, values = np.broadcast_to(c, (self._seeds, *c.shape[1:])), values.rechunk({0: -1})
         axes = max(values.ndim, c.ndim)
         x, c = (a[(..., *[None] * (axes - a.ndim), slice(None))] for a in (values, c))
         sizes = zip(c.shape[:-1], x.shape, x.chunks, strict=False)
-        c = da.from_array(c, chunks=(*(each if size == other else -1 for size, other, each in sizes), -1))
-        own = functools.partial(Operator, self._frame, latent_dim=self.latent_dim, seeds=self._seeds)
+        c = da.from_array(
+            c, chunks=(*(each if size == other else -1 for size, other, each in sizes), -1)
+        )
+        own = functools.partial(
+            Operator, self._frame, latent_dim=self.latent_dim, seeds=self._seeds
+        )
         frame, at, axes = self._frame, self._at, self.context.ndim
 
-        # contexts and operators are no entries of the graph: threads would go through all chunks that wait for the same
-        # entry before they go on with one, and keep them
+        # contexts and operators are no entries of the graph: threads would go through all chunks
+        # that wait for the same entry before they go on with one, and keep them
         def of_chunk(x: np.ndarray, c: np.ndarray) -> np.ndarray:
-            c = torch.from_numpy(c.reshape(*c.shape[: axes - 1], -1)[..., 1:])  # less axes of size 1 and the zero
+            c = torch.from_numpy(
+                c.reshape(*c.shape[: axes - 1], -1)[..., 1:]
+            )  # less axes of size 1 and the zero
             with one_thread(), torch.no_grad():
                 return function(own(maps=at(frame.normalise_context(c)), context=c), x)
 
@@ -274,7 +321,10 @@ OfChunk = Callable[[Operator, np.ndarray], np.ndarray]
 def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
     """A tensor in this precision, if nothing is lost by it."""
     if not torch.is_tensor(value):
-        got, fix = checks.shown(value), "use torch.from_numpy; encode and decode take arrays and datasets as well"
+        got, fix = (
+            checks.shown(value),
+            "use torch.from_numpy; encode and decode take arrays and datasets as well",
+        )
         raise InputError(name, expected="a tensor", got=got, fix=fix)
     if value.dtype == torch.float64 and dtype == torch.float32:
         fix = f"give {name}.float(), or make the projection double: projection.double()"
@@ -306,7 +356,10 @@ def _states(x: object, layout: Layout) -> xr.DataArray:
     first = layout.variables[0].name
     data = x.to_dataset(name=first) if isinstance(x, xr.DataArray) else x
     if first not in data:
-        got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
+        got, fix = (
+            f"variables {sorted(map(str, data.data_vars))}",
+            "give data like those of the training",
+        )
         raise InputError("x", expected=f"a variable {first!r}", got=got, fix=fix)
     own = {dim for variable in layout.variables for dim in variable.dims}
     lead = [dim for dim in data[first].dims if dim not in own]

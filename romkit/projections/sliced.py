@@ -1,4 +1,6 @@
-"""Projections with shifts of a ring factored out: the shape of a wave, and the phase by which it has travelled."""
+"""Projections with shifts of a ring factored out: the shape of a wave, and the phase by which it
+has travelled.
+"""
 
 import copy
 import functools
@@ -19,13 +21,19 @@ from romkit.projections.layers import Curve, Curves, joined
 from romkit.projections.operator import EncoderDecoder
 
 PURE = 0.99
-"""Share of the energy of the deviations that harmonics of one wave hold in data that count as waves of its number."""
+"""Share of the energy of the deviations that harmonics of one wave hold in data that count as waves
+of its number.
+"""
 
 VANISHING = 0.01
-"""Smallest amplitude of the wave in data, relative to deviations of the state: without a wave there is no phase."""
+"""Smallest amplitude of the wave in data, relative to deviations of the state: without a wave there
+is no phase.
+"""
 
 UNEVEN = 0.05
-"""Largest share of the variance of states, or of their squares, that may depend on the place in waves that travel."""
+"""Largest share of the variance of states, or of their squares, that may depend on the place in
+waves that travel.
+"""
 
 LAPS = 3.0
 """Wavelengths from which a trajectory counts as travelling."""
@@ -37,8 +45,10 @@ class Shifts:
     """Shifts of a ring of equidistant points, a symmetry that `System.symmetry` declares.
 
     Args:
-        continuous: whether shifts by fractions of a point are symmetries, as for Fourier collocation; else whole ones.
-        variables: number of fields on the ring, one behind the other in the state; of data with a layout, theirs.
+        continuous: whether shifts by fractions of a point are symmetries, as for Fourier
+            collocation; else whole ones.
+        variables: number of fields on the ring, one behind the other in the state; of data with a
+            layout, theirs.
         number: k of the waves, by default the one that the data have; 1 keeps all of a state.
 
     Example:
@@ -61,8 +71,8 @@ class Shifts:
         """Coordinates of the waves in data whose frame is given.
 
         Raises:
-            InputError: no ring of even steps, no single wave that never vanishes, or travelling states that depend on
-                the place.
+            InputError: no ring of even steps, no single wave that never vanishes, or travelling
+                states that depend on the place.
         """
         layout = frame.fields
         sizes = {v.shape for v in layout.variables if not v.mask}
@@ -70,23 +80,37 @@ class Shifts:
         points = len(frame.state_names) // number
         if len(sizes) != 1 or len(*sizes) != 1 or points * number != len(frame.state_names):
             got = ", ".join(f"{v.name} {v.dims}" for v in layout.variables)
-            raise InputError("data", expected="fields on one ring", got=got, fix="leave symmetry out, or select them")
+            raise InputError(
+                "data",
+                expected="fields on one ring",
+                got=got,
+                fix="leave symmetry out, or select them",
+            )
         for name in {v.dims[0] for v in layout.variables} & layout.coords.keys():
             place = np.asarray(layout.coords[name]["values"])
             if place.dtype.kind in "iuf" and even_step(place) is None and even_step(-place) is None:
                 fix = "interpolate the data to such places"
-                raise InputError("data", expected=f"a ring with even steps of {name}", got="uneven ones", fix=fix)
+                raise InputError(
+                    "data", expected=f"a ring with even steps of {name}", got="uneven ones", fix=fix
+                )
         x = data["state"].transpose(*DIMS).values.astype(np.float64)
         x = x.reshape(*x.shape[:2], number, points)
         x = np.where(np.isfinite(x).all((-2, -1), keepdims=True), x, np.nan)
-        power = np.nanmean(np.abs(np.fft.rfft(x)[..., 1:]) ** 2, axis=1)  # (trajectory, variable, wave number)
+        power = np.nanmean(
+            np.abs(np.fft.rfft(x)[..., 1:]) ** 2, axis=1
+        )  # (trajectory, variable, wave number)
         found = sorted({int(k) + 1 for k in power[:, 0].argmax(-1)})
         k, units = self.number or found[0], frame.state_units[::points]
-        if self.number is None and (len(found) > 1 or self._of(k, points, units).share(power) < PURE):
+        if self.number is None and (
+            len(found) > 1 or self._of(k, points, units).share(power) < PURE
+        ):
             k = 1
         wave = self._of(k, points, units)
         if wave.harmonics < 1:
-            expected, fix = f"a wave number that {points} points resolve", "give number=1, which keeps all of a state"
+            expected, fix = (
+                f"a wave number that {points} points resolve",
+                "give number=1, which keeps all of a state",
+            )
             raise InputError("symmetry", expected=expected, got=k, fix=fix)
         first = np.fft.fft(x[..., 0, :])[..., k % points] * (2 / points) ** 0.5
         deviation = x[..., 0, :] - np.nanmean(x[..., 0, :])
@@ -94,14 +118,23 @@ class Shifts:
         if not least > VANISHING:
             got = f"one that falls to {least:.1e} of the deviations; numbers of the trajectories are {found}"
             fix = "fit waves of each number by themselves, data.isel(trajectory=...), or leave symmetry out"
-            raise InputError("data", expected=f"a wave of number {k} that never vanishes", got=got, fix=fix)
+            raise InputError(
+                "data", expected=f"a wave of number {k} that never vanishes", got=got, fix=fix
+            )
         _check_even(x, first)
         return Wave(**(asdict(wave) | {"amplitude": float(np.nanmean(np.abs(first)))}))
 
     def _of(self, number: int, points: int, units: tuple[str, ...]) -> "Wave":
-        """The wave of a number, with as many harmonics as the grid tells apart; none at its highest frequency."""
+        """The wave of a number, with as many harmonics as the grid tells apart; none at its highest
+        frequency.
+        """
         apart = (points // np.gcd(points, number) - 1) // 2
-        return Wave(points, number, int(min(apart, (points - 1) // 2 // number) if self.continuous else apart), units)
+        return Wave(
+            points,
+            number,
+            int(min(apart, (points - 1) // 2 // number) if self.continuous else apart),
+            units,
+        )
 
 
 def _check_even(x: np.ndarray, wave: np.ndarray) -> None:
@@ -113,25 +146,33 @@ def _check_even(x: np.ndarray, wave: np.ndarray) -> None:
         for powers in (deviation, deviation**2):
             uneven = float((powers.mean(0).var(-1) / powers.var((0, 2))).max())
             if abs(phase[-1] - phase[0]) > LAPS * 2 * np.pi and uneven > UNEVEN:
-                expected, got = "travelling waves that are alike at all places", f"{uneven:.0%} of a variance by place"
-                raise InputError("symmetry", expected=expected, got=got, fix="leave it out: the data lack it")
+                expected, got = (
+                    "travelling waves that are alike at all places",
+                    f"{uneven:.0%} of a variance by place",
+                )
+                raise InputError(
+                    "symmetry", expected=expected, got=got, fix="leave it out: the data lack it"
+                )
 
 
 @dataclass(frozen=True)
 class Wave:
-    """Waves of one number k on a ring of n points, with M harmonics: x_j = Σ Re(Zₘ exp(-2πi k m j / n)).
+    """Waves of one number k on a ring of n points, with M harmonics: x_j = Σ Re(Zₘ exp(-2πi k m j /
+    n)).
 
-    A wave travels by a phase φ: Zₘ -> Zₘ exp(imφ). A shift by one point is φ = 2πk/n, exactly, whether or not k divides
-    n. The first harmonic of the first field defines the phase; the others are aligned with it, Yₘ = Zₘ exp(-imφ), so
-    that Im Y₁ = 0. Its amplitude r is kept as a log(r / a), so that no coordinate makes it vanish.
+    A wave travels by a phase φ: Zₘ -> Zₘ exp(imφ). A shift by one point is φ = 2πk/n, exactly,
+    whether or not k divides n. The first harmonic of the first field defines the phase; the others
+    are aligned with it, Yₘ = Zₘ exp(-imφ), so that Im Y₁ = 0. Its amplitude r is kept as a log(r /
+    a), so that no coordinate makes it vanish.
 
     Attributes:
         points, number, harmonics: n, k and M.
         units: of each field on the ring.
         amplitude: a, the mean of r.
 
-    Source: Rowley, Marsden (2000), Reconstruction equations and the Karhunen-Loève expansion for systems with symmetry;
-    Budanur et al. (2015), Reduction of SO(2) symmetry for spatially extended dynamical systems.
+    Source: Rowley, Marsden (2000), Reconstruction equations and the Karhunen-Loève expansion for
+    systems with symmetry; Budanur et al. (2015), Reduction of SO(2) symmetry for spatially extended
+    dynamical systems.
     """
 
     points: int
@@ -143,7 +184,9 @@ class Wave:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the coordinates of an aligned state."""
-        each = [f"{part}{m}" for part in ("re", "im") for m in range(1, self.harmonics + 1)] + ["mean"]
+        each = [f"{part}{m}" for part in ("re", "im") for m in range(1, self.harmonics + 1)] + [
+            "mean"
+        ]
         names = [f"{name}{f or ''}" for f in range(len(self.units)) for name in each]
         return ("amplitude", *names[1 : self.harmonics], *names[self.harmonics + 1 :])
 
@@ -153,7 +196,9 @@ class Wave:
         return float(power[..., np.minimum(numbers, self.points - numbers) - 1].sum() / power.sum())
 
     def aligned(self, x: Curve) -> Curve:
-        """Coordinates of the aligned state and the phase (..., r + 1), and their rate, of states (..., n)."""
+        """Coordinates of the aligned state and the phase (..., r + 1), and their rate, of states
+        (..., n).
+        """
         a, *rates = (self._harmonics(part) for part in x)
         re, im, mean = a
         p, q, m = re[..., :1, :1], im[..., :1, :1], self._orders(mean)
@@ -183,9 +228,13 @@ class Wave:
         return tuple(found)
 
     def project(self, data: xr.Dataset) -> xr.Dataset:
-        """A dataset of the coordinates of aligned states, with their velocity where the data have one."""
+        """A dataset of the coordinates of aligned states, with their velocity where the data have
+        one.
+        """
         names = [name for name in ("state", "velocity") if name in data]
-        curve = tuple(torch.from_numpy(data[name].transpose(*DIMS).values).double() for name in names)
+        curve = tuple(
+            torch.from_numpy(data[name].transpose(*DIMS).values).double() for name in names
+        )
         parts = zip(names, self.aligned(curve), strict=True)
         values = {name: part[..., :-1].numpy() for name, part in parts}
         return of_other_coordinates(data, values, self.names, self.component_units)
@@ -200,7 +249,9 @@ class Wave:
 
     def _harmonics(self, x: Tensor) -> tuple[Tensor, ...]:
         """Re Z, Im Z (..., fields, M) and means (..., fields, 1) in an orthonormal basis."""
-        a = x.unflatten(-1, (len(self.units), self.points)) @ _modes(self.points, self.number, self.harmonics).to(x)
+        a = x.unflatten(-1, (len(self.units), self.points)) @ _modes(
+            self.points, self.number, self.harmonics
+        ).to(x)
         return a.split((self.harmonics, self.harmonics, 1), dim=-1)
 
     def _state(self, *harmonics: Tensor) -> Tensor:
@@ -225,7 +276,9 @@ def _rotated(u: Tensor, v: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=32)
 def _modes(points: int, number: int, harmonics: int) -> Tensor:
-    """(n, 2M + 1) orthonormal cosines, sines, and the constant; whole numbers are reduced before they become angles."""
+    """(n, 2M + 1) orthonormal cosines, sines, and the constant; whole numbers are reduced before
+    they become angles.
+    """
     turns = torch.outer(torch.arange(points), number * torch.arange(1, harmonics + 1)) % points
     angle = 2 * torch.pi / points * turns.double()
     waves = torch.cat([angle.cos(), angle.sin()], dim=-1) * (2 / points) ** 0.5
@@ -255,10 +308,12 @@ class SlicedMaps(Curves):
 
 
 class Sliced(Projection):
-    """A projection of aligned waves with their phase as the last latent coordinate, which `fit(symmetry=...)` makes.
+    """A projection of aligned waves with their phase as the last latent coordinate, which
+    `fit(symmetry=...)` makes.
 
-    P(g x) = g P(x) for every shift g. Exact if the inner projection is: encoded phases are in (-π, π], and decoded
-    states have period 2π in the phase. What harmonics of the wave do not hold is projected away.
+    P(g x) = g P(x) for every shift g. Exact if the inner projection is: encoded phases are in (-π,
+    π], and decoded states have period 2π in the phase. What harmonics of the wave do not hold is
+    projected away.
 
     Args:
         method, settings: of the inner projection.
@@ -282,11 +337,21 @@ class Sliced(Projection):
     """
 
     def __init__(
-        self, frame: Frame, generator: torch.Generator, *, method: str, settings: dict[str, object], wave: dict
+        self,
+        frame: Frame,
+        generator: torch.Generator,
+        *,
+        method: str,
+        settings: dict[str, object],
+        wave: dict,
     ):
         super().__init__(frame, {"method": method, "settings": settings, "wave": wave})
         self.wave = Wave(**(wave | {"units": tuple(wave["units"])}))
-        contexts = {"context_names": frame.context_names, "context_units": frame.context_units, "fixed": frame.fixed}
+        contexts = {
+            "context_names": frame.context_names,
+            "context_units": frame.context_units,
+            "fixed": frame.fixed,
+        }
         inner = Frame("", self.wave.names, self.wave.component_units, **contexts)
         self._hold(method_named(method)(inner, generator, **settings))
 
@@ -296,11 +361,17 @@ class Sliced(Projection):
 
     @classmethod
     def of(cls, inner: Projection, wave: Wave, data: xr.Dataset) -> "Sliced":
-        """Projection of full states from one of aligned states, with names, units and deviations of full data."""
+        """Projection of full states from one of aligned states, with names, units and deviations of
+        full data.
+        """
         frame = Frame.from_dataset(data)
         n = len(frame.state_names)
-        frame._set(state_shift=np.zeros(n), state_scale=np.ones(n))  # alignment needs physical states
-        sliced = cls(frame, torch.Generator(), method=inner.name, settings=inner.config, wave=asdict(wave))
+        frame._set(
+            state_shift=np.zeros(n), state_scale=np.ones(n)
+        )  # alignment needs physical states
+        sliced = cls(
+            frame, torch.Generator(), method=inner.name, settings=inner.config, wave=asdict(wave)
+        )
         sliced._hold(inner)
         sliced.report = inner.report
         return sliced
@@ -319,4 +390,5 @@ class Sliced(Projection):
         return SlicedMaps(self.wave, self.inner.frame, self.inner.at(c))
 
 
-Sliced.name = "sliced"  # set here, since it is no method of `METHODS`: `fit(symmetry=...)` makes it of one of them
+# set here, since it is no method of `METHODS`: `fit(symmetry=...)` makes it of one of them
+Sliced.name = "sliced"

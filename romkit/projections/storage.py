@@ -20,7 +20,8 @@ from romkit.projections.frame import Frame
 
 @validated
 def stack(models: Sequence[Projection]) -> Projection:
-    """One projection that holds `models`, which share method, architecture and frame, on a leading seed axis.
+    """One projection that holds `models`, which share method, architecture and frame, on a leading
+    seed axis.
 
     Buffers (scaling, fixed slopes) are shared and taken from the first. `unstack` is the inverse.
 
@@ -37,11 +38,22 @@ def stack(models: Sequence[Projection]) -> Projection:
     """
     if not models or any(model.seeds is not None for model in models):
         fix = "give what romkit.projections.unstack gives, one after the other"
-        raise InputError("models", expected="single models", got="none, or a stack among them", fix=fix)
+        raise InputError(
+            "models", expected="single models", got="none, or a stack among them", fix=fix
+        )
     if len({(model.name, str(model.config)) for model in models}) != 1:
-        raise InputError("models", expected="one method and architecture", got="several", fix="stack them separately")
+        raise InputError(
+            "models",
+            expected="one method and architecture",
+            got="several",
+            fix="stack them separately",
+        )
     first = models[0].frame
-    scales = [pair for model in models for pair in zip(first.buffers(), model.frame.buffers(), strict=True)]
+    scales = [
+        pair
+        for model in models
+        for pair in zip(first.buffers(), model.frame.buffers(), strict=True)
+    ]
     same = all(a.dtype == b.dtype and torch.equal(a, b) for a, b in scales)
     if not same or any(model.frame.to_json() != first.to_json() for model in models):
         fix = "train them on the same data, or stack them separately"
@@ -49,7 +61,12 @@ def stack(models: Sequence[Projection]) -> Projection:
     stacked = copy.deepcopy(models[0])
     others = [dict(model.named_parameters()) for model in models]
     for name, parameter in dict(stacked.named_parameters()).items():
-        _replace(stacked, name, torch.stack([other[name].detach() for other in others]), parameter.requires_grad)
+        _replace(
+            stacked,
+            name,
+            torch.stack([other[name].detach() for other in others]),
+            parameter.requires_grad,
+        )
     stacked.seeds = len(models)
     stacked.report = {"seeds": [model.report for model in models]}
     return stacked
@@ -86,14 +103,25 @@ def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: b
     setattr(module.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=requires_grad))
 
 
-FAULTS = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, RuntimeError, TypeError, ValueError)
+FAULTS = (
+    AttributeError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 """Errors of classes on arguments that are not theirs."""
 
 BASIS = "basis."
 """Prefix of the names of the tensors of a basis."""
 
 EXACT = "frame.exact."
-"""Part of the names of the scales of a frame in float64, behind the name of the module that has the frame."""
+"""Part of the names of the scales of a frame in float64, behind the name of the module that has the
+frame.
+"""
 
 POSITIVE = ("state_scale", "state_std", "coordinate_std", "context_scale")
 """Tensors of a frame that divide."""
@@ -135,22 +163,36 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     """Header and tensors of a projection, or of a stack of them, for a file.
 
     Raises:
-        InputError: `config` does not rebuild it, `config` or `report` is not JSON, or numbers in half precision.
+        InputError: `config` does not rebuild it, `config` or `report` is not JSON, or numbers in
+            half precision.
     """
     cls, found = type(projection), method_named(projection.name)
     if found is None or found.__qualname__ != cls.__qualname__:
         got, fix = f"{projection.name!r}, which is another's", f"set {cls.__name__}.name"
-        raise InputError("projection", expected=f"{cls.__name__} with a name of its own", got=got, fix=fix)
+        raise InputError(
+            "projection", expected=f"{cls.__name__} with a name of its own", got=got, fix=fix
+        )
     tensors = {name: tensor.detach().cpu() for name, tensor in projection.state_dict().items()}
     if fault := _precision(cls, tensors):
-        raise InputError("projection", expected="one in float32 or float64", got=fault, fix="save projection.float()")
+        raise InputError(
+            "projection",
+            expected="one in float32 or float64",
+            got=fault,
+            fix="save projection.float()",
+        )
     for owner, frame in projection.named_modules():
         if isinstance(frame, Frame):
             tensors |= {f"{owner}.exact.{name}": value for name, value in frame.exact.items()}
     if projection.basis is not None:
-        tensors |= {f"{BASIS}{name}": tensor for name, tensor in bases.packed(projection.basis)[1].items()}
+        tensors |= {
+            f"{BASIS}{name}": tensor for name, tensor in bases.packed(projection.basis)[1].items()
+        }
     # The layout in memory decides the order in which BLAS sums, hence the last bit of every output.
-    matrices = {name: tensor for name, tensor in tensors.items() if tensor.ndim >= 2 and not tensor.is_contiguous()}
+    matrices = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if tensor.ndim >= 2 and not tensor.is_contiguous()
+    }
     header = {
         "method": projection.name,
         "config": projection.config,
@@ -166,7 +208,9 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     except FAULTS as error:
         got = f"an error: {reason(error)}"
         fix = f"give {cls.__name__} every argument of its __init__ in config"
-        raise InputError("projection.config", expected="arguments that rebuild it", got=got, fix=fix) from error
+        raise InputError(
+            "projection.config", expected="arguments that rebuild it", got=got, fix=fix
+        ) from error
     return header, tensors
 
 
@@ -177,17 +221,27 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         FileError: a method that no class has, or content that does not fit it.
     """
     for old, new in FORMER_NAMES.items():
-        tensors = {new + name.removeprefix(old) if name.startswith(old) else name: t for name, t in tensors.items()}
+        tensors = {
+            new + name.removeprefix(old) if name.startswith(old) else name: t
+            for name, t in tensors.items()
+        }
     method = method_named(str(header.get("method")))
     if method is None:
         problem = f"holds a projection of the unknown method {header.get('method')!r:.40}"
         fix = "import the module that defines it first, romkit --import FILE.py in a shell"
         raise FileError(path, problem=problem, fix=fix)
     try:
-        seeds, most = header["seeds"], max((t.shape[0] for t in tensors.values() if t.ndim), default=0)
+        seeds, most = (
+            header["seeds"],
+            max((t.shape[0] for t in tensors.values() if t.ndim), default=0),
+        )
         if seeds is not None and (type(seeds) is not int or not 1 <= seeds <= most):
             raise ValueError(f"seeds is {seeds!r:.20}")
-        divisors = (tensors[name] for name in tensors if name.startswith("frame.") and name.endswith(POSITIVE))
+        divisors = (
+            tensors[name]
+            for name in tensors
+            if name.startswith("frame.") and name.endswith(POSITIVE)
+        )
         if not all(bool((tensor > 0).all()) for tensor in divisors):
             raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
         if fault := _precision(method, _own(tensors)):
@@ -195,7 +249,9 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         projection = _rebuild(method, header, tensors)
         reports = projection.report.get("seeds", [{}] * (seeds or 0))
         single = seeds is None and "seeds" not in projection.report
-        if not single and (len(reports) != seeds or not all(isinstance(report, dict) for report in reports)):
+        if not single and (
+            len(reports) != seeds or not all(isinstance(report, dict) for report in reports)
+        ):
             raise ValueError("a report that training did not write")
         return projection
     except FAULTS as error:
@@ -208,31 +264,46 @@ def _precision(method: type[Projection], tensors: Tensors) -> str:
     """Description of a precision that methods of romkit do not have; empty if all is well."""
     kinds = {tensor.dtype for tensor in tensors.values()}
     fits = len(kinds) == 1 and kinds <= {torch.float32, torch.float64}
-    return "" if fits or not issubclass(method, tuple(METHODS.values())) else f"numbers in {', '.join(map(str, kinds))}"
+    return (
+        ""
+        if fits or not issubclass(method, tuple(METHODS.values()))
+        else f"numbers in {', '.join(map(str, kinds))}"
+    )
 
 
 def _own(tensors: Tensors) -> Tensors:
     """Tensors of the module itself, beside those of its basis and the scales in float64."""
-    return {name: tensor for name, tensor in tensors.items() if not name.startswith(BASIS) and EXACT not in name}
+    return {
+        name: tensor
+        for name, tensor in tensors.items()
+        if not name.startswith(BASIS) and EXACT not in name
+    }
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
     """The projection of a header and tensors; one of `FAULTS` where these do not fit."""
     rank, basis = header.get("basis_rank"), None
     if rank is not None:
-        basis = bases.rebuilt({name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)})
+        basis = bases.rebuilt(
+            {name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)}
+        )
         if basis.rank != rank:
             raise ValueError(f"a basis of {basis.rank} modes")
     frame = Frame(**header["signature"], basis=basis)
     # without memory for a method of romkit; one of the user's own may keep tensors beside its state
     device = "meta" if issubclass(method, tuple(METHODS.values())) else "cpu"
-    with torch.random.fork_rng(devices=[]), torch.device(device):  # a method must not advance the global generator here
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.device(device),
+    ):  # a method must not advance the global generator here
         projection = method(frame, torch.Generator("cpu"), **header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
     rows = {name: tensor.contiguous() for name, tensor in _own(tensors).items()}
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
-    projection.load_state_dict(rows | columns, assign=True)  # assigned, not copied: keeps dtype and layout
+    projection.load_state_dict(
+        rows | columns, assign=True
+    )  # assigned, not copied: keeps dtype and layout
     for key, value in tensors.items():
         owner, exact, name = key.partition(".exact.")
         if not exact:

@@ -17,7 +17,9 @@ from romkit.solvers.base import Run, Solver, check_field, inside
 
 
 def error_norm(error: Tensor) -> Tensor:
-    """(...) root mean square of errors (..., d); never infinite: an overshooting step is tried again."""
+    """(...) root mean square of errors (..., d); never infinite: an overshooting step is tried
+    again.
+    """
     return error.square().mean(-1).sqrt().nan_to_num(nan=1e10, posinf=1e10).clamp(max=1e10)
 
 
@@ -37,10 +39,14 @@ class Controlled(Solver):
     def __post_init__(self):
         checks.one_of("method", self.method, self.PAIRS)
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         if engine == "compiled":
             fix = "leave engine out, or take RK4"
-            raise errors.InputError("engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix)
+            raise errors.InputError(
+                "engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix
+            )
         check_field(field, times[0], y0)
         return partial(self._integrate, field, label), self.ENGINE
 
@@ -52,18 +58,23 @@ class Controlled(Solver):
 class Embedded(Controlled):
     """An embedded Runge–Kutta pair of a library that stops at numbers which are not finite.
 
-    So a member is held where it is once its state is beyond the threshold, or its derivative overflows when squared.
+    So a member is held where it is once its state is beyond the threshold, or its derivative
+    overflows when squared.
     """
 
     def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
         def usable(y: Tensor, dy: Tensor) -> Tensor:
-            return inside(y, self.divergence_threshold) & inside(dy, torch.finfo(dy.dtype).max ** 0.5)
+            return inside(y, self.divergence_threshold) & inside(
+                dy, torch.finfo(dy.dtype).max ** 0.5
+            )
 
         def held(t: Tensor, y: Tensor) -> Tensor:
             dy = field(t, y)
             return torch.where(usable(y, dy), dy, 0.0)
 
-        states = self._solve(field, held, torch.where(inside(y0, self.divergence_threshold), y0, 0.0), times)
+        states = self._solve(
+            field, held, torch.where(inside(y0, self.divergence_threshold), y0, 0.0), times
+        )
         moving = torch.stack([usable(y, field(t, y)) for t, y in zip(times, states, strict=True)])
         return torch.cat([y0.unsqueeze(0), torch.where(moving, states, torch.nan)[1:]])
 
@@ -79,10 +90,11 @@ STOPPING = ("dopri8", "bosh3")
 class Adaptive(Embedded):
     """An embedded Runge–Kutta pair with step-size control, by torchdiffeq.
 
-    The whole batch shares one step, but the error norm is the worst member's, so the tolerances hold for
-    each. A member whose state or derivative leaves the finite range is held where it is, because torchdiffeq
-    would otherwise abort the batch. Between steps there is torchdiffeq's interpolation, but "dopri8" and "bosh3", whose
-    interpolation errs by thousands of tolerances, end a step at every output time.
+    The whole batch shares one step, but the error norm is the worst member's, so the tolerances
+    hold for each. A member whose state or derivative leaves the finite range is held where it is,
+    because torchdiffeq would otherwise abort the batch. Between steps there is torchdiffeq's
+    interpolation, but "dopri8" and "bosh3", whose interpolation errs by thousands of tolerances,
+    end a step at every output time.
 
     Args:
         method: one of `PAIRS`.
@@ -119,10 +131,11 @@ class Adaptive(Embedded):
 
 @validated
 def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
-    """States (T, ..., d) at `times` (T,), to train a field with: gradients flow through, and there is no status.
+    """States (T, ..., d) at `times` (T,), to train a field with: gradients flow through, and there
+    is no status.
 
-    torchdiffeq's fixed-step method of order four (the 3/8 rule), one step between two times, so that members of a
-    batch do not influence each other.
+    torchdiffeq's fixed-step method of order four (the 3/8 rule), one step between two times, so
+    that members of a batch do not influence each other.
 
     Example:
         >>> import torch
@@ -139,21 +152,23 @@ def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
 
 
 class PerMember(Embedded):
-    """An embedded Runge–Kutta pair whose step size is controlled for each member by itself, by torchode.
+    """An embedded Runge–Kutta pair whose step size is controlled for each member by itself, by
+    torchode.
 
-    A member that needs small steps does not shorten those of the others, and members do not influence each other's
-    results; all of them are evaluated together until the last one is done. A member whose state or derivative leaves
-    the finite range is held where it is, because torchode would otherwise stop the batch.
+    A member that needs small steps does not shorten those of the others, and members do not
+    influence each other's results; all of them are evaluated together until the last one is done. A
+    member whose state or derivative leaves the finite range is held where it is, because torchode
+    would otherwise stop the batch.
 
-    Since members are at different times, a batch needs a field that does not depend on t. torchode is installed by
-    `pip install -e ".[torchode]"`.
+    Since members are at different times, a batch needs a field that does not depend on t. torchode
+    is installed by `pip install -e ".[torchode]"`.
 
     Args:
         method: one of `PAIRS`.
         rtol, atol: relative and absolute tolerance per step.
 
-    Source: Lienen & Günnemann (2022), torchode: A parallel ODE solver for PyTorch; Dormand & Prince (1980) and
-    Tsitouras (2011) for the pairs.
+    Source: Lienen & Günnemann (2022), torchode: A parallel ODE solver for PyTorch; Dormand & Prince
+    (1980) and Tsitouras (2011) for the pairs.
 
     Example:
         >>> import torch
@@ -171,8 +186,12 @@ class PerMember(Embedded):
         torchode = checks.extra("solver", "torchode", "torchode")
         rows = start.reshape(-1, start.shape[-1])
         if len(rows) > 1:
-            first, *others = (field(t, start) for t in (times[0], times[-1], torch.full_like(times[0], torch.nan)))
-            if not all(torch.allclose(first, other, rtol=0, atol=0, equal_nan=True) for other in others):
+            first, *others = (
+                field(t, start) for t in (times[0], times[-1], torch.full_like(times[0], torch.nan))
+            )
+            if not all(
+                torch.allclose(first, other, rtol=0, atol=0, equal_nan=True) for other in others
+            ):
                 expected = "one that does not depend on t, since members are at different times"
                 fix = "use Adaptive or RK4, or integrate the members one by one"
                 raise errors.InputError("field", expected=expected, got="one that does", fix=fix)
@@ -183,25 +202,31 @@ class PerMember(Embedded):
             return held(times[0] + t[0], y.reshape(start.shape)).reshape(y.shape)
 
         term = torchode.ODETerm(of_rows, with_stats=False)
-        control = torchode.IntegralController(self.atol, self.rtol, term=term, norm=error_norm).to(start.device)
-        states = torchode.solve_ivp(term, rows, times - times[0], method=self.method, controller=control).ys
+        control = torchode.IntegralController(self.atol, self.rtol, term=term, norm=error_norm).to(
+            start.device
+        )
+        states = torchode.solve_ivp(
+            term, rows, times - times[0], method=self.method, controller=control
+        ).ys
         return states.movedim(1, 0).reshape(len(times), *start.shape)
 
 
 @validated
 @dataclass(frozen=True)
 class SciPy(Controlled):
-    """The solvers of `scipy.integrate`, one member after the other, with steps of its own between the output times.
+    """The solvers of `scipy.integrate`, one member after the other, with steps of its own between
+    the output times.
 
-    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the field, and a member
-    of BDF or Radau is lost where one is not finite.
+    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the
+    field, and a member of BDF or Radau is lost where one is not finite.
 
     Args:
         method: one of `METHODS`.
         rtol, atol: relative and absolute tolerance per step.
         divergence_threshold: magnitude from which on a member is lost.
 
-    Source: Shampine & Reichelt (1997) for BDF, Hairer & Wanner (1996) for Radau, Petzold (1983) for LSODA.
+    Source: Shampine & Reichelt (1997) for BDF, Hairer & Wanner (1996) for Radau, Petzold (1983) for
+    LSODA.
 
     Example:
         >>> import torch
@@ -219,11 +244,16 @@ class SciPy(Controlled):
     method: str = "BDF"
     atol: Positive = 1e-9
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         return super().prepare(field, y0.detach().double(), times.double(), engine, label)
 
     def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
-        paths = [self._member(field, y0, k, times) for k in runtime.track(range(y0[..., 0].numel()), label)]
+        paths = [
+            self._member(field, y0, k, times)
+            for k in runtime.track(range(y0[..., 0].numel()), label)
+        ]
         return torch.stack(paths, dim=1).reshape(len(times), *y0.shape).to(y0)
 
     def _member(self, field: Field, y0: Tensor, k: int, times: Tensor) -> Tensor:
@@ -231,7 +261,8 @@ class SciPy(Controlled):
         batch = y0.detach().double().reshape(-1, y0.shape[-1]).clone()
 
         def alone(t: float, y: np.ndarray) -> np.ndarray:
-            # the context of a field is that of the whole batch, so all of it is evaluated, the others at their start
+            # the context of a field is that of the whole batch, so all of it is evaluated, the
+            # others at their start
             batch[k] = torch.from_numpy(y)
             with torch.no_grad():
                 rate = field(torch.tensor(t, dtype=torch.float64), batch.reshape(y0.shape))
@@ -245,8 +276,12 @@ class SciPy(Controlled):
                 self._fill(found, alone, span)
         return torch.from_numpy(found)
 
-    def _fill(self, found: np.ndarray, field: Callable[[float, np.ndarray], np.ndarray], span: np.ndarray) -> None:
-        """Write states at the times `span` (T,) into `found` (T, d), which has the first, until the member is lost."""
+    def _fill(
+        self, found: np.ndarray, field: Callable[[float, np.ndarray], np.ndarray], span: np.ndarray
+    ) -> None:
+        """Write states at the times `span` (T,) into `found` (T, d), which has the first, until the
+        member is lost.
+        """
         from scipy import integrate  # slow to import, and seldom needed
 
         kind = getattr(integrate, self.method)

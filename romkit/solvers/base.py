@@ -1,4 +1,6 @@
-"""Solvers take a field, an initial state and output times, and return states and a status per member."""
+"""Solvers take a field, an initial state and output times, and return states and a status per
+member.
+"""
 
 import abc
 import enum
@@ -39,10 +41,11 @@ class Status(enum.IntEnum):
 
 
 class Solution(NamedTuple):
-    """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of `Status` codes, and cost.
+    """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of
+    `Status` codes, and cost.
 
-    `cost` has `solver` with its settings, `engine` ("compiled", or "torch" with the reason where compiling was
-    considered), and `seconds_compiling` and `seconds_computing`.
+    `cost` has `solver` with its settings, `engine` ("compiled", or "torch" with the reason where
+    compiling was considered), and `seconds_compiling` and `seconds_computing`.
 
     Example:
         >>> import torch
@@ -63,8 +66,8 @@ class Solution(NamedTuple):
 class Solver(abc.ABC):
     """Integrates ẏ = f(t, y) for a whole batch; a diverging member never changes its neighbours.
 
-    A member counts as diverged at the first output time at which a component is not finite or exceeds
-    `divergence_threshold` in magnitude. Its states are NaN from there on.
+    A member counts as diverged at the first output time at which a component is not finite or
+    exceeds `divergence_threshold` in magnitude. Its states are NaN from there on.
 
     Example:
         >>> from dataclasses import dataclass
@@ -87,7 +90,13 @@ class Solver(abc.ABC):
 
     @validated
     def __call__(
-        self, field: Field, y0: Tensor, times: Times, *, engine: Engine = "auto", label: str = "integrating"
+        self,
+        field: Field,
+        y0: Tensor,
+        times: Times,
+        *,
+        engine: Engine = "auto",
+        label: str = "integrating",
     ) -> Solution:
         """Integrate from `times[0]` to each of `times`.
 
@@ -113,21 +122,32 @@ class Solver(abc.ABC):
         return Solution(times, *scored(states, self.divergence_threshold), cost)
 
     @abc.abstractmethod
-    def prepare(self, field: Field, y0: Tensor, times: Times, engine: Engine, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Times, engine: Engine, label: str
+    ) -> tuple[Run, str]:
         """Function that integrates the field, and the name of its engine.
 
-        The function will be called with states like y0 and with `times`, or with one part of them after the other. It
-        returns states (T, ..., d); a member that has left `divergence_threshold` may be anything from then on.
+        The function will be called with states like y0 and with `times`, or with one part of them
+        after the other. It returns states (T, ..., d); a member that has left
+        `divergence_threshold` may be anything from then on.
         """
 
 
 def check_field(field: Field, t: Tensor, y: Tensor) -> None:
-    """Raise unless the rate has the shape of the state: another shape would broadcast without a word."""
+    """Raise unless the rate has the shape of the state: another shape would broadcast without a
+    word.
+    """
     rate = field(t, y.clone())  # derivatives along a path need numbers with memory of their own
     if not isinstance(rate, Tensor) or rate.shape != y.shape or not rate.is_floating_point():
-        got = f"shape {tuple(rate.shape)}, {rate.dtype}" if isinstance(rate, Tensor) else type(rate).__name__
+        got = (
+            f"shape {tuple(rate.shape)}, {rate.dtype}"
+            if isinstance(rate, Tensor)
+            else type(rate).__name__
+        )
         expected = f"a field that gives real numbers of shape {tuple(y.shape)}, as the state"
-        raise errors.InputError("field", expected=expected, got=got, fix="return a rate for each component")
+        raise errors.InputError(
+            "field", expected=expected, got=got, fix="return a rate for each component"
+        )
 
 
 def inside(y: Tensor, threshold: float) -> Tensor:
@@ -136,6 +156,8 @@ def inside(y: Tensor, threshold: float) -> Tensor:
 
 
 def scored(states: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
-    """States (..., T, d) of (T, ..., d), NaN from a member's divergence on, and `Status` codes (...)."""
+    """States (..., T, d) of (T, ..., d), NaN from a member's divergence on, and `Status` codes
+    (...).
+    """
     alive = inside(states, threshold).cummin(0).values  # once out, out for good
     return torch.where(alive, states, torch.nan).movedim(0, -2), Status.of(alive[-1, ..., 0])

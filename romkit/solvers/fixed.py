@@ -20,11 +20,15 @@ from romkit.engine.captured import CapturedSteps
 from romkit.solvers.base import Run, Solver, check_field, inside
 
 ROUNDING = 1e-3
-"""Tolerance of the number of steps in an interval; rounding of times in float32 would else add one to every other."""
+"""Tolerance of the number of steps in an interval; rounding of times in float32 would else add one
+to every other.
+"""
 
 
 class Grid(NamedTuple):
-    """Step length h (K,), float64, and number of steps (K,), int64, between successive output times, on the CPU."""
+    """Step length h (K,), float64, and number of steps (K,), int64, between successive output
+    times, on the CPU.
+    """
 
     h: Tensor
     steps: Tensor
@@ -49,8 +53,12 @@ Steps = Callable[[Tensor, Tensor, float, int], Tensor]
 """(t, y, h, number) -> y after this number of steps of length h from time t on."""
 
 
-def march(solver: Solver, steps: Steps, y: Tensor, times: Tensor, label: str, rest: float = 0.0) -> Tensor:
-    """States (T, ..., d) of a solver with a `dt`, from one output time to the next; lost members go on from `rest`."""
+def march(
+    solver: Solver, steps: Steps, y: Tensor, times: Tensor, label: str, rest: float = 0.0
+) -> Tensor:
+    """States (T, ..., d) of a solver with a `dt`, from one output time to the next; lost members go
+    on from `rest`.
+    """
     intervals = list(zip(*(part.tolist() for part in Grid.between(times, solver.dt)), strict=True))
     states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
     states[0] = y
@@ -69,14 +77,16 @@ STAGES = 4
 @validated
 @dataclass(frozen=True)
 class RK4(Solver):
-    """Order four, fixed step; members that diverge are frozen so that the others run on undisturbed.
+    """Order four, fixed step; members that diverge are frozen so that the others run on
+    undisturbed.
 
     Between two output times it takes the fewest equal steps that are no longer than `dt`.
 
-    On a CPU, a field that consists of calls to torch can be compiled together with the loop around it
-    (`romkit.engine`), which is tens to hundreds of times faster than one call after the other and equal to rounding; on
-    a GPU its run or its steps are launched as a whole. Compiled for a CPU, a member's result does not depend on its
-    neighbours or their number, bit for bit, in batches of two and more.
+    On a CPU, a field that consists of calls to torch can be compiled together with the loop around
+    it (`romkit.engine`), which is tens to hundreds of times faster than one call after the other
+    and equal to rounding; on a GPU its run or its steps are launched as a whole. Compiled for a
+    CPU, a member's result does not depend on its neighbours or their number, bit for bit, in
+    batches of two and more.
 
     Args:
         dt: largest step, in the time unit of the field.
@@ -95,11 +105,15 @@ class RK4(Solver):
     dt: Positive
     divergence_threshold: Positive = 1e6
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         check_field(field, times[0], y0)
         grid = Grid.between(times, self.dt)
         if y0.is_cuda and grid.count:
-            kernel, name = captured_if(engine, step_by_tensor, field, times, y0, grid.h[0], STAGES * grid.count)
+            kernel, name = captured_if(
+                engine, step_by_tensor, field, times, y0, grid.h[0], STAGES * grid.count
+            )
         else:
             kernel, name = compiled_if(engine, RungeKutta, field, times, y0, STAGES * grid.count)
         if kernel is None:
@@ -114,13 +128,22 @@ class RK4(Solver):
 
         return march(self, steps, y0, times, label)
 
-    def _integrate_compiled(self, kernel: RungeKutta | CapturedSteps, label: str, y0: Tensor, times: Tensor) -> Tensor:
+    def _integrate_compiled(
+        self, kernel: RungeKutta | CapturedSteps, label: str, y0: Tensor, times: Tensor
+    ) -> Tensor:
         y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
         states[0] = y
         h, steps = grid.h.to(y.dtype), grid.steps
         for part in pieces(len(steps), label):
-            kernel.integrate(times[:-1][part], h[part], steps[part], self.divergence_threshold, y, states[1:][part])
+            kernel.integrate(
+                times[:-1][part],
+                h[part],
+                steps[part],
+                self.divergence_threshold,
+                y,
+                states[1:][part],
+            )
         return states
 
 
@@ -171,7 +194,8 @@ class Rule(abc.ABC):
 
 @dataclass(frozen=True)
 class Iterated(Solver):
-    """Steps of an implicit rule, whose unknown is corrected for the whole batch until it stays, member by member.
+    """Steps of an implicit rule, whose unknown is corrected for the whole batch until it stays,
+    member by member.
 
     Args:
         rule: of the steps.
@@ -179,7 +203,8 @@ class Iterated(Solver):
         rate: that before the first step.
         dt: largest step.
         iterations: largest number of corrections in a step.
-        tolerance: length of the last correction, relative to 1 + |u|; no smaller than rounding allows.
+        tolerance: length of the last correction, relative to 1 + |u|; no smaller than rounding
+            allows.
         name: of the solver, in the cost of a run.
         divergence_threshold: magnitude from which on a member is lost.
     """
@@ -196,7 +221,9 @@ class Iterated(Solver):
     def __str__(self) -> str:
         return self.name
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         grid = Grid.between(times, self.dt)
         if not grid.count:  # a single time
             return lambda y, times: y.unsqueeze(0), "torch"
@@ -212,7 +239,9 @@ class Iterated(Solver):
         settle = self._settle if kernel is None else partial(self._settle_compiled, kernel)
         return partial(self._integrate, settle, label), name
 
-    def _integrate(self, settle: Callable[..., Tensor], label: str, y0: Tensor, times: Tensor) -> Tensor:
+    def _integrate(
+        self, settle: Callable[..., Tensor], label: str, y0: Tensor, times: Tensor
+    ) -> Tensor:
         rate = self.rate
 
         def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
@@ -222,7 +251,9 @@ class Iterated(Solver):
             for i in range(number):
                 start = t + i * length
                 known, u = self.rule.begin(start, y, rate, length)
-                y, rate = self.rule.end(y, length, known, settle(start + self.rule.at * length, known, u))
+                y, rate = self.rule.end(
+                    y, length, known, settle(start + self.rule.at * length, known, u)
+                )
             return y
 
         return march(self, steps, y0, times, label)
@@ -241,7 +272,9 @@ class Iterated(Solver):
 
     def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         packed, start = torch.cat([known, u], dim=-1), known.shape[-1]
-        kernel.settle(t.item(), packed, start=start, iterations=self.iterations, tolerance=self._limit(u))
+        kernel.settle(
+            t.item(), packed, start=start, iterations=self.iterations, tolerance=self._limit(u)
+        )
         return packed[..., start:]
 
     def _limit(self, u: Tensor) -> float:
@@ -275,13 +308,15 @@ class _Midpoint(Rule):
 @validated
 @dataclass(frozen=True)
 class ImplicitMidpoint(Solver):
-    """y₁ = 2 u - y₀ with u = y₀ + h/2 f(t₀ + h/2, u): order two, symmetric, symplectic, keeps quadratic invariants.
+    """y₁ = 2 u - y₀ with u = y₀ + h/2 f(t₀ + h/2, u): order two, symmetric, symplectic, keeps
+    quadratic invariants.
 
-    The midpoint u is found by fixed-point iteration, which converges where h/2 times the Lipschitz constant of f is
-    less than one, and is accurate enough that rounding decides about long runs.
+    The midpoint u is found by fixed-point iteration, which converges where h/2 times the Lipschitz
+    constant of f is less than one, and is accurate enough that rounding decides about long runs.
 
     Args:
-        dt: largest step; between two output times it takes the fewest equal steps that are no longer.
+        dt: largest step; between two output times it takes the fewest equal steps that are no
+            longer.
         iterations: largest number of iterations per step.
         tolerance: length of the last iteration's step, relative to 1 + |u|, member by member.
 
@@ -302,10 +337,14 @@ class ImplicitMidpoint(Solver):
     tolerance: Positive = 1e-14
     divergence_threshold: Positive = 1e6
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         check_field(field, times[0], y0)
         rule, settings = _Midpoint(field), (self.dt, self.iterations, self.tolerance, str(self))
-        steps = Iterated(rule, rule.correction, torch.zeros_like(y0), *settings, self.divergence_threshold)
+        steps = Iterated(
+            rule, rule.correction, torch.zeros_like(y0), *settings, self.divergence_threshold
+        )
         return steps.prepare(field, y0, times, engine, label)
 
 
@@ -339,7 +378,9 @@ class Restarted(Solver):
         """Threshold of the solver in between."""
         return self.solver.divergence_threshold
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         run, name = self.solver.prepare(field, y0, times, engine, label)
         return partial(self._run_parts, run), name
 

@@ -1,4 +1,6 @@
-"""Systems: full-order models over a range of their context. One file each; `SYSTEMS` lists them by name."""
+"""Systems: full-order models over a range of their context. One file each; `SYSTEMS` lists them by
+name.
+"""
 
 import json
 
@@ -17,18 +19,27 @@ from romkit.systems.mujoco.system import MuJoCo
 from romkit.systems.pendulum import Pendulum
 from romkit.systems.through import SystemThroughBasis as SystemThroughBasis
 
-__all__ = ["SYSTEMS", "Burgers2D", "CylinderWake", "KuramotoSivashinsky", "Lorenz96", "MechanicalSystem"]
+__all__ = [
+    "SYSTEMS",
+    "Burgers2D",
+    "CylinderWake",
+    "KuramotoSivashinsky",
+    "Lorenz96",
+    "MechanicalSystem",
+]
 __all__ += ["ModelParameter", "Motion", "MuJoCo", "Pendulum", "System", "system_of"]
 
 SYSTEMS: dict[str, type[System]] = {
-    system.name: system for system in (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
+    system.name: system
+    for system in (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
 }
 """Systems by the name that the command line takes and that files record."""
 
 
 @validated
 def system_of(data: xr.Dataset) -> System | None:
-    """The system that the attributes of a dataset name, with its parameters; None where they name none of `SYSTEMS`.
+    """The system that the attributes of a dataset name, with its parameters; None where they name
+    none of `SYSTEMS`.
 
     Raises:
         InputError: parameters that the system does not take.
@@ -45,5 +56,10 @@ def system_of(data: xr.Dataset) -> System | None:
     try:
         return SYSTEMS[name](**json.loads(parameters))
     except (TypeError, ValueError, RecursionError) as error:
-        expected, fix = f"those of {name}, as JSON", "pass system=..., an instance of romkit.systems.System"
-        raise InputError("parameters", expected=expected, got=checks.shown(parameters), fix=fix) from error
+        expected, fix = (
+            f"those of {name}, as JSON",
+            "pass system=..., an instance of romkit.systems.System",
+        )
+        raise InputError(
+            "parameters", expected=expected, got=checks.shown(parameters), fix=fix
+        ) from error

@@ -1,4 +1,6 @@
-"""Systems: names and units, the field at a context, initial states, simulation, and the dataset of a motion."""
+"""Systems: names and units, the field at a context, initial states, simulation, and the dataset of
+a motion.
+"""
 
 import abc
 import copy
@@ -33,7 +35,9 @@ Recorded = Annotated[xr.Dataset, lambda argument, value: check_states(value)]
 
 
 def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Field:
-    """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of time."""
+    """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of
+    time.
+    """
     moves = varies(context)
 
     def f(t: Tensor, x: Tensor) -> Tensor:
@@ -47,13 +51,17 @@ NAMED = 5
 """Lost trajectories that a warning names, at most."""
 
 LARGEST = 1e12
-"""Magnitude of a component beyond which a full model has diverged: large, since in pascal 10⁶ is an ordinary value."""
+"""Magnitude of a component beyond which a full model has diverged: large, since in pascal 10⁶ is an
+ordinary value.
+"""
 
 
 class Motion(NamedTuple):
-    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...).
+    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status
+    (...).
 
-    `cost` says what computed it and how long that took: solver, engine, seconds_compiling, seconds_computing.
+    `cost` says what computed it and how long that took: solver, engine, seconds_compiling,
+    seconds_computing.
 
     Example:
         >>> import torch
@@ -73,20 +81,30 @@ class Motion(NamedTuple):
 
 
 def recorded_name(kind: type["System"], name: str) -> str:
-    """Name of a system in files, with its class behind it where romkit has another system of that name."""
+    """Name of a system in files, with its class behind it where romkit has another system of that
+    name.
+    """
     kinds = [System]
     for each in kinds:  # grows by the subclasses of its entries
         kinds += each.__subclasses__()
-    own = [each for each in kinds if getattr(each, "name", "") == name and each.__module__.startswith("romkit.")]
-    return f"{name} ({kind.__qualname__})" if {each.__qualname__ for each in own} - {kind.__qualname__} else name
+    own = [
+        each
+        for each in kinds
+        if getattr(each, "name", "") == name and each.__module__.startswith("romkit.")
+    ]
+    return (
+        f"{name} ({kind.__qualname__})"
+        if {each.__qualname__ for each in own} - {kind.__qualname__}
+        else name
+    )
 
 
 class System(abc.ABC):
     """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c.
 
-    A subclass names its state and context and writes `rhs` and `initial_state`; it inherits the rest. Shapes:
-    x is (..., n), c is (..., p), and leading axes match from the left (a context (C, p) goes with states
-    (C, T, n)). A user's own system in twenty lines is in docs/extending.md.
+    A subclass names its state and context and writes `rhs` and `initial_state`; it inherits the
+    rest. Shapes: x is (..., n), c is (..., p), and leading axes match from the left (a context (C,
+    p) goes with states (C, T, n)). A user's own system in twenty lines is in docs/extending.md.
 
     Attributes:
         name: how the system is called in files and on the command line.
@@ -96,14 +114,17 @@ class System(abc.ABC):
         dt: sampling interval, and integration step unless `step` is given.
         step: largest integration step of the full model.
         solver: of the full model in place of the one by `make_solver`; `using` sets it.
-        simulator: name of the program that simulates the system and takes no other solver; else None.
+        simulator: name of the program that simulates the system and takes no other solver; else
+            None.
         duration: length of the trajectories in a dataset, sampled at 0, dt, ..., duration - dt.
         transient: time that is simulated and thrown away before the first sample.
         horizon: default length of a rollout.
         context_may_move: whether the context may be a function of time.
         basis: whose coordinates the states are, None but for systems by `through`.
-        weight: W of the metric of states where it is the same everywhere, for bases; None for the identity.
-        symmetry: shifts of a ring that commute with the field, which `romkit.fit(symmetry="shift")` factors out.
+        weight: W of the metric of states where it is the same everywhere, for bases; None for the
+            identity.
+        symmetry: shifts of a ring that commute with the field, which `romkit.fit(symmetry="shift")`
+            factors out.
 
     Example:
         >>> import romkit
@@ -135,11 +156,15 @@ class System(abc.ABC):
 
     @abc.abstractmethod
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """ẋ (..., n) at a time t and states x (..., n), with c (..., p) broadcastable against the leading axes of x."""
+        """ẋ (..., n) at a time t and states x (..., n), with c (..., p) broadcastable against the
+        leading axes of x.
+        """
 
     @abc.abstractmethod
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
-        """(C, n) states before the transient, for contexts (C, p); `rng` is None where they are not to be random."""
+        """(C, n) states before the transient, for contexts (C, p); `rng` is None where they are not
+        to be random.
+        """
 
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """(C, p) contexts of the training set: by default 20, uniform over the training range."""
@@ -152,23 +177,43 @@ class System(abc.ABC):
         return np.array(list(itertools.product(*axes)))
 
     def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
-        """W(x; c) u for columns u (..., n, k): identity, inertia, or the weights of a quadrature over cells."""
+        """W(x; c) u for columns u (..., n, k): identity, inertia, or the weights of a quadrature
+        over cells.
+        """
         return u
 
     def terms(self) -> Sequence[Term]:
-        """Terms that add up to `rhs`, if it is a polynomial of x of degree two: none by default (see `Term`)."""
+        """Terms that add up to `rhs`, if it is a polynomial of x of degree two: none by default
+        (see `Term`).
+        """
         return ()
 
     def stencil(self, rows: Tensor) -> Tensor:
-        """(s, k) which entries of x the rows (s,) of `rhs` depend on, of a system that gives its rows (`rhs_rows`)."""
-        raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
+        """(s, k) which entries of x the rows (s,) of `rhs` depend on, of a system that gives its
+        rows (`rhs_rows`).
+        """
+        raise InputError(
+            "rows",
+            expected="a system that gives them",
+            got=self.name,
+            fix="write stencil and rhs_rows",
+        )
 
     def rhs_rows(self, t: Tensor, rows: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for `through`."""
-        raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
+        """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for
+        `through`.
+        """
+        raise InputError(
+            "rows",
+            expected="a system that gives them",
+            got=self.name,
+            fix="write stencil and rhs_rows",
+        )
 
     def make_solver(self, context: Tensor | ContextFunction) -> Solver:
-        """Solver of the full model at contexts (..., p): RK4 unless overridden; `using` takes another one."""
+        """Solver of the full model at contexts (..., p): RK4 unless overridden; `using` takes
+        another one.
+        """
         return RK4(self.step or self.dt, divergence_threshold=LARGEST)
 
     def annotate(self, data: Recorded) -> xr.Dataset:
@@ -198,25 +243,34 @@ class System(abc.ABC):
         """Names of the context parameters, in the order of the last axis of a context tensor."""
         return tuple(parameter.name for parameter in self.context)
 
-    def field(self, context: Tensor | float | ContextFunction | None = None, **named: object) -> Field:
-        """The right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a tensor (..., p).
+    def field(
+        self, context: Tensor | float | ContextFunction | None = None, **named: object
+    ) -> Field:
+        """The right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a tensor
+        (..., p).
 
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
         return bound(self.rhs, context if varies(context) else self._context_tensor(context, named))
 
     def phase_field(self, context: Tensor | ContextFunction) -> Field:
-        """Field of first order, of (q, q̇) of a mechanical system, at a context (..., p) or one that varies in time."""
+        """Field of first order, of (q, q̇) of a mechanical system, at a context (..., p) or one
+        that varies in time.
+        """
         return self.field(context) if self.order == 1 else System.field(self, context)
 
     def commutator(self, shifts: Shifts, x: Tensor, c: Tensor) -> float:
-        """Largest difference of f(g x) and g f(x), relative to f, for a shift g by one point, at states x (..., n)."""
+        """Largest difference of f(g x) and g f(x), relative to f, for a shift g by one point, at
+        states x (..., n).
+        """
         f, t = self.field(c), torch.zeros((), dtype=x.dtype)
         rate = f(t, x)
         return float((f(t, shifts.turned(x)) - shifts.turned(rate)).abs().max() / rate.abs().max())
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
-        """The field at contexts (..., p), where its coefficients are at hand: of systems by `through`."""
+        """The field at contexts (..., p), where its coefficients are at hand: of systems by
+        `through`.
+        """
         return None
 
     def metric(self, context: Tensor | ContextFunction) -> Metric:
@@ -227,11 +281,15 @@ class System(abc.ABC):
         return lambda x, u: self.weigh(x, u, align(c.to(x), x))
 
     def problem(self, path: Path, context: Tensor | ContextFunction) -> Problem:
-        """The system as it is reduced by the operators along a path; `context` (..., p) is that of the path."""
+        """The system as it is reduced by the operators along a path; `context` (..., p) is that of
+        the path.
+        """
         return FirstOrder(path, self.field(context), self.metric(context))
 
     def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
-        """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default, rollouts too."""
+        """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default,
+        rollouts too.
+        """
         parts = self._initial_parts(contexts, rng)
         if self.transient == 0:
             return parts
@@ -252,8 +310,10 @@ class System(abc.ABC):
         """Integrate from a state at `times[0]` with the system's own solver.
 
         Args:
-            parts: (x,), or (q, q̇) of a mechanical system, each (..., n); the motion has their precision.
-            context: (..., p), or a function of t that gives it; leading axes match those of the parts from the left.
+            parts: (x,), or (q, q̇) of a mechanical system, each (..., n); the motion has their
+                precision.
+            context: (..., p), or a function of t that gives it; leading axes match those of the
+                parts from the left.
             times: (T,) increasing output times.
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
@@ -269,63 +329,106 @@ class System(abc.ABC):
         return motion
 
     def solve(
-        self, parts: Parts, context: Tensor | ContextFunction, times: Tensor, *, engine: str = "auto", label: str
+        self,
+        parts: Parts,
+        context: Tensor | ContextFunction,
+        times: Tensor,
+        *,
+        engine: str = "auto",
+        label: str,
     ) -> Solution:
-        """States (..., T, order · n) as of `simulate`, without rates, which of large systems may take longer."""
+        """States (..., T, order · n) as of `simulate`, without rates, which of large systems may
+        take longer.
+        """
         solver = self.solver or self.make_solver(context)
         with torch.no_grad(), one_thread():
-            return solver(self.phase_field(context), torch.cat(parts, dim=-1), times, engine=engine, label=label)
+            return solver(
+                self.phase_field(context),
+                torch.cat(parts, dim=-1),
+                times,
+                engine=engine,
+                label=label,
+            )
 
-    def rate_along(self, context: Tensor | ContextFunction, times: Tensor, *states: Tensor) -> Tensor:
-        """Highest rate (..., T, n) along a motion, whose states are (..., T, n), at a context with their leading axes.
+    def rate_along(
+        self, context: Tensor | ContextFunction, times: Tensor, *states: Tensor
+    ) -> Tensor:
+        """Highest rate (..., T, n) along a motion, whose states are (..., T, n), at a context with
+        their leading axes.
 
         The field gives all times at once if torch can do that, else time by time.
         """
         field = self.field(context)
         try:
-            return torch.func.vmap(field, in_dims=(0, *(-2,) * len(states)), out_dims=-2)(times, *states)
-        except Exception:  # the field reads its time as a number, say; an error of its own comes up again here
+            return torch.func.vmap(field, in_dims=(0, *(-2,) * len(states)), out_dims=-2)(
+                times, *states
+            )
+        except (
+            Exception
+        ):  # the field reads its time as a number, say; an error of its own comes up again here
             each = zip(times, *(x.unbind(-2) for x in states), strict=True)
             return torch.stack([field(*now) for now in each], dim=-2)
 
     @validated
     def using(self, solver: Solver) -> Self:
-        """Copy of the system that another solver integrates: `system.using(SciPy("BDF"))` where it is stiff.
+        """Copy of the system that another solver integrates: `system.using(SciPy("BDF"))` where it
+        is stiff.
 
         Raises:
             InputError: no solver, or a system that simulates itself.
         """
         if self.simulator:
             expected = f"none, since {self.simulator} simulates it"
-            raise InputError("solver", expected=expected, got=f"{solver}", fix="leave it out; the step can be given")
+            raise InputError(
+                "solver",
+                expected=expected,
+                got=f"{solver}",
+                fix="leave it out; the step can be given",
+            )
         other = copy.copy(self)
         object.__setattr__(other, "solver", solver)
         return other
 
     @validated
     def dataset(
-        self, split: str | None = None, *, seed: Seed = 0, duration: Positive | None = None, **context: object
+        self,
+        split: str | None = None,
+        *,
+        seed: Seed = 0,
+        duration: Positive | None = None,
+        **context: object,
     ) -> xr.Dataset:
         """Simulate trajectories and return them in romkit's schema (see `romkit.data.schema`).
 
         Args:
-            split: "train" (random contexts, from `seed`) or "test"; leave it out to give contexts by name.
+            split: "train" (random contexts, from `seed`) or "test"; leave it out to give contexts
+                by name.
             seed: seed of the training contexts and of random initial states.
             duration: length of each trajectory; the system's own by default.
             **context: values by name, scalars or arrays of one length: `F=[3.14, 3.15]`.
 
         Raises:
-            InputError: unknown split or context name, a missing context, a duration that is not positive.
+            InputError: unknown split or context name, a missing context, a duration that is not
+                positive.
         """
         contexts, rng = self._contexts(split, seed, context)
-        times = torch.arange(checks.steps(duration or self.duration, self.dt), dtype=torch.float64) * self.dt
+        times = (
+            torch.arange(checks.steps(duration or self.duration, self.dt), dtype=torch.float64)
+            * self.dt
+        )
         motion = self.simulate(self.start(contexts, rng), contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))
 
-    def record(self, motion: Motion, times: Times, contexts: Tensor, attrs: dict[str, object]) -> xr.Dataset:
+    def record(
+        self, motion: Motion, times: Times, contexts: Tensor, attrs: dict[str, object]
+    ) -> xr.Dataset:
         """A motion as a dataset in romkit's schema, with provenance and further attributes."""
-        variables = {"state": motion.state, "velocity": motion.velocity, "acceleration": motion.acceleration}
+        variables = {
+            "state": motion.state,
+            "velocity": motion.velocity,
+            "acceleration": motion.acceleration,
+        }
         return make_dataset(
             {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
             times=times.numpy(),
@@ -338,7 +441,9 @@ class System(abc.ABC):
         )
 
     def provenance(self) -> dict[str, object]:
-        """Attributes of a file that identify the system: name, parameters, solver, step, transient, versions."""
+        """Attributes of a file that identify the system: name, parameters, solver, step, transient,
+        versions.
+        """
         middle = torch.from_numpy(np.mean(self._ranges(), axis=0))
         return {
             "system": recorded_name(type(self), self.name),
@@ -351,14 +456,20 @@ class System(abc.ABC):
         }
 
     def at_rest(self, contexts: Tensor) -> Parts:
-        """States to be replaced by given ones, each (C, n): with no velocity, where a system has any."""
+        """States to be replaced by given ones, each (C, n): with no velocity, where a system has
+        any.
+        """
         return (contexts.new_zeros(len(contexts), self.state_size),) * self.order
 
     def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
         return (self.initial_state(contexts, rng),)
 
-    def _starting(self, parts: Parts, context: Tensor | ContextFunction) -> tuple[Parts, Tensor | ContextFunction]:
-        """Start and context (..., p) of a motion in float64, each with all leading axes of both, if they fit."""
+    def _starting(
+        self, parts: Parts, context: Tensor | ContextFunction
+    ) -> tuple[Parts, Tensor | ContextFunction]:
+        """Start and context (..., p) of a motion in float64, each with all leading axes of both, if
+        they fit.
+        """
         tensors.parts("parts", parts, self.order, self.state_size)
         rows = [part.double() for part in parts]
         if callable(context):
@@ -367,26 +478,46 @@ class System(abc.ABC):
         axes = max(each.ndim for each in rows)
         rows = [align(each, each.new_empty((1,) * axes)) for each in rows]
         for part in rows[:-1]:
-            tensors.broadcast(contexts=rows[-1].sum(-1), parts=part.sum(-1))  # there may be no parameters
+            tensors.broadcast(
+                contexts=rows[-1].sum(-1), parts=part.sum(-1)
+            )  # there may be no parameters
         lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
         *begin, found = (each.expand(*lead, -1) for each in rows)
         return tuple(begin), found
 
     def _warn_of_divergence(
-        self, motion: Motion, parts: Parts, context: Tensor | ContextFunction, times: Tensor, label: str
+        self,
+        motion: Motion,
+        parts: Parts,
+        context: Tensor | ContextFunction,
+        times: Tensor,
+        label: str,
     ) -> None:
-        """Name the trajectories that are lost, with time, and the context where it stays; not those that started so."""
+        """Name the trajectories that are lost, with time, and the context where it stays; not those
+        that started so.
+        """
         started = torch.cat(parts, dim=-1).isfinite().all(-1)
-        lost = ((motion.status == Status.DIVERGED) & started).reshape(-1).nonzero().flatten().tolist()
+        lost = (
+            ((motion.status == Status.DIVERGED) & started).reshape(-1).nonzero().flatten().tolist()
+        )
         if not lost:
             return
         count = motion.status.numel()
         ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)
-        rows = None if callable(context) else context.expand(*motion.status.shape, -1).reshape(count, -1)
+        rows = (
+            None
+            if callable(context)
+            else context.expand(*motion.status.shape, -1).reshape(count, -1)
+        )
         said = []
         for k in lost[:NAMED]:
             values = () if rows is None else zip(self.context_names, rows[k].tolist(), strict=True)
-            at = ", ".join([*(f"{name}={value:.4g}" for name, value in values), f"t={float(times[ends[k]]):.4g}"])
+            at = ", ".join(
+                [
+                    *(f"{name}={value:.4g}" for name, value in values),
+                    f"t={float(times[ends[k]]):.4g}",
+                ]
+            )
             said.append(f"{k} ({at})")
         more = f"{', ...' if len(lost) > NAMED else ''}, and NaN from there on"
         text = f"{label} of {self.name}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}"
@@ -398,7 +529,9 @@ class System(abc.ABC):
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]
     ) -> tuple[Tensor, np.random.Generator | None]:
-        """Contexts (C, p) of a split, or given by name, and a generator for initial states where those are random."""
+        """Contexts (C, p) of a split, or given by name, and a generator for initial states where
+        those are random.
+        """
         if split is None:
             return torch.from_numpy(context_rows(self.context_names, named)), None
         checks.one_of("split", split, ("train", "test"))
@@ -419,11 +552,12 @@ class System(abc.ABC):
 
 
 class MechanicalSystem(System):
-    """A system q̈ = f(t, q, q̇; c). Its state is q alone; datasets record velocity and acceleration beside it.
+    """A system q̈ = f(t, q, q̇; c). Its state is q alone; datasets record velocity and acceleration
+    beside it.
 
-    A subclass writes `acceleration` in place of `rhs`, and `weigh`, M(q; c) u, where the inertia is not the identity:
-    T = ½ q̇ᵀ M q̇ is the metric in which constraint forces do no work. A context that moves would need the forces that
-    move it, so it may not.
+    A subclass writes `acceleration` in place of `rhs`, and `weigh`, M(q; c) u, where the inertia is
+    not the identity: T = ½ q̇ᵀ M q̇ is the metric in which constraint forces do no work. A context
+    that moves would need the forces that move it, so it may not.
 
     Example:
         >>> from dataclasses import dataclass

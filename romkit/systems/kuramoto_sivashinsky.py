@@ -1,4 +1,6 @@
-"""The Kuramoto-Sivashinsky equation on a ring whose length is the context: steady waves, travelling waves, chaos."""
+"""The Kuramoto-Sivashinsky equation on a ring whose length is the context: steady waves, travelling
+waves, chaos.
+"""
 
 import functools
 from collections.abc import Callable
@@ -28,9 +30,10 @@ CONTOUR = 32
 class KuramotoSivashinsky(System):
     """u_t = -u u_x - u_xx - u_xxxx on a ring of length L, at n equidistant points θ = 2π x / L.
 
-    On the fixed ring of θ, with q = 2π/L: u_t = -q (u²/2)_θ - q² u_θθ - q⁴ u_θθθθ, with Fourier collocation. The mean
-    is conserved, and zero. The full model is integrated by exponential time differencing of order four (ETDRK4), exact
-    in the stiff linear part, so that its step is limited by accuracy alone; L may not move then.
+    On the fixed ring of θ, with q = 2π/L: u_t = -q (u²/2)_θ - q² u_θθ - q⁴ u_θθθθ, with Fourier
+    collocation. The mean is conserved, and zero. The full model is integrated by exponential time
+    differencing of order four (ETDRK4), exact in the stiff linear part, so that its step is limited
+    by accuracy alone; L may not move then.
 
     Args:
         n: number of points, even and at least 16.
@@ -38,11 +41,12 @@ class KuramotoSivashinsky(System):
         dt: step, and sampling interval.
         duration: length of the recorded trajectories.
 
-    What you should see, from small to large L: rest below 2π; a steady wave with one crest up to L = 11.329, with root
-    mean square 1.741 at L = 8; travelling waves; a steady wave with two crests from 14.920 to 17.306, where it begins
-    to oscillate with period 14.24; chaos at L = 22, with velocities of order one.
-    Source: Hyman, Nicolaenko (1986), The Kuramoto-Sivashinsky equation: a bridge between PDEs and dynamical systems;
-    Kassam, Trefethen (2005), Fourth-order time-stepping for stiff PDEs.
+    What you should see, from small to large L: rest below 2π; a steady wave with one crest up to L
+    = 11.329, with root mean square 1.741 at L = 8; travelling waves; a steady wave with two crests
+    from 14.920 to 17.306, where it begins to oscillate with period 14.24; chaos at L = 22, with
+    velocities of order one.
+    Source: Hyman, Nicolaenko (1986), The Kuramoto-Sivashinsky equation: a bridge between PDEs and
+    dynamical systems; Kassam, Trefethen (2005), Fourth-order time-stepping for stiff PDEs.
 
     Example:
         >>> import romkit
@@ -84,7 +88,10 @@ class KuramotoSivashinsky(System):
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         """Four waves: of random heights and phases, or of fixed ones without symmetry."""
-        theta, k = 2 * torch.pi * torch.arange(self.n, dtype=contexts.dtype) / self.n, torch.arange(1, 5)
+        theta, k = (
+            2 * torch.pi * torch.arange(self.n, dtype=contexts.dtype) / self.n,
+            torch.arange(1, 5),
+        )
         shape = (len(contexts), 4, 1)
         height, phase = 1 / k.unsqueeze(-1), k.unsqueeze(-1).to(theta)
         if rng is not None:
@@ -104,7 +111,9 @@ class ETDRK4(Solver):
     dt: float
     length: Tensor = field(repr=False)
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         return lambda y, t: self._integrate(y, t, label), "torch"
 
     def _integrate(self, y: Tensor, times: Tensor, label: str) -> Tensor:
@@ -115,7 +124,10 @@ class ETDRK4(Solver):
         def nonlinear(v: Tensor) -> Tensor:
             return slope * torch.fft.rfft(torch.fft.irfft(v, n).square())
 
-        v, coefficients = torch.fft.rfft(y), functools.lru_cache(maxsize=1)(functools.partial(_coefficients, linear))
+        v, coefficients = (
+            torch.fft.rfft(y),
+            functools.lru_cache(maxsize=1)(functools.partial(_coefficients, linear)),
+        )
 
         def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
             nonlocal v  # waves go on without a transform in between
@@ -126,7 +138,9 @@ class ETDRK4(Solver):
         return march(self, steps, y, times, label)
 
 
-def _step(nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[Tensor, ...]) -> Tensor:
+def _step(
+    nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[Tensor, ...]
+) -> Tensor:
     """One step of Cox and Matthews (2002), equations 26 to 29."""
     whole, half, q, f1, f2, f3 = coefficients
     n0 = nonlinear(v)
@@ -138,7 +152,9 @@ def _step(nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[
 
 
 def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
-    """Coefficients of a step h by contour integrals, free of cancellation (Kassam & Trefethen 2005, section 3)."""
+    """Coefficients of a step h by contour integrals, free of cancellation (Kassam & Trefethen 2005,
+    section 3).
+    """
     angle = torch.pi * (torch.arange(1, CONTOUR + 1, dtype=linear.dtype) - 0.5) / CONTOUR
     z = h * linear.unsqueeze(-1) + torch.exp(1j * angle)
     e, cube = torch.exp(z), z**3
@@ -151,7 +167,12 @@ def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _derivatives(n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(n, n) matrices of the first, second and fourth derivative by θ, transposed: they act on rows."""
-    unit, k = torch.fft.rfft(torch.eye(n, dtype=torch.float64)), torch.arange(n // 2 + 1, dtype=torch.float64)
+    """(n, n) matrices of the first, second and fourth derivative by θ, transposed: they act on
+    rows.
+    """
+    unit, k = (
+        torch.fft.rfft(torch.eye(n, dtype=torch.float64)),
+        torch.arange(n // 2 + 1, dtype=torch.float64),
+    )
     odd = k * (k < n // 2)  # the first derivative of the highest wave is not seen on the grid
     return tuple(torch.fft.irfft(symbol * unit, n) for symbol in (1j * odd, -(k**2), k**4))

@@ -22,10 +22,12 @@ from romkit.systems.terms import Term
 class Lorenz96(System):
     """ẋₖ = (xₖ₊₁ - xₖ₋₂) xₖ₋₁ - xₖ + F,   k = 0, ..., n-1, indices modulo n.
 
-    Near F = 3.163 the travelling wave on the attractor changes its wave number from 8 to 7. The switch is slow:
-    100 time units after the start no wave has changed for good, so the transient is 1000 by default.
+    Near F = 3.163 the travelling wave on the attractor changes its wave number from 8 to 7. The
+    switch is slow: 100 time units after the start no wave has changed for good, so the transient is
+    1000 by default.
 
-    The initial state is xₖ = F + sin(8.05 · 2πk/n). Its index starts at 0; starting at 1 moves the switch to 3.145.
+    The initial state is xₖ = F + sin(8.05 · 2πk/n). Its index starts at 0; starting at 1 moves the
+    switch to 3.145.
 
     Args:
         n: number of variables, at least 4.
@@ -60,7 +62,9 @@ class Lorenz96(System):
         return [f"x{k}" for k in range(self.n)]
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        ring = torch.cat([x[..., -2:], x, x[..., :1]], dim=-1)  # one copy is cheaper than three rolls
+        ring = torch.cat(
+            [x[..., -2:], x, x[..., :1]], dim=-1
+        )  # one copy is cheaper than three rolls
         return (ring[..., 3:] - ring[..., :-3]) * ring[..., 1:-2] - x + c
 
     def terms(self) -> tuple[Term, ...]:
@@ -80,13 +84,16 @@ class Lorenz96(System):
         return rng.uniform(self.context[0].low, self.context[0].high, size=(18, 1))
 
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
-        """Add `wave_number`: the dominant spatial frequency of each trajectory, averaged over its snapshots.
+        """Add `wave_number`: the dominant spatial frequency of each trajectory, averaged over its
+        snapshots.
 
         The number of a trajectory with lost snapshots is NaN.
         """
         states = torch.from_numpy(data["state"].values)
         numbers, lost = dominant_wave_number(states), states.isnan().flatten(-2).any(-1)
-        numbers = torch.where(lost, torch.nan, numbers) if bool(lost.any()) else numbers  # whole numbers have no NaN
+        numbers = (
+            torch.where(lost, torch.nan, numbers) if bool(lost.any()) else numbers
+        )  # whole numbers have no NaN
         named = {"units": "1", "long_name": "dominant wave number"}
         return data.assign(wave_number=("trajectory", numbers.numpy(), named))
 

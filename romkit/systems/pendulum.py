@@ -1,7 +1,9 @@
-"""The twelve coupled angles of the pendulum, q₅ ... q₁₆ from q₁ ... q₄, with exact velocities and accelerations.
+"""The twelve coupled angles of the pendulum, q₅ ... q₁₆ from q₁ ... q₄, with exact velocities and
+accelerations.
 
-Source: Adriaens et al. (2026), appendix "16-DoF pendulum", table "Context-dependent coupling"; at l = 0.5 m it is
-the coupling of Friedl et al. (2025). The power q^(2·2l) is not real for q < 0 and is read as |q|^(4l).
+Source: Adriaens et al. (2026), appendix "16-DoF pendulum", table "Context-dependent coupling"; at l
+= 0.5 m it is the coupling of Friedl et al. (2025). The power q^(2·2l) is not real for q < 0 and is
+read as |q|^(4l).
 """
 
 import itertools
@@ -44,7 +46,9 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Te
     return tuple(torch.cat([own, torch.stack(others, dim=-1)], dim=-1) for own, others in parts)
 
 
-def _table(q1: Jet, q2: Jet, q3: Jet, q4: Jet, l1: Tensor, l2: Tensor, l3: Tensor, l4: Tensor) -> tuple[Jet, ...]:
+def _table(
+    q1: Jet, q2: Jet, q3: Jet, q4: Jet, l1: Tensor, l2: Tensor, l3: Tensor, l4: Tensor
+) -> tuple[Jet, ...]:
     """The twelve coupled angles, q5 to q16."""
     wave = 2 * l2 * q2
     q1_power, q3_power, q4_power = _power(q1, 4 * l1), _power(q3, 4 * l3), _power(q4, 4 * l4)
@@ -79,12 +83,15 @@ def _cos(q: Jet) -> Jet:
 def _power(q: Jet, p: Tensor) -> Jet:
     """|q|ᵖ.
 
-    For p < 2 (l < 0.5 m) the second derivative p(p-1)|q|ᵖ⁻² is unbounded at q = 0, so accelerations peak where an
-    angle changes sign; at exactly 0 it is set to 0, and so is the first derivative for p < 1.
+    For p < 2 (l < 0.5 m) the second derivative p(p-1)|q|ᵖ⁻² is unbounded at q = 0, so accelerations
+    peak where an angle changes sign; at exactly 0 it is set to 0, and so is the first derivative
+    for p < 1.
     """
     x = q.value
     zero = x == 0
-    size = torch.where(zero, 1.0, x.abs())  # not 0, so that gradients through the branch not taken are finite
+    size = torch.where(
+        zero, 1.0, x.abs()
+    )  # not 0, so that gradients through the branch not taken are finite
     value = torch.where(zero, 0.0, size**p)
     slope = p * size ** (p - 1) * x.sign()
     curvature = torch.where(zero & (p != 2), 0.0, p * (p - 1) * size ** (p - 2))
@@ -97,7 +104,8 @@ STATE_SIZE = 16
 @validated
 @dataclass(frozen=True)
 class Pendulum(MechanicalSystem):
-    """Four capsule links (radius 0.05 m, mass 1 kg) of lengths l₁ ... l₄, and twelve angles that follow theirs.
+    """Four capsule links (radius 0.05 m, mass 1 kg) of lengths l₁ ... l₄, and twelve angles that
+    follow theirs.
 
         M(q; l) q̈ + C(q, q̇; l) q̇ + g(q; l) = 0                          for q₁ ... q₄, relative joint angles
         q₅  = q₃ - cos(2l₂ q₂)           q₁₁ = sin(2l₁ q₁)
@@ -107,19 +115,22 @@ class Pendulum(MechanicalSystem):
         q₉  = 2l₂ 1.5 sin(q₂)            q₁₅ = -2|q₃|^(4l₃)
         q₁₀ = -(l₄ + l₁) q₄ q₁           q₁₆ = -0.9|q₁|^(4l₁)
 
-    All links hang straight down at q = 0 and swing in one plane, without friction or contacts, from rest. Training
-    lengths are random and so are the initial angles, 0° to 30°; in the test set and at contexts given by the user
-    all four start at 15°. `simulate` runs MuJoCo with RK4; `acceleration` is the same physics in closed form.
-    Only the first four components of an initial state or velocity are free, the others follow from them.
+    All links hang straight down at q = 0 and swing in one plane, without friction or contacts, from
+    rest. Training lengths are random and so are the initial angles, 0° to 30°; in the test set and
+    at contexts given by the user all four start at 15°. `simulate` runs MuJoCo with RK4;
+    `acceleration` is the same physics in closed form. Only the first four components of an initial
+    state or velocity are free, the others follow from them.
 
     Args:
         dt: step of the RK4 integration, and sampling interval, in s.
         duration: length of the recorded trajectories, in s.
         horizon: default length of a rollout, in s.
 
-    What you should see: root mean square angle 0.39 rad (train) and 0.35 rad (test), velocity 2.1 and 1.4 rad/s;
-    accelerations with a sharp peak wherever q₁, q₃ or q₄ changes sign and its link is shorter than 0.5 m.
-    Source: Adriaens et al. (2026), appendix "16-DoF pendulum"; coupling of Friedl et al. (2025) at l = 0.5 m.
+    What you should see: root mean square angle 0.39 rad (train) and 0.35 rad (test), velocity 2.1
+    and 1.4 rad/s; accelerations with a sharp peak wherever q₁, q₃ or q₄ changes sign and its link
+    is shorter than 0.5 m.
+    Source: Adriaens et al. (2026), appendix "16-DoF pendulum"; coupling of Friedl et al. (2025) at
+    l = 0.5 m.
 
     Example:
         >>> import torch
@@ -139,13 +150,17 @@ class Pendulum(MechanicalSystem):
     time_units = "s"
     state_names = tuple(f"q{k}" for k in range(1, STATE_SIZE + 1))
     state_units = ("rad",) * STATE_SIZE
-    context = tuple(ContextParameter(f"l{k}", "m", 0.35, 0.65, f"length of link {k}") for k in range(1, DRIVING + 1))
+    context = tuple(
+        ContextParameter(f"l{k}", "m", 0.35, 0.65, f"length of link {k}")
+        for k in range(1, DRIVING + 1)
+    )
 
     def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
         """q̈ (..., 16) from the first four components of q and q̇.
 
-        Integrating all sixteen is inaccurate where l < 0.5 m: a step across the unbounded acceleration at qᵢ = 0
-        kicks the coupled angles. `simulate` integrates four and derives the others from them.
+        Integrating all sixteen is inaccurate where l < 0.5 m: a step across the unbounded
+        acceleration at qᵢ = 0 kicks the coupled angles. `simulate` integrates four and derives the
+        others from them.
         """
         q, v = q[..., :DRIVING], v[..., :DRIVING]
         return couple(q, v, chain.acceleration(q, v, c), c)[2]
@@ -155,8 +170,12 @@ class Pendulum(MechanicalSystem):
         weighed = chain.mass_matrix(q[..., :DRIVING], c) @ u[..., :DRIVING, :]
         return torch.nn.functional.pad(weighed, (0, 0, 0, STATE_SIZE - DRIVING))
 
-    def energy(self, context: Tensor | float | None = None, **named: object) -> Callable[[Tensor, Tensor], Tensor]:
-        """(q, q̇) -> energy (...) of the four links in J, with the context bound. Zero at rest hanging down."""
+    def energy(
+        self, context: Tensor | float | None = None, **named: object
+    ) -> Callable[[Tensor, Tensor], Tensor]:
+        """(q, q̇) -> energy (...) of the four links in J, with the context bound. Zero at rest
+        hanging down.
+        """
         c = self._context_tensor(context, named)
         return lambda q, v: chain.energy(q[..., :DRIVING], v[..., :DRIVING], align(c.to(q), q))
 
@@ -177,7 +196,9 @@ class Pendulum(MechanicalSystem):
     def make_solver(self, context: Tensor) -> Solver:
         if not bool((context > 0).all()):
             got = f"{context.min().item():g}"
-            raise InputError("context", expected="positive link lengths in m", got=got, fix="check the lengths")
+            raise InputError(
+                "context", expected="positive link lengths in m", got=got, fix="check the lengths"
+            )
         lengths = context.reshape(-1, DRIVING)
 
         def models(step: float) -> list:
@@ -189,6 +210,8 @@ class Pendulum(MechanicalSystem):
 
         def states(q: np.ndarray, v: np.ndarray) -> np.ndarray:
             q, v = torch.from_numpy(q), torch.from_numpy(v)
-            return torch.cat(couple(q, v, torch.zeros_like(v), align(lengths, q))[:2], dim=-1).numpy()
+            return torch.cat(
+                couple(q, v, torch.zeros_like(v), align(lengths, q))[:2], dim=-1
+            ).numpy()
 
         return Simulator("MuJoCo RK4", self.dt, models, driving, states)

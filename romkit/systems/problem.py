@@ -1,7 +1,9 @@
-"""Problems that latent dynamics solve: the operators, the full-order equation, and the metric of distances.
+"""Problems that latent dynamics solve: the operators, the full-order equation, and the metric of
+distances.
 
-A latent dynamics gives the highest rate of the latent coordinates: ż of a first-order system, z̈ of a mechanical one. A
-problem says what that rate has to answer to, so that a dynamics is written once for both, and for contexts that move.
+A latent dynamics gives the highest rate of the latent coordinates: ż of a first-order system, z̈ of
+a mechanical one. A problem says what that rate has to answer to, so that a dynamics is written once
+for both, and for contexts that move.
 """
 
 import abc
@@ -18,7 +20,9 @@ from romkit.core.types import Metric
 from romkit.projections import Operator, Path
 
 Parts = tuple[Tensor, ...]
-"""(x,), or (q, q̇) of a mechanical system, each (..., n); of latent states (z,) or (z, ż), each (..., m)."""
+"""(x,), or (q, q̇) of a mechanical system, each (..., n); of latent states (z,) or (z, ż), each
+(..., m).
+"""
 
 
 def euclidean(x: Tensor, u: Tensor) -> Tensor:
@@ -49,11 +53,17 @@ def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
         give dynamics=..., a law that was fitted to data (SINDy, NeuralODE), or the system
     """
     fix = "give dynamics=..., a law that was fitted to data (SINDy, NeuralODE), or the system"
-    raise InputError("dynamics", expected="a law, since there are no equations", got="one that needs them", fix=fix)
+    raise InputError(
+        "dynamics",
+        expected="a law, since there are no equations",
+        got="one that needs them",
+        fix=fix,
+    )
 
 
 class Decoded(NamedTuple):
-    """The full state x (..., n) at a latent state, and the rate (..., n) that Dφ times the latent one should equal.
+    """The full state x (..., n) at a latent state, and the rate (..., n) that Dφ times the latent
+    one should equal.
 
     Example:
         >>> import torch
@@ -70,7 +80,8 @@ class Decoded(NamedTuple):
 
 
 class Linearised(NamedTuple):
-    """State x (..., n), tangents J = Dφ (..., n, m) of the manifold at x, and the target (..., n) of J times the rate.
+    """State x (..., n), tangents J = Dφ (..., n, m) of the manifold at x, and the target (..., n)
+    of J times the rate.
 
     Example:
         >>> import torch
@@ -94,7 +105,8 @@ class Problem(abc.ABC):
 
     Attributes:
         path: the operator at each time; one that stays for a constant context.
-        field: the full-order equation f(t, *parts) -> the highest rate (..., n), with the context bound.
+        field: the full-order equation f(t, *parts) -> the highest rate (..., n), with the context
+            bound.
         metric: weighs distances between states: identity, inertia, or the weights of a quadrature.
         control: the inputs u(t) (..., q), None where there are none.
         order: of the equation, and how many parts a state has.

@@ -30,7 +30,8 @@ class Quadratic(NamedTuple):
     Attributes:
         constant: b (..., r).
         linear: Aᵀ (..., r, r), or without leading axes.
-        quadratic: Hᵀ (r (r + 1) / 2, r), or with leading axes: a row for each product yᵢ yⱼ, i <= j.
+        quadratic: Hᵀ (r (r + 1) / 2, r), or with leading axes: a row for each product yᵢ yⱼ, i <=
+            j.
     """
 
     constant: Tensor
@@ -43,7 +44,9 @@ class Quadratic(NamedTuple):
     def substituted(self, factor: Tensor, shift: Tensor, test: Tensor) -> "Quadratic":
         """a -> testᵀ g(shift + factor a), for a (..., m), factor and test (r, m), shift (..., r)."""
         full = symmetric(self.quadratic)  # (..., i, j, r)
-        across = (shift[..., None, None, :] @ full.movedim(-1, -3)).squeeze(-2)  # (..., r, j): H(shift, ·)
+        across = (shift[..., None, None, :] @ full.movedim(-1, -3)).squeeze(
+            -2
+        )  # (..., r, j): H(shift, ·)
         linear = self.linear + 2 * across.mT
         folded = torch.einsum("ia,...ijk,jb,kc->...abc", factor, full, factor, test)
         return Quadratic(self(shift) @ test, factor.mT @ linear @ test, upper_triangle(folded))
@@ -59,8 +62,12 @@ class Projected:
         tests: (n, k) what f is multiplied by in place of W V.
     """
 
-    def __init__(self, terms: Sequence[Term], basis: Basis, device: torch.device, tests: Tensor | None = None):
-        columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # ŷ = (1, y) are the coordinates in these
+    def __init__(
+        self, terms: Sequence[Term], basis: Basis, device: torch.device, tests: Tensor | None = None
+    ):
+        columns = torch.cat(
+            [basis.mean.unsqueeze(0), basis.modes.mT]
+        )  # ŷ = (1, y) are the coordinates in these
         there = (columns.to(device), (basis.dual if tests is None else tests).to(device))
         self.images = [_image(term, *there) for term in terms]
         self.coefficients = [term.coefficient for term in terms]
@@ -73,11 +80,15 @@ class Projected:
         return Quadratic(*(self._sum(tensors, zero.to(c), c) for tensors, zero in parts))
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
+        """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading
+        axes.
+        """
         return self.at(c)(y)
 
     def _sum(self, tensors: list[Tensor | None], zero: Tensor, c: Tensor) -> Tensor:
-        """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it, zero where there is no Tₖ."""
+        """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it, zero
+        where there is no Tₖ.
+        """
         total = None
         for tensor, coefficient in zip(tensors, self.coefficients, strict=True):
             if tensor is None:
@@ -117,8 +128,12 @@ def _rows(y: Tensor, matrix: Tensor) -> Tensor:
     return (y.unsqueeze(-2) @ matrix).squeeze(-2)
 
 
-def _image(term: Term, columns: Tensor, dual: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Constant (r,), linear (r, r) and quadratic (r (r + 1) / 2, r) part of a term in coordinates; None where zero."""
+def _image(
+    term: Term, columns: Tensor, dual: Tensor
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Constant (r,), linear (r, r) and quadratic (r (r + 1) / 2, r) part of a term in coordinates;
+    None where zero.
+    """
     if term.degree == 0:
         return (term.form().to(dual) @ dual).cpu(), None, None
     if term.degree == 1:

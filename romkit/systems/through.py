@@ -1,4 +1,6 @@
-"""A system seen through a basis: exact tensors where the field is polynomial, a few sampled rows where not."""
+"""A system seen through a basis: exact tensors where the field is polynomial, a few sampled rows
+where not.
+"""
 
 import functools
 import math
@@ -29,55 +31,75 @@ from romkit.systems.problem import Parts
 from romkit.systems.terms import Projected, Quadratic
 
 SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
-"""Most training snapshots, evenly out of all; right-hand sides in memory at a time; most modes of them."""
+"""Most training snapshots, evenly out of all; right-hand sides in memory at a time; most modes of
+them.
+"""
 
 UNKNOWN, SMALLEST = 1e-6, 1e-14
-"""Share of energy that right-hand sides may lose: where the basis knows none of its own, and at least."""
+"""Share of energy that right-hand sides may lose: where the basis knows none of its own, and at
+least.
+"""
 
 OVERSAMPLING = 2
-"""Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large; more gain little."""
+"""Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large;
+more gain little.
+"""
 
 REACH, ROUNDING = 10.0, 1e-12
-"""Residual at distance 1, relative to the largest one of training data; and the least of these, relative to f̄."""
+"""Residual at distance 1, relative to the largest one of training data; and the least of these,
+relative to f̄.
+"""
 
 METRIC = 1e-8
 """Largest error of Vᵀ W V = I in the metric of the system."""
 
 SKETCH = 32
-"""Random combinations of what lies outside of the subspace: its length is known to an eighth (1/√64)."""
+"""Random combinations of what lies outside of the subspace: its length is known to an eighth
+(1/√64).
+"""
 
 TrainingData = tuple[Tensor, Tensor, Tensor]
 
 
-def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: float | None = None) -> Basis:
+def basis_of_rates(
+    system: System, basis: Basis, data: TrainingData, tolerance: float | None = None
+) -> Basis:
     """Modes of f(t, x̄ + V y; c) at the coordinates y of training data.
 
-    A reduced model evaluates f on the subspace and not at the states themselves: with as many modes of f at these, the
-    error of sampling is three to nine times larger (studies/large/SAMPLED.md).
+    A reduced model evaluates f on the subspace and not at the states themselves: with as many modes
+    of f at these, the error of sampling is three to nine times larger (studies/large/SAMPLED.md).
 
     Args:
         system: whose right-hand side f is.
         basis: x̄ and V.
         data: times (N,), coordinates (N, r) and contexts (N, p), see `training_data`.
-        tolerance: share of the energy that may be left out; by default what the basis leaves out of that of the states,
-            if `MOST` modes are enough for it.
+        tolerance: share of the energy that may be left out; by default what the basis leaves out of
+            that of the states, if `MOST` modes are enough for it.
 
     Raises:
-        InputError: a right-hand side that is the same at all data, or not finite; a tolerance that `MOST` modes do not
-            reach.
+        InputError: a right-hand side that is the same at all data, or not finite; a tolerance that
+            `MOST` modes do not reach.
     """
     weigh = weigher(None, basis.size)  # the metric of right-hand sides is the identity
     parts = (Summary.of(x, min(MOST, len(x)), weigh) for x in _blocks(system, basis, *data))
     whole = functools.reduce(lambda a, b: a.merged(b, MOST, weigh), parts)
     share = whole.share
     if not len(share):
-        expected, fix = "snapshots at which the right-hand side differs", "give more of them, or roll out in full space"
+        expected, fix = (
+            "snapshots at which the right-hand side differs",
+            "give more of them, or roll out in full space",
+        )
         raise InputError("data", expected=expected, got="the same at all of them", fix=fix)
     left_out = UNKNOWN if basis.energy is None else max(1 - basis.energy[-1].item(), SMALLEST)
     rank = int((1 - share > (left_out if tolerance is None else tolerance)).sum()) + 1
     if rank > len(share) and tolerance is not None:
         got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
-        raise InputError("tolerance", expected=f"a tolerance that {len(share)} modes reach", got=got, fix="raise it")
+        raise InputError(
+            "tolerance",
+            expected=f"a tolerance that {len(share)} modes reach",
+            got=got,
+            fix="raise it",
+        )
     return whole.basis(min(rank, len(share)))
 
 
@@ -93,21 +115,32 @@ def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingDat
         InputError: data of another system or grid.
     """
     t, y, c = coordinates_of(system, basis, data)
-    t, y, c = t.expand(len(y), -1).flatten(), y.flatten(0, 1), c.expand(-1, y.shape[1], -1).flatten(0, 1)
+    t, y, c = (
+        t.expand(len(y), -1).flatten(),
+        y.flatten(0, 1),
+        c.expand(-1, y.shape[1], -1).flatten(0, 1),
+    )
     there = y.isfinite().all(-1).nonzero().flatten()
     taken = there[torch.linspace(0, len(there) - 1, min(SNAPSHOTS, len(there))).round().long()]
     return t[taken], y[taken], c[taken]
 
 
 def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
-    """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, as `training_data` takes them."""
+    """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, as `training_data`
+    takes them.
+    """
     check_context("data", data, system.context_names)
-    names = tuple(f"y{k}" for k in range(basis.rank))  # not the number, which states have too in a whole basis
+    names = tuple(
+        f"y{k}" for k in range(basis.rank)
+    )  # not the number, which states have too in a whole basis
     if "component" not in data.dims or component_names(data) != names:
         check_size(basis, data)
         check_components("data", data, system.state_names)
         data = basis.project(data[["state"]])
-    y, c = trajectories(data, "state"), torch.from_numpy(context_columns(data, system.context_names))
+    y, c = (
+        trajectories(data, "state"),
+        torch.from_numpy(context_columns(data, system.context_names)),
+    )
     return times_of(data), y, c if c.ndim == 3 else c.unsqueeze(1)
 
 
@@ -116,14 +149,18 @@ def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> It
     for rows in torch.arange(len(y)).split(BLOCK):
         rates = torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])
         if not bool(rates.isfinite().all()):
-            expected, fix = "snapshots at which the right-hand side is finite, behind the basis", "take more modes"
+            expected, fix = (
+                "snapshots at which the right-hand side is finite, behind the basis",
+                "take more modes",
+            )
             raise InputError("data", expected=expected, got="NaN or infinity", fix=fix)
         yield rates
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows(Display):
-    """Rows of f(t, x̄ + V y; c) with weights, from the entries of x that they need: no cost depends on n.
+    """Rows of f(t, x̄ + V y; c) with weights, from the entries of x that they need: no cost depends
+    on n.
 
     Attributes:
         system: of first order, that gives its rows (`stencil`, `rhs_rows`).
@@ -154,14 +191,20 @@ class Rows(Display):
         return own["mean"] + y @ own["modes"]
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """The rows (..., s) of f at states (..., k) at the points, with c (..., p) broadcastable against them."""
+        """The rows (..., s) of f at states (..., k) at the points, with c (..., p) broadcastable
+        against them.
+        """
         own = self.constants.like(x)
         return self.system.rhs_rows(t, own["rows"], x[..., own["stencil"]], c)
 
     def facts(self) -> dict[str, str]:
         """Numbers of rows and of entries of the state that they need, and the system."""
         seen = f"{len(self.points)} of {self.basis.size}"
-        return {"system": self.system.name, "rows": f"{len(self.rows)} of {self.basis.size}", "components seen": seen}
+        return {
+            "system": self.system.name,
+            "rows": f"{len(self.rows)} of {self.basis.size}",
+            "components seen": seen,
+        }
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.rows)} of {self.basis.size} rows)"
@@ -175,14 +218,16 @@ class Rows(Display):
 class Sampled(Rows):
     """Vᵀ W f(x̄ + V y; c) from some rows of f, with f taken to lie in a basis of right-hand sides.
 
-    f = f̄ + U a, with a from s rows by least squares. The matrix `weights` (s, r) leads from these rows to ẏ.
+    f = f̄ + U a, with a from s rows by least squares. The matrix `weights` (s, r) leads from these
+    rows to ẏ.
 
     Attributes:
         rates: f̄ and U.
-        reach: residual from which on a state is far from the training data, infinite where that is not known.
+        reach: residual from which on a state is far from the training data, infinite where that is
+            not known.
 
-    Source: Chaturantabut, Sorensen (2010), Nonlinear model reduction via discrete empirical interpolation; Everson,
-    Sirovich (1995) for least squares.
+    Source: Chaturantabut, Sorensen (2010), Nonlinear model reduction via discrete empirical
+    interpolation; Everson, Sirovich (1995) for least squares.
     """
 
     rates: Basis
@@ -205,12 +250,16 @@ class Sampled(Rows):
         }
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
+        """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading
+        axes.
+        """
         own = self.constants.like(y)
         return own["constant"] + self.rhs(t, self.decode(y), c) @ own["weights"]
 
     def residual(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """Norm (...) of the rows without their part in the modes of right-hand sides: distance of f from training."""
+        """Norm (...) of the rows without their part in the modes of right-hand sides: distance of f
+        from training.
+        """
         own = self.constants.like(y)
         return ((self.rhs(t, self.decode(y), c) - own["mean_at_rows"]) @ own["unseen"]).norm(dim=-1)
 
@@ -225,9 +274,13 @@ class Sampled(Rows):
         return self.residual(t, y, c) / self.reach
 
     def calibrated(self, times: Tensor, y: Tensor, c: Tensor) -> "Sampled":
-        """Rows that know the residuals at training data: times (N,), coordinates (N, r), contexts (N, p)."""
+        """Rows that know the residuals at training data: times (N,), coordinates (N, r), contexts
+        (N, p).
+        """
         largest = max(self.residual(*each).item() for each in zip(times, y, c, strict=True))
-        return replace(self, reach=REACH * max(largest, ROUNDING * self.rates.mean[self.rows].norm().item()))
+        return replace(
+            self, reach=REACH * max(largest, ROUNDING * self.rates.mean[self.rows].norm().item())
+        )
 
 
 def gives_rows(system: System) -> bool:
@@ -236,13 +289,15 @@ def gives_rows(system: System) -> bool:
 
 
 def chosen_rows(modes: Tensor, number: int) -> Tensor:
-    """Rows (number,) of modes (n, m), number >= m, from which coordinates in the modes are read off with small errors.
+    """Rows (number,) of modes (n, m), number >= m, from which coordinates in the modes are read off
+    with small errors.
 
-    The first m are pivots of a QR decomposition; each further one raises the smallest singular value of the rows most,
-    by a lower bound of what it becomes.
+    The first m are pivots of a QR decomposition; each further one raises the smallest singular
+    value of the rows most, by a lower bound of what it becomes.
 
-    Source: Drmač, Gugercin (2016), A new selection operator for the discrete empirical interpolation method;
-    Peherstorfer, Drmač, Gugercin (2020), Stability of discrete empirical interpolation and gappy POD, algorithm 1.
+    Source: Drmač, Gugercin (2016), A new selection operator for the discrete empirical
+    interpolation method; Peherstorfer, Drmač, Gugercin (2020), Stability of discrete empirical
+    interpolation and gappy POD, algorithm 1.
     """
     count = modes.shape[1]
     _, pivots = linalg.qr(modes.mT.numpy(), mode="r", pivoting=True)
@@ -259,30 +314,38 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
 
 
 class SystemThroughBasis(System):
-    """ẏ = Vᵀ W f(x̄ + V y; c): Galerkin projection onto a basis, which is orthonormal in the metric W of the system.
+    """ẏ = Vᵀ W f(x̄ + V y; c): Galerkin projection onto a basis, which is orthonormal in the metric
+    W of the system.
 
-    Where f is a polynomial, tensors of r coordinates replace it without error. Else it is computed at a few rows that
-    are chosen on training data. Nothing but `start` depends on n. Galerkin and Petrov-Galerkin dynamics of a projection
-    behind the basis see nothing else of the full model: on this system they are what they are on the full one, up to
-    the error of sampling if it is sampled.
+    Where f is a polynomial, tensors of r coordinates replace it without error. Else it is computed
+    at a few rows that are chosen on training data. Nothing but `start` depends on n. Galerkin and
+    Petrov-Galerkin dynamics of a projection behind the basis see nothing else of the full model: on
+    this system they are what they are on the full one, up to the error of sampling if it is
+    sampled.
 
     Args:
         full: the system.
         basis: of its states.
         image: of f in the coordinates, `Projected` from terms or `Sampled`.
 
-    Source: Holmes, Lumley, Berkooz, Rowley (2012), Turbulence, Coherent Structures, Dynamical Systems and Symmetry,
-    section 4.
+    Source: Holmes, Lumley, Berkooz, Rowley (2012), Turbulence, Coherent Structures, Dynamical
+    Systems and Symmetry, section 4.
     """
 
     transient = 0.0
 
     def __init__(self, full: System, basis: Basis, image: Projected | Sampled):
         self.full, self.basis, self.image = full, basis, image
-        self.name, self.context, self.time_units = f"{full.name}-through-basis", full.context, full.time_units
+        self.name, self.context, self.time_units = (
+            f"{full.name}-through-basis",
+            full.context,
+            full.time_units,
+        )
         self.context_may_move, self.solver = full.context_may_move, full.solver
         self.dt, self.duration, self.horizon = full.dt, full.duration, full.horizon
-        self.step = None if full.simulator else full.step  # RK4's, by which coordinates are integrated too
+        self.step = (
+            None if full.simulator else full.step
+        )  # RK4's, by which coordinates are integrated too
 
     @property
     def state_names(self) -> list[str]:
@@ -299,8 +362,12 @@ class SystemThroughBasis(System):
         return self.image.rate(t, x, c)
 
     @validated
-    def field(self, context: Tensor | float | ContextFunction | None = None, **named: object) -> Field:
-        """Like `System.field`; tensors are summed at a context that stays once, and not at every evaluation."""
+    def field(
+        self, context: Tensor | float | ContextFunction | None = None, **named: object
+    ) -> Field:
+        """Like `System.field`; tensors are summed at a context that stays once, and not at every
+        evaluation.
+        """
         if isinstance(self.image, Sampled) or varies(context):
             return super().field(context, **named)
         c, kinds = self._context_tensor(context, named), {}
@@ -318,10 +385,12 @@ class SystemThroughBasis(System):
 
     @validated
     def unresolved(self, data: xr.Dataset) -> xr.DataArray:
-        """Share of the full velocity that the subspace does not hold, ‖f - V Vᵀ W f‖ / ‖f‖ at x̄ + V y: a residual.
+        """Share of the full velocity that the subspace does not hold, ‖f - V Vᵀ W f‖ / ‖f‖ at x̄ +
+        V y: a residual.
 
-        An estimate of how far to trust a reduced model that needs no run of the full one, and does not see n: of terms
-        by a random sketch, whose tensors are computed at the first call (error about an eighth); else from the rows.
+        An estimate of how far to trust a reduced model that needs no run of the full one, and does
+        not see n: of terms by a random sketch, whose tensors are computed at the first call (error
+        about an eighth); else from the rows.
 
         Args:
             data: a run, of states or of coordinates, or a forecast.
@@ -384,27 +453,32 @@ def through(
     tolerance: Positive | None = None,
     device: Device = "cpu",
 ) -> SystemThroughBasis:
-    """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`.
+    """The system in the coordinates of a basis, at a cost that does not depend on n: see
+    `SystemThroughBasis`.
 
-    Exact from the `terms` of the system; with training data from a few rows (`rhs_rows`) that are chosen on the data.
+    Exact from the `terms` of the system; with training data from a few rows (`rhs_rows`) that are
+    chosen on the data.
 
     Args:
         self: the system.
         basis: of the states.
         data: training data, or their coordinates in the basis.
-        tolerance: share of the energy of right-hand sides that may be left out; by default that of the basis.
+        tolerance: share of the energy of right-hand sides that may be left out; by default that of
+            the basis.
         device: where tensors are computed: "cpu", or "cuda" where the terms are calls to torch.
 
     Raises:
-        InputError: a system without terms or rows, of second order, of other states or with another metric than the
-            basis; data of another system.
+        InputError: a system without terms or rows, of second order, of other states or with another
+            metric than the basis; data of another system.
     """
     check_fits(self, basis)
     kind = type(self).__name__
     if data is not None:
         if not gives_rows(self):
             fix = f"write stencil() and rhs_rows() of {kind}"
-            raise InputError("system", expected="a system with rows", got=f"{self.name} without", fix=fix)
+            raise InputError(
+                "system", expected="a system with rows", got=f"{self.name} without", fix=fix
+            )
         seen = training_data(self, basis, data)
         rates = basis_of_rates(self, basis, seen, tolerance)
         rows = Sampled.of(self, basis, rates, min(OVERSAMPLING * rates.rank, rates.size))
@@ -415,23 +489,36 @@ def through(
         expected, fix = "training data, on which rows are chosen", "give the data of the basis"
         raise InputError("data", expected=expected, got="none", fix=fix)
     fix = f"write terms() or rhs_rows() of {kind}, or roll out in full space"
-    raise InputError("system", expected="a system with terms or rows", got=f"{self.name}, neither", fix=fix)
+    raise InputError(
+        "system", expected="a system with terms or rows", got=f"{self.name}, neither", fix=fix
+    )
 
 
-System.through = through  # a method of every system, defined here because its result is itself a System
+System.through = (
+    through  # a method of every system, defined here because its result is itself a System
+)
 
 
 def check_fits(system: System, basis: Basis) -> None:
-    """Raise InputError unless the basis is one of the states of the system, orthonormal in its metric."""
+    """Raise InputError unless the basis is one of the states of the system, orthonormal in its
+    metric.
+    """
     if system.order != 1:
         fix = "write it as ẋ = f(x)"
-        raise InputError("system", expected="a first-order one", got=f"{system.name}, of second order", fix=fix)
+        raise InputError(
+            "system", expected="a first-order one", got=f"{system.name}, of second order", fix=fix
+        )
     if system.state_size != basis.size:
-        expected, fix = f"a basis of {system.state_size} components, as {system.name} has", "use one of its data"
+        expected, fix = (
+            f"a basis of {system.state_size} components, as {system.name} has",
+            "use one of its data",
+        )
         raise InputError("basis", expected=expected, got=f"one of {basis.size}", fix=fix)
     gram = basis.modes.mT @ weigher(system.weight, basis.size)(basis.modes)
     error = (gram - torch.eye(basis.rank, dtype=gram.dtype)).abs().max().item()
     if error > METRIC or (type(system).weigh is not System.weigh and system.weight is None):
         fix = "make it with romkit.basis(data, weight=system.weight)"
         got = f"Vᵀ W V = I up to {error:.1e}"
-        raise InputError("basis", expected=f"modes orthonormal in the metric of {system.name}", got=got, fix=fix)
+        raise InputError(
+            "basis", expected=f"modes orthonormal in the metric of {system.name}", got=got, fix=fix
+        )

@@ -2,7 +2,14 @@
 
 from romkit.core.errors import renamed
 from romkit.training.loop import Epoch, Watch
-from romkit.training.loss import Evaluated, LatentVelocity, LipschitzBound, LossTerm, Penalty, Reconstruction
+from romkit.training.loss import (
+    Evaluated,
+    LatentVelocity,
+    LipschitzBound,
+    LossTerm,
+    Penalty,
+    Reconstruction,
+)
 from romkit.training.recipe import Recipe, SnapshotTraining
 from romkit.training.rollouts import PhaseFit, RolloutTraining
 
@@ -10,4 +17,6 @@ __all__ = [
     "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit", "Recipe",
     "Reconstruction", "RolloutTraining", "SnapshotTraining", "Watch",
 ]  # fmt: skip
-__getattr__ = renamed(__name__, Snapshots="romkit.training:SnapshotTraining", Term="romkit.training:LossTerm")
+__getattr__ = renamed(
+    __name__, Snapshots="romkit.training:SnapshotTraining", Term="romkit.training:LossTerm"
+)

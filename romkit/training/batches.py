@@ -27,7 +27,8 @@ class FlatParameters:
         self._pairs = {
             name
             for name, module in stacked.named_modules()
-            if isinstance(module, BiorthogonalPair) and all(p.requires_grad for p in module.parameters())
+            if isinstance(module, BiorthogonalPair)
+            and all(p.requires_grad for p in module.parameters())
         }
         self._blocks = self._find_blocks()
         self._alike = self._find_alike()
@@ -42,9 +43,15 @@ class FlatParameters:
             self._parameters[name].data.copy_(value)
 
     def split(self, theta: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Cuts theta (S, P) into the biorthogonal pairs (S, 2, n, r), Φ before Ψ, and the rest (S, Q)."""
+        """Cuts theta (S, P) into the biorthogonal pairs (S, 2, n, r), Φ before Ψ, and the rest (S,
+        Q).
+        """
         pieces = theta.split([math.prod(block) for block in self._blocks], dim=1)
-        pairs = [p.unflatten(1, block) for p, block in zip(pieces, self._blocks, strict=True) if len(block) == 3]
+        pairs = [
+            p.unflatten(1, block)
+            for p, block in zip(pieces, self._blocks, strict=True)
+            if len(block) == 3
+        ]
         others = [p for p, block in zip(pieces, self._blocks, strict=True) if len(block) == 1]
         return pairs, torch.cat([theta[:, :0], *others], dim=1)  # Q = 0 where there is nothing else
 
@@ -52,22 +59,33 @@ class FlatParameters:
         """Puts together what `split` cut."""
         others = iter(rest.split([block[0] for block in self._blocks if len(block) == 1], dim=1))
         points = iter(pairs)
-        pieces = [next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks]
+        pieces = [
+            next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks
+        ]
         return torch.cat(pieces, dim=1)
 
     def matrices(self, theta: Tensor) -> list[Tensor]:
-        """theta (S, P) as matrices, those of one size in one tensor (S, K, a, b). A vector is a matrix of one row."""
+        """theta (S, P) as matrices, those of one size in one tensor (S, K, a, b). A vector is a
+        matrix of one row.
+        """
         pieces = theta.split(self.sizes, dim=1)
         alike = self._alike.items()
-        return [torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1) for size, members in alike]
+        return [
+            torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1)
+            for size, members in alike
+        ]
 
     def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
         """Puts together what `matrices` cut."""
         order = itertools.chain(*self._alike.values())
-        pieces = dict(zip(order, itertools.chain(*(alike.unbind(1) for alike in matrices)), strict=True))
+        pieces = dict(
+            zip(order, itertools.chain(*(alike.unbind(1) for alike in matrices)), strict=True)
+        )
         return torch.cat([pieces[k].flatten(1) for k in range(len(self.sizes))], dim=1)
 
-    def leaves(self, theta: Tensor, pair: Callable[[Tensor], nn.Parameter] | None = None) -> list[nn.Parameter]:
+    def leaves(
+        self, theta: Tensor, pair: Callable[[Tensor], nn.Parameter] | None = None
+    ) -> list[nn.Parameter]:
         """The parameters of one seed, theta (1, P), in order and each with its own shape.
 
         With `pair`, a biorthogonal pair is one parameter, made by it from (2n, r), Φ above Ψ.
@@ -91,13 +109,19 @@ class FlatParameters:
         return loss
 
     def _find_blocks(self) -> list[tuple[int, ...]]:
-        """Shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair, (size,) of what is between."""
+        """Shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair, (size,) of
+        what is between.
+        """
         owners = [name.rpartition(".")[0] for name in self.names]
         pairs = [owner if owner in self._pairs else "" for owner in owners]
         blocks: list[tuple[int, ...]] = []
         for pair, group in itertools.groupby(range(len(pairs)), pairs.__getitem__):
             members = list(group)
-            blocks.append((2, *self.shapes[members[0]][1:]) if pair else (sum(self.sizes[k] for k in members),))
+            blocks.append(
+                (2, *self.shapes[members[0]][1:])
+                if pair
+                else (sum(self.sizes[k] for k in members),)
+            )
         return blocks
 
     def _find_alike(self) -> dict[tuple[int, int], list[int]]:
@@ -114,7 +138,9 @@ class FlatParameters:
 
 
 class Batch(NamedTuple):
-    """States y and velocities dy (..., n) with contexts c (..., p), in normalised coordinates on one device."""
+    """States y and velocities dy (..., n) with contexts c (..., p), in normalised coordinates on
+    one device.
+    """
 
     y: Tensor
     dy: Tensor
@@ -124,8 +150,14 @@ class Batch(NamedTuple):
     def from_dataset(cls, data: xr.Dataset, frame: Frame, every: int) -> "Batch":
         """Each `every`-th snapshot (N, ...) of a dataset."""
         state, velocity, context = (tensor.double() for tensor in snapshots(data, every=every))
-        exact = copy.deepcopy(frame).double()  # in float32 a large mean would swallow what varies about it
-        parts = (exact.normalise(state), exact.normalise_tangent(velocity), exact.normalise_context(context))
+        exact = copy.deepcopy(
+            frame
+        ).double()  # in float32 a large mean would swallow what varies about it
+        parts = (
+            exact.normalise(state),
+            exact.normalise_tangent(velocity),
+            exact.normalise_context(context),
+        )
         return cls(*(part.to(frame.state_scale) for part in parts))
 
 
@@ -142,7 +174,9 @@ AnyBatch = Batch | ExtendedBatch
 
 
 class Noise(NamedTuple):
-    """Standard deviations of the Gaussian noise on states and on contexts, per component, normalised coordinates."""
+    """Standard deviations of the Gaussian noise on states and on contexts, per component,
+    normalised coordinates.
+    """
 
     state: Tensor
     context: Tensor
@@ -151,14 +185,19 @@ class Noise(NamedTuple):
 def batches(
     rows: AnyBatch, seeds: Sequence[int], epoch: int, batch_size: int, noise: Noise | None
 ) -> Iterator[AnyBatch]:
-    """Batches (S, batch_size, ...) of one epoch over rows (N, ...), each seed shuffled and perturbed on its own.
+    """Batches (S, batch_size, ...) of one epoch over rows (N, ...), each seed shuffled and
+    perturbed on its own.
 
-    Velocities stay clean. The last, incomplete batch is left out: which rows that hits changes every
-    epoch.
+    Velocities stay clean. The last, incomplete batch is left out: which rows that hits changes
+    every epoch.
     """
     n = len(rows.y)
-    generators = [torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63) for seed in seeds]
-    order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(rows.y.device)
+    generators = [
+        torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63) for seed in seeds
+    ]
+    order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(
+        rows.y.device
+    )
     for start in range(0, n - min(batch_size, n) + 1, batch_size):
         batch = order[:, start : start + batch_size]
         chosen = rows._make(tensor[batch] for tensor in rows)

@@ -1,4 +1,6 @@
-"""The training loop of a stack of seeds: held-out data, the best parameters, an early end, and checkpoints."""
+"""The training loop of a stack of seeds: held-out data, the best parameters, an early end, and
+checkpoints.
+"""
 
 import hashlib
 import json
@@ -23,7 +25,15 @@ from romkit.data import check_dataset, context_names, needing_velocity, split
 from romkit.data.layout import component_names
 from romkit.data.trajectories import matched
 from romkit.training.batches import AnyBatch, FlatParameters
-from romkit.training.optimizers import Loss, Optimizer, Plateaus, Schedule, State, Step, TorchOptimizer
+from romkit.training.optimizers import (
+    Loss,
+    Optimizer,
+    Plateaus,
+    Schedule,
+    State,
+    Step,
+    TorchOptimizer,
+)
 
 CHUNK = 1024
 """Held-out snapshots that are evaluated at a time."""
@@ -36,7 +46,8 @@ log = logging.getLogger("romkit.training")
 
 @validated
 class Epoch(NamedTuple):
-    """Argument of a callback after an epoch: its number, the number of epochs, and the loss of each seed (S,).
+    """Argument of a callback after an epoch: its number, the number of epochs, and the loss of each
+    seed (S,).
 
     `validation` (S,) is the loss on held-out data, None where there are none.
 
@@ -61,15 +72,20 @@ class Epoch(NamedTuple):
 @validated
 @dataclass(frozen=True)
 class Watch:
-    """Held-out data, early end and messages of the training on snapshots. `romkit.fit` takes these names as keywords.
+    """Held-out data, early end and messages of the training on snapshots. `romkit.fit` takes these
+    names as keywords.
 
     Attributes:
-        validation: share of the trajectories that is held out, by context (`romkit.data.split`), or a dataset of them.
-            The report has the loss there after every epoch, and the parameters that are kept are the best ones.
-        patience: epochs without a better loss on held-out data after which training ends; None for never.
-        callback: called with an `Epoch` after every epoch; training ends when it returns True, of Python, NumPy or
-            torch: `lambda epoch: epoch.losses < 1e-3` ends it when all seeds are below.
-        verbose: whether there are bars. What happens is logged in any case, as "romkit.training" at level INFO.
+        validation: share of the trajectories that is held out, by context (`romkit.data.split`), or
+            a dataset of them. The report has the loss there after every epoch, and the parameters
+            that are kept are the best ones.
+        patience: epochs without a better loss on held-out data after which training ends; None for
+            never.
+        callback: called with an `Epoch` after every epoch; training ends when it returns True, of
+            Python, NumPy or torch: `lambda epoch: epoch.losses < 1e-3` ends it when all seeds are
+            below.
+        verbose: whether there are bars. What happens is logged in any case, as "romkit.training" at
+            level INFO.
 
     Raises:
         InputError: patience without held-out data, or a share that leaves nothing to train on.
@@ -91,10 +107,14 @@ class Watch:
         share = self.validation
         if not isinstance(share, xr.Dataset) and share == 1:
             fix = "give 0.2, say"
-            raise InputError("validation", expected="a share below 1, or a dataset", got=repr(share), fix=fix)
+            raise InputError(
+                "validation", expected="a share below 1, or a dataset", got=repr(share), fix=fix
+            )
         if self.patience is not None and not self.validates:
             fix = "give validation=0.2, say"
-            raise InputError("patience", expected="held-out data to be patient about", got="none", fix=fix)
+            raise InputError(
+                "patience", expected="held-out data to be patient about", got="none", fix=fix
+            )
 
     @property
     def validates(self) -> bool:
@@ -113,12 +133,18 @@ class Watch:
     def ends(self, epoch: Epoch, best: "Best") -> bool:
         """Tell whoever wants to know of an epoch; whether training ends with it."""
         if epoch.number % max(1, epoch.epochs // LINES) == 0 or epoch.number == epoch.epochs - 1:
-            held_out = "" if epoch.validation is None else f", validation {epoch.validation.median().item():.4g}"
+            held_out = (
+                ""
+                if epoch.validation is None
+                else f", validation {epoch.validation.median().item():.4g}"
+            )
             loss = epoch.losses.median().item()
             log.info("epoch %d of %d: loss %.4g%s", epoch.number + 1, epoch.epochs, loss, held_out)
         answer = None if self.callback is None else self.callback(epoch)
         # other true values do not count, since not every callback means to answer
-        asked = answer is True or (str(getattr(answer, "dtype", "")).endswith("bool") and bool(answer.all()))
+        asked = answer is True or (
+            str(getattr(answer, "dtype", "")).endswith("bool") and bool(answer.all())
+        )
         tired = exhausted(self.patience, epoch.number, best)
         if tired:
             log.info("no better validation loss for %d epochs: training ends", self.patience)
@@ -129,7 +155,8 @@ NAMES = tuple(each.name for each in fields(Watch))
 
 
 class Best(NamedTuple):
-    """The parameters (S, P) with the lowest loss (S,) on held-out data, their epoch (S,), and all losses (epochs, S).
+    """The parameters (S, P) with the lowest loss (S,) on held-out data, their epoch (S,), and all
+    losses (epochs, S).
 
     P = 0 where nothing is held out.
     """
@@ -177,7 +204,9 @@ SHARE = 0.05
 
 
 class Snapshot(NamedTuple):
-    """A run between two epochs: state of the optimizer and the schedule, losses (epochs so far, S), and the best."""
+    """A run between two epochs: state of the optimizer and the schedule, losses (epochs so far, S),
+    and the best.
+    """
 
     state: State
     plateaus: Plateaus
@@ -203,7 +232,8 @@ class Checkpoint:
         self.ended, self._next = False, 0.0
 
     def load(self, like: Snapshot) -> Snapshot:
-        """The run as it was when last saved, on the device of `like`; `like` itself if there is no file.
+        """The run as it was when last saved, on the device of `like`; `like` itself if there is no
+        file.
 
         Raises:
             FileError: the file is damaged or belongs to another run.
@@ -216,12 +246,16 @@ class Checkpoint:
         except FileError as error:
             raise FileError(self.path, problem=error.problem, fix=fix) from error
         if header.get("checkpoint") != self.identity:
-            raise FileError(self.path, problem="belongs to a run with other settings, data or seeds", fix=fix)
+            raise FileError(
+                self.path, problem="belongs to a run with other settings, data or seeds", fix=fix
+            )
         self.ended = bool(header.get("ended"))
         try:
             return _unpacked(tensors, like)
         except (KeyError, ValueError, RuntimeError) as error:
-            raise FileError(self.path, problem=f"does not fit this run ({files.reason(error)})", fix=fix) from error
+            raise FileError(
+                self.path, problem=f"does not fit this run ({files.reason(error)})", fix=fix
+            ) from error
 
     def save_if_due(self, snapshot: Snapshot) -> None:
         """Save unless that would make checkpoints cost more than `SHARE` of the run."""
@@ -231,12 +265,15 @@ class Checkpoint:
     def save(self, snapshot: Snapshot) -> None:
         """Replace the file by one that holds `snapshot`.
 
-        A disk that is full or gone must not cost what has been trained: from then on, the run goes on without.
+        A disk that is full or gone must not cost what has been trained: from then on, the run goes
+        on without.
         """
         started = time.perf_counter()
         try:
             stored = {name: _stored(name, value) for name, value in _tensors(snapshot).items()}
-            files.write(self.path, "checkpoint", {"checkpoint": self.identity, "ended": self.ended}, stored)
+            files.write(
+                self.path, "checkpoint", {"checkpoint": self.identity, "ended": self.ended}, stored
+            )
         except FileError as error:
             warn(f"training goes on without checkpoints: {error}", RuntimeWarning)
             self._next = math.inf
@@ -245,13 +282,20 @@ class Checkpoint:
 
 
 FINITE = ("theta", "count", "alive", "moment", "best.theta")
-"""Tensors that the next step is computed from; others, losses, may be infinite and are stored as bytes."""
+"""Tensors that the next step is computed from; others, losses, may be infinite and are stored as
+bytes.
+"""
 
 
 def _tensors(run: Snapshot) -> files.Tensors:
-    """Tensors of a run, by the names that they have in a checkpoint and in the order of `tree_leaves`."""
+    """Tensors of a run, by the names that they have in a checkpoint and in the order of
+    `tree_leaves`.
+    """
     moments = (f"moment.{k}" for k in range(len(run.state.moments)))
-    plateaus, best = (f"plateau.{name}" for name in Plateaus._fields), (f"best.{name}" for name in Best._fields)
+    plateaus, best = (
+        (f"plateau.{name}" for name in Plateaus._fields),
+        (f"best.{name}" for name in Best._fields),
+    )
     names = ("theta", *moments, "count", "alive", *plateaus, "losses", *best)
     return dict(zip(names, tree_leaves(run), strict=True))
 
@@ -262,7 +306,8 @@ def _stored(name: str, value: Tensor) -> Tensor:
 
 
 def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
-    """The snapshot of a file, with shapes, dtypes and device of `like`, but for the number of epochs.
+    """The snapshot of a file, with shapes, dtypes and device of `like`, but for the number of
+    epochs.
 
     Raises:
         KeyError, ValueError, RuntimeError: it has others.
@@ -273,7 +318,9 @@ def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
         epochs = int(name.endswith("losses"))  # the first axis of these
         if got.shape[epochs:] != wanted.shape[epochs:] or got.dtype != wanted.dtype:
             raise ValueError(f"{name} is {tuple(got.shape)}, not {tuple(wanted.shape)}")
-        found.append((got if name.startswith(FINITE) else got.view(value.dtype).squeeze(-1)).to(value.device))
+        found.append(
+            (got if name.startswith(FINITE) else got.view(value.dtype).squeeze(-1)).to(value.device)
+        )
     return tree_unflatten(found, tree_structure(like))
 
 
@@ -294,7 +341,8 @@ def train(
     watch: Watch | None = None,
     held_out: AnyBatch | None = None,
 ) -> tuple[Snapshot, float]:
-    """Train all seeds of a stack in place, and leave them at their best on held-out data, where there are some.
+    """Train all seeds of a stack in place, and leave them at their best on held-out data, where
+    there are some.
 
     Args:
         loss: of theta (S, P) and a batch, (S,).
@@ -321,7 +369,9 @@ def train(
         step = accelerated(step)
     theta = flat.read()
     best = Best.start(theta, held_out is not None)
-    run = Snapshot(optimizer.start(theta, flat), Plateaus.start(theta), theta.new_zeros(0, len(seeds)), best)
+    run = Snapshot(
+        optimizer.start(theta, flat), Plateaus.start(theta), theta.new_zeros(0, len(seeds)), best
+    )
     if checkpoint is not None:
         run = checkpoint.load(run)
     state, plateaus, losses, best = run
@@ -336,7 +386,11 @@ def train(
             total = total + values
         plateaus = schedule.observe(plateaus, total / per_epoch)
         losses = torch.cat([losses, total.unsqueeze(0) / per_epoch])
-        lost = [str(seed) for seed, gone in zip(seeds, (alive & ~state.alive).squeeze(1).tolist(), strict=True) if gone]
+        lost = [
+            str(seed)
+            for seed, gone in zip(seeds, (alive & ~state.alive).squeeze(1).tolist(), strict=True)
+            if gone
+        ]
         if lost:
             message = f"seed {', '.join(lost)} diverged in epoch {epoch}; its last finite parameters are kept"
             warn(message, DivergenceWarning)

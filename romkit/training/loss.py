@@ -1,4 +1,6 @@
-"""Loss on snapshots: a list of terms, each with one value per seed; shared values are evaluated once."""
+"""Loss on snapshots: a list of terms, each with one value per seed; shared values are evaluated
+once.
+"""
 
 import abc
 from collections.abc import Sequence
@@ -21,8 +23,9 @@ from romkit.training.batches import AnyBatch, Batch, ExtendedBatch
 class Evaluated(NamedTuple):
     """A batch with what terms share, in normalised coordinates, for S seeds and B snapshots.
 
-    `encoded` is ρ(y) and Dρ(y) ẏ, `decoded` is P(y) and DP(y) ẏ, `weights` (n,) those of squared components in the norm
-    of the loss, and `extra` (S, B, k) what `LossTerm.attach` gave for these snapshots.
+    `encoded` is ρ(y) and Dρ(y) ẏ, `decoded` is P(y) and DP(y) ẏ, `weights` (n,) those of squared
+    components in the norm of the loss, and `extra` (S, B, k) what `LossTerm.attach` gave for these
+    snapshots.
 
     Example:
         >>> import romkit
@@ -54,7 +57,9 @@ class Evaluated(NamedTuple):
         return self.y.shape[-2]
 
     def mean(self, squares: Tensor) -> Tensor:
-        """(S,) mean over the batch of squared components (S, B, n), each weighed as the norm of the loss does."""
+        """(S,) mean over the batch of squared components (S, B, n), each weighed as the norm of the
+        loss does.
+        """
         return (squares @ self.weights).mean(-1)
 
     def field(self) -> Tensor:
@@ -94,8 +99,11 @@ class LossTerm(abc.ABC):
     def value(self, batch: Evaluated) -> Tensor:
         """(S,) value of each seed on its batch, its weight included."""
 
-    def attach(self, rows: Batch, frame: Frame, weights: Tensor, system: System | None) -> Tensor | None:
-        """Numbers (N, k) that go with the snapshots (N, n) into the batches, made once before training; or None.
+    def attach(
+        self, rows: Batch, frame: Frame, weights: Tensor, system: System | None
+    ) -> Tensor | None:
+        """Numbers (N, k) that go with the snapshots (N, n) into the batches, made once before
+        training; or None.
 
         Only one term of a loss may have them.
         """
@@ -108,8 +116,9 @@ class Reconstruction(LossTerm):
     """Mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖².
 
     Args:
-        velocity_weight: w, in squared time units of the data, which brings both errors to one size: velocities per
-            microsecond are small numbers, and those per day large ones. 0 trains on positions alone.
+        velocity_weight: w, in squared time units of the data, which brings both errors to one size:
+            velocities per microsecond are small numbers, and those per day large ones. 0 trains on
+            positions alone.
 
     Source: Adriaens et al. (2026), appendix "Training objective", with w = 1.
 
@@ -125,7 +134,9 @@ class Reconstruction(LossTerm):
 
     def value(self, batch: Evaluated) -> Tensor:
         image, velocity = batch.decoded
-        return batch.mean((batch.y - image).square() + self.velocity_weight * (batch.dy - velocity).square())
+        return batch.mean(
+            (batch.y - image).square() + self.velocity_weight * (batch.dy - velocity).square()
+        )
 
 
 @validated
@@ -152,9 +163,11 @@ class Penalty(LossTerm):
 @validated
 @dataclass(frozen=True)
 class LatentVelocity(LossTerm):
-    """`weight` times the mean of ‖ẏ - DP(Py) f(Py)‖²: the latent velocity where the encoder's field evaluates it.
+    """`weight` times the mean of ‖ẏ - DP(Py) f(Py)‖²: the latent velocity where the encoder's field
+    evaluates it.
 
-    The reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold alone.
+    The reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold
+    alone.
 
     Example:
         >>> import romkit
@@ -176,21 +189,32 @@ class LatentVelocity(LossTerm):
 class Objective(nn.Module):
     """The sum of the terms.
 
-    y is the state in normalised coordinates (see `romkit.projections.frame`), so weights mean the same for
-    every system. Component i counts (scale / σᵢ)^(2 weighting) in the norm, σᵢ its standard deviation.
+    y is the state in normalised coordinates (see `romkit.projections.frame`), so weights mean the
+    same for every system. Component i counts (scale / σᵢ)^(2 weighting) in the norm, σᵢ its
+    standard deviation.
 
     Args:
         projection: a stack; the loss has one entry per seed.
         terms: of the loss.
-        weighting: 0 for physical errors, 1 for errors relative to each component's own standard deviation.
+        weighting: 0 for physical errors, 1 for errors relative to each component's own standard
+            deviation.
         system: gives f, where a term needs it.
     """
 
     def __init__(
-        self, projection: Projection, terms: Sequence[LossTerm], weighting: float = 0.0, system: System | None = None
+        self,
+        projection: Projection,
+        terms: Sequence[LossTerm],
+        weighting: float = 0.0,
+        system: System | None = None,
     ):
         super().__init__()
-        self.projection, self.terms, self.component_weighting, self.system = projection, terms, weighting, system
+        self.projection, self.terms, self.component_weighting, self.system = (
+            projection,
+            terms,
+            weighting,
+            system,
+        )
         self.register_buffer("component_weights", component_weights(projection.frame, weighting))
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:
@@ -205,14 +229,22 @@ class Objective(nn.Module):
 
 
 def attached(
-    rows: Batch, terms: Sequence[LossTerm], frame: Frame, component_weighting: float, system: System | None
+    rows: Batch,
+    terms: Sequence[LossTerm],
+    frame: Frame,
+    component_weighting: float,
+    system: System | None,
 ) -> AnyBatch:
     """The snapshots with what a term attaches to them, if one does."""
     weights = component_weights(frame, component_weighting)
-    extras = [extra for term in terms if (extra := term.attach(rows, frame, weights, system)) is not None]
+    extras = [
+        extra for term in terms if (extra := term.attach(rows, frame, weights, system)) is not None
+    ]
     if len(extras) > 1:
         fix = "leave one of them out"
-        raise InputError("loss", expected="one term with numbers of its own", got=f"{len(extras)}", fix=fix)
+        raise InputError(
+            "loss", expected="one term with numbers of its own", got=f"{len(extras)}", fix=fix
+        )
     return ExtendedBatch(*rows, *extras) if extras else rows
 
 
@@ -228,17 +260,22 @@ def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -
     f = system.field(frame.denormalise_context(rows.c[some]))
     first, *later = (f(times[k], *parts[: system.order]) for k in (0, len(times) // 2, -1))
     if not all(torch.equal(first, each) for each in later):
-        expected, fix = "a field that does not depend on time, for a loss that evaluates it", "train without it"
+        expected, fix = (
+            "a field that does not depend on time, for a loss that evaluates it",
+            "train without it",
+        )
         raise InputError("system", expected=expected, got=system.name, fix=fix)
 
 
 @validated
 @dataclass(frozen=True)
 class LipschitzBound(LossTerm):
-    """`weight` times the square of log(bound / target) where the bound of P is above the target, zero elsewhere.
+    """`weight` times the square of log(bound / target) where the bound of P is above the target,
+    zero elsewhere.
 
-    The bound is the product of the norms of all weights and of the largest slopes at the contexts of the batch, in
-    normalised coordinates: of P itself where all states have one unit. That of `romkit.certify` is never larger.
+    The bound is the product of the norms of all weights and of the largest slopes at the contexts
+    of the batch, in normalised coordinates: of P itself where all states have one unit. That of
+    `romkit.certify` is never larger.
 
     Args:
         target: of the Lipschitz constant of P.
@@ -270,13 +307,23 @@ def log_bound(maps: object) -> Tensor:
     """
     if not isinstance(maps, LayerPairs):
         got, fix = type(maps).__name__, "leave the term out, or fit 'ncae' or 'cae'"
-        raise InputError("loss", expected="a constrained autoencoder for LipschitzBound", got=got, fix=fix)
-    norms = [torch.linalg.matrix_norm(w, 2).log() for layer in maps.layers for w in (layer.psi, layer.phi)]
-    slopes = [_steepest(sigma).log() for layer in maps.layers[1:] for sigma in (layer.minus, layer.plus)]
+        raise InputError(
+            "loss", expected="a constrained autoencoder for LipschitzBound", got=got, fix=fix
+        )
+    norms = [
+        torch.linalg.matrix_norm(w, 2).log()
+        for layer in maps.layers
+        for w in (layer.psi, layer.phi)
+    ]
+    slopes = [
+        _steepest(sigma).log() for layer in maps.layers[1:] for sigma in (layer.minus, layer.plus)
+    ]
     return sum(norms) + sum(slopes, torch.zeros_like(norms[0]))
 
 
 def _steepest(activation: Hyperbola) -> Tensor:
-    """Largest slope at any input, unit and context: (S,) of gains (S, ..., r), or () of a fixed slope."""
+    """Largest slope at any input, unit and context: (S,) of gains (S, ..., r), or () of a fixed
+    slope.
+    """
     slope = activation.gain + 2 * activation.bend.abs()
     return slope.flatten(1).amax(1) if slope.ndim > 1 else slope.amax()

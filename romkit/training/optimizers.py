@@ -1,4 +1,6 @@
-"""Optimizers of a stack of seeds, as pure functions of one matrix of parameters, and learning-rate schedules."""
+"""Optimizers of a stack of seeds, as pure functions of one matrix of parameters, and learning-rate
+schedules.
+"""
 
 import abc
 import math
@@ -42,10 +44,14 @@ Update = tuple[Tensor, tuple[Tensor, ...]]
 
 
 class Optimizer(abc.ABC):
-    """A first-order method for all seeds at once. Rows of theta never mix, and a seed that diverges freezes alone."""
+    """A first-order method for all seeds at once. Rows of theta never mix, and a seed that diverges
+    freezes alone.
+    """
 
     def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
-        """The optimizer's own tensors before the first step: by default the first and second moment of Adam."""
+        """The optimizer's own tensors before the first step: by default the first and second moment
+        of Adam.
+        """
         return torch.zeros_like(theta), torch.zeros_like(theta)
 
     @abc.abstractmethod
@@ -53,7 +59,9 @@ class Optimizer(abc.ABC):
         """New theta and moments from the gradient (S, P); `state.count` already counts this step."""
 
     def between(self, state: State, taken: int) -> State:
-        """Work after `taken` steps and before the next, run eagerly because it is rare or cannot be compiled."""
+        """Work after `taken` steps and before the next, run eagerly because it is rare or cannot be
+        compiled.
+        """
         return state
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
@@ -62,29 +70,40 @@ class Optimizer(abc.ABC):
         return State(theta, self.moments(theta, flat), theta.new_zeros(()), alive)
 
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
-        """The function that makes one step. A seed that stops being finite keeps its last parameters."""
+        """The function that makes one step. A seed that stops being finite keeps its last
+        parameters.
+        """
 
         @torch.no_grad()
         def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
             gradient, losses = _gradient_and_losses(loss, state.theta, batch)
             state = state._replace(count=state.count + 1)
             theta, moments = self.update(state, gradient, lr, flat)
-            finite = [tensor.isfinite().all(1, keepdim=True) for tensor in (gradient, theta, losses.unsqueeze(1))]
+            finite = [
+                tensor.isfinite().all(1, keepdim=True)
+                for tensor in (gradient, theta, losses.unsqueeze(1))
+            ]
             alive = state.alive & finite[0] & finite[1] & finite[2]
-            kept = tuple(_where(alive, new, old) for new, old in zip(moments, state.moments, strict=True))
+            kept = tuple(
+                _where(alive, new, old) for new, old in zip(moments, state.moments, strict=True)
+            )
             return State(_where(alive, theta, state.theta), kept, state.count, alive), losses
 
         return step
 
 
-def _gradient_and_losses(loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+def _gradient_and_losses(
+    loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor]:
     """(S, P) gradient of each seed's loss with respect to its own row, and the losses (S,)."""
 
     def total(theta: Tensor) -> tuple[Tensor, Tensor]:
         losses = loss(theta, *batch)
         return losses.sum(), losses
 
-    if torch.compiler.is_compiling():  # what Dynamo can trace into one graph is twice as slow in eager mode
+    if (
+        torch.compiler.is_compiling()
+    ):  # what Dynamo can trace into one graph is twice as slow in eager mode
         return torch.func.grad(total, has_aux=True)(theta)
     with torch.enable_grad():
         variable = theta.detach().requires_grad_()
@@ -104,9 +123,11 @@ def _where(alive: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Adam with L2 weight decay added to the gradient, as in torch.optim.Adam, and clipping seed by seed.
+    """Adam with L2 weight decay added to the gradient, as in torch.optim.Adam, and clipping seed by
+    seed.
 
-    With biorthogonal pairs it works on the free matrices behind them, so they stay exactly biorthogonal.
+    With biorthogonal pairs it works on the free matrices behind them, so they stay exactly
+    biorthogonal.
 
     Args:
         clip: largest Euclidean norm of a seed's gradient.
@@ -124,16 +145,25 @@ class Adam(Optimizer):
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         gradient = self._slope(state, gradient)
-        first, second, mean, scale = self._averages(state, state.moments[0], gradient, gradient.square())
+        first, second, mean, scale = self._averages(
+            state, state.moments[0], gradient, gradient.square()
+        )
         return state.theta - lr * mean / scale, (first, second)
 
     def _slope(self, state: State, gradient: Tensor) -> Tensor:
         """Gradient with clipping and weight decay."""
         return clipped(gradient, self.clip) + self.weight_decay * state.theta
 
-    def _averages(self, state: State, first: Tensor, slope: Tensor, square: Tensor) -> tuple[Tensor, ...]:
-        """First and second moment after a slope, and without the bias of their start the mean and the unit of steps."""
-        first, second = first.lerp(slope, 1 - self.beta1), state.moments[1].lerp(square, 1 - self.beta2)
+    def _averages(
+        self, state: State, first: Tensor, slope: Tensor, square: Tensor
+    ) -> tuple[Tensor, ...]:
+        """First and second moment after a slope, and without the bias of their start the mean and
+        the unit of steps.
+        """
+        first, second = (
+            first.lerp(slope, 1 - self.beta1),
+            state.moments[1].lerp(square, 1 - self.beta2),
+        )
         mean, square = first / (1 - self.beta1**state.count), second / (1 - self.beta2**state.count)
         return first, second, mean, square.sqrt() + self.epsilon
 
@@ -147,12 +177,14 @@ LARGEST = 512
 
 @dataclass(frozen=True)
 class Soap(Adam):
-    """Adam on the parameters of each matrix, turned into slowly moving bases U and V, Uᵀ G V, and turned back.
+    """Adam on the parameters of each matrix, turned into slowly moving bases U and V, Uᵀ G V, and
+    turned back.
 
-    For a matrix with gradient G the bases are the eigenvectors of the running means of G Gᵀ and of Gᵀ G; a vector has
-    one row. They follow by one step of orthogonal iteration every `period` steps, between the steps and eagerly: all
-    else is compiled as for Adam. Where the bases are those of the coordinates, it is Adam. With biorthogonal pairs it
-    works on the free matrices behind them.
+    For a matrix with gradient G the bases are the eigenvectors of the running means of G Gᵀ and of
+    Gᵀ G; a vector has one row. They follow by one step of orthogonal iteration every `period`
+    steps, between the steps and eagerly: all else is compiled as for Adam. Where the bases are
+    those of the coordinates, it is Adam. With biorthogonal pairs it works on the free matrices
+    behind them.
 
     Args:
         clip: largest Euclidean norm of a seed's gradient.
@@ -170,11 +202,18 @@ class Soap(Adam):
     period: int = 10
 
     def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
-        """First moment, second moment in the bases, then for each side of a matrix that is turned mean, and basis."""
+        """First moment, second moment in the bases, then for each side of a matrix that is turned
+        mean, and basis.
+        """
         matrices = flat.matrices(theta)
         sides = [matrices[k].transpose(axis, -2) for k, axis in _sides(matrices)]
         bases = [torch.eye(x.shape[-2]).to(x).expand(*x.shape[:2], -1, -1).clone() for x in sides]
-        return torch.zeros_like(theta), torch.zeros_like(theta), *map(torch.zeros_like, bases), *bases
+        return (
+            torch.zeros_like(theta),
+            torch.zeros_like(theta),
+            *map(torch.zeros_like, bases),
+            *bases,
+        )
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         gradient = self._slope(state, gradient)
@@ -182,29 +221,45 @@ class Soap(Adam):
         slopes = flat.matrices(gradient)
         sides = _sides(slopes)
         squares = [side @ side.mT for side in (slopes[k].transpose(axis, -2) for k, axis in sides)]
-        means = [mean.lerp(square, 1 - self.memory) for mean, square in zip(means, squares, strict=True)]
+        means = [
+            mean.lerp(square, 1 - self.memory) for mean, square in zip(means, squares, strict=True)
+        ]
         turned = flat.from_matrices(_turned(slopes, sides, bases))
-        first, second, mean, scale = self._averages(state, state.moments[0], gradient, turned.square())
+        first, second, mean, scale = self._averages(
+            state, state.moments[0], gradient, turned.square()
+        )
         step = flat.from_matrices(_turned(flat.matrices(mean), sides, bases)) / scale
         back = _turned(flat.matrices(step), sides, [basis.mT for basis in bases])
         return state.theta - lr * flat.from_matrices(back), (first, second, *means, *bases)
 
     @torch.no_grad()
     def between(self, state: State, taken: int) -> State:
-        """Every `period` steps, one orthogonal iteration of each basis towards the eigenvectors of its mean."""
+        """Every `period` steps, one orthogonal iteration of each basis towards the eigenvectors of
+        its mean.
+        """
         if taken == 0 or taken % self.period:
             return state
         means, bases = _means_and_bases(state)
-        bases = [torch.linalg.qr(mean @ Q + TINY * Q).Q.contiguous() for mean, Q in zip(means, bases, strict=True)]
+        bases = [
+            torch.linalg.qr(mean @ Q + TINY * Q).Q.contiguous()
+            for mean, Q in zip(means, bases, strict=True)
+        ]
         return state._replace(moments=(*state.moments[:2], *means, *bases))
 
 
 def _sides(matrices: Sequence[Tensor]) -> list[tuple[int, int]]:
     """(number of the matrix, axis) of each side that is turned."""
-    return [(k, axis) for axis in (-2, -1) for k, x in enumerate(matrices) if 1 < x.shape[axis] < LARGEST]
+    return [
+        (k, axis)
+        for axis in (-2, -1)
+        for k, x in enumerate(matrices)
+        if 1 < x.shape[axis] < LARGEST
+    ]
 
 
-def _turned(matrices: Sequence[Tensor], sides: Sequence[tuple[int, int]], bases: Sequence[Tensor]) -> list[Tensor]:
+def _turned(
+    matrices: Sequence[Tensor], sides: Sequence[tuple[int, int]], bases: Sequence[Tensor]
+) -> list[Tensor]:
     """Uᵀ X V of each matrix (S, K, a, b)."""
     matrices = list(matrices)
     for (k, axis), Q in zip(sides, bases, strict=True):
@@ -220,16 +275,17 @@ def _means_and_bases(state: State) -> tuple[tuple[Tensor, ...], tuple[Tensor, ..
 
 @dataclass(frozen=True)
 class RiemannianAdam(Adam):
-    """Adam whose steps follow the manifold Ψᵀ Φ = I: every (Φ, Ψ) of a `BiorthogonalPair` stays on it.
+    """Adam whose steps follow the manifold Ψᵀ Φ = I: every (Φ, Ψ) of a `BiorthogonalPair` stays on
+    it.
 
-    Each pair is one point x with gradient ξ in the metric, first moment m, a tangent vector that moves along, and
-    one second moment v:
+    Each pair is one point x with gradient ξ in the metric, first moment m, a tangent vector that
+    moves along, and one second moment v:
         m <- β₁ P m + (1 - β₁) ξ,    v <- β₂ v + (1 - β₂) ⟨ξ, ξ⟩,    u = -lr (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε),
         x <- retraction of u at x,    m <- m carried along.
-    The projection P onto the tangent space ends the transport of the step before. It is made where ξ is projected too,
-    for what it needs of x is then computed once.
-    The length of a step is thus at most about lr per pair, whatever its size, so lr can be tens of times that of
-    Adam. All other parameters follow Adam, entry by entry. The steps are those of geoopt's RiemannianAdam on
+    The projection P onto the tangent space ends the transport of the step before. It is made where
+    ξ is projected too, for what it needs of x is then computed once. The length of a step is thus
+    at most about lr per pair, whatever its size, so lr can be tens of times that of Adam. All other
+    parameters follow Adam, entry by entry. The steps are those of geoopt's RiemannianAdam on
     `romkit.projections.manifold.BiorthogonalManifold`.
 
     Args:
@@ -239,7 +295,8 @@ class RiemannianAdam(Adam):
         metric: of the tangent vectors; the paper's by default.
         retraction: along them; the paper's by default.
 
-    Source: Bécigneul & Ganea (2019), "Riemannian adaptive optimization methods", with one factor per pair.
+    Source: Bécigneul & Ganea (2019), "Riemannian adaptive optimization methods", with one factor
+    per pair.
     """
 
     clip: float = math.inf
@@ -247,7 +304,9 @@ class RiemannianAdam(Adam):
     retraction: Fractional = field(default_factory=Fractional)
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
-        """The state before the first step, from parameters whose pairs need not be on the manifold yet."""
+        """The state before the first step, from parameters whose pairs need not be on the manifold
+        yet.
+        """
         pairs, rest = flat.split(theta)
         return super().start(flat.join([restore(x) for x in pairs], rest), flat)
 
@@ -257,27 +316,38 @@ class RiemannianAdam(Adam):
         momenta, plain_momentum = flat.split(state.moments[0])
         slopes = [self.metric.gradient(x, g) for x, g in zip(points, slopes, strict=True)]
         lengths = [self.metric.inner(x, g, g) for x, g in zip(points, slopes, strict=True)]
-        squares = [length[:, None, None, None].expand_as(x) for x, length in zip(points, lengths, strict=True)]
+        squares = [
+            length[:, None, None, None].expand_as(x)
+            for x, length in zip(points, lengths, strict=True)
+        ]
         momenta = [self.metric.project(x, m) for x, m in zip(points, momenta, strict=True)]
         slope, square = flat.join(slopes, rest), flat.join(squares, rest.square())
-        first, second, mean, scale = self._averages(state, flat.join(momenta, plain_momentum), slope, square)
+        first, second, mean, scale = self._averages(
+            state, flat.join(momenta, plain_momentum), slope, square
+        )
         steps, plain_step = flat.split(-lr * mean / scale)
         momenta, plain_momentum = flat.split(first)
-        moved = [self.retraction.retract_and_carry(x, u, m) for x, u, m in zip(points, steps, momenta, strict=True)]
+        moved = [
+            self.retraction.retract_and_carry(x, u, m)
+            for x, u, m in zip(points, steps, momenta, strict=True)
+        ]
         theta = flat.join([x for x, _ in moved], plain + plain_step)
         return theta, (flat.join([m for _, m in moved], plain_momentum), second)
 
 
 @dataclass(frozen=True)
 class TorchOptimizer:
-    """One optimizer of the user's for each seed, one seed after the other, eagerly. Stands in for an `Optimizer`.
+    """One optimizer of the user's for each seed, one seed after the other, eagerly. Stands in for
+    an `Optimizer`.
 
     One of geoopt's gets each biorthogonal pair as a `geoopt.ManifoldParameter` (2n, r) on
-    `romkit.projections.manifold.BiorthogonalManifold`, Φ above Ψ; any other one gets the free matrices behind the pair.
+    `romkit.projections.manifold.BiorthogonalManifold`, Φ above Ψ; any other one gets the free
+    matrices behind the pair.
 
     Args:
         factory: parameters -> optimizer.
-        learning_rate: the rate of `make_step` at which the optimizer has the rates that the factory gave it.
+        learning_rate: the rate of `make_step` at which the optimizer has the rates that the factory
+            gave it.
         clip: largest Euclidean norm of a seed's gradient.
     """
 
@@ -287,23 +357,37 @@ class TorchOptimizer:
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step; moments stay in the optimizers."""
-        return State(theta, (), theta.new_zeros(()), torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device))
+        return State(
+            theta,
+            (),
+            theta.new_zeros(()),
+            torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device),
+        )
 
     def between(self, state: State, taken: int) -> State:
         """Nothing."""
         return state
 
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
-        """The function that makes one step. It remembers, and is for one run from its first state to its last."""
+        """The function that makes one step. It remembers, and is for one run from its first state
+        to its last.
+        """
         seeds: list[_Seed] = []
 
         def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
             if not seeds:
                 seeds.extend(_Seed(self, loss, flat, row) for row in state.theta.split(1))
-            rates, rows = (lr / self.learning_rate).flatten().tolist(), zip(*(t.split(1) for t in batch), strict=True)
-            losses = torch.stack([s.step(rate, row) for s, rate, row in zip(seeds, rates, rows, strict=True)])
+            rates, rows = (
+                (lr / self.learning_rate).flatten().tolist(),
+                zip(*(t.split(1) for t in batch), strict=True),
+            )
+            losses = torch.stack(
+                [s.step(rate, row) for s, rate, row in zip(seeds, rates, rows, strict=True)]
+            )
             alive = torch.tensor([[seed.alive] for seed in seeds], device=lr.device)
-            return State(torch.cat([seed.theta() for seed in seeds]), (), state.count + 1, alive), losses
+            return State(
+                torch.cat([seed.theta() for seed in seeds]), (), state.count + 1, alive
+            ), losses
 
         return step
 
@@ -315,7 +399,9 @@ class _Seed:
         self.loss, self.clip, self.alive = loss, settings.clip, True
         self.parameters = flat.leaves(theta)
         self.optimizer = _made(settings.factory, self.parameters)
-        if any(kind.__module__.partition(".")[0] == "geoopt" for kind in type(self.optimizer).__mro__):
+        if any(
+            kind.__module__.partition(".")[0] == "geoopt" for kind in type(self.optimizer).__mro__
+        ):
             from romkit.projections.manifold import on_manifold  # geoopt takes a second to import
 
             self.parameters = flat.leaves(theta, on_manifold)
@@ -324,7 +410,9 @@ class _Seed:
 
     def theta(self) -> Tensor:
         """Its parameters (1, P)."""
-        return torch.cat([parameter.flatten() for parameter in self.parameters]).detach().unsqueeze(0)
+        return (
+            torch.cat([parameter.flatten() for parameter in self.parameters]).detach().unsqueeze(0)
+        )
 
     def step(self, rate: float, batch: tuple[Tensor, ...]) -> Tensor:
         """A step at `rate` times the optimizer's own learning rates; the loss () before it."""
@@ -337,7 +425,9 @@ class _Seed:
         def closure() -> Tensor:
             self.optimizer.zero_grad()
             with torch.enable_grad():
-                loss = self.loss(torch.cat([p.flatten() for p in self.parameters]).unsqueeze(0), *batch).squeeze(0)
+                loss = self.loss(
+                    torch.cat([p.flatten() for p in self.parameters]).unsqueeze(0), *batch
+                ).squeeze(0)
             loss.backward()
             norm = torch.cat([p.grad.flatten() for p in self.parameters]).norm()
             for parameter in self.parameters:
@@ -358,15 +448,26 @@ def _made(factory: Callable[..., object], parameters: list[Tensor]) -> torch.opt
     if isinstance(optimizer, torch.optim.Optimizer):
         return optimizer
     got, fix = type(optimizer).__name__, "give torch.optim.AdamW, or a function of the parameters"
-    raise InputError("optimizer", expected="a function that makes an optimizer of torch or geoopt", got=got, fix=fix)
+    raise InputError(
+        "optimizer",
+        expected="a function that makes an optimizer of torch or geoopt",
+        got=got,
+        fix=fix,
+    )
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "riemannian-adam": RiemannianAdam, "soap": Soap}
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "adam": Adam,
+    "riemannian-adam": RiemannianAdam,
+    "soap": Soap,
+}
 """Optimizers by the name that a recipe gives."""
 
 
 class Plateaus(NamedTuple):
-    """Memory of a schedule for each seed (S,): its factor, its best loss, and epochs without a better one."""
+    """Memory of a schedule for each seed (S,): its factor, its best loss, and epochs without a
+    better one.
+    """
 
     factor: Tensor
     best: Tensor
@@ -380,7 +481,9 @@ class Plateaus(NamedTuple):
 
 
 class Schedule:
-    """Factor of the learning rate of each seed, from the progress of the run and the seed's own losses: constant."""
+    """Factor of the learning rate of each seed, from the progress of the run and the seed's own
+    losses: constant.
+    """
 
     def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
         """(S, 1) factors at `progress` in [0, 1) of the run."""
@@ -407,9 +510,11 @@ class Cosine(Schedule):
 
 @dataclass(frozen=True)
 class Plateau(Schedule):
-    """torch.optim.lr_scheduler.ReduceLROnPlateau for each seed: `patience` epochs without gain cost a `factor`.
+    """torch.optim.lr_scheduler.ReduceLROnPlateau for each seed: `patience` epochs without gain cost
+    a `factor`.
 
-    A gain is a loss below (1 - threshold) times the best. Patience and factor as in Adriaens et al. (2026).
+    A gain is a loss below (1 - threshold) times the best. Patience and factor as in Adriaens et al.
+    (2026).
     """
 
     patience: int = 250
@@ -431,4 +536,6 @@ SCHEDULES: dict[str, Schedule] = {
     "fast-plateau": Plateau(patience=20, factor=0.7),
     "constant": Schedule(),
 }
-"""Schedules by the name that a recipe gives; "fast-plateau" is for runs of hundreds of epochs, not thousands."""
+"""Schedules by the name that a recipe gives; "fast-plateau" is for runs of hundreds of epochs, not
+thousands.
+"""

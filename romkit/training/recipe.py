@@ -25,7 +25,14 @@ from romkit.engine.inductor import fast_or_eager
 from romkit.engine.threads import one_thread
 from romkit.projections import Frame, Projection, stack, unstack
 from romkit.systems import System
-from romkit.training.batches import AnyBatch, Batch, FlatParameters, Noise, batches, batches_per_epoch
+from romkit.training.batches import (
+    AnyBatch,
+    Batch,
+    FlatParameters,
+    Noise,
+    batches,
+    batches_per_epoch,
+)
 from romkit.training.loop import Checkpoint, Reports, Snapshot, Watch, by_seed, train
 from romkit.training.loss import (
     LatentVelocity,
@@ -44,7 +51,9 @@ NOISE_UNITS = ("scale", "deviation", "physical")
 
 OptimizerLike = Annotated[
     str | Callable[[Sequence[Tensor]], torch.optim.Optimizer],
-    lambda argument, value: value if callable(value) else checks.one_of(argument, value, OPTIMIZERS),
+    lambda argument, value: (
+        value if callable(value) else checks.one_of(argument, value, OPTIMIZERS)
+    ),
 ]
 """A name, or a function from parameters to an optimizer of torch or geoopt."""
 
@@ -58,19 +67,20 @@ class SnapshotTraining:
         epochs: passes over the training set.
         batch_size: snapshots per step; the whole set where it is smaller.
         learning_rate: highest rate of the schedule.
-        optimizer: a name from `romkit.training.optimizers.OPTIMIZERS`: "adam", "riemannian-adam", or "soap", which is
-            Adam in coordinates where gradients are uncorrelated; or a function from parameters to an optimizer of torch
-            or geoopt: `torch.optim.AdamW`, `lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)`. The latter have their
-            own learning rate and weight decay, and get the schedule and the clipping.
-        schedule: a name from `romkit.training.optimizers.SCHEDULES`. Under noise take "cosine": noise hides from a
-            plateau that the loss still falls, and the rate is lowered too soon.
+        optimizer: a name from `romkit.training.optimizers.OPTIMIZERS`: "adam", "riemannian-adam",
+            or "soap", which is Adam in coordinates where gradients are uncorrelated; or a function
+            from parameters to an optimizer of torch or geoopt: `torch.optim.AdamW`, `lambda p:
+            geoopt.optim.RiemannianAdam(p, lr=5e-2)`. The latter have their own learning rate and
+            weight decay, and get the schedule and the clipping.
+        schedule: a name from `romkit.training.optimizers.SCHEDULES`. Under noise take "cosine":
+            noise hides from a plateau that the loss still falls, and the rate is lowered too soon.
         clip: largest norm of a seed's gradient; infinity for no clipping.
         weight_decay: L2 coefficient.
         every: take each `every`-th time of the dataset.
         state_noise, context_noise: standard deviation of Gaussian noise drawn anew for every batch.
-        noise_unit: unit of these: "scale" (deviation of the states; half the training range of the context),
-            "deviation" (also for the context, as if it were uniform over its range: half of that over √3), or
-            "physical" (the units of states and contexts).
+        noise_unit: unit of these: "scale" (deviation of the states; half the training range of the
+            context), "deviation" (also for the context, as if it were uniform over its range: half
+            of that over √3), or "physical" (the units of states and contexts).
 
     Example:
         >>> from romkit.training import SnapshotTraining
@@ -117,13 +127,15 @@ class SnapshotTraining:
 @validated
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the stages of a training: snapshots, then, where they are set, rollouts, and then their timing.
+    """Settings of the stages of a training: snapshots, then, where they are set, rollouts, and then
+    their timing.
 
     Attributes:
         snapshots: training on snapshots.
         loss: its terms, of `romkit.training.loss` or the user's own.
-        component_weighting: of the norm, here and in rollouts: 0 weighs components of one unit by their physical error,
-            as the paper does; 1 by the error relative to their own standard deviation, as NRMSE does.
+        component_weighting: of the norm, here and in rollouts: 0 weighs components of one unit by
+            their physical error, as the paper does; 1 by the error relative to their own standard
+            deviation, as NRMSE does.
         rollouts: refinement by rollouts, which needs the system.
         phase: refinement of their timing, which needs it as well.
 
@@ -164,14 +176,19 @@ class Recipe:
         if self.phase is None:
             return None
         rollouts = self.rollouts or RolloutTraining()
-        every, dynamics = self.phase.every or rollouts.every, self.phase.dynamics or rollouts.dynamics
+        every, dynamics = (
+            self.phase.every or rollouts.every,
+            self.phase.dynamics or rollouts.dynamics,
+        )
         return dataclasses.replace(self.phase, every=every, dynamics=dynamics)
 
     @validated
     def with_settings(self, settings: Mapping[str, object]) -> "Recipe":
-        """The recipe with other values: its parts, settings of snapshots, weights of terms, dotted names of parts.
+        """The recipe with other values: its parts, settings of snapshots, weights of terms, dotted
+        names of parts.
 
-        Parts come first, so that `rollouts=RolloutTraining(...)` and `rollouts.steps=30` may be given together.
+        Parts come first, so that `rollouts=RolloutTraining(...)` and `rollouts.steps=30` may be
+        given together.
 
         Raises:
             InputError: an unknown name, or a value that cannot be used.
@@ -184,7 +201,9 @@ class Recipe:
             if name in WEIGHTS:
                 changed = {"loss": _reweighted(recipe.loss, *WEIGHTS[name], value)}
             elif name not in FIELDS:
-                changed = {part: _changed(getattr(recipe, part) or PARTS[part](), name, inner, value)}
+                changed = {
+                    part: _changed(getattr(recipe, part) or PARTS[part](), name, inner, value)
+                }
             else:
                 changed = {name: value}
             recipe = dataclasses.replace(recipe, **changed)
@@ -192,13 +211,19 @@ class Recipe:
 
     def to_json(self) -> dict[str, object]:
         """Plain values; terms by the names of their classes, an optimizer of the user's by its own."""
-        recipe = dataclasses.asdict(dataclasses.replace(self, loss=(Reconstruction(),), phase=self.timing))
+        recipe = dataclasses.asdict(
+            dataclasses.replace(self, loss=(Reconstruction(),), phase=self.timing)
+        )
         if callable(self.snapshots.optimizer):
-            recipe["snapshots"]["optimizer"] = getattr(self.snapshots.optimizer, "__qualname__", "a factory")
+            recipe["snapshots"]["optimizer"] = getattr(
+                self.snapshots.optimizer, "__qualname__", "a factory"
+            )
         loss = []
         for term in self.loss:  # its fields, or the attributes of one that is no dataclass
             given = dataclasses.asdict(term) if dataclasses.is_dataclass(term) else vars(term)
-            loss.append({"term": type(term).__name__} | json.loads(json.dumps(given, default=_text)))
+            loss.append(
+                {"term": type(term).__name__} | json.loads(json.dumps(given, default=_text))
+            )
         return recipe | {"loss": loss}
 
 
@@ -210,11 +235,17 @@ def _changed(part: object, name: str, inner: str, value: object) -> object:
         raise InputError(name, expected=error.expected, got=error.got, fix=error.fix) from error
 
 
-def _reweighted(loss: Sequence[LossTerm], kind: type[LossTerm], name: str, value: object) -> list[LossTerm]:
-    """`loss` with that weight in its term of this kind, which is added if need be, and left out at weight 0."""
+def _reweighted(
+    loss: Sequence[LossTerm], kind: type[LossTerm], name: str, value: object
+) -> list[LossTerm]:
+    """`loss` with that weight in its term of this kind, which is added if need be, and left out at
+    weight 0.
+    """
     loss = loss if any(isinstance(term, kind) for term in loss) else [*loss, kind()]
     changed = [dataclasses.replace(t, **{name: value}) if isinstance(t, kind) else t for t in loss]
-    return [term for term in changed if not (isinstance(term, kind) and getattr(term, "weight", 1) == 0)]
+    return [
+        term for term in changed if not (isinstance(term, kind) and getattr(term, "weight", 1) == 0)
+    ]
 
 
 def _text(value: object) -> str:
@@ -247,11 +278,13 @@ CACHE_ROWS = 10_000
 """Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
 
 LONG_RUN = 10_000_000
-"""Rows (steps x seeds x batch size) from which compiling the step pays for the ten seconds that it takes with Adam.
+"""Rows (steps x seeds x batch size) from which compiling the step pays for the ten seconds that it
+takes with Adam.
 
-By benchmarks/training/RESULTS.md a row takes an NcAE 3 us less on Lorenz96 and 4 us less on the pendulum, so ten
-seconds are back after two to four million rows; with slower compilers, too, this many are sure to pay. The number
-decides alone, never a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
+By benchmarks/training/RESULTS.md a row takes an NcAE 3 us less on Lorenz96 and 4 us less on the
+pendulum, so ten seconds are back after two to four million rows; with slower compilers, too, this
+many are sure to pay. The number decides alone, never a clock: compiled and eager training differ by
+rounding, and a seed must mean the same everywhere.
 """
 
 LONG_RUN_ON_GPU = 3000
@@ -302,26 +335,50 @@ class Run:
         """
         plan, frame = self.plan, models[0].frame
         of_data = partial(Batch.from_dataset, frame=frame, every=plan.snapshots.every)
-        rows, held_out = of_data(self.data), None if self.held_out is None else of_data(self.held_out)
-        refinements = [(how, stage) for how, stage in ((refine, plan.rollouts), (phase_fit, plan.timing)) if stage]
+        rows, held_out = (
+            of_data(self.data),
+            None if self.held_out is None else of_data(self.held_out),
+        )
+        refinements = [
+            (how, stage)
+            for how, stage in ((refine, plan.rollouts), (phase_fit, plan.timing))
+            if stage
+        ]
         for _, stage in refinements:  # refused now, not hours later
             EvenTrajectories.from_dataset(self.data, stage.every, like=rows.y)
         if self.system is not None:
             check_autonomous(self.system, rows, frame, times_of(self.data))
         for model in () if self.started else models:
             model.initialise(rows.y)
-        fits = max(1, CACHE_ROWS // plan.snapshots.batch_size)  # seeds of a stack in the cache of a CPU
+        fits = max(
+            1, CACHE_ROWS // plan.snapshots.batch_size
+        )  # seeds of a stack in the cache of a CPU
         size, trained = len(seeds) if self.device.type == "cuda" else fits, []
         with one_thread():
             rows, held_out = self._ready(rows, frame), held_out and self._ready(held_out, frame)
             for first in range(0, len(seeds), size):
-                stacked, numbers = stack(models[first : first + size]).to(self.device), seeds[first : first + size]
+                stacked, numbers = (
+                    stack(models[first : first + size]).to(self.device),
+                    seeds[first : first + size],
+                )
                 reports = [{"diverged": False, "seed": seed} for seed in numbers]
-                if any(parameter.requires_grad for parameter in stacked.parameters()):  # POD and its like have none
-                    objective = Objective(stacked, plan.loss, plan.component_weighting, self.system).to(self.device)
+                if any(
+                    parameter.requires_grad for parameter in stacked.parameters()
+                ):  # POD and its like have none
+                    objective = Objective(
+                        stacked, plan.loss, plan.component_weighting, self.system
+                    ).to(self.device)
                     ends = [self._on_snapshots(objective, rows, held_out, numbers)]
                     for how, stage in refinements:
-                        call = partial(how, objective, rows, self.data, stage, numbers, plan.snapshots.batch_size)
+                        call = partial(
+                            how,
+                            objective,
+                            rows,
+                            self.data,
+                            stage,
+                            numbers,
+                            plan.snapshots.batch_size,
+                        )
                         ends.append(fast_or_eager(call, self._compiled(True))[0])
                     for end in ends:
                         reports = [a | b for a, b in zip(reports, end, strict=True)]
@@ -337,13 +394,19 @@ class Run:
     def _on_snapshots(
         self, objective: Objective, rows: AnyBatch, held_out: AnyBatch | None, seeds: Sequence[int]
     ) -> Reports:
-        plan, stacked, on_gpu = self.plan.snapshots, objective.projection, self.device.type == "cuda"
+        plan, stacked, on_gpu = (
+            self.plan.snapshots,
+            objective.projection,
+            self.device.type == "cuda",
+        )
         per_epoch = batches_per_epoch(len(rows.y), plan.batch_size)
         passed = plan.epochs * len(rows.y) * len(seeds)
         long = plan.epochs * per_epoch >= LONG_RUN_ON_GPU if on_gpu else passed >= LONG_RUN
         one_function = not callable(plan.optimizer)  # others may look at values
         compiled = self._compiled(long and one_function)
-        checkpoint = None if self.checkpoint is None else self._checkpoint(stacked, rows, held_out, seeds)
+        checkpoint = (
+            None if self.checkpoint is None else self._checkpoint(stacked, rows, held_out, seeds)
+        )
         flat, noise = FlatParameters(stacked), plan.make_noise(stacked.frame)
 
         def run(fast: bool) -> tuple[Snapshot, float]:
@@ -358,13 +421,17 @@ class Run:
                 per_epoch=per_epoch,
                 seeds=seeds,
                 label=f"training {stacked.name}",
-                accelerated=partial(accelerate, device=self.device, compiled=compiled) if fast else None,
+                accelerated=partial(accelerate, device=self.device, compiled=compiled)
+                if fast
+                else None,
                 checkpoint=checkpoint,
                 watch=self.watch,
                 held_out=held_out,
             )
 
-        (end, seconds), fast = fast_or_eager(run, compiled or (on_gpu and one_function and self.engine == "auto"))
+        (end, seconds), fast = fast_or_eager(
+            run, compiled or (on_gpu and one_function and self.engine == "auto")
+        )
         shared = {"seconds": seconds, "seeds_in_stack": len(seeds)}
         shared |= {"compiled": compiled and fast, "captured": on_gpu and fast}
         columns = {"diverged": ~end.state.alive.squeeze(1), "losses": end.losses.T}
@@ -373,7 +440,9 @@ class Run:
         return [report | shared for report in by_seed(**columns)]
 
     def _compiled(self, pays: bool) -> bool:
-        return self.engine == "compiled" or (self.engine == "auto" and pays and shutil.which("c++") is not None)
+        return self.engine == "compiled" or (
+            self.engine == "auto" and pays and shutil.which("c++") is not None
+        )
 
     def _checkpoint(
         self, stacked: Projection, rows: AnyBatch, held_out: AnyBatch | None, seeds: Sequence[int]
@@ -381,7 +450,9 @@ class Run:
         identity = {"method": stacked.name, "config": stacked.config, "recipe": self.plan.to_json()}
         identity |= {"seeds": list(seeds), "data": digest(rows)}
         if any(term.needs_field for term in self.plan.loss):
-            identity["system"] = str({k: v for k, v in self.system.provenance().items() if k != "versions"})
+            identity["system"] = str(
+                {k: v for k, v in self.system.provenance().items() if k != "versions"}
+            )
         if held_out is not None:
             identity["held_out"] = digest(held_out)
         if self.started:

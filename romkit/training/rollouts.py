@@ -1,25 +1,29 @@
 """Refinement by rollouts: latent trajectories in the loss, and Gauss-Newton steps on their timing.
 
-A reconstruction error of one per cent changes the speed along an attractor by about as much, and a phase error grows
-with time. Only a trajectory shows it. So after training on snapshots, the projection is refined on
+A reconstruction error of one per cent changes the speed along an attractor by about as much, and a
+phase error grows with time. Only a trajectory shows it. So after training on snapshots, the
+projection is refined on
 
     L_snapshots + w · mean over windows and times of ‖y(t) - φ(z(t))‖²,    ż = latent field,  z(0) = ρ(y(0)),
 
-first over short windows, then over longer ones: over long ones alone, early phase errors exceed a turn, and the loss
-says nothing. The trajectories are RK4's, differentiated step by step.
+first over short windows, then over longer ones: over long ones alone, early phase errors exceed a
+turn, and the loss says nothing. The trajectories are RK4's, differentiated step by step.
 
-Phase fitting is for orbits that attract, periodic or not: there the error that grows is that of time along the
-trajectory. A reduced wave that is 0.1 % too fast is out of phase after some hundreds of time units, however small its
-distance from the manifold is. Over a window that ends at T, the reduced trajectory x̂ is ahead by
+Phase fitting is for orbits that attract, periodic or not: there the error that grows is that of
+time along the trajectory. A reduced wave that is 0.1 % too fast is out of phase after some hundreds
+of time units, however small its distance from the manifold is. Over a window that ends at T, the
+reduced trajectory x̂ is ahead by
 
     τ = mean over the last times of ⟨x̂ - x, ẋ⟩ / ‖ẋ‖².
 
-There are as few τ as windows, and thousands of parameters, so Gauss-Newton makes them vanish in about ten steps:
+There are as few τ as windows, and thousands of parameters, so Gauss-Newton makes them vanish in
+about ten steps:
 
     min over Δ of  L + gᵀΔ + ½ Δᵀ H Δ + w mean (τ + J Δ)² + μ ‖Δ‖²,
 
-with L the reconstruction loss on snapshots, g and H its gradient and Gauss-Newton matrix, which keep it, and J the
-gradient of each window's τ. Steps are no longer than `RADIUS`, and windows grow, so that τ stays in the linear range.
+with L the reconstruction loss on snapshots, g and H its gradient and Gauss-Newton matrix, which
+keep it, and J the gradient of each window's τ. Steps are no longer than `RADIUS`, and windows grow,
+so that τ stays in the linear range.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -55,8 +59,8 @@ GROWTH = 0.5
 """Share of the refinement after which windows have their full length."""
 
 BOUND = 20.0
-"""Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite loss; and rates of a
-mechanical system within so many times those of the data."""
+"""Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite
+loss; and rates of a mechanical system within so many times those of the data."""
 
 FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
 FieldName = Annotated[str, checks.choice(FIELDS)]
@@ -97,12 +101,16 @@ class RolloutTraining:
 
     @validated
     def window(self, progress: Share, samples: Count) -> int:
-        """RK4 steps of the windows at `progress` in [0, 1) of the refinement, for trajectories of `samples`."""
+        """RK4 steps of the windows at `progress` in [0, 1) of the refinement, for trajectories of
+        `samples`.
+        """
         return min(self.length, samples - 1, FIRST_LENGTH + int(self.length * progress / GROWTH))
 
 
 class EvenTrajectories(NamedTuple):
-    """States and velocities (C, T, n) of a dataset, contexts (C, p), and the RK4 step between them, physical units."""
+    """States and velocities (C, T, n) of a dataset, contexts (C, p), and the RK4 step between them,
+    physical units.
+    """
 
     state: Tensor
     velocity: Tensor
@@ -116,27 +124,44 @@ class EvenTrajectories(NamedTuple):
         Raises:
             InputError: too few are left, or times are not evenly spaced.
         """
-        state, velocity, context = (tensor.to(like) for tensor in whole_trajectories(data, every=every))
+        state, velocity, context = (
+            tensor.to(like) for tensor in whole_trajectories(data, every=every)
+        )
         if state.shape[1] <= FIRST_LENGTH:
-            expected, got = f"one that leaves more than {FIRST_LENGTH} samples", f"one that leaves {state.shape[1]}"
+            expected, got = (
+                f"one that leaves more than {FIRST_LENGTH} samples",
+                f"one that leaves {state.shape[1]}",
+            )
             fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"
             raise InputError("rollouts.every", expected=expected, got=got, fix=fix)
         step = even_step(data["time"].values[::every])
         if step is None:
             fix = "train on snapshots alone (rollouts=None, phase=None), or resample the data"
-            raise InputError("data", expected="evenly spaced times for rollouts", got="uneven steps", fix=fix)
+            raise InputError(
+                "data", expected="evenly spaced times for rollouts", got="uneven steps", fix=fix
+            )
         if not torch.equal(context, context[:, :1].expand_as(context)):
             fix = "train on snapshots alone (rollouts=None, phase=None)"
-            raise InputError("data", expected="contexts that stay for rollouts", got="one that moves", fix=fix)
+            raise InputError(
+                "data", expected="contexts that stay for rollouts", got="one that moves", fix=fix
+            )
         return cls(state, velocity, context[:, 0], step)
 
 
 class Advance(nn.Module):
     """One RK4 step of length h of the latent state, whose rates are of the order of `speed`."""
 
-    def __init__(self, projection: Projection, system: System, dynamics: LatentField, h: float, speed: float):
+    def __init__(
+        self, projection: Projection, system: System, dynamics: LatentField, h: float, speed: float
+    ):
         super().__init__()
-        self.projection, self.system, self.dynamics, self.h, self.speed = projection, system, dynamics, h, speed
+        self.projection, self.system, self.dynamics, self.h, self.speed = (
+            projection,
+            system,
+            dynamics,
+            h,
+            speed,
+        )
 
     def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
@@ -144,7 +169,9 @@ class Advance(nn.Module):
         problem = self.system.problem(Path.constant(P), c)
         w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h)
         bounds = (BOUND, BOUND * self.speed)
-        z, *rates = (part.clamp(-most, most) for part, most in zip(problem.split(w), bounds, strict=False))
+        z, *rates = (
+            part.clamp(-most, most) for part, most in zip(problem.split(w), bounds, strict=False)
+        )
         return problem.join(z, *rates), P.decode(z)
 
 
@@ -163,12 +190,16 @@ class Start(nn.Module):
 def latent_steps(
     flat: FlatParameters, system: System, dynamics: str, data: EvenTrajectories, *, compiled: bool
 ) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
-    """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a stack."""
+    """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a
+    stack.
+    """
     followed, scale = DYNAMICS[dynamics](), flat.stacked.frame.state_scale
     speed = (data.velocity / scale.to(data.velocity)).square().mean().sqrt().item()
     advance = flat.function(Advance(flat.stacked, system, followed, data.h, speed))
     start = flat.function(Start(flat.stacked, system, followed))
-    return start, compile_anew(advance, next(flat.stacked.parameters()).device) if compiled else advance
+    return start, compile_anew(
+        advance, next(flat.stacked.parameters()).device
+    ) if compiled else advance
 
 
 def refine(
@@ -183,8 +214,8 @@ def refine(
     """Refines all seeds of a stack in place and returns what happened to each.
 
     Args:
-        objective: the loss on snapshots, whose projection has a leading seed axis of len(seeds) and whose system gives
-            the field at every context, in torch.
+        objective: the loss on snapshots, whose projection has a leading seed axis of len(seeds) and
+            whose system gives the field at every context, in torch.
         rows: all snapshots.
         data: the dataset they come from.
         plan: settings.
@@ -198,7 +229,9 @@ def refine(
     stacked = objective.projection
     trajectories = EvenTrajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
-    start, advance = latent_steps(flat, objective.system, plan.dynamics, trajectories, compiled=compiled)
+    start, advance = latent_steps(
+        flat, objective.system, plan.dynamics, trajectories, compiled=compiled
+    )
     component_weights = plan.weight * objective.component_weights / stacked.frame.state_scale**2
     snapshot_loss, samples = flat.function(objective), trajectories.state.shape[1]
 
@@ -211,14 +244,27 @@ def refine(
         return snapshot_loss(theta, *batch) + torch.stack(errors, dim=-1).flatten(1).mean(1)
 
     def batches(index: int) -> Iterator[tuple[Tensor, ...]]:
-        generators = [torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63) for seed in seeds]
-        windows = _windows(trajectories, plan.window(index / plan.steps, samples), plan.batch, generators)
-        pick = torch.stack([torch.randint(len(rows.y), (batch_size,), generator=g) for g in generators])
+        generators = [
+            torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63) for seed in seeds
+        ]
+        windows = _windows(
+            trajectories, plan.window(index / plan.steps, samples), plan.batch, generators
+        )
+        pick = torch.stack(
+            [torch.randint(len(rows.y), (batch_size,), generator=g) for g in generators]
+        )
         yield *(tensor[pick.to(tensor.device)] for tensor in rows), *windows
 
-    common = {"learning_rate": plan.learning_rate, "epochs": plan.steps, "seeds": seeds, "batches": batches}
+    common = {
+        "learning_rate": plan.learning_rate,
+        "epochs": plan.steps,
+        "seeds": seeds,
+        "batches": batches,
+    }
     label = f"refining {stacked.name}"
-    end, _ = train(loss, flat, Adam(clip=CLIP), Cosine(warmup=0.05), **common, per_epoch=1, label=label)
+    end, _ = train(
+        loss, flat, Adam(clip=CLIP), Cosine(warmup=0.05), **common, per_epoch=1, label=label
+    )
     return by_seed(rollout_diverged=~end.state.alive.squeeze(1), rollout_losses=end.losses.T)
 
 
@@ -228,13 +274,16 @@ def _windows(
     """Draw `batch` windows for each seed, at random times.
 
     Returns:
-        States (L + 1, S, B, n), first velocities (S, B, n) and contexts (S, B, p). Time comes first, so that the states
-        of one time have the same strides whatever L is: compiled code depends on them.
+        States (L + 1, S, B, n), first velocities (S, B, n) and contexts (S, B, p). Time comes
+        first, so that the states of one time have the same strides whatever L is: compiled code
+        depends on them.
     """
     count, times = data.state.shape[:2]
     picks, starts = [], []
     for generator in generators:
-        order = torch.cat([torch.randperm(count, generator=generator) for _ in range(-(-batch // count))])
+        order = torch.cat(
+            [torch.randperm(count, generator=generator) for _ in range(-(-batch // count))]
+        )
         picks.append(order[:batch])
         starts.append(torch.randint(times - length, (batch,), generator=generator))
     pick, start = (torch.stack(t).to(data.state.device) for t in (picks, starts))
@@ -246,7 +295,9 @@ RADIUS = 0.05
 """Longest step in parameter space."""
 
 FIRST_PHASE_LENGTH, PHASE_GROWTH = 80, 0.6
-"""Steps of the first windows, and the share of the refinement after which they span the trajectories."""
+"""Steps of the first windows, and the share of the refinement after which they span the
+trajectories.
+"""
 
 SPAN = 25
 """Steps at the end of a window over which τ is averaged."""
@@ -259,7 +310,9 @@ DAMPING = 1e-2
 """Smallest μ, relative to the mean of the diagonal of H."""
 
 OUTLIER = 1.25
-"""Largest |τ| of a window that takes part, in times in which the state moves by one standard deviation."""
+"""Largest |τ| of a window that takes part, in times in which the state moves by one standard
+deviation.
+"""
 
 
 @validated
@@ -270,7 +323,8 @@ class PhaseFit:
     Attributes:
         steps: of Gauss-Newton.
         weight: w, per squared time unit.
-        every, dynamics: samples per RK4 step and latent dynamics; None for those of the rollouts of the recipe.
+        every, dynamics: samples per RK4 step and latent dynamics; None for those of the rollouts of
+            the recipe.
 
     Example:
         >>> from romkit.training import PhaseFit, Recipe
@@ -285,12 +339,17 @@ class PhaseFit:
 
 
 class Residual(Objective):
-    """Weighted errors of position and velocity (..., 2n), whose square the first term, a `Reconstruction`, is."""
+    """Weighted errors of position and velocity (..., 2n), whose square the first term, a
+    `Reconstruction`, is.
+    """
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
         maps, scale = self.projection.at(c), self.component_weights.sqrt()
         image, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
-        return torch.cat([scale * (y - image), self.terms[0].velocity_weight ** 0.5 * scale * (dy - velocity)], dim=-1)
+        return torch.cat(
+            [scale * (y - image), self.terms[0].velocity_weight ** 0.5 * scale * (dy - velocity)],
+            dim=-1,
+        )
 
 
 def phase_fit(
@@ -304,7 +363,8 @@ def phase_fit(
 ) -> Reports:
     """Refines the timing of every seed of a stack in place, one seed after the other.
 
-    Arguments are those of `refine`, of which the batch size is not used; none of the settings of the plan is None.
+    Arguments are those of `refine`, of which the batch size is not used; none of the settings of
+    the plan is None.
 
     Returns:
         The root mean square of τ per time unit, `phase_errors`, before each step of each seed.
@@ -328,16 +388,23 @@ def phase_fit(
 class _Windows:
     """One window of every trajectory at a time: τ and its gradient, window by window.
 
-    Gradients per window come from one backward pass: each window has a copy of the model of its own.
+    Gradients per window come from one backward pass: each window has a copy of the model of its
+    own.
     """
 
     def __init__(self, objective: Objective, data: xr.Dataset, plan: PhaseFit, compiled: bool):
-        self.data = EvenTrajectories.from_dataset(data, plan.every, like=objective.component_weights)
+        self.data = EvenTrajectories.from_dataset(
+            data, plan.every, like=objective.component_weights
+        )
         self.count, self.samples = self.data.state.shape[:2]
         x, v = self.data.state, self.data.velocity
-        self.unit = (x.var((0, 1), correction=0).sum() / v.square().mean((0, 1)).sum()).sqrt()  # of time
+        self.unit = (
+            x.var((0, 1), correction=0).sum() / v.square().mean((0, 1)).sum()
+        ).sqrt()  # of time
         flat = FlatParameters(_copies(objective.projection, self.count))
-        self.start, self.advance = latent_steps(flat, objective.system, plan.dynamics, self.data, compiled=compiled)
+        self.start, self.advance = latent_steps(
+            flat, objective.system, plan.dynamics, self.data, compiled=compiled
+        )
 
     def length(self, progress: float) -> int:
         """Steps of the windows at `progress` in [0, 1) of the refinement."""
@@ -357,18 +424,26 @@ class _Windows:
             tau = self.ahead(theta, along)
         gradient = torch.autograd.grad(tau.sum(), theta)[0]
         tau = tau.detach()
-        return tau.double(), gradient.double(), _usable(tau / self.unit) & gradient.isfinite().all(1)
+        return (
+            tau.double(),
+            gradient.double(),
+            _usable(tau / self.unit) & gradient.isfinite().all(1),
+        )
 
     def lost(self, theta: Tensor, along: Tensor, usable: Tensor) -> bool:
         """Whether a window that was usable is so no more."""
-        with torch.enable_grad():  # as in `timing`: without, the latent step would be compiled once more
+        with (
+            torch.enable_grad()
+        ):  # as in `timing`: without, the latent step would be compiled once more
             tau = self.ahead(theta.repeat(self.count, 1).requires_grad_(), along).detach()
         return bool((usable & ~_usable(tau / self.unit)).any())
 
     def ahead(self, theta: Tensor, along: Tensor) -> Tensor:
         """τ (C,) of a model per window, theta (C, P)."""
         pick = torch.arange(self.count)
-        x, v = (tensor[pick, along].unsqueeze(2) for tensor in (self.data.state, self.data.velocity))
+        x, v = (
+            tensor[pick, along].unsqueeze(2) for tensor in (self.data.state, self.data.velocity)
+        )
         c = self.data.context.unsqueeze(1)
         z, ahead = self.start(theta, x[0], v[0], c), []
         for k in range(1, len(along)):
@@ -388,11 +463,17 @@ class _Snapshots:
 
     def __init__(self, objective: Objective, rows: AnyBatch):
         self.rows = Batch(*rows[:3])
-        first = [term for term in objective.terms if isinstance(term, Reconstruction)] or [Reconstruction()]
+        first = [term for term in objective.terms if isinstance(term, Reconstruction)] or [
+            Reconstruction()
+        ]
         terms = [*first[:1], *(term for term in objective.terms if isinstance(term, Penalty))]
         single, many = (_copies(objective.projection, size) for size in (1, SAMPLES))
-        self.loss = FlatParameters(single).function(Objective(single, terms, objective.component_weighting))
-        self.residual = FlatParameters(many).function(Residual(many, terms, objective.component_weighting))
+        self.loss = FlatParameters(single).function(
+            Objective(single, terms, objective.component_weighting)
+        )
+        self.residual = FlatParameters(many).function(
+            Residual(many, terms, objective.component_weighting)
+        )
 
     def loss_and_gradient(self, theta: Tensor, rows: Batch) -> tuple[float, Tensor]:
         with torch.enable_grad():
@@ -406,7 +487,9 @@ class _Snapshots:
         for _ in range(PARTS):
             variable = theta.repeat(SAMPLES, 1).requires_grad_()
             with torch.enable_grad():
-                r = self.residual(variable, *(tensor.unsqueeze(1) for tensor in self.sample(SAMPLES, generator)))
+                r = self.residual(
+                    variable, *(tensor.unsqueeze(1) for tensor in self.sample(SAMPLES, generator))
+                )
                 signs = torch.randint(0, 2, r.shape, generator=generator).to(r) * 2 - 1
                 signed = (r * signs).sum()
             gradient = torch.autograd.grad(signed, variable)[0]
@@ -419,7 +502,11 @@ class _Snapshots:
 
 
 def _refine_one(
-    theta: Tensor, windows: _Windows, snapshots: _Snapshots, plan: PhaseFit, generator: torch.Generator
+    theta: Tensor,
+    windows: _Windows,
+    snapshots: _Snapshots,
+    plan: PhaseFit,
+    generator: torch.Generator,
 ) -> tuple[Tensor, list[float]]:
     """Parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before each."""
     rows, damping, errors = snapshots.sample(SAMPLES * PARTS, generator), DAMPING, []
@@ -435,10 +522,17 @@ def _refine_one(
         loss, gradient = snapshots.loss_and_gradient(theta, rows)
         weight = 2 * plan.weight / max(1, len(tau))
         matrix, slope = curvature + weight * J.T @ J, gradient + weight * J.T @ tau
-        for _ in range(8):  # until a step is short enough, keeps the reconstruction and loses no window
-            step = -torch.linalg.solve_ex(matrix + damping * unit, slope.unsqueeze(1)).result.squeeze(1)
+        for _ in range(
+            8
+        ):  # until a step is short enough, keeps the reconstruction and loses no window
+            step = -torch.linalg.solve_ex(
+                matrix + damping * unit, slope.unsqueeze(1)
+            ).result.squeeze(1)
             moved = theta + step.to(theta)
-            kept = step.norm() <= RADIUS and snapshots.loss_and_gradient(moved, rows)[0] < 1.05 * loss + 0.01
+            kept = (
+                step.norm() <= RADIUS
+                and snapshots.loss_and_gradient(moved, rows)[0] < 1.05 * loss + 0.01
+            )
             if kept and not windows.lost(moved, along, usable):
                 theta, damping = moved, max(DAMPING, damping / 3)
                 break

@@ -1,1 +1,3 @@
-"""The verbs of romkit: fit, simulate, follow, forecast, score, rollout, compare, bootstrap, sample, save, load."""
+"""The verbs of romkit: fit, simulate, follow, forecast, score, rollout, compare, bootstrap, sample,
+save, load.
+"""

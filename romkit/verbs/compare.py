@@ -36,9 +36,11 @@ MEANING = ("system", "parameters", "layout")
 
 @dataclass(frozen=True)
 class Combination(tasks.Task):
-    """One projection with one law, on the training trajectories of a file, scored on the held-out ones.
+    """One projection with one law, on the training trajectories of a file, scored on the held-out
+    ones.
 
-    `method` and `law` are names, with their settings beside them; the digest of the data is in the name of the file.
+    `method` and `law` are names, with their settings beside them; the digest of the data is in the
+    name of the file.
     """
 
     code_version: ClassVar[int] = 1
@@ -65,7 +67,11 @@ class Combination(tasks.Task):
         scores = scores if "trajectory" in scores.dims else scores.expand_dims("trajectory")
         kept = scores[["nrmse", "nrmse_projected", "valid_time", "status"]].reset_coords(drop=True)
         text = "\n".join(dynamics.details()) if hasattr(dynamics, "details") else str(dynamics)
-        found = {"seconds_projection": projection.report.get("seconds", 0.0), "seconds_law": seconds, "law": text}
+        found = {
+            "seconds_projection": projection.report.get("seconds", 0.0),
+            "seconds_law": seconds,
+            "law": text,
+        }
         return kept.assign({key: ((), value) for key, value in found.items()})
 
     def _projection(self, train: xr.Dataset) -> Projection:
@@ -101,26 +107,31 @@ def compare(
 ) -> xr.Dataset:
     """Fit every method with every law, and score them on held-out trajectories.
 
-    Each combination is a file in the folder; what is complete there for the same data and settings is not computed
-    again, so that a comparison that was interrupted goes on, and one that is extended computes what is new.
+    Each combination is a file in the folder; what is complete there for the same data and settings
+    is not computed again, so that a comparison that was interrupted goes on, and one that is
+    extended computes what is new.
 
     Args:
         data: in romkit's schema.
-        methods: names of `romkit.projections.METHODS`; or for each label its settings, with `method` where the label is
-            no name: `{"pod": {}, "wide": {"method": "ncae", "layers": (2, 40, 200)}}`.
-        laws: names of `LAWS`, or of `DYNAMICS` for data that name their system, or estimators; or those by labels.
+        methods: names of `romkit.projections.METHODS`; or for each label its settings, with
+            `method` where the label is no name: `{"pod": {}, "wide": {"method": "ncae", "layers":
+            (2, 40, 200)}}`.
+        laws: names of `LAWS`, or of `DYNAMICS` for data that name their system, or estimators; or
+            those by labels.
         folder: of the results; it is made.
         test: share of the contexts that is held out.
         seed: of the split and of the fits.
         workers: processes; by default all is computed in this one, one after the other.
-        executor: computes combinations elsewhere, in place of `workers`; its processes must see the folder.
+        executor: computes combinations elsewhere, in place of `workers`; its processes must see the
+            folder.
         **settings: of `romkit.fit` for all methods: `latent_dim=2`, `epochs=100`.
 
     Returns:
-        `nrmse` (projection, law, trajectory, time), `nrmse_projected` (projection, trajectory, time), the error of the
-        projection alone, `valid_time` (projection, law, trajectory), `diverged` (projection, law), how many
-        trajectories were lost, `seconds_projection` (projection), `seconds_law` and `equations`, the law as text,
-        (projection, law). A combination that failed is NaN; the attribute `failed` says where its traceback is.
+        `nrmse` (projection, law, trajectory, time), `nrmse_projected` (projection, trajectory,
+        time), the error of the projection alone, `valid_time` (projection, law, trajectory),
+        `diverged` (projection, law), how many trajectories were lost, `seconds_projection`
+        (projection), `seconds_law` and `equations`, the law as text, (projection, law). A
+        combination that failed is NaN; the attribute `failed` says where its traceback is.
 
     Raises:
         InputError: an unknown method, law or setting, or settings that are no plain values.
@@ -140,7 +151,9 @@ def compare(
     file = folder / f"data-{digest(check_states(data))[:16]}.nc"
     file = file if file.exists() else save_dataset(data, file)
     table = {
-        (method, law): Combination(f"{method}+{law}", str(file), *chosen[method], *wanted[law], test, seed)
+        (method, law): Combination(
+            f"{method}+{law}", str(file), *chosen[method], *wanted[law], test, seed
+        )
         for method in chosen
         for law in wanted
     }
@@ -159,14 +172,19 @@ def _methods(methods: object, common: Mapping[str, object]) -> dict[str, Named]:
     found = {}
     for label, own in _labelled("methods", methods, str).items():
         own = {**common, **(own if isinstance(own, Mapping) else {})}
-        found[label] = checks.one_of("methods", own.pop("method", label), METHODS), plain("methods", own)
+        found[label] = (
+            checks.one_of("methods", own.pop("method", label), METHODS),
+            plain("methods", own),
+        )
     return found
 
 
 def _laws(laws: object) -> dict[str, Named]:
     """Name and settings of each law, by label."""
     found = {}
-    for label, law in _labelled("laws", laws, lambda law: law if isinstance(law, str) else _name(law)).items():
+    for label, law in _labelled(
+        "laws", laws, lambda law: law if isinstance(law, str) else _name(law)
+    ).items():
         if isinstance(law, str):
             found[label] = checks.one_of("laws", law, [*LAWS, *DYNAMICS]), {}
         else:
@@ -186,14 +204,20 @@ def _name(law: object) -> str:
 def _labelled(argument: str, value: object, label: Callable[[object], str]) -> dict[str, object]:
     """The entries by their labels, which a dict has already."""
     several = [value] if isinstance(value, str | Estimator) else list(value)
-    found = dict(value) if isinstance(value, Mapping) else {label(entry): entry for entry in several}
+    found = (
+        dict(value) if isinstance(value, Mapping) else {label(entry): entry for entry in several}
+    )
     if several and len(found) == len(several):
         return found
-    raise InputError(argument, expected="one or more, each once", got=repr(value)[:60], fix="name them by a dict")
+    raise InputError(
+        argument, expected="one or more, each once", got=repr(value)[:60], fix="name them by a dict"
+    )
 
 
 def digest(data: xr.Dataset) -> str:
-    """SHA-256 of the numbers of a dataset, and of the attributes that change what is computed from them."""
+    """SHA-256 of the numbers of a dataset, and of the attributes that change what is computed from
+    them.
+    """
     numbers = hashlib.sha256(json.dumps([str(data.attrs.get(name)) for name in MEANING]).encode())
     for name in sorted(map(str, data.variables)):
         variable = data[name]
@@ -204,24 +228,42 @@ def digest(data: xr.Dataset) -> str:
     return numbers.hexdigest()
 
 
-def _score_table(table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep) -> xr.Dataset:
+def _score_table(
+    table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep
+) -> xr.Dataset:
     rows = {
-        key: open_dataset(folder / f"{task.name}.nc") for key, task in table.items() if task.name not in sweep.failed
+        key: open_dataset(folder / f"{task.name}.nc")
+        for key, task in table.items()
+        if task.name not in sweep.failed
     }
     failed = {name: str(log) for name, log in sweep.failed.items()}
     if not rows:
         log = next(iter(sweep.failed.values()))
         why = one_line(log.read_text().strip().splitlines()[-1])
-        expected, fix = "a combination of methods, laws and settings that works on these data", f"see {log}"
-        raise InputError("data", expected=expected, got=f"{len(failed)} that failed ({why[:300]})", fix=fix)
+        expected, fix = (
+            "a combination of methods, laws and settings that works on these data",
+            f"see {log}",
+        )
+        raise InputError(
+            "data", expected=expected, got=f"{len(failed)} that failed ({why[:300]})", fix=fix
+        )
     for key, scores in rows.items():
         lost = float((scores["status"] != 0).sum())
-        rows[key] = scores.drop_vars("status").rename(law="equations").assign(diverged=lost).drop_attrs(deep=False)
+        rows[key] = (
+            scores.drop_vars("status")
+            .rename(law="equations")
+            .assign(diverged=lost)
+            .drop_attrs(deep=False)
+        )
     cases = pd.MultiIndex.from_tuples(rows, names=("projection", "law"))
     found = xr.concat(rows.values(), "case", data_vars="all", coords="minimal", compat="override")
-    found = found.assign_coords(xr.Coordinates.from_pandas_multiindex(cases, "case")).unstack("case")
+    found = found.assign_coords(xr.Coordinates.from_pandas_multiindex(cases, "case")).unstack(
+        "case"
+    )
     methods, laws = (list(dict.fromkeys(key[k] for key in table)) for k in (0, 1))
-    found = found.reindex(projection=methods, law=laws).transpose("projection", "law", ...)  # failed ones are NaN
+    found = found.reindex(projection=methods, law=laws).transpose(
+        "projection", "law", ...
+    )  # failed ones are NaN
     found["equations"] = found["equations"].astype(object).fillna("failed").astype(str)
     for name in ("nrmse_projected", "seconds_projection"):  # the same for all laws
         found[name] = found[name].mean("law", keep_attrs=True)

@@ -36,11 +36,12 @@ SMOOTHED = 20
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The scale of errors s(t, k) = √(spread² + (growth(t) profile(k))²), and quantiles of |error| / s.
+    """The scale of errors s(t, k) = √(spread² + (growth(t) profile(k))²), and quantiles of |error|
+    / s.
 
-    The spread of an ensemble says where members disagree; what they have in common (the projection, terms that no
-    member has) is seen in validation alone, and enters by growth over the time since the start and profile over the
-    components.
+    The spread of an ensemble says where members disagree; what they have in common (the projection,
+    terms that no member has) is seen in validation alone, and enters by growth over the time since
+    the start and profile over the components.
 
     Attributes:
         lead: (T,) times since the start.
@@ -67,12 +68,15 @@ class Calibration:
     trajectories: int
 
     @classmethod
-    def of(cls, times: np.ndarray, error: np.ndarray, spread: np.ndarray, std: np.ndarray) -> "Calibration":
+    def of(
+        cls, times: np.ndarray, error: np.ndarray, spread: np.ndarray, std: np.ndarray
+    ) -> "Calibration":
         """Calibrate by trajectories that no member was fitted to.
 
         Args:
             times: (T,).
-            error: (V, T, n) truth - mean; NaN where the truth is missing, infinite where the forecast is lost.
+            error: (V, T, n) truth - mean; NaN where the truth is missing, infinite where the
+                forecast is lost.
             spread: (V, T, n) standard deviation of the members.
             std: (n,) of the components in training.
 
@@ -82,28 +86,40 @@ class Calibration:
         usable = np.isfinite(error).any(axis=(1, 2))
         if usable.sum() < 2:
             fix = "hold more trajectories out, or raise the number of members"
-            raise InputError("validation", expected="two trajectories or more", got=f"{usable.sum()}", fix=fix)
+            raise InputError(
+                "validation", expected="two trajectories or more", got=f"{usable.sum()}", fix=fix
+            )
         scores = np.abs(error)
-        for k in np.flatnonzero(usable):  # the scale that a trajectory is measured by comes from the others
+        for k in np.flatnonzero(
+            usable
+        ):  # the scale that a trajectory is measured by comes from the others
             scores[k] /= _scale(spread[k], *_growth_and_profile(np.delete(error, k, axis=0), std))
         number = int((~np.isnan(error)).any(axis=(1, 2)).sum())
         scores = scores[~np.isnan(scores)]
         infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
         finite = np.quantile(np.where(np.isinf(scores), np.finfo(float).max, scores), LEVELS)
-        return cls(times - times[0], *_growth_and_profile(error, std), np.where(infinite, np.inf, finite), number)
+        return cls(
+            times - times[0],
+            *_growth_and_profile(error, std),
+            np.where(infinite, np.inf, finite),
+            number,
+        )
 
     def scale(self, lead: np.ndarray, spread: np.ndarray) -> np.ndarray:
-        """s (..., T, n) at times (T,) since the start; behind the last one of validation, the growth stays."""
+        """s (..., T, n) at times (T,) since the start; behind the last one of validation, the
+        growth stays.
+        """
         return _scale(spread, np.interp(lead, self.lead, self.growth), self.profile)
 
     def factor(self, level: float) -> float:
         """Factor of the scale s for an interval of this level.
 
-        Scores of each trajectory were measured by a scale that comes from the others, as that of a new one will be, so
-        the quantile at this level covers this share of new ones on average; with few trajectories it varies.
+        Scores of each trajectory were measured by a scale that comes from the others, as that of a
+        new one will be, so the quantile at this level covers this share of new ones on average;
+        with few trajectories it varies.
 
-        Source: Vovk, Gammerman, Shafer (2005), conformal prediction; Barber, Candès, Ramdas, Tibshirani (2021),
-        jackknife+; trajectories as the units: Dunn, Wasserman, Ramdas (2023).
+        Source: Vovk, Gammerman, Shafer (2005), conformal prediction; Barber, Candès, Ramdas,
+        Tibshirani (2021), jackknife+; trajectories as the units: Dunn, Wasserman, Ramdas (2023).
         """
         return float(np.interp(level, LEVELS, self.quantiles))
 
@@ -125,7 +141,9 @@ class Calibration:
 
 
 def _growth_and_profile(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean square at (t, k)."""
+    """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
+    square at (t, k).
+    """
     relative = np.ma.masked_invalid(np.square(error / std))
     square = relative.mean((0, 2))
     known = np.flatnonzero(~np.ma.getmaskarray(square))
@@ -137,7 +155,9 @@ def _growth_and_profile(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray,
 
 
 def _scale(spread: np.ndarray, growth: np.ndarray, profile: np.ndarray) -> np.ndarray:
-    return np.hypot(np.nan_to_num(spread), growth[:, None] * profile)  # growth alone where one member is left
+    return np.hypot(
+        np.nan_to_num(spread), growth[:, None] * profile
+    )  # growth alone where one member is left
 
 
 NUMBERS = 20_000_000
@@ -152,13 +172,14 @@ FILES = ("projection.safetensors", "law.safetensors", "calibration.nc")
 @validated
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Reduced models side by side: a stack of projections with a stack of laws, from seeds or bootstraps.
+    """Reduced models side by side: a stack of projections with a stack of laws, from seeds or
+    bootstraps.
 
     Args:
         projection: a stack (`romkit.fit(..., seeds=range(5))`, or `bootstrap`).
         law: a stack of as many laws, as their fit on that stack gives it.
-        calibration: what validation says about errors; without it, intervals are those of a normal distribution with
-            the spread of the members, which are too narrow as a rule.
+        calibration: what validation says about errors; without it, intervals are those of a normal
+            distribution with the spread of the members, which are too narrow as a rule.
 
     Raises:
         InputError: a single projection, or another number of laws.
@@ -184,7 +205,10 @@ class Ensemble:
             raise InputError("projection", expected="a stack", got="a single one", fix=fix)
         stack = None if self.law.domain is None else tuple(self.law.domain.reach.shape)
         if stack not in (None, (len(self),)):
-            got, fix = f"{stack[0]}" if stack else "a single one", "fit it on this stack: law.fit(projection, data)"
+            got, fix = (
+                f"{stack[0]}" if stack else "a single one",
+                "fit it on this stack: law.fit(projection, data)",
+            )
             raise InputError("law", expected=f"a stack of {len(self)}", got=got, fix=fix)
 
     def __len__(self) -> int:
@@ -200,8 +224,9 @@ class Ensemble:
             **options: `solver` and `engine` of `romkit.follow`.
 
         Returns:
-            `state`, the mean of the members; `spread`, their standard deviation, NaN where one is left; `lower` and
-            `upper`; `lost`, the share of members that diverged; distances from what was trained on, the means.
+            `state`, the mean of the members; `spread`, their standard deviation, NaN where one is
+            left; `lower` and `upper`; `lost`, the share of members that diverged; distances from
+            what was trained on, the means.
         """
         for name in options:
             checks.one_of("options", name, ("solver", "engine"))
@@ -209,9 +234,11 @@ class Ensemble:
 
     @validated
     def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
-        """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval as in `follow`.
+        """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval
+        as in `follow`.
 
-        The state is on `component`; `romkit.data.fields` gives it the variables and dimensions of the data.
+        The state is on `component`; `romkit.data.fields` gives it the variables and dimensions of
+        the data.
         """
         run = stacked_forecast(self.projection, dynamics=self.law, **options)
         single = "trajectory" not in run.dims
@@ -223,12 +250,13 @@ class Ensemble:
     def calibrated(self, validation: xr.Dataset, *, members: Mask | None = None) -> "Ensemble":
         """Calibrate intervals on trajectories that nothing was fitted to; returns a new ensemble.
 
-        A lost forecast has an infinite error, so that where 5 % are lost, intervals from level 95 % on are infinite.
+        A lost forecast has an infinite error, so that where 5 % are lost, intervals from level 95 %
+        on are infinite.
 
         Args:
             validation: the trajectories.
-            members: (members, trajectories) true where a member has not seen a trajectory, and follows it; by default
-                none has seen any.
+            members: (members, trajectories) true where a member has not seen a trajectory, and
+                follows it; by default none has seen any.
 
         Raises:
             InputError: fewer than two trajectories.
@@ -240,12 +268,18 @@ class Ensemble:
         lost = np.isnan(error) & known
         error[lost] = np.inf
         _warn_of_lost(lost, known)
-        parts = (run["time"].values, error, run["spread"].values, run["state_std"].values.astype("float64"))
+        parts = (
+            run["time"].values,
+            error,
+            run["spread"].values,
+            run["state_std"].values.astype("float64"),
+        )
         return replace(self, calibration=Calibration.of(*parts))
 
     @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
-        """Share of the truth within intervals of several levels, on data that nothing was fitted to.
+        """Share of the truth within intervals of several levels, on data that nothing was fitted
+        to.
 
         Returns:
             `coverage` (level), and `coverage_of` (level, trajectory); missing values do not count.
@@ -254,11 +288,17 @@ class Ensemble:
         truth = trajectories(data, "state").numpy()
         error, unknown = np.abs(truth - run["state"].values), ~np.isfinite(truth)
         scale = self._scale(run)
-        within = [np.ma.array(error <= self._factor(level) * scale, mask=unknown) for level in levels]
+        within = [
+            np.ma.array(error <= self._factor(level) * scale, mask=unknown) for level in levels
+        ]
         rows = np.stack([each.mean((1, 2)).filled(0.0) for each in within])
         means = [each.mean() for each in within]
-        coords = {"level": list(levels)} | {n: c for n, c in run.coords.items() if c.dims == ("trajectory",)}
-        return xr.Dataset({"coverage": ("level", means), "coverage_of": (("level", "trajectory"), rows)}, coords)
+        coords = {"level": list(levels)} | {
+            n: c for n, c in run.coords.items() if c.dims == ("trajectory",)
+        }
+        return xr.Dataset(
+            {"coverage": ("level", means), "coverage_of": (("level", "trajectory"), rows)}, coords
+        )
 
     @validated
     def save(self, folder: FilePath) -> Path:
@@ -287,9 +327,13 @@ class Ensemble:
         try:
             return cls(projection, law, calibration)
         except InputError as error:
-            raise FileError(folder, problem=f"holds no ensemble ({error})", fix="give a folder by save") from error
+            raise FileError(
+                folder, problem=f"holds no ensemble ({error})", fix="give a folder by save"
+            ) from error
 
-    def _mean_and_spread(self, data: xr.Dataset, members: np.ndarray | None, **options: object) -> xr.Dataset:
+    def _mean_and_spread(
+        self, data: xr.Dataset, members: np.ndarray | None, **options: object
+    ) -> xr.Dataset:
         """Mean and spread of the members, without an interval."""
         check_states(data)
         C = data.sizes["trajectory"]
@@ -299,33 +343,56 @@ class Ensemble:
             some = slice(first, min(first + at_once, C))
             run = follow(self.projection, data.isel(trajectory=some), dynamics=self.law, **options)
             parts.append(_over_members(run, None if members is None else members[:, some]))
-        return parts[0] if len(parts) == 1 else xr.concat(parts, "trajectory", data_vars="minimal", coords="minimal")
+        return (
+            parts[0]
+            if len(parts) == 1
+            else xr.concat(parts, "trajectory", data_vars="minimal", coords="minimal")
+        )
 
     def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
         half = self._factor(level) * self._scale(run)
         state, dims = run["state"], run["state"].dims
         named = {"units": state.attrs.get("units", "1"), "level": level}
         return run.assign(
-            lower=(dims, state.values - half, {**named, "long_name": f"lower end of the {level:.0%} interval"}),
-            upper=(dims, state.values + half, {**named, "long_name": f"upper end of the {level:.0%} interval"}),
+            lower=(
+                dims,
+                state.values - half,
+                {**named, "long_name": f"lower end of the {level:.0%} interval"},
+            ),
+            upper=(
+                dims,
+                state.values + half,
+                {**named, "long_name": f"upper end of the {level:.0%} interval"},
+            ),
         )
 
     def _scale(self, run: xr.Dataset) -> np.ndarray:
         if self.calibration is None:
             return run["spread"].values
-        return self.calibration.scale(run["time"].values - run["time"].values[0], run["spread"].values)
+        return self.calibration.scale(
+            run["time"].values - run["time"].values[0], run["spread"].values
+        )
 
     def _factor(self, level: float) -> float:
-        return NormalDist().inv_cdf((1 + level) / 2) if self.calibration is None else self.calibration.factor(level)
+        return (
+            NormalDist().inv_cdf((1 + level) / 2)
+            if self.calibration is None
+            else self.calibration.factor(level)
+        )
 
 
 def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
-    """Say what share of the known values (V, T, n) no member reached, and which intervals that leaves finite."""
+    """Say what share of the known values (V, T, n) no member reached, and which intervals that
+    leaves finite.
+    """
     if lost.any():
         share = lost.sum() / known.sum()
         said = f"{lost.any((1, 2)).sum()} of {len(lost)} trajectories are lost, {share:.0%} of their values"
         fix = "shorten them, or take another law"
-        warn(f"forecasts of {said}: intervals are infinite from level {1 - share:.0%} on; {fix}", DivergenceWarning)
+        warn(
+            f"forecasts of {said}: intervals are infinite from level {1 - share:.0%} on; {fix}",
+            DivergenceWarning,
+        )
 
 
 def _over_members(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
@@ -333,13 +400,19 @@ def _over_members(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
     state = run["state"].transpose("seed", *DIMS)
     values = np.ma.masked_invalid(state.values)
     if members is not None:
-        values = np.ma.masked_where(np.broadcast_to(~members[:, :, None, None], values.shape), values)
+        values = np.ma.masked_where(
+            np.broadcast_to(~members[:, :, None, None], values.shape), values
+        )
     mean, spread = values.mean(0).filled(np.nan), values.std(0, ddof=1).filled(np.nan)
     units = state.attrs.get("units", "1")
     found = run.drop_vars([name for name, x in run.data_vars.items() if "seed" in x.dims])
     if "state_distance" in run:
         found = found.assign(state_distance=run["state_distance"].mean("seed", keep_attrs=True))
-    lost = (run["status"] != 0).mean("seed").assign_attrs(units="1", long_name="share of the members that diverged")
+    lost = (
+        (run["status"] != 0)
+        .mean("seed")
+        .assign_attrs(units="1", long_name="share of the members that diverged")
+    )
     return found.assign(
         state=(DIMS, mean, {"units": units, "long_name": f"mean of {state.sizes['seed']} members"}),
         spread=(DIMS, spread, {"units": units, "long_name": "standard deviation of the members"}),
@@ -360,10 +433,12 @@ def bootstrap(
     seed: Seed = 0,
     executor: Pool | None = None,
 ) -> Ensemble:
-    """An ensemble of laws on one projection, each fitted to trajectories that are drawn with replacement.
+    """An ensemble of laws on one projection, each fitted to trajectories that are drawn with
+    replacement.
 
-    Intervals are calibrated by the trajectories that a member has not drawn. They know nothing of the error of the
-    projection at contexts that it was not trained on: where there are trajectories for it, `calibrated(validation)`.
+    Intervals are calibrated by the trajectories that a member has not drawn. They know nothing of
+    the error of the projection at contexts that it was not trained on: where there are trajectories
+    for it, `calibrated(validation)`.
 
     Args:
         projection: a single one.
@@ -371,12 +446,14 @@ def bootstrap(
         data: that the laws are fitted to, with three trajectories or more.
         members: how many laws.
         seed: of the draws, and of the fits.
-        executor: fits pieces of the members in other processes; `concurrent.futures`, submitit and dask have some.
+        executor: fits pieces of the members in other processes; `concurrent.futures`, submitit and
+            dask have some.
 
     Raises:
         InputError: a stack of projections, or too few trajectories.
 
-    Source: Efron, Tibshirani (1993), of trajectories; Kim, Xu, Barber (2020), jackknife+-after-bootstrap.
+    Source: Efron, Tibshirani (1993), of trajectories; Kim, Xu, Barber (2020),
+    jackknife+-after-bootstrap.
 
     Example:
         >>> import romkit
@@ -389,11 +466,15 @@ def bootstrap(
     """
     if projection.seeds is not None:
         fix = "use it as it is: romkit.Ensemble(projection, law.fit(projection, data))"
-        raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix)
+        raise InputError(
+            "projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix
+        )
     number = check_states(data).sizes["trajectory"]
     if projection.for_law(data)[0] is not projection:
         fix = "stack = fit(..., seeds=range(5), symmetry=...), then romkit.Ensemble(stack, law.fit(stack, data))"
-        raise InputError("projection", expected="one without symmetry", got=projection.name, fix=fix)
+        raise InputError(
+            "projection", expected="one without symmetry", got=projection.name, fix=fix
+        )
     if number < 3:
         fix = "give more trajectories, or an ensemble of seeds"
         raise InputError("data", expected="three trajectories or more", got=f"{number}", fix=fix)
@@ -405,7 +486,9 @@ def bootstrap(
     pieces = [(law, samples, drawn[s], seed) for s in cut(members, executor)]
     laws = mapped(_fitted, pieces, executor, "pieces of the members")
     fitted = laws[0] if len(laws) == 1 else stacked(laws, torch.cat)
-    fitted = replace(fitted, source=f"{members} bootstraps of {number} trajectories: {fitted.source}")
+    fitted = replace(
+        fitted, source=f"{members} bootstraps of {number} trajectories: {fitted.source}"
+    )
     ensemble = Ensemble(stack([projection] * members), fitted)
     unseen = np.stack([~np.isin(np.arange(number), draw) for draw in drawn])
     usable = unseen.sum(0) >= 2
@@ -415,7 +498,9 @@ def bootstrap(
 
 
 def _fitted(law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: Seed) -> LearnedField:
-    """A stack of laws: fitted all at once, or where samples are missing one by one, since each misses others."""
+    """A stack of laws: fitted all at once, or where samples are missing one by one, since each
+    misses others.
+    """
     several = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
     if not bool(samples.observed.all()):
         return stacked([law.fit_samples(each.scaled(), seed=seed) for each in several])
@@ -432,7 +517,9 @@ def _resampled(samples: LatentSamples, draw: Tensor) -> LatentSamples:
 
 
 def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack) -> T:
-    """Laws of one kind and one size as a stack, or stacks as one by `torch.cat`; the context's scaling is shared."""
+    """Laws of one kind and one size as a stack, or stacks as one by `torch.cat`; the context's
+    scaling is shared.
+    """
     first = laws[0]
     if torch.is_tensor(first):
         return join(laws)
@@ -442,4 +529,6 @@ def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack)
     if not is_dataclass(first):
         return first
     own = {part.name: [getattr(each, part.name) for each in laws] for part in fields(first)}
-    return replace(first, **{name: stacked(values, join) for name, values in own.items() if name != "context"})
+    return replace(
+        first, **{name: stacked(values, join) for name, values in own.items() if name != "context"}
+    )

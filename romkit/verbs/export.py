@@ -1,4 +1,6 @@
-"""`romkit.export`: a reduced model that leaves Python, as plain C, as an FMU or as PyTorch programs."""
+"""`romkit.export`: a reduced model that leaves Python, as plain C, as an FMU or as PyTorch
+programs.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -38,36 +40,42 @@ def export(
     outputs: Sequence[str] | None = None,
     dt: Positive | None = None,
 ) -> Path:
-    """Write a reduced model that runs without romkit: the context is an argument there, not a constant.
+    """Write a reduced model that runs without romkit: the context is an argument there, not a
+    constant.
 
     The ending of the path chooses what is written:
 
-    - `model.c`, with `model.h` beside it: plain C99, in double precision, by the compiler of the engine (see
-      docs/engine.md). The hyper-network runs in `model_set_context`, not in each step.
-    - `model.fmu`: that C as an FMU of FMI 3.0 for co-simulation, compiled for this platform. Inputs are the context and
-      the inputs of a law; outputs are the latent state, which has start values, and components of the state.
-    - `model.pt2`, with `model-encode.pt2` and `model-decode.pt2` beside it: programs of `torch.export` for any number
-      of trajectories: a step of RK4 (t, h, latent, context) -> latent, (state, context) -> latent, and (latent,
-      context) -> state. Of a law with inputs, the step takes `control` behind the context.
+    - `model.c`, with `model.h` beside it: plain C99, in double precision, by the compiler of the
+      engine (see docs/engine.md). The hyper-network runs in `model_set_context`, not in each step.
+    - `model.fmu`: that C as an FMU of FMI 3.0 for co-simulation, compiled for this platform. Inputs
+      are the context and the inputs of a law; outputs are the latent state, which has start values,
+      and components of the state.
+    - `model.pt2`, with `model-encode.pt2` and `model-decode.pt2` beside it: programs of
+      `torch.export` for any number of trajectories: a step of RK4 (t, h, latent, context) ->
+      latent, (state, context) -> latent, and (latent, context) -> state. Of a law with inputs, the
+      step takes `control` behind the context.
 
-    A latent state of dynamics of order two is (z, ż), and a state (q, q̇). Encoding is ρ, while rollouts of `Galerkin`
-    begin at the point of the manifold nearest to the state: the same for states on it. Inputs stay during a step.
+    A latent state of dynamics of order two is (z, ż), and a state (q, q̇). Encoding is ρ, while
+    rollouts of `Galerkin` begin at the point of the manifold nearest to the state: the same for
+    states on it. Inputs stay during a step.
 
     Args:
         projection: a single one.
         path: the file; its name is that of the model in C.
-        dynamics: how the latent state moves, by a differential equation; by default as in the rollouts that the
-            projection was trained with, and `Galerkin()` for one that was not.
+        dynamics: how the latent state moves, by a differential equation; by default as in the
+            rollouts that the projection was trained with, and `Galerkin()` for one that was not.
         system: the full-order model, for dynamics that look at it.
         outputs: of an FMU: names of components, `der(name)` for their velocities; all by default.
-        dt: of an FMU: its longest step, into which longer steps of the simulation are cut; `system.dt` by default.
+        dt: of an FMU: its longest step, into which longer steps of the simulation are cut;
+            `system.dt` by default.
 
     Returns:
         The path.
 
     Raises:
-        InputError: a stack of seeds, dynamics without a differential equation or that need a system and get none,
-            operations without a compiled form, another ending, outputs that are no components, no compiler.
+        InputError: a stack of seeds, dynamics without a differential equation or that need a system
+            and get none, operations without a compiled form, another ending, outputs that are no
+            components, no compiler.
         FileError: the file cannot be written.
 
     Example:
@@ -80,19 +88,32 @@ def export(
     ending = checks.ending("path", target, WRITERS)
     if not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
         fix = "give 'model.c', say: names in C begin with it"
-        raise InputError("path", expected="a name of letters, digits and _", got=target.stem, fix=fix)
+        raise InputError(
+            "path", expected="a name of letters, digits and _", got=target.stem, fix=fix
+        )
     if projection.seeds is not None:
         fix = "export one of them, romkit.projections.unstack(projection)[0]"
-        raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds} seeds", fix=fix)
+        raise InputError(
+            "projection",
+            expected="a single one",
+            got=f"a stack of {projection.seeds} seeds",
+            fix=fix,
+        )
     if system is not None:
         check_match(system, projection)
-    options = {name: value for name, value in (("outputs", outputs), ("dt", dt)) if value is not None}
+    options = {
+        name: value for name, value in (("outputs", outputs), ("dt", dt)) if value is not None
+    }
     if ending == "fmu" and system is not None:
         options.setdefault("dt", system.dt)
     if ending == "fmu" and "dt" not in options:
-        raise InputError("dt", expected="a number for an FMU of a law", got="None", fix="give its longest step")
+        raise InputError(
+            "dt", expected="a number for an FMU of a law", got="None", fix="give its longest step"
+        )
     if ending != "fmu" and options:
-        raise InputError(next(iter(options)), expected="none but for an FMU", got=target.name, fix="leave it out")
+        raise InputError(
+            next(iter(options)), expected="none but for an FMU", got=target.name, fix="leave it out"
+        )
     middle = projection.frame.context_shift.double().cpu().unsqueeze(0)
     model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
     if type(model.dynamics).solve is not LatentField.solve:
@@ -102,12 +123,18 @@ def export(
     with torch.no_grad(), one_thread():
         t, latent, state, context, control = _examples(model)
         rate, encode, decode = _bound(model, context, control)
-        rate(t, latent), encode(state), decode(latent)  # what does not fit is said here, by those who look at values
+        (
+            rate(t, latent),
+            encode(state),
+            decode(latent),
+        )  # what does not fit is said here, by those who look at values
         try:
             WRITERS[ending](model, target, **options)
         except Unavailable as verdict:
             fix = "set CC to one, or export model.c"
-            raise InputError("path", expected="a compiler for an FMU", got=str(verdict), fix=fix) from verdict
+            raise InputError(
+                "path", expected="a compiler for an FMU", got=str(verdict), fix=fix
+            ) from verdict
         except Unsupported as verdict:
             argument = "dynamics" if system is None else "system"
             expected, fix = "operations that can be exported", "docs/engine.md lists them"
@@ -118,16 +145,26 @@ def export(
 def _examples(model: ReducedModel) -> tuple[Tensor, ...]:
     """Time, and latent state, state, context and control of one trajectory."""
     frame, order = model.projection.frame, model.problem.order
-    sizes = (order * model.projection.latent_dim, order * len(frame.state_names), len(model.dynamics.control_names))
+    sizes = (
+        order * model.projection.latent_dim,
+        order * len(frame.state_names),
+        len(model.dynamics.control_names),
+    )
     latent, state, control = (torch.zeros(1, size, dtype=torch.float64) for size in sizes)
     return torch.zeros((), dtype=torch.float64), latent, state, model.contexts.initial, control
 
 
-def _bound(model: ReducedModel, context: Tensor, control: Tensor) -> tuple[Field, Function, Function]:
-    """The rate of latent states, the encoder and the decoder at contexts (C, p) and inputs (C, q) that stay."""
+def _bound(
+    model: ReducedModel, context: Tensor, control: Tensor
+) -> tuple[Field, Function, Function]:
+    """The rate of latent states, the encoder and the decoder at contexts (C, p) and inputs (C, q)
+    that stay.
+    """
     there = model.at(Contexts(context, context))
     problem, P = there.contracted(), there.operator(there.placed, context)
-    problem = replace(problem, control=(lambda t: control) if model.dynamics.control_names else None)
+    problem = replace(
+        problem, control=(lambda t: control) if model.dynamics.control_names else None
+    )
 
     def encode(x: Tensor) -> Tensor:
         return problem.encode(P, x.chunk(problem.order, dim=-1))
@@ -139,7 +176,9 @@ def _bound(model: ReducedModel, context: Tensor, control: Tensor) -> tuple[Field
 
 
 def _traced(model: ReducedModel) -> Trace:
-    def evaluate(t: Tensor, latent: Tensor, state: Tensor, context: Tensor, control: Tensor) -> tuple[Tensor, ...]:
+    def evaluate(
+        t: Tensor, latent: Tensor, state: Tensor, context: Tensor, control: Tensor
+    ) -> tuple[Tensor, ...]:
         rate, encode, decode = _bound(model, context, control)
         return rate(t, latent), encode(state), decode(latent)
 
@@ -166,27 +205,37 @@ def _about(model: ReducedModel) -> list[str]:
     return [one_line(line).replace("\\", "/") for line in lines]
 
 
-def _write_fmu(model: ReducedModel, target: Path, *, dt: float, outputs: Sequence[str] | None = None) -> None:
+def _write_fmu(
+    model: ReducedModel, target: Path, *, dt: float, outputs: Sequence[str] | None = None
+) -> None:
     frame, control, about = model.projection.frame, model.dynamics.control_names, _about(model)
-    units = [(name, unit or "1") for name, unit in zip(frame.state_names, frame.state_units, strict=True)]
+    units = [
+        (name, unit or "1") for name, unit in zip(frame.state_names, frame.state_units, strict=True)
+    ]
     state = dict(units)
     if model.problem.order == 2:
         seconds = frame.fields.time_units or "1"
-        state |= {f"der({name})": unit if seconds == "1" else f"{unit}/{seconds}" for name, unit in units}
+        state |= {
+            f"der({name})": unit if seconds == "1" else f"{unit}/{seconds}" for name, unit in units
+        }
     for name in outputs or ():
         checks.one_of("outputs", name, state)
     full, context, inputs = _examples(model)[2:]
     full[:, : len(units)] = frame.denormalise(torch.zeros(1, frame.size, dtype=torch.float64))
     start = _bound(model, context, inputs)[1](full)[0].tolist()
     given = zip(frame.context_names, frame.context_units, context[0].tolist(), strict=True)
-    every = fmu.variables(list(given), control, start, list(state.items()), frame.fields.time_units or "1")
+    every = fmu.variables(
+        list(given), control, start, list(state.items()), frame.fields.time_units or "1"
+    )
     made = source("model", about, _traced(model))
     fmu.write(target, made, every, set(state if outputs is None else outputs), dt, about[0])
 
 
 def _write_programs(model: ReducedModel, target: Path) -> None:
     _traced(model)  # its words for what no program can do are clearer than those of torch.export
-    t, latent, state, context, control = (torch.cat([x, x]) if x.ndim else x for x in _examples(model))
+    t, latent, state, context, control = (
+        torch.cat([x, x]) if x.ndim else x for x in _examples(model)
+    )
     inputs = (control,) if model.dynamics.control_names else ()
 
     def step(t: Tensor, h: Tensor, w: Tensor, c: Tensor, u: Tensor = control) -> Tensor:
@@ -206,7 +255,9 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
     trajectories = {0: torch.export.Dim("trajectories", min=1)}
     for file in runtime.track(programs, "programs"):
         function, arguments = programs[file]
-        shapes = {"arguments": tuple(trajectories if argument.ndim else None for argument in arguments)}
+        shapes = {
+            "arguments": tuple(trajectories if argument.ndim else None for argument in arguments)
+        }
         try:
             program = torch.export.export(_Program(function), arguments, dynamic_shapes=shapes)
         except Exception as error:  # of any kind: the field is the user's

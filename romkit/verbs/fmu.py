@@ -1,4 +1,6 @@
-"""An exported model as an FMU: FMI 3.0 for co-simulation, with a library for this platform and the sources."""
+"""An exported model as an FMU: FMI 3.0 for co-simulation, with a library for this platform and the
+sources.
+"""
 
 import hashlib
 import platform
@@ -34,7 +36,9 @@ def variables(
     state: Sequence[tuple[str, str]],
     time: str,
 ) -> list[Variable]:
-    """The variables in the order of `fmi3.c`: (name, unit, start), names, start, (name, unit), and the unit of time."""
+    """The variables in the order of `fmi3.c`: (name, unit, start), names, start, (name, unit), and
+    the unit of time.
+    """
     given = {"causality": "input", "variability": "continuous"}
     starting = {"causality": "output", "variability": "continuous", "initial": "exact"}
     decoded = starting | {"initial": "calculated"}
@@ -42,12 +46,17 @@ def variables(
         Variable("time", time, {"causality": "independent", "variability": "continuous"}),
         *(Variable(name, unit, given | {"start": repr(start)}) for name, unit, start in context),
         *(Variable(name, "1", given | {"start": "0.0"}) for name in control),
-        *(Variable(f"latent[{k}]", "1", starting | {"start": repr(start)}) for k, start in enumerate(latent)),
+        *(
+            Variable(f"latent[{k}]", "1", starting | {"start": repr(start)})
+            for k, start in enumerate(latent)
+        ),
         *(Variable(name, unit, decoded) for name, unit in state),
     ]
 
 
-def write(path: Path, made: Source, every: Sequence[Variable], outputs: set[str], dt: float, about: str) -> None:
+def write(
+    path: Path, made: Source, every: Sequence[Variable], outputs: set[str], dt: float, about: str
+) -> None:
     """Write an FMU.
 
     Args:
@@ -61,7 +70,11 @@ def write(path: Path, made: Source, every: Sequence[Variable], outputs: set[str]
     Raises:
         Unavailable: no compiler, or it fails.
     """
-    shown = [k for k, x in enumerate(every) if x.attributes.get("initial") != "calculated" or x.name in outputs]
+    shown = [
+        k
+        for k, x in enumerate(every)
+        if x.attributes.get("initial") != "calculated" or x.name in outputs
+    ]
     starts = [x.attributes["start"] for x in every if "start" in x.attributes]
     token = hashlib.sha256("\n".join([made.code, *starts, *outputs, repr(dt)]).encode()).hexdigest()
     known = f'#define STEP {dt!r}\n#define TOKEN "{token}"\nstatic const double START[] = {{{", ".join(starts)}}};\n'
@@ -77,7 +90,9 @@ def write(path: Path, made: Source, every: Sequence[Variable], outputs: set[str]
             (Path(folder) / name).write_text(text, encoding="utf-8")
         library = compile_c(Path(folder), ["model.c", "fmi3.c"])
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("modelDescription.xml", _description(path.stem, token, every, shown, dt, about))
+            archive.writestr(
+                "modelDescription.xml", _description(path.stem, token, every, shown, dt, about)
+            )
             archive.writestr("sources/buildDescription.xml", _build(path.stem))
             archive.write(library, f"binaries/{machine}-{system}/{path.stem}.{suffix}")
             for name, text in sources.items():
@@ -96,11 +111,17 @@ def _description(
     for unit in sorted({every[k].unit for k in shown}):
         Xml.SubElement(units, "Unit", name=unit)
     Xml.SubElement(root, "DefaultExperiment", startTime="0.0", stepSize=repr(dt))
-    listed, structure = Xml.SubElement(root, "ModelVariables"), Xml.SubElement(root, "ModelStructure")
+    listed, structure = (
+        Xml.SubElement(root, "ModelVariables"),
+        Xml.SubElement(root, "ModelStructure"),
+    )
     for k in shown:
         reference = {"name": every[k].name, "valueReference": str(k)}
         Xml.SubElement(listed, "Float64", reference | {"unit": every[k].unit} | every[k].attributes)
-    for kind, key, value in (("Output", "causality", "output"), ("InitialUnknown", "initial", "calculated")):
+    for kind, key, value in (
+        ("Output", "causality", "output"),
+        ("InitialUnknown", "initial", "calculated"),
+    ):
         for k in shown:
             if every[k].attributes.get(key) == value:
                 Xml.SubElement(structure, kind, valueReference=str(k))

@@ -1,6 +1,8 @@
-"""All that romkit knows about particular systems: layer sizes and training settings, in presets by name.
+"""All that romkit knows about particular systems: layer sizes and training settings, in presets by
+name.
 
-What is not of the paper or its systems gets the rule of `romkit.projections.architecture` and the defaults.
+What is not of the paper or its systems gets the rule of `romkit.projections.architecture` and the
+defaults.
 """
 
 import math
@@ -8,7 +10,15 @@ from collections.abc import Callable
 
 from romkit.core.errors import InputError
 from romkit.projections import Frame, Projection, architecture
-from romkit.training import LatentVelocity, Penalty, PhaseFit, Recipe, Reconstruction, RolloutTraining, SnapshotTraining
+from romkit.training import (
+    LatentVelocity,
+    Penalty,
+    PhaseFit,
+    Recipe,
+    Reconstruction,
+    RolloutTraining,
+    SnapshotTraining,
+)
 
 _LORENZ_AE = {"encoder": (36, 24, 12, 2), "decoder": (2, 12, 24, 36)}
 _LORENZ_NCAE = {"layers": (2, 18, 36), "embedding": (1, 2, 2, 2)}
@@ -40,13 +50,16 @@ SIZES: dict[str, dict[str, dict[str, object]]] = {
         "flow": _PENDULUM_FLOW,
     },
 }
-"""Sizes by system and method, from the hyperparameter tables of Adriaens et al. (2026); POD to match.
+"""Sizes by system and method, from the hyperparameter tables of Adriaens et al. (2026); POD to
+match.
 
-The flow has as many parameters as FiLM+AE, and sizes that were chosen on validation contexts (studies/exactness).
+The flow has as many parameters as FiLM+AE, and sizes that were chosen on validation contexts
+(studies/exactness).
 """
 
 _NCAE = ("riemannian-adam", 5e-2, (1e-6, 1e-5), (128, 4096))
-_PAPER = {  # optimizer, learning rate, then weight decay and batch size for Lorenz96 and for the pendulum
+# optimizer, learning rate, then weight decay and batch size for Lorenz96 and for the pendulum
+_PAPER = {
     "pod": ("adam", 1e-3, (0.0, 0.0), (128, 128)),  # nothing is trained
     "ae": ("adam", 1e-2, (1e-6, 1e-6), (256, 2048)),
     "context-ae": ("adam", 1e-3, (1e-6, 1e-6), (128, 2048)),
@@ -61,7 +74,8 @@ _PAPER = {  # optimizer, learning rate, then weight decay and batch size for Lor
 
 
 def sized(method: type[Projection], frame: Frame, sizes: dict[str, object]) -> dict[str, object]:
-    """Arguments that build `method`: with the paper's sizes where it has some for these data, and none are given.
+    """Arguments that build `method`: with the paper's sizes where it has some for these data, and
+    none are given.
 
     Example:
         >>> import romkit
@@ -80,7 +94,8 @@ def sized(method: type[Projection], frame: Frame, sizes: dict[str, object]) -> d
 
 
 def quick(system: str, method: str) -> Recipe:
-    """The default: reaches the accuracy of the paper soonest (benchmarks/optimizers), in minutes on a CPU core.
+    """The default: reaches the accuracy of the paper soonest (benchmarks/optimizers), in minutes on
+    a CPU core.
 
     Example:
         >>> from romkit.presets import quick
@@ -89,15 +104,17 @@ def quick(system: str, method: str) -> Recipe:
     """
     snapshots = SnapshotTraining()
     if system == "pendulum":
-        snapshots = SnapshotTraining(epochs=650, batch_size=512, every=20, schedule="fast-plateau", learning_rate=3e-2)
+        snapshots = SnapshotTraining(
+            epochs=650, batch_size=512, every=20, schedule="fast-plateau", learning_rate=3e-2
+        )
     return Recipe(snapshots, [Reconstruction(), Penalty(1.0 if method == "soft-ncae" else 1e-3)])
 
 
 def dynamics(system: str, method: str) -> Recipe:
     """`quick`, then a refinement by rollouts, for reduced models that run for a long time.
 
-    They follow the field that lasts once it is trained for: the encoder's on Lorenz96, the decoder's on the pendulum,
-    which keeps the energy (studies/rollout_drift).
+    They follow the field that lasts once it is trained for: the encoder's on Lorenz96, the
+    decoder's on the pendulum, which keeps the energy (studies/rollout_drift).
 
     Example:
         >>> from romkit.presets import dynamics
@@ -109,12 +126,16 @@ def dynamics(system: str, method: str) -> Recipe:
     if system == "pendulum":  # second order, and its motions are no waves whose timing drifts
         rollouts = RolloutTraining(steps=300, every=5, length=60, weight=10.0, dynamics="galerkin")
         return recipe.with_settings({"rollouts": rollouts})
-    rollouts, loss = RolloutTraining(steps=600, length=120, weight=10.0), [*recipe.loss, LatentVelocity(1.0)]
+    rollouts, loss = (
+        RolloutTraining(steps=600, length=120, weight=10.0),
+        [*recipe.loss, LatentVelocity(1.0)],
+    )
     return recipe.with_settings({"loss": loss, "rollouts": rollouts, "phase": PhaseFit(steps=12)})
 
 
 def paper(system: str, method: str) -> Recipe:
-    """The hyperparameters of the four tables of Adriaens et al. (2026), appendix "Experimental details".
+    """The hyperparameters of the four tables of Adriaens et al. (2026), appendix "Experimental
+    details".
 
     Raises:
         InputError: a system or a method that the paper does not have.
@@ -131,9 +152,16 @@ def paper(system: str, method: str) -> Recipe:
     """
     if system not in SIZES:
         fix = "use preset 'quick', and override what you want to be different"
-        raise InputError("preset", expected=f"data of {' or '.join(SIZES)} for 'paper'", got=repr(system), fix=fix)
+        raise InputError(
+            "preset",
+            expected=f"data of {' or '.join(SIZES)} for 'paper'",
+            got=repr(system),
+            fix=fix,
+        )
     if method not in _PAPER:
-        raise InputError("preset", expected="a method of the paper", got=repr(method), fix="use preset 'quick'")
+        raise InputError(
+            "preset", expected="a method of the paper", got=repr(method), fix="use preset 'quick'"
+        )
     optimizer, rate, decays, batches = _PAPER[method]
     column = list(SIZES).index(system)
     snapshots = SnapshotTraining(
@@ -148,5 +176,9 @@ def paper(system: str, method: str) -> Recipe:
     return Recipe(snapshots, [Reconstruction(), Penalty(1.0 if method == "soft-ncae" else 0.0)])
 
 
-PRESETS: dict[str, Callable[[str, str], Recipe]] = {"quick": quick, "paper": paper, "dynamics": dynamics}
+PRESETS: dict[str, Callable[[str, str], Recipe]] = {
+    "quick": quick,
+    "paper": paper,
+    "dynamics": dynamics,
+}
 """Presets by name: each gives the recipe for a system and a method."""

@@ -33,21 +33,26 @@ HALF_WIDTHS = "half widths of its range"
 
 
 def with_extrapolation(
-    run: xr.Dataset, projection: Projection, distance: Callable[[Tensor], Tensor] | None, contexts: Tensor
+    run: xr.Dataset,
+    projection: Projection,
+    distance: Callable[[Tensor], Tensor] | None,
+    contexts: Tensor,
 ) -> xr.Dataset:
-    """Add to a run its distance from the training range and from the samples of a law; warn where it leaves them.
+    """Add to a run its distance from the training range and from the samples of a law; warn where
+    it leaves them.
 
     Args:
         run: with `latent`, as `romkit.follow` makes it.
         projection: whose frame has the training range.
-        distance: (..., T) distance of latent states (..., T, m) from the samples of a law or of a sampled system; None
-            for dynamics that see the whole full model.
+        distance: (..., T) distance of latent states (..., T, m) from the samples of a law or of a
+            sampled system; None for dynamics that see the whole full model.
         contexts: (C, p) or (C, T, p) in physical units.
 
     Returns:
-        The run with `context_distance`, in half widths of the training range beyond its ends, 0 inside it, and relative
-        to its value where a parameter had a single one; and `state_distance`, 1 where the samples of a law end, or the
-        residual of sampled rows is ten times that of training data.
+        The run with `context_distance`, in half widths of the training range beyond its ends, 0
+        inside it, and relative to its value where a parameter had a single one; and
+        `state_distance`, 1 where the samples of a law end, or the residual of sampled rows is ten
+        times that of training data.
     """
     frame = projection.frame
     shift, scale = frame.context_shift, frame.context_scale
@@ -62,19 +67,29 @@ def with_extrapolation(
     if distance is not None:
         z = torch.from_numpy(run["latent"].values)
         apart = distance(z.nan_to_num(nan=0.0)).masked_fill(z.isnan().any(-1), torch.nan)
-        named = {"units": "1", "long_name": "distance from what the latent field is made of, 1 where that ends"}
+        named = {
+            "units": "1",
+            "long_name": "distance from what the latent field is made of, 1 where that ends",
+        }
         run = run.assign(state_distance=(run["latent"].dims[:-1], apart.detach().numpy(), named))
         said += _state_in_words(run["state_distance"])
     if said:
         fix = "context_distance and state_distance of the result say how far"
-        warn(f"the reduced model leaves what it was trained on: {'; '.join(said)}; {fix}", ExtrapolationWarning)
+        warn(
+            f"the reduced model leaves what it was trained on: {'; '.join(said)}; {fix}",
+            ExtrapolationWarning,
+        )
     return run
 
 
 def _context_in_words(beyond: Tensor, frame: Frame, value: Tensor) -> list[str]:
-    worst = zip(frame.context_names, beyond.flatten(0, -2).amax(0).tolist(), value.tolist(), strict=True)
+    worst = zip(
+        frame.context_names, beyond.flatten(0, -2).amax(0).tolist(), value.tolist(), strict=True
+    )
     return [
-        f"{name}, which was {value:g} alone" if name in frame.fixed else f"{name} by up to {far:.2g} {HALF_WIDTHS}"
+        f"{name}, which was {value:g} alone"
+        if name in frame.fixed
+        else f"{name} by up to {far:.2g} {HALF_WIDTHS}"
         for name, far, value in worst
         if far > 0
     ]
@@ -93,22 +108,30 @@ def _state_in_words(distance: xr.DataArray) -> list[str]:
 
 
 def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
-    """Problem in the hidden units before the decoder's last layer, with the same decoder-side dynamics.
+    """Problem in the hidden units before the decoder's last layer, with the same decoder-side
+    dynamics.
 
-    The last layer is contracted with the field once. Problems without such a layer are returned unchanged.
+    The last layer is contracted with the field once. Problems without such a layer are returned
+    unchanged.
 
     Args:
         problem: of first order, at contexts that stay, with the identity as metric.
         quadratic: its field with the contexts bound, for states (..., r).
     """
-    plain = problem.metric is euclidean and problem.control is None and problem.path.operator is not None
+    plain = (
+        problem.metric is euclidean
+        and problem.control is None
+        and problem.path.operator is not None
+    )
     if quadratic is None or not plain:
         return problem
     layer = problem.path.operator.last_layer()
     if layer is None or layer.factor.shape[1] >= layer.factor.shape[0]:
         return problem
     gram = layer.factor.mT @ layer.factor
-    test = torch.linalg.solve(gram, layer.factor.mT).mT  # the rate of a is the one nearest to the rate of y
+    test = torch.linalg.solve(
+        gram, layer.factor.mT
+    ).mT  # the rate of a is the one nearest to the rate of y
     field = quadratic.substituted(layer.factor, layer.shift, test)
 
     def metric(x: Tensor, u: Tensor) -> Tensor:
@@ -118,14 +141,17 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
 
 
 class ReducedModel:
-    """Projection and latent dynamics at contexts, ready to integrate in float64; behind `follow` and `forecast`.
+    """Projection and latent dynamics at contexts, ready to integrate in float64; behind `follow`
+    and `forecast`.
 
     Arguments are those of `romkit.follow`, with the contexts of the trajectories.
 
     Attributes:
-        placed: the projection on the device of the integration; all else but the problem is on the CPU.
+        placed: the projection on the device of the integration; all else but the problem is on the
+            CPU.
         problem: of the dynamics, on that device.
-        solved: the projection in the problem: of coordinates in `basis`, where no more of the full model is needed.
+        solved: the projection in the problem: of coordinates in `basis`, where no more of the full
+            model is needed.
     """
 
     def __init__(
@@ -138,7 +164,9 @@ class ReducedModel:
         device: torch.device | None = None,
     ):
         self.given, self.device = projection, torch.device("cpu") if device is None else device
-        self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
+        self.projection = (
+            copy.deepcopy(projection).cpu().double()
+        )  # laws of projections then hold to rounding
         on_cpu = self.device.type == "cpu"
         self.placed = self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
         self.dynamics = trained_dynamics(projection) if dynamics is None else dynamics
@@ -154,8 +182,11 @@ class ReducedModel:
         self._set_contexts(contexts)
 
     @classmethod
-    def with_field(cls, projection: Projection, dynamics: LatentDynamics | None, system: System | None) -> Self:
-        """Model whose dynamics have a latent field, in the middle of the contexts; `at` moves it to others.
+    def with_field(
+        cls, projection: Projection, dynamics: LatentDynamics | None, system: System | None
+    ) -> Self:
+        """Model whose dynamics have a latent field, in the middle of the contexts; `at` moves it to
+        others.
 
         Raises:
             InputError: other dynamics.
@@ -172,7 +203,9 @@ class ReducedModel:
         self.lead = (*(() if seeds is None else (seeds,)), contexts.initial.shape[0])
         self.problem = self._problem(self.system)
         constant = self.system is not None and contexts.path is None
-        self.quadratic = self.system.quadratic(contexts.initial.to(self.device)) if constant else None
+        self.quadratic = (
+            self.system.quadratic(contexts.initial.to(self.device)) if constant else None
+        )
 
     def at(self, contexts: Contexts) -> "ReducedModel":
         """Copy of the model at other contexts."""
@@ -181,7 +214,9 @@ class ReducedModel:
         return model
 
     def start(self, t: Tensor, parts: Parts) -> Tensor:
-        """Latent state (..., order · m) at time t of trajectories that start at full states, each (C, n)."""
+        """Latent state (..., order · m) at time t of trajectories that start at full states, each
+        (C, n).
+        """
         with torch.no_grad(), one_thread():
             parts = tuple(part.to(self.device) for part in parts)
             if self.basis is not None:
@@ -200,38 +235,52 @@ class ReducedModel:
     ) -> xr.Dataset:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes.
 
-        With `chunks` of trajectories and times, decoded states are in such of dask, made when they are computed.
+        With `chunks` of trajectories and times, decoded states are in such of dask, made when they
+        are computed.
         """
         with torch.no_grad(), one_thread():
             solution = self.solve(start, times, solver=solver, engine=engine)
             contexts, lead = self.contexts.over_time, self.lead[:-1]
             if chunks is None:
                 P = self.operator(self.placed, contexts.to(self.device))
-                decoded = [part.numpy(force=True) for part in self.problem.decode(P, solution.states)]
+                decoded = [
+                    part.numpy(force=True) for part in self.problem.decode(P, solution.states)
+                ]
             solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
             if chunks is not None:
                 P, kind = self.operator(self.projection, contexts), type(self.problem)
                 w = da.from_array(solution.states.numpy(), chunks=(*lead, *chunks, -1))
-                parts = [functools.partial(_decoded, problem=kind(None), part=k) for k in range(kind.order)]
+                parts = [
+                    functools.partial(_decoded, problem=kind(None), part=k)
+                    for k in range(kind.order)
+                ]
                 decoded = [P.in_chunks(part, w, P.state_size) for part in parts]
         run = self._labelled(solution, decoded)
         return with_extrapolation(run, self.projection, self._distance(times), contexts)
 
-    def solve(self, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto") -> Solution:
+    def solve(
+        self, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+    ) -> Solution:
         """Latent states at `times` (T,), on the device."""
         start = start.to(self.device)
         return self.dynamics.solve(self.contracted(), start, times, solver=solver, engine=engine)
 
     def contracted(self) -> Problem:
         """The problem in the form that costs least to integrate."""
-        return precontracted(self.problem, self.quadratic) if self.dynamics.needs == "decoder" else self.problem
+        return (
+            precontracted(self.problem, self.quadratic)
+            if self.dynamics.needs == "decoder"
+            else self.problem
+        )
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""
         return projection.operator(contexts if projection.seeds is None else contexts.unsqueeze(0))
 
     def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
-        """Distance (..., T) of latent states (..., T, m) from the samples of their field, 1 where these end."""
+        """Distance (..., T) of latent states (..., T, m) from the samples of their field, 1 where
+        these end.
+        """
         domain = self.dynamics.domain
         if domain is not None or not isinstance(self.image, Sampled):
             return None if domain is None else domain.distance
@@ -257,7 +306,10 @@ class ReducedModel:
             c = lambda t: self.contexts.path(t).to(self.device).expand(*self.lead, -1).contiguous()  # noqa: E731
             path = Path(solved, c, self.contexts.times)
             if self.dynamics.order == 2:
-                expected, fix = "a law of order 1 for a context that moves", "fit it to data without acceleration"
+                expected, fix = (
+                    "a law of order 1 for a context that moves",
+                    "fit it to data without acceleration",
+                )
                 raise InputError("dynamics", expected=expected, got="one of order 2", fix=fix)
         if system is not None:
             return replace(system.problem(path, c), control=self.control)
@@ -270,7 +322,10 @@ class ReducedModel:
         units = frame.state_units[0] if len(set(frame.state_units)) == 1 else "mixed"
         latent = solution.states[..., : self.projection.latent_dim]
         flags = {"units": "1", "long_name": "status of the reduced model"}
-        flags |= {"flag_values": [*map(int, Status)], "flag_meanings": " ".join(s.name.lower() for s in Status)}
+        flags |= {
+            "flag_values": [*map(int, Status)],
+            "flag_meanings": " ".join(s.name.lower() for s in Status),
+        }
         variables = {
             "state": (full, decoded[0], {"units": units, "long_name": "reduced model"}),
             "latent": (coded, latent.numpy(), {"units": "1", "long_name": "latent state"}),
@@ -280,12 +335,22 @@ class ReducedModel:
             variables["velocity"] = (full, velocity, {"long_name": "velocity of the reduced model"})
         std = frame.state_std.numpy()
         coords = {
-            "time": ("time", solution.times.numpy(), {"long_name": "time", "units": frame.fields.time_units}),
+            "time": (
+                "time",
+                solution.times.numpy(),
+                {"long_name": "time", "units": frame.fields.time_units},
+            ),
             "component": list(frame.state_names),
-            "state_std": ("component", std, {"units": units, "long_name": "standard deviation in training"}),
+            "state_std": (
+                "component",
+                std,
+                {"units": units, "long_name": "standard deviation in training"},
+            ),
         }
         dims = ("trajectory", "time")[: self.contexts.over_time.ndim - 1]
-        for k, (name, unit) in enumerate(zip(frame.context_names, frame.context_units, strict=True)):
+        for k, (name, unit) in enumerate(
+            zip(frame.context_names, frame.context_units, strict=True)
+        ):
             coords[name] = (dims, self.contexts.over_time[..., k].numpy(), {"units": unit})
         layout = {"layout": frame.layout} if frame.layout else {}
         return xr.Dataset(variables, coords, self._provenance() | solution.cost | layout)
@@ -300,7 +365,10 @@ class ReducedModel:
             "device": runtime.device_name(self.device),
             "versions": runtime.versions(),
         }
-        return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}
+        return {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in record.items()
+        }
 
 
 def _decoded(P: Operator, w: np.ndarray, problem: Problem, part: int) -> np.ndarray:
@@ -334,10 +402,14 @@ def in_coordinates(basis: Basis | None, system: System | None) -> System | None:
 
 
 def _is_immutable(system: System) -> bool:
-    """Whether a system is a frozen dataclass of numbers and text, so that an equal system has equal tensors."""
+    """Whether a system is a frozen dataclass of numbers and text, so that an equal system has equal
+    tensors.
+    """
     parameters = vars(type(system)).get("__dataclass_params__")
     frozen = parameters is not None and parameters.frozen
-    return frozen and all(isinstance(getattr(system, f.name), int | float | str | None) for f in fields(system))
+    return frozen and all(
+        isinstance(getattr(system, f.name), int | float | str | None) for f in fields(system)
+    )
 
 
 def _fitted(argument: str, dynamics: object) -> LatentDynamics:
@@ -359,8 +431,13 @@ def _check_dynamics(dynamics: LatentDynamics, projection: Projection) -> None:
         raise InputError("dynamics", expected=expected, got=got, fix=fix)
     mesh, basis = dynamics.mesh, projection.basis
     if mesh is not None and basis is not None and not torch.equal(basis.modes, mesh.basis.modes):
-        got, fix = f"one behind the {basis}", "use the projection, or the basis, that the mesh was chosen with"
-        raise InputError("projection", expected=f"a model behind the {mesh.basis} of the mesh", got=got, fix=fix)
+        got, fix = (
+            f"one behind the {basis}",
+            "use the projection, or the basis, that the mesh was chosen with",
+        )
+        raise InputError(
+            "projection", expected=f"a model behind the {mesh.basis} of the mesh", got=got, fix=fix
+        )
 
 
 Dynamics = Annotated[LatentDynamics, _fitted]
@@ -370,13 +447,19 @@ Dynamics = Annotated[LatentDynamics, _fitted]
 def check_match(system: System, projection: Projection) -> None:
     """Raise InputError unless the projection has the states and contexts of the system.
 
-    The projection for a system in coordinates of a basis is behind this basis, or of its coordinates.
+    The projection for a system in coordinates of a basis is behind this basis, or of its
+    coordinates.
     """
     frame = projection.frame
     if system.basis is not None and projection.basis is not None:
         if projection.basis is not system.basis:
-            expected, fix = f"a model behind the {system.basis} of the system", "fit it with basis=system.basis"
-            raise InputError("projection", expected=expected, got=f"one behind {projection.basis}", fix=fix)
+            expected, fix = (
+                f"a model behind the {system.basis} of the system",
+                "fit it with basis=system.basis",
+            )
+            raise InputError(
+                "projection", expected=expected, got=f"one behind {projection.basis}", fix=fix
+            )
         frame = frame.of_coordinates()
     pairs = {
         "state components": (frame.state_names, tuple(system.state_names)),

@@ -52,21 +52,22 @@ def simulate(
     Args:
         system: the full-order model.
         duration: length of the run in the system's time units; `system.horizon` by default.
-        initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or all at a single one;
-            by default where the system's datasets begin.
+        initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or
+            all at a single one; by default where the system's datasets begin.
         initial_velocity: the same for mechanical systems; at rest by default.
         dt: interval of the output; `system.dt` by default.
         solver: in place of the system's own, `romkit.solvers.SciPy("BDF")` for a stiff one.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
-        executor: computes pieces of the trajectories in other processes; `concurrent.futures`, submitit and dask have
-            some.
+        executor: computes pieces of the trajectories in other processes; `concurrent.futures`,
+            submitit and dask have some.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
-        **named: the other context parameters: a scalar, an array, or a smooth function of time that gives one.
+        **named: the other context parameters: a scalar, an array, or a smooth function of time that
+            gives one.
 
     Returns:
-        Dataset in romkit's schema (`romkit.data.schema`): `state`, `velocity` and, if mechanical, `acceleration`. A
-        context that varies in time has the dimensions (trajectory, time). Attributes record system, solver, engine,
-        and seconds of compiling and of computing.
+        Dataset in romkit's schema (`romkit.data.schema`): `state`, `velocity` and, if mechanical,
+        `acceleration`. A context that varies in time has the dimensions (trajectory, time).
+        Attributes record system, solver, engine, and seconds of compiling and of computing.
 
     Raises:
         InputError: context, state, duration or dt that cannot be used.
@@ -87,20 +88,39 @@ def simulate(
     if contexts.path is not None and not system.context_may_move:
         moving = ", ".join(contexts.moving)
         fix = "give a constant context; a mechanical system whose parameters move needs the forces that move them"
-        raise InputError(moving, expected=f"numbers for {system.name}", got="a function of time", fix=fix)
-    given = _initial_states(system, dict(zip(NAMES, (initial_state, initial_velocity), strict=True)))
+        raise InputError(
+            moving, expected=f"numbers for {system.name}", got="a function of time", fix=fix
+        )
+    given = _initial_states(
+        system, dict(zip(NAMES, (initial_state, initial_velocity), strict=True))
+    )
     if len(contexts.initial) == 1:
-        contexts = contexts.expanded(max([1, *(len(value) for value in given.values() if value.ndim == 2)]))
+        contexts = contexts.expanded(
+            max([1, *(len(value) for value in given.values() if value.ndim == 2)])
+        )
     if executor is not None and contexts.path is not None:
         fix = "leave executor out; all trajectories are computed together"
-        raise InputError("executor", expected="contexts that stay", got="one that moves in time", fix=fix)
+        raise InputError(
+            "executor", expected="contexts that stay", got="one that moves in time", fix=fix
+        )
     number = len(contexts.initial)
-    given = {name: tensors.states(name, value, system.state_size, number) for name, value in given.items()}
+    given = {
+        name: tensors.states(name, value, system.state_size, number)
+        for name, value in given.items()
+    }
     pieces = [
-        (system, contexts.initial[s], contexts.path, {name: value[s] for name, value in given.items()}, times)
+        (
+            system,
+            contexts.initial[s],
+            contexts.path,
+            {name: value[s] for name, value in given.items()},
+            times,
+        )
         for s in cut(number, executor)
     ]
-    motion = _joined(mapped(functools.partial(_simulated, engine=engine), pieces, executor, "trajectories"))
+    motion = _joined(
+        mapped(functools.partial(_simulated, engine=engine), pieces, executor, "trajectories")
+    )
     attrs = motion.cost | {"device": runtime.device_name("cpu")}
     return system.record(motion, times, contexts.over_time, attrs)
 
@@ -110,14 +130,29 @@ def _initial_states(system: System, values: dict[str, object]) -> dict[str, Tens
     given = {name: value for name, value in values.items() if value is not None}
     for name in given:
         if name not in NAMES[: system.order]:
-            raise InputError(name, expected="nothing", got="a value", fix=f"{system.name} is first order; drop it")
-    return {name: tensors.finite(name, in_order(name, value, system.state_names)) for name, value in given.items()}
+            raise InputError(
+                name,
+                expected="nothing",
+                got="a value",
+                fix=f"{system.name} is first order; drop it",
+            )
+    return {
+        name: tensors.finite(name, in_order(name, value, system.state_names))
+        for name, value in given.items()
+    }
 
 
 def _simulated(
-    system: System, contexts: Tensor, path: ContextFunction | None, given: dict[str, Tensor], times: Tensor, engine: str
+    system: System,
+    contexts: Tensor,
+    path: ContextFunction | None,
+    given: dict[str, Tensor],
+    times: Tensor,
+    engine: str,
 ) -> Motion:
-    """Motion of trajectories at contexts (C, p), or along a path of them, from states (C, n) or the system's own."""
+    """Motion of trajectories at contexts (C, p), or along a path of them, from states (C, n) or the
+    system's own.
+    """
     own = system.at_rest(contexts) if "initial_state" in given else system.start(contexts)
     parts = tuple(given.get(name, part) for name, part in zip(NAMES, own, strict=False))
     with torch.no_grad():
@@ -127,8 +162,12 @@ def _simulated(
 def _joined(pieces: Sequence[Motion]) -> Motion:
     """Motions one behind the other; seconds add up over the processes."""
     *parts, cost = zip(*pieces, strict=True)
-    seconds = {name: sum(each[name] for each in cost) for name in cost[0] if name.startswith("seconds")}
-    return Motion(*(None if part[0] is None else torch.cat(part) for part in parts), cost[0] | seconds)
+    seconds = {
+        name: sum(each[name] for each in cost) for name in cost[0] if name.startswith("seconds")
+    }
+    return Motion(
+        *(None if part[0] is None else torch.cat(part) for part in parts), cost[0] | seconds
+    )
 
 
 @validated
@@ -147,20 +186,22 @@ def follow(
 
     Args:
         projection: a single one; a stack of seeds gives a `seed` dimension.
-        data: in romkit's schema, of which the first state counts (and velocity, where the dynamics are of order two),
-            and `control`, with straight lines between its samples.
-        dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with, and
-            `Galerkin()` for one that was not.
-        system: the full-order model, for dynamics that look at it; by default the one that the data name, if any.
+        data: in romkit's schema, of which the first state counts (and velocity, where the dynamics
+            are of order two), and `control`, with straight lines between its samples.
+        dynamics: how the latent state moves; by default as in the rollouts that the projection was
+            trained with, and `Galerkin()` for one that was not.
+        system: the full-order model, for dynamics that look at it; by default the one that the data
+            name, if any.
         solver: of the latent equation; `RK4` with the interval of the data by default.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         contexts: in place of those of the data, where they are known between its times as well.
 
     Returns:
-        Dataset with `state` (decoded), `latent` and `status`, and `velocity` of dynamics of order two. A diverged
-        member has status 1 and is NaN from there on. Attributes record dynamics, solver, engine and seconds. Of data in
-        chunks of dask, first states are read, and decoded ones are in such chunks, made when they are computed.
+        Dataset with `state` (decoded), `latent` and `status`, and `velocity` of dynamics of order
+        two. A diverged member has status 1 and is NaN from there on. Attributes record dynamics,
+        solver, engine and seconds. Of data in chunks of dask, first states are read, and decoded
+        ones are in such chunks, made when they are computed.
 
     Raises:
         InputError: data of another shape than the projection's, or dynamics that cannot be used.
@@ -184,13 +225,20 @@ def follow(
         named = data.attrs.get("system")
         if system is None and named and (law is None or law.needs != "nothing"):
             fix = "give system=..., or a law as dynamics=...; on the command line, --import FILE.py defines systems"
-            raise InputError("system", expected=f"one of {', '.join(SYSTEMS)}", got=f"{named!r} of the data", fix=fix)
+            raise InputError(
+                "system",
+                expected=f"one of {', '.join(SYSTEMS)}",
+                got=f"{named!r} of the data",
+                fix=fix,
+            )
     if system is not None:
         check_match(system, projection)
     model = ReducedModel(projection, dynamics, given.contexts, system, given.control, device)
     start = model.start(given.times[0], given.start(model.problem.order, complete=contexts is None))
     chunks = given.data["state"].transpose(*DIMS).chunks
-    return model.follow(start, given.times, solver=solver, engine=engine, chunks=chunks and chunks[:2])
+    return model.follow(
+        start, given.times, solver=solver, engine=engine, chunks=chunks and chunks[:2]
+    )
 
 
 @validated
@@ -214,28 +262,33 @@ def stacked_forecast(
 
     Args:
         projection: a single one; a stack of seeds gives a `seed` dimension.
-        initial_state: full (n,) or (trajectories, n) in physical units, or, of another size m, latent (m,) or
-            (trajectories, m); or a dataset with the variables of the state in their own dimensions, or a row of a table
-            with these columns.
+        initial_state: full (n,) or (trajectories, n) in physical units, or, of another size m,
+            latent (m,) or (trajectories, m); or a dataset with the variables of the state in their
+            own dimensions, or a row of a table with these columns.
         duration: length of the forecast, in the time unit of the data.
         dt: interval of the output, and step of the default solver.
-        dynamics: a law that was fitted to data; or one that looks at the full-order model, with `system`.
+        dynamics: a law that was fitted to data; or one that looks at the full-order model, with
+            `system`.
         initial_velocity: for dynamics of order two, full or latent as the state.
-        control: inputs of a law that was fitted with some: a function of time that gives (inputs,), or samples at the
-            output times, (times, inputs) or (trajectories, times, inputs), with straight lines between them.
+        control: inputs of a law that was fitted with some: a function of time that gives (inputs,),
+            or samples at the output times, (times, inputs) or (trajectories, times, inputs), with
+            straight lines between them.
         system: the full-order model, for dynamics that look at it.
         solver: of the latent equation; `RK4(dt)` by default.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
-        **named: the other context parameters: a number, an array, or a smooth function of time that gives one.
+        **named: the other context parameters: a number, an array, or a smooth function of time that
+            gives one.
 
     Returns:
-        As `romkit.follow`, without the `trajectory` dimension for a single state and context; the state in the
-        variables and dimensions that the data had before `romkit.data.describe`, as of `romkit.data.fields`.
+        As `romkit.follow`, without the `trajectory` dimension for a single state and context; the
+        state in the variables and dimensions that the data had before `romkit.data.describe`, as of
+        `romkit.data.fields`.
 
     Raises:
-        InputError: state, context, duration or dt that cannot be used, or dynamics that need a system and get none.
+        InputError: state, context, duration or dt that cannot be used, or dynamics that need a
+            system and get none.
 
     Example:
         >>> import romkit
@@ -248,7 +301,10 @@ def stacked_forecast(
         check_match(system, projection)
     times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
     frame, latent = projection.frame, (projection.latent_dim,)
-    given = {"initial_state": _flattened(frame.fields, initial_state), "initial_velocity": initial_velocity}
+    given = {
+        "initial_state": _flattened(frame.fields, initial_state),
+        "initial_velocity": initial_velocity,
+    }
     given = {name: in_order(name, value, frame.state_names) for name, value in given.items()}
     initial_state = given["initial_state"] = tensors.finite("initial_state", given["initial_state"])
     if np.shape(initial_state)[-1:] != latent:
@@ -263,7 +319,9 @@ def stacked_forecast(
         raise InputError(names, expected=expected, got=len(contexts.initial), fix=fix)
     inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
-    run = model.follow(_starting_state(model, given, times[0], number), times, solver=solver, engine=engine)
+    run = model.follow(
+        _starting_state(model, given, times[0], number), times, solver=solver, engine=engine
+    )
     return run.squeeze("trajectory") if number == 1 else run
 
 
@@ -275,7 +333,9 @@ def forecast(*args: object, **named: object) -> xr.Dataset:
 forecast.__name__ = forecast.__qualname__ = "forecast"
 
 
-def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int) -> Tensor:
+def _starting_state(
+    model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int
+) -> Tensor:
     """The latent state of `number` trajectories, from full or latent states and velocities."""
     names = list(given)[: model.problem.order]
     if len(names) == 1 and given["initial_velocity"] is not None:
@@ -283,7 +343,12 @@ def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor,
         raise InputError("initial_velocity", expected="nothing", got="a value", fix=fix)
     for name in names:
         if given[name] is None:
-            raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
+            raise InputError(
+                name,
+                expected="a value for dynamics of order two",
+                got="none",
+                fix=f"add {name}=...",
+            )
     shape = np.shape(given["initial_state"])[-1:]
     parts = tuple(tensors.states(name, given[name], *shape, number) for name in names)
     if shape == (model.projection.latent_dim,) != (len(model.projection.frame.state_names),):
@@ -294,7 +359,10 @@ def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor,
 def _flattened(layout: Layout, state: object) -> object:
     """State as an array; variables with dimensions of their own are put one after the other."""
     if set(getattr(state, "dims", ())) & {"time", layout.time}:
-        got, fix = f"one of dims {tuple(state.dims)}", f"select one, initial_state.isel({layout.time}=0), say"
+        got, fix = (
+            f"one of dims {tuple(state.dims)}",
+            f"select one, initial_state.isel({layout.time}=0), say",
+        )
         raise InputError("initial_state", expected="a state at one time", got=got, fix=fix)
     if isinstance(state, pd.Series | pd.DataFrame):  # a row of a table, or several
         rows = state.to_frame().T if isinstance(state, pd.Series) else state
@@ -315,13 +383,14 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     """Errors of a reduced model against the truth.
 
     Args:
-        truth: `state` (trajectory, time, component), of a simulation or measured. Missing values do not count: errors
-            are means over what was measured, NaN where nothing was.
-        reduced: what `romkit.follow` returned for it, or any dataset with `state` and a coordinate `state_std`
-            (component) by which errors are normalised.
+        truth: `state` (trajectory, time, component), of a simulation or measured. Missing values do
+            not count: errors are means over what was measured, NaN where nothing was.
+        reduced: what `romkit.follow` returned for it, or any dataset with `state` and a coordinate
+            `state_std` (component) by which errors are normalised.
 
     Returns:
-        `nrmse` (..., time) and `valid_time` (...), in front `seed` and `trajectory` as in `reduced`.
+        `nrmse` (..., time) and `valid_time` (...), in front `seed` and `trajectory` as in
+        `reduced`.
 
     Raises:
         InputError: the two do not have the same trajectories, times and components.
@@ -335,24 +404,44 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     """
     for name in ("state", "state_std"):
         if name not in reduced:
-            got, fix = f"variables {sorted(map(str, reduced.variables))}", "score what romkit.follow returned"
+            got, fix = (
+                f"variables {sorted(map(str, reduced.variables))}",
+                "score what romkit.follow returned",
+            )
             raise InputError("reduced", expected=f"a variable {name}", got=got, fix=fix)
-    single = "trajectory" not in reduced.dims  # of one alone, `forecast` and `rollout` leave the dimension out
-    truth, reduced = (x if "trajectory" in x.dims else x.expand_dims("trajectory") for x in (truth, reduced))
+    single = (
+        "trajectory" not in reduced.dims
+    )  # of one alone, `forecast` and `rollout` leave the dimension out
+    truth, reduced = (
+        x if "trajectory" in x.dims else x.expand_dims("trajectory") for x in (truth, reduced)
+    )
     for dim in DIMS:
         if truth.sizes.get(dim) != reduced.sizes.get(dim):
             got = f"{reduced.sizes.get(dim)} against {truth.sizes.get(dim)} in the truth"
-            raise InputError("reduced", expected=f"the same {dim} as the truth", got=got, fix="follow this very truth")
+            raise InputError(
+                "reduced",
+                expected=f"the same {dim} as the truth",
+                got=got,
+                fix="follow this very truth",
+            )
     times = times_of(truth)
     if "time" in reduced.coords and not _same_times(times_of(reduced), times):
         fix = "follow this very truth"
-        raise InputError("reduced", expected="the times of the truth", got="as many others", fix=fix)
+        raise InputError(
+            "reduced", expected="the times of the truth", got="as many others", fix=fix
+        )
     _check_contexts(truth, reduced)
     check_components("reduced", reduced, component_names(truth))
     checks.last_axis(
-        "reduced.state_std", reduced["state_std"].shape, truth.sizes["component"], "one for each component"
+        "reduced.state_std",
+        reduced["state_std"].shape,
+        truth.sizes["component"],
+        "one for each component",
     )
-    x, state = variable_of(truth, "state", fix="add it").data, reduced["state"].transpose(..., *DIMS)
+    x, state = (
+        variable_of(truth, "state", fix="add it").data,
+        reduced["state"].transpose(..., *DIMS),
+    )
     look = _nrmse_of_known(x, state.data, reduced["state_std"].values)
     errors, count = map(torch.from_numpy, runtime.computed("errors", *look))
     unit, lead = truth["time"].attrs.get("units", "1"), state.dims[:-2]
@@ -373,18 +462,27 @@ def _same_times(times: Tensor, others: Tensor) -> bool:
 
 
 def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
-    """Raise InputError where both name their trajectories or contexts, and these differ, as in another order."""
+    """Raise InputError where both name their trajectories or contexts, and these differ, as in
+    another order.
+    """
     for name in {*context_names(truth), "trajectory"} & {*truth.coords} & {*reduced.coords}:
         own, given = (np.atleast_1d(each[name].values) for each in (truth, reduced))
         if own.shape == given.shape and not tensors.alike(own, given):
             fix = "follow this very truth, in its order"
-            raise InputError("reduced", expected=f"the {name} of the truth", got=checks.shown(given.tolist()), fix=fix)
+            raise InputError(
+                "reduced",
+                expected=f"the {name} of the truth",
+                got=checks.shown(given.tolist()),
+                fix=fix,
+            )
 
 
 def _nrmse_of_known(
     truth: np.ndarray | da.Array, reduced: np.ndarray | da.Array, std: np.ndarray
 ) -> tuple[np.ndarray | da.Array, np.ndarray | da.Array]:
-    """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and their number."""
+    """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and
+    their number.
+    """
     missing = np.isnan(truth)
     square = np.where(missing, 0.0, ((truth - reduced.astype(np.float64, copy=False)) / std) ** 2)
     count = (~missing).sum(-1)
@@ -392,7 +490,9 @@ def _nrmse_of_known(
 
 
 def _valid_time(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
-    """Valid time without regard to samples of which nothing is measured; at most the time of the last other one."""
+    """Valid time without regard to samples of which nothing is measured; at most the time of the
+    last other one.
+    """
     nothing = nothing.expand(errors.shape)
     last = torch.where(nothing, times[0], times).amax(-1) - times[0]
     return torch.minimum(valid_time(times, torch.where(nothing, 0.0, errors)), last)
@@ -417,34 +517,39 @@ def rollout(
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:
-    """Follow the truth and the reduced model from the same initial state: `simulate`, `follow` and `score` in one.
+    """Follow the truth and the reduced model from the same initial state: `simulate`, `follow` and
+    `score` in one.
 
     Args:
-        source: the full-order model, which is simulated; or a dataset, whose trajectories are the truth. Of a system
-            seen through a basis, all states are coordinates in it, and the truth is that of its modes.
+        source: the full-order model, which is simulated; or a dataset, whose trajectories are the
+            truth. Of a system seen through a basis, all states are coordinates in it, and the truth
+            is that of its modes.
         projection: trained on such data; a stack of seeds gives a `seed` dimension.
         duration: of the simulation, in the system's time units; `system.horizon` by default.
-        initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or all at a single one;
-            by default where the system's datasets begin.
+        initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or
+            all at a single one; by default where the system's datasets begin.
         initial_velocity: the same for mechanical systems; at rest by default.
-        dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with
-            (preset "dynamics"), and `Galerkin()` for one that was not.
+        dynamics: how the latent state moves; by default as in the rollouts that the projection was
+            trained with (preset "dynamics"), and `Galerkin()` for one that was not.
         solver: of the latent equation; `RK4` with the interval of the output by default.
         dt: interval of the output, and step of the default solver; `system.dt` by default.
         engine: of both models: "auto", "torch" or "compiled" (see `romkit.engine`).
-        device: of the reduced model: "cpu" (default), or "cuda", which pays for thousands of trajectories.
+        device: of the reduced model: "cpu" (default), or "cuda", which pays for thousands of
+            trajectories.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
-        **named: every other context parameter by name, a number, an array, or for first-order systems a smooth function
-            of time that gives one: `F=3.15`, `F=[3.14, 3.15]`, `F=lambda t: 3.14 + 0.001 * t`.
+        **named: every other context parameter by name, a number, an array, or for first-order
+            systems a smooth function of time that gives one: `F=3.15`, `F=[3.14, 3.15]`, `F=lambda
+            t: 3.14 + 0.001 * t`.
 
     Returns:
-        Dataset with `truth`, `rom` and `projected` (the projection P(x) of the truth), each (time, component);
-        `latent` (time, latent_component); `nrmse` and `nrmse_projected` (time); `valid_time` and `status`.
-        In front, `trajectory` if there are several, and `seed` for a stack.
-        A diverged member has status 1 and is NaN from there on.
+        Dataset with `truth`, `rom` and `projected` (the projection P(x) of the truth), each (time,
+        component); `latent` (time, latent_component); `nrmse` and `nrmse_projected` (time);
+        `valid_time` and `status`. In front, `trajectory` if there are several, and `seed` for a
+        stack. A diverged member has status 1 and is NaN from there on.
 
     Raises:
-        InputError: context, state size, duration or dt that cannot be used, or a projection of another system.
+        InputError: context, state size, duration or dt that cannot be used, or a projection of
+            another system.
 
     Example:
         >>> import numpy as np
@@ -457,7 +562,12 @@ def rollout(
         >>> round(float(run.nrmse.max()), 2), float(run.valid_time), int(run.status)
         (0.02, 0.2, 0)
     """
-    simulation = {"duration": duration, "initial_state": initial_state, "initial_velocity": initial_velocity, "dt": dt}
+    simulation = {
+        "duration": duration,
+        "initial_state": initial_state,
+        "initial_velocity": initial_velocity,
+        "dt": dt,
+    }
     values, system, contexts = named | (context or {}), None, None
     if isinstance(source, xr.Dataset):
         _refuse_for_data(simulation | values)
@@ -467,9 +577,17 @@ def rollout(
         check_match(system, projection)
         projection = projection if system.basis is None else projection.of_coordinates()
         truth = simulate(system, **simulation, engine=engine, context=values)
-        contexts = Contexts.of(system.context_names, values, torch.from_numpy(truth["time"].values.copy()))
+        contexts = Contexts.of(
+            system.context_names, values, torch.from_numpy(truth["time"].values.copy())
+        )
         contexts = contexts.expanded(truth.sizes["trajectory"])
-    given = {"dynamics": dynamics, "system": system, "solver": solver, "engine": engine, "device": device}
+    given = {
+        "dynamics": dynamics,
+        "system": system,
+        "solver": solver,
+        "engine": engine,
+        "device": device,
+    }
     reduced = follow(projection, truth, **given, contexts=contexts)
     run = _assembled(truth, reduced, projection)
     return run.squeeze("trajectory") if truth.sizes["trajectory"] == 1 else run
@@ -483,8 +601,13 @@ def _refuse_for_data(given: dict[str, object]) -> None:
 
 
 def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -> xr.Dataset:
-    """The run of both models, with the projection P(x) of the true states and its idempotency error there."""
-    errors, x = score(truth, reduced), variable_of(truth, "state", fix="add it").data.astype(np.float64)
+    """The run of both models, with the projection P(x) of the true states and its idempotency error
+    there.
+    """
+    errors, x = (
+        score(truth, reduced),
+        variable_of(truth, "state", fix="add it").data.astype(np.float64),
+    )
     P = copy.deepcopy(projection).cpu().double()(truth)
     image = P(x if projection.seeds is None else x[None])
     look = (
@@ -503,9 +626,12 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
         "valid_time": errors["valid_time"].variable,
     }
     run = reduced.drop_vars("velocity", errors="ignore").rename(state="rom")
-    # without coordinates, by which xarray would align them: the data may call components otherwise than in training
+    # without coordinates, by which xarray would align them: the data may call components otherwise
+    # than in training
     run = run.assign(parts).assign_coords(truth.coords)
-    run.attrs = {key: value for key, value in (truth.attrs | reduced.attrs).items() if key not in COST}
+    run.attrs = {
+        key: value for key, value in (truth.attrs | reduced.attrs).items() if key not in COST
+    }
     run.attrs["idempotency_error"] = float(again) ** 0.5
     for label, part in (("full_model", truth), ("reduced_model", reduced)):
         run.attrs |= {f"{key}_{label}": part.attrs[key] for key in COST if key in part.attrs}

@@ -1,4 +1,6 @@
-"""`romkit.sample`: contexts to simulate, or runs to train on, each where the reduced model so far errs most."""
+"""`romkit.sample`: contexts to simulate, or runs to train on, each where the reduced model so far
+errs most.
+"""
 
 import functools
 import hashlib
@@ -19,7 +21,14 @@ from romkit.core.boundary import Count, FilePath, NotNegative, Seed, validated
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.core.files import expanded, make_folder
 from romkit.core.parallel import PIECES, Pool, mapped
-from romkit.data import check_states, context_array, context_matrix, context_names, open_dataset, save_dataset
+from romkit.data import (
+    check_states,
+    context_array,
+    context_matrix,
+    context_names,
+    open_dataset,
+    save_dataset,
+)
 from romkit.integrators import Estimator, LatentDynamics
 from romkit.projections import Projection
 from romkit.systems import System, system_of
@@ -30,7 +39,9 @@ from romkit.verbs.fit import fit, method_of
 from romkit.verbs.runs import follow, score
 
 DESIGNS = ("greedy", "uniform", "chebyshev", "sobol", "random")
-"""Ways to choose contexts: by estimates, two kinds of grid, points of low discrepancy, and random points."""
+"""Ways to choose contexts: by estimates, two kinds of grid, points of low discrepancy, and random
+points.
+"""
 
 LOST = 1e100
 """Estimate at a candidate whose rollout is lost."""
@@ -38,14 +49,16 @@ LOST = 1e100
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sample:
-    """Chosen contexts with their data, and the reduced model of these, as `romkit.sample` returns them.
+    """Chosen contexts with their data, and the reduced model of these, as `romkit.sample` returns
+    them.
 
     Attributes:
         data: the trajectories, in the order in which they were chosen.
         projection: fitted to them.
         dynamics: fitted to them, or as it was given to `romkit.sample`.
-        history: `estimate` (round, candidate), the estimated error of each fit, with the contexts of the candidates as
-            coordinates; `entered` (candidate), the round whose fit was the first with a candidate, -1 for none.
+        history: `estimate` (round, candidate), the estimated error of each fit, with the contexts
+            of the candidates as coordinates; `entered` (candidate), the round whose fit was the
+            first with a candidate, -1 for none.
 
     Example:
         >>> import romkit
@@ -89,41 +102,45 @@ def sample(
 ) -> Sample:
     """Choose contexts, simulate them, and fit a reduced model to them.
 
-    The greedy method fits the model to the contexts so far, at first two at opposite ends of the range (three if laws
-    are bootstrapped), estimates its error at all candidates (`romkit.error_estimate`), simulates where the estimate is
-    largest, and trains on from the last weights. The other methods choose all contexts before the first simulation. No
-    choice looks at the truth of a candidate. The estimates of a round cost ten steps of the full model at each of the
-    candidates, a simulation of a thousand steps for a hundred of them (see `windows`). Data without equations are
-    judged by the disagreement of an ensemble: of `seeds=range(3)`, or else of bootstraps of the law. Estimates are in
-    units of `nrmse`, by one factor for all, from the errors at the contexts of the fit, which are known.
+    The greedy method fits the model to the contexts so far, at first two at opposite ends of the
+    range (three if laws are bootstrapped), estimates its error at all candidates
+    (`romkit.error_estimate`), simulates where the estimate is largest, and trains on from the last
+    weights. The other methods choose all contexts before the first simulation. No choice looks at
+    the truth of a candidate. The estimates of a round cost ten steps of the full model at each of
+    the candidates, a simulation of a thousand steps for a hundred of them (see `windows`). Data
+    without equations are judged by the disagreement of an ensemble: of `seeds=range(3)`, or else of
+    bootstraps of the law. Estimates are in units of `nrmse`, by one factor for all, from the errors
+    at the contexts of the fit, which are known.
 
-    Simulations and trainings are kept in the folder: a call that was interrupted goes on, and one with a larger budget
-    computes what is new.
+    Simulations and trainings are kept in the folder: a call that was interrupted goes on, and one
+    with a larger budget computes what is new.
 
     Args:
-        source: a system; or a dataset, whose trajectories are the candidates, and nothing is simulated.
+        source: a system; or a dataset, whose trajectories are the candidates, and nothing is
+            simulated.
         budget: largest number of contexts, two or more.
-        method: "greedy"; "uniform" or "chebyshev", grids of at most so many points; "sobol" or "random". Of a dataset,
-            the trajectories nearest to these points are taken.
+        method: "greedy"; "uniform" or "chebyshev", grids of at most so many points; "sobol" or
+            "random". Of a dataset, the trajectories nearest to these points are taken.
         projection: method of `romkit.fit`.
-        dynamics: of rollouts at the candidates, by default as of `romkit.rollout`; or settings of a law, `SINDy()` say,
-            which is fitted anew in each round.
+        dynamics: of rollouts at the candidates, by default as of `romkit.rollout`; or settings of a
+            law, `SINDy()` say, which is fitted anew in each round.
         tolerance: greedy choice ends as soon as no estimate exceeds it.
         at_once: number of contexts that greedy choice simulates at a time, apart from each other.
-        candidates: of a system: number of points of a grid of contexts where the error is estimated, or contexts by
-            name, `{"F": [3.14, 3.15, 3.18]}`.
+        candidates: of a system: number of points of a grid of contexts where the error is
+            estimated, or contexts by name, `{"F": [3.14, 3.15, 3.18]}`.
         system: whose equations the estimate evaluates, of data that do not name it.
-        windows: of the full model on the path at each candidate, of two steps each, by which the error is estimated.
+        windows: of the full model on the path at each candidate, of two steps each, by which the
+            error is estimated.
         seed: of random points, and of fits.
         folder: of simulations and trainings, one for each system; it is made.
-        executor: simulates contexts, and follows pieces of the candidates, in other processes, which must see the
-            folder; `concurrent.futures`, submitit and dask have some.
-        **settings: of `romkit.fit`: `latent_dim=2`, `epochs=100`. With a number of modes as `basis`, each round has a
-            basis of its own, and its training starts anew.
+        executor: simulates contexts, and follows pieces of the candidates, in other processes,
+            which must see the folder; `concurrent.futures`, submitit and dask have some.
+        **settings: of `romkit.fit`: `latent_dim=2`, `epochs=100`. With a number of modes as
+            `basis`, each round has a basis of its own, and its training starts anew.
 
     Raises:
-        InputError: a source without contexts, an unknown method, candidates beyond the range of the system, or a
-            simulation that fails.
+        InputError: a source without contexts, an unknown method, candidates beyond the range of the
+            system, or a simulation that fails.
 
     Source: Prud'homme et al. (2002), Reliable real-time solution of parametrized partial differential equations:
     reduced-basis output bound methods, for greedy choice.
@@ -140,10 +157,15 @@ def sample(
     simulates, (kind, sizes) = isinstance(source, System), method_of("projection", projection)
     judge = system or (source if simulates else system_of(source))
     if judge is None and not isinstance(dynamics, Estimator):
-        expected, fix = "settings of a law, for data without equations", "give SINDy(), say, or system=..."
+        expected, fix = (
+            "settings of a law, for data without equations",
+            "give SINDy(), say, or system=...",
+        )
         raise InputError("dynamics", expected=expected, got=checks.shown(dynamics), fix=fix)
     names, low, high, grid = _candidates(source, candidates)
-    first = 3 if judge is None and "seeds" not in settings else 2  # bootstraps need three trajectories
+    first = (
+        3 if judge is None and "seeds" not in settings else 2
+    )  # bootstraps need three trajectories
     points = design(method, len(names), min(first, budget) if method == "greedy" else budget, seed)
     if simulates and method != "greedy":
         grid = np.concatenate([low + points * (high - low), grid])
@@ -156,33 +178,60 @@ def sample(
         while new:
             entered[new], chosen = len(estimates), chosen + new
             if simulates:
-                rows = [(source, dict(zip(names, row, strict=True)), folder) for row in grid[chosen].tolist()]
+                rows = [
+                    (source, dict(zip(names, row, strict=True)), folder)
+                    for row in grid[chosen].tolist()
+                ]
                 parts = mapped(_simulated, rows, executor, "simulations")
                 data = xr.concat(parts, "trajectory", combine_attrs="drop_conflicts")
                 starts = data.isel(trajectory=_distance(places, places[chosen]).argmin(1))
             else:
                 data, starts = source.isel(trajectory=chosen), source
-            if kind.trained:  # the name of a training holds that of the training whose weights it begins with
+            if (
+                kind.trained
+            ):  # the name of a training holds that of the training whose weights it begins with
                 facts = f"{kept} {digest(data)} {kind.__qualname__} {sizes} {settings} {seed}"
                 kept = {"checkpoint": folder / hashlib.sha256(facts.encode()).hexdigest()[:16]}
             start = None if isinstance(settings.get("basis"), int) else model
             model = fit(kind.with_sizes(**sizes), data, seed=seed, start=start, **kept, **settings)
-            law = dynamics.fit(model, data, seed=seed) if isinstance(dynamics, Estimator) else dynamics
+            law = (
+                dynamics.fit(model, data, seed=seed)
+                if isinstance(dynamics, Estimator)
+                else dynamics
+            )
             followed = functools.partial(follow, model, dynamics=law, system=judge)
             if judge is None:
-                followed = (Ensemble(model, law) if model.seeds else bootstrap(model, dynamics, data, seed=seed)).follow
-            contexts = {name: ("trajectory", grid[:, k], data[name].attrs) for k, name in enumerate(names)}
+                followed = (
+                    Ensemble(model, law)
+                    if model.seeds
+                    else bootstrap(model, dynamics, data, seed=seed)
+                ).follow
+            contexts = {
+                name: ("trajectory", grid[:, k], data[name].attrs) for k, name in enumerate(names)
+            }
             judged = functools.partial(_estimate, followed, judge, windows)
             estimate = _in_pieces(judged, starts.assign_coords(contexts), executor)
             with np.errstate(divide="ignore", invalid="ignore"):
-                estimate *= np.nanmedian(score(data, followed(data))["nrmse"].mean("time").values / estimate[chosen])
+                estimate *= np.nanmedian(
+                    score(data, followed(data))["nrmse"].mean("time").values / estimate[chosen]
+                )
             estimates.append(np.nan_to_num(estimate, nan=LOST, posinf=LOST))
             bar.update(len(new))
             left = budget - len(chosen) if method == "greedy" else 0
-            new = _worst(np.where(estimates[-1] > tolerance, estimates[-1], 0.0), places, chosen, min(at_once, left))
+            new = _worst(
+                np.where(estimates[-1] > tolerance, estimates[-1], 0.0),
+                places,
+                chosen,
+                min(at_once, left),
+            )
     named = {"units": "1", "long_name": "estimated error"}
-    found = {"estimate": (("round", "candidate"), np.stack(estimates), named), "entered": ("candidate", entered)}
-    history = xr.Dataset(found, {name: ("candidate", *values[1:]) for name, values in contexts.items()})
+    found = {
+        "estimate": (("round", "candidate"), np.stack(estimates), named),
+        "entered": ("candidate", entered),
+    }
+    history = xr.Dataset(
+        found, {name: ("candidate", *values[1:]) for name, values in contexts.items()}
+    )
     return Sample(data, model, law, history)
 
 
@@ -191,7 +240,10 @@ def _candidates(source: System | xr.Dataset, given: int | Mapping[str, object]) 
     measured = isinstance(source, xr.Dataset)
     names = context_names(check_states(source)) if measured else source.context_names
     if not names or (measured and context_matrix(source).ndim == 3):
-        expected, fix = "a system, or trajectories, with contexts that stay", "romkit.fit needs no choice of them"
+        expected, fix = (
+            "a system, or trajectories, with contexts that stay",
+            "romkit.fit needs no choice of them",
+        )
         raise InputError("source", expected=expected, got=", ".join(names) or "no context", fix=fix)
     if measured:
         grid = context_matrix(source)
@@ -202,8 +254,13 @@ def _candidates(source: System | xr.Dataset, given: int | Mapping[str, object]) 
     grid = context_array(names, given).reshape(-1, len(names))
     for name, *ends, values in zip(names, low, high, grid.T, strict=True):
         if values.min() < ends[0] or values.max() > ends[1]:
-            got, expected = f"{values.min():g} to {values.max():g}", f"{name} within {ends[0]:g} to {ends[1]:g}"
-            raise InputError("candidates", expected=expected, got=got, fix="leave those beyond the range out")
+            got, expected = (
+                f"{values.min():g} to {values.max():g}",
+                f"{name} within {ends[0]:g} to {ends[1]:g}",
+            )
+            raise InputError(
+                "candidates", expected=expected, got=got, fix="leave those beyond the range out"
+            )
     return names, low, high, grid
 
 
@@ -214,9 +271,13 @@ def design(method: str, p: int, number: int, seed: int) -> np.ndarray:
     if method == "random":
         return np.random.default_rng(seed).random((number, p))
     if method == "sobol":
-        return qmc.Sobol(p, seed=np.random.default_rng(seed)).random_base2(math.ceil(math.log2(number)))[:number]
+        return qmc.Sobol(p, seed=np.random.default_rng(seed)).random_base2(
+            math.ceil(math.log2(number))
+        )[:number]
     counts = [1] * p
-    while free := [k for k in range(p) if math.prod(counts) // counts[k] * (counts[k] + 1) <= number]:
+    while free := [
+        k for k in range(p) if math.prod(counts) // counts[k] * (counts[k] + 1) <= number
+    ]:
         counts[min(free, key=counts.__getitem__)] += 1
     axes = [(1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2 for count in counts]
     if method == "uniform":
@@ -239,7 +300,9 @@ def _distance(places: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def _worst(estimate: np.ndarray, places: np.ndarray, chosen: list[int], number: int) -> list[int]:
-    """Candidates of the largest estimates, times the distance from those of the same round; far ones among equals."""
+    """Candidates of the largest estimates, times the distance from those of the same round; far
+    ones among equals.
+    """
     apart, found = _distance(places, places[chosen]).min(1), []
     value = estimate * (apart > 0) * (1 + 1e-9 * apart)
     while len(found) < number and value.any():
@@ -258,7 +321,9 @@ def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Da
     return open_dataset(file)
 
 
-def _in_pieces(function: Callable[[xr.Dataset], np.ndarray], data: xr.Dataset, executor: Pool | None) -> np.ndarray:
+def _in_pieces(
+    function: Callable[[xr.Dataset], np.ndarray], data: xr.Dataset, executor: Pool | None
+) -> np.ndarray:
     """function(data) (C,), of some trajectories at a time, as many as memory holds."""
     number, size = data.sizes["trajectory"], math.prod(data["state"].shape[1:])
     step = max(1, min(math.ceil(number / (PIECES if executor else 1)), NUMBERS // size))
@@ -266,10 +331,14 @@ def _in_pieces(function: Callable[[xr.Dataset], np.ndarray], data: xr.Dataset, e
     return np.concatenate(mapped(function, pieces, executor, "candidates"))
 
 
-def _estimate(followed: Callable[..., xr.Dataset], system: System | None, windows: int, data: xr.Dataset) -> np.ndarray:
+def _estimate(
+    followed: Callable[..., xr.Dataset], system: System | None, windows: int, data: xr.Dataset
+) -> np.ndarray:
     """Estimated errors (C,) of rollouts from the first states of trajectories, means over time."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExtrapolationWarning)  # candidates are beyond what the model was trained on
+        warnings.simplefilter(
+            "ignore", ExtrapolationWarning
+        )  # candidates are beyond what the model was trained on
         run = followed(data)
     steps = run.sizes["time"] - 1
     windows = max(1, min(windows, steps // 4))

@@ -1,4 +1,6 @@
-"""`romkit.save`, `romkit.load` and `romkit.open`: projections, laws and bases as files; data that stay in theirs."""
+"""`romkit.save`, `romkit.load` and `romkit.open`: projections, laws and bases as files; data that
+stay in theirs.
+"""
 
 import glob
 from collections.abc import Sequence
@@ -19,17 +21,21 @@ from romkit.projections import storage as projections
 
 @validated
 def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
-    """Write a projection or a fitted law, or a stack of them, or a basis to one file: all of it, or nothing at all.
+    """Write a projection or a fitted law, or a stack of them, or a basis to one file: all of it, or
+    nothing at all.
 
     Args:
-        model: a projection, with its `report`; what the fit of SINDy or NeuralODE returned; or a basis.
-        path: the file, in the safetensors format; an earlier one is replaced once the new one is complete.
+        model: a projection, with its `report`; what the fit of SINDy or NeuralODE returned; or a
+            basis.
+        path: the file, in the safetensors format; an earlier one is replaced once the new one is
+            complete.
 
     Returns:
         The path. `load` gives back the same: outputs are equal bit by bit.
 
     Raises:
-        InputError: `config` does not rebuild the projection, or a law with functions of your own (`Functions`).
+        InputError: `config` does not rebuild the projection, or a law with functions of your own
+            (`Functions`).
         FileError: the file cannot be written.
 
     Example:
@@ -48,15 +54,16 @@ def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
 
 @validated
 def load(path: FilePath) -> Projection | LearnedField | Basis:
-    """Read what `save` wrote, or a projection that ships with romkit, by its name: `load("ncae-lorenz96")`.
+    """Read what `save` wrote, or a projection that ships with romkit, by its name:
+    `load("ncae-lorenz96")`.
 
     Returns:
-        The projection, the law or the basis on the CPU, in the precision that it was saved in, with its seed axis if it
-        was a stack.
+        The projection, the law or the basis on the CPU, in the precision that it was saved in, with
+        its seed axis if it was a stack.
 
     Raises:
-        FileError: neither a file nor a name in `pretrained()`; damaged, altered, or with content that cannot be used;
-            or a projection of a class that is not imported.
+        FileError: neither a file nor a name in `pretrained()`; damaged, altered, or with content
+            that cannot be used; or a projection of a class that is not imported.
 
     Example:
         >>> import romkit
@@ -72,14 +79,15 @@ def load(path: FilePath) -> Projection | LearnedField | Basis:
 
 @validated
 def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> xr.Dataset:
-    """Open data in zarr or netCDF, one or many, as chunks of dask, which are read where they are needed.
+    """Open data in zarr or netCDF, one or many, as chunks of dask, which are read where they are
+    needed.
 
     Coordinates are in memory. Data of foreign names go through `romkit.data.describe`.
 
     Args:
         source: a file or folder, a pattern such as "runs/*.nc", or a list of files.
-        along: the dimension along which many are joined in their order, a new one, say: "trajectory". By default that
-            along which their coordinates differ.
+        along: the dimension along which many are joined in their order, a new one, say:
+            "trajectory". By default that along which their coordinates differ.
 
     Raises:
         FileError: no such file, or one that xarray cannot read or join.
@@ -94,15 +102,24 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
         (True, 2)
     """
     several = isinstance(source, tuple)
-    paths = [str(path) for path in source] if several else sorted(glob.glob(str(files.expanded(source))))
+    paths = (
+        [str(path) for path in source]
+        if several
+        else sorted(glob.glob(str(files.expanded(source))))
+    )
     name = paths[0] if several and paths else str(source)
     if not paths:
         raise FileError(name, problem="does not exist", fix="check the path or pattern")
-    joined = {"combine": "by_coords"} if along is None else {"combine": "nested", "concat_dim": along}
+    joined = (
+        {"combine": "by_coords"} if along is None else {"combine": "nested", "concat_dim": along}
+    )
     try:
         data = xr.open_mfdataset(paths, decode_times=False, chunks="auto", **joined)
         coords = {name: coord.compute() for name, coord in data.coords.items()}
     except Exception as error:  # readers raise nearly anything on files of others
-        problem, fix = f"cannot be opened ({files.reason(error)})", "xarray.open_mfdataset has more ways"
+        problem, fix = (
+            f"cannot be opened ({files.reason(error)})",
+            "xarray.open_mfdataset has more ways",
+        )
         raise FileError(name, problem=problem, fix=fix) from error
     return data.assign_coords(coords)

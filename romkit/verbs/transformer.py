@@ -24,8 +24,8 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     Args:
         method: as of `romkit.fit`.
         latent_dim: m.
-        contexts: how many of the last columns are context parameters, of each row; what `transform` returns ends with
-            them.
+        contexts: how many of the last columns are context parameters, of each row; what `transform`
+            returns ends with them.
         seed: as of `romkit.fit`.
         settings: of the training, by name, as `romkit.fit` takes them.
 
@@ -64,17 +64,32 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         n = X.shape[1] - checks.at_least("contexts", self.contexts, 0)
         if self.latent_dim > n:
-            expected = f"at most {max(n, 0)}, as n_features={X.shape[1]} with {self.contexts} contexts"
-            raise InputError("latent_dim", expected=expected, got=self.latent_dim, fix="give fewer, or more columns")
-        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])]
+            expected = (
+                f"at most {max(n, 0)}, as n_features={X.shape[1]} with {self.contexts} contexts"
+            )
+            raise InputError(
+                "latent_dim",
+                expected=expected,
+                got=self.latent_dim,
+                fix="give fewer, or more columns",
+            )
+        names = [
+            str(name)
+            for name in getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
+        ]
         states = X[:, None, :n]
         data = xr.Dataset(
             {"state": (DIMS, states), "velocity": (DIMS, np.zeros_like(states))},
             {"time": [0.0], "component": names[:n]}
-            | {name: ("trajectory", X[:, n + k], {ROLE: "context"}) for k, name in enumerate(names[n:])},
+            | {
+                name: ("trajectory", X[:, n + k], {ROLE: "context"})
+                for k, name in enumerate(names[n:])
+            },
         )
         settings = {"velocity_weight": 0.0} | (self.settings or {})
-        self.projection_ = fit(self.method, data, latent_dim=self.latent_dim, seed=self.seed, **settings).double()
+        self.projection_ = fit(
+            self.method, data, latent_dim=self.latent_dim, seed=self.seed, **settings
+        ).double()
         self._n_features_out = self.latent_dim + self.contexts
         return self
 
@@ -90,7 +105,9 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         X = check_array(X, dtype=FLOATS)
         if X.shape[1] != self._n_features_out:
             fix = "give what transform returned"
-            raise InputError("X", expected=f"{self._n_features_out} columns", got=X.shape[1], fix=fix)
+            raise InputError(
+                "X", expected=f"{self._n_features_out} columns", got=X.shape[1], fix=fix
+            )
         return self._mapped(X, self.latent_dim, "decode")
 
     def _mapped(self, X: np.ndarray, width: int, method: str) -> np.ndarray:

@@ -19,7 +19,13 @@ KINDS = {
 }
 """Indicators, and how the tables call them."""
 
-MAIN = ("Lorenz96, flow", "Pendulum, flow", "Kuramoto-Sivashinsky, flow", "Wake in 64 modes, NcAE", "Burgers, flow")
+MAIN = (
+    "Lorenz96, flow",
+    "Pendulum, flow",
+    "Kuramoto-Sivashinsky, flow",
+    "Wake in 64 modes, NcAE",
+    "Burgers, flow",
+)
 """One projection for each system: the rollouts that the last row pools."""
 
 
@@ -36,14 +42,18 @@ def _rollouts(results: dict[str, dict]) -> dict[str, dict]:
 
 
 def figure(results: dict[str, dict]) -> Figure:
-    """True error over estimate, root mean square over time, a dot a rollout; the band is as wide as intervals."""
+    """True error over estimate, root mean square over time, a dot a rollout; the band is as wide as
+    intervals.
+    """
     columns = -(-len(results) // 2)
     drawing, axes = panels(2, columns, (2.5 * columns, 4.6))
     places = [place for row in axes for place in row]
     for place, (title, found) in zip(places, results.items(), strict=False):
         estimate, truth = (np.array(found["rms"][name]) for name in ("estimate", "truth"))
         ends = np.array([min(estimate.min(), truth.min()), max(estimate.max(), truth.max())])
-        place.fill_between(ends, ends / found["width"], ends * found["width"], color="#56B4E9", alpha=0.3, lw=0)
+        place.fill_between(
+            ends, ends / found["width"], ends * found["width"], color="#56B4E9", alpha=0.3, lw=0
+        )
         place.plot(estimate, truth, "o", color="#0072B2", ms=3)
         place.set(xscale="log", yscale="log", title=title)
         for axis in (place.xaxis, place.yaxis):
@@ -66,7 +76,10 @@ def page(results: dict[str, dict]) -> str:
         "# Results\n\nWritten by report.py; the README beside says what is measured and how.\n",
         "![True error over estimate](estimates.png)\n",
         f"## Rank correlation with the true error\n\nOf {count} rollouts: {pairs}.\n",
-        table([{"system, projection": title} | _ranks(found) for title, found in rollouts.items()] + _pooled(rollouts)),
+        table(
+            [{"system, projection": title} | _ranks(found) for title, found in rollouts.items()]
+            + _pooled(rollouts)
+        ),
         "## Intervals of 90 %\n",
         table([_interval(title, found) for title, found in rollouts.items()]),
         "## Cost\n\nSeconds of the estimate relative to `romkit.simulate` and to its solver alone.\n",
@@ -84,7 +97,8 @@ def _ranks(found: dict) -> dict[str, str]:
     ends = {name: np.array(values)[:, -1] for name, values in found["along"].items()}
     kinds = KINDS.items()
     return {
-        said: " / ".join(_rank(each, name) for each in (found["rms"], ends, found["along"])) for name, said in kinds
+        said: " / ".join(_rank(each, name) for each in (found["rms"], ends, found["along"]))
+        for name, said in kinds
     }
 
 
@@ -96,18 +110,29 @@ def _pooled(results: dict[str, dict]) -> list[dict[str, str]]:
         "rms": {name: np.concatenate([found["rms"][name] for found in main]) for name in kinds},
         "along": {name: np.concatenate([found["along"][name] for found in main]) for name in kinds},
     }
-    return [{"system, projection": f"{len(joined['rms']['truth'])} rollouts of {len(main)} systems"} | _ranks(joined)]
+    return [
+        {"system, projection": f"{len(joined['rms']['truth'])} rollouts of {len(main)} systems"}
+        | _ranks(joined)
+    ]
 
 
 def _interval(title: str, found: dict) -> dict[str, str]:
     covered = np.array(found["covered"])
-    row = {"system, projection": title, "covered": f"{covered.mean():.0%}", "width": f"factor {found['width']:.2f}"}
+    row = {
+        "system, projection": title,
+        "covered": f"{covered.mean():.0%}",
+        "width": f"factor {found['width']:.2f}",
+    }
     low, high = np.quantile(found["rms"]["truth"], (0.05, 0.95))
     return row | {"true errors, 5 to 95 %": f"{low:.2g} to {high:.2g}"}
 
 
 def _cost(title: str, found: dict) -> dict[str, str]:
     paid = found["seconds"]
-    row = {"system, projection": title, "n": str(found["n"]), "share of the truth": f"{found['share']:.3f}"}
+    row = {
+        "system, projection": title,
+        "n": str(found["n"]),
+        "share of the truth": f"{found['share']:.3f}",
+    }
     whole, solver = (f"{paid['estimate'] / paid[of]:.0%}" for of in ("truth", "solver"))
     return row | {"cost": whole, "of the solver": solver}

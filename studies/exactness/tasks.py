@@ -23,7 +23,16 @@ from romkit.training.batches import batches_per_epoch
 from studies.exactness.guarantees import Certificates, Energy
 from studies.report import TITLES
 from studies.rollout_drift import models
-from studies.rollout_drift.models import Model, OfModel, errors, make_system, over_contexts, states, test_set, trained
+from studies.rollout_drift.models import (
+    Model,
+    OfModel,
+    errors,
+    make_system,
+    over_contexts,
+    states,
+    test_set,
+    trained,
+)
 from studies.rollout_drift.tasks import Drift, Plan, plans
 from studies.runner import Settings, Study, frozen
 
@@ -50,8 +59,15 @@ def tasks(preset: str) -> list[Task]:
     if preset == "smoke":
         return _smoke()
     if preset == "guarantees":
-        return [*(Certificates(**row) for row in table["certificates"]), *(Energy(**row) for row in table["energies"])]
-    chosen = [model for model in _models(table.get("of", preset)) if model.method in table.get("methods", METHODS)]
+        return [
+            *(Certificates(**row) for row in table["certificates"]),
+            *(Energy(**row) for row in table["energies"]),
+        ]
+    chosen = [
+        model
+        for model in _models(table.get("of", preset))
+        if model.method in table.get("methods", METHODS)
+    ]
     measures: dict[str, Callable[[Model], list[Task]]] = {
         "race": lambda model: [Race(model)],
         "cost": lambda model: [Cost(model, TIMED)],
@@ -86,13 +102,26 @@ def _models(preset: str) -> list[Model]:
         base = bases[table[system].get("base", "snapshots")][system]
         for method, own in methods.items():
             settings = (*frozen(base["settings"]), *frozen(base.get(method, {})), *own)
-            found.append(Model(system, method, preset, tuple(range(*base["seeds"])), full[system].data, settings))
+            found.append(
+                Model(
+                    system,
+                    method,
+                    preset,
+                    tuple(range(*base["seeds"])),
+                    full[system].data,
+                    settings,
+                )
+            )
     return found
 
 
 def _smoke() -> list[Task]:
     def race(plan: Plan) -> Race:
-        return Race(Model(plan.system, "flow", "smoke", (0, 1), plan.data, (("epochs", 1),), plan.parameters))
+        return Race(
+            Model(
+                plan.system, "flow", "smoke", (0, 1), plan.data, (("epochs", 1),), plan.parameters
+            )
+        )
 
     races = [race(plan) for plan in plans("smoke").values()]
     return [
@@ -110,12 +139,17 @@ class Race(OfModel):
 
     def run(self) -> xr.Dataset:
         plan, model = self.model, trained(self.model)
-        system, test = make_system(plan.system, plan.parameters), test_set(plan.system, plan.parameters)
+        system, test = (
+            make_system(plan.system, plan.parameters),
+            test_set(plan.system, plan.parameters),
+        )
         found = dict(zip(("position_rmse", "velocity_rmse"), errors(model, test), strict=True))
         if system.order == 1:
             with torch.no_grad():
                 P, (x, v) = model(test), states(model, test)
-                found["latent_velocity_rmse"] = (carried(system, P, x) - v).square().mean((-2, -1)).sqrt()
+                found["latent_velocity_rmse"] = (
+                    (carried(system, P, x) - v).square().mean((-2, -1)).sqrt()
+                )
         columns = {name: (("seed", "context"), value.numpy()) for name, value in found.items()}
         columns["idempotency_error"] = ("seed", idempotency(model))
         columns["training_diverged"] = ("seed", models.lost(model))
@@ -132,14 +166,18 @@ class Race(OfModel):
 
 
 def carried(system: System, P: Operator, x: Tensor) -> Tensor:
-    """DP(Px) f(Px): the velocity of the reduced model by the encoder's field, at the projected states."""
+    """DP(Px) f(Px): the velocity of the reduced model by the encoder's field, at the projected
+    states.
+    """
     on_manifold = P(x)
     f = system.field(P.context)(torch.zeros(()), on_manifold)
     return P.jvp(on_manifold, f).tangent
 
 
 def idempotency(model: Projection) -> np.ndarray:
-    """Largest ‖P(P(x)) - P(x)‖ / ‖P(x)‖ of each seed over random states and contexts far outside the range."""
+    """Largest ‖P(P(x)) - P(x)‖ / ‖P(x)‖ of each seed over random states and contexts far outside
+    the range.
+    """
     errors = []
     for one in unstack(model):
         points = probe(one, batch=200, spread=FAR)
@@ -166,22 +204,34 @@ class Cost(OfModel):
     def run(self) -> xr.Dataset:
         plan, clock = self.model, []
         data = models.training_set(plan.system, plan.parameters, plan.data)
-        settings = dict(plan.settings) | {"epochs": self.epochs + 1, "engine": self.engine, "verbose": False}
+        settings = dict(plan.settings) | {
+            "epochs": self.epochs + 1,
+            "engine": self.engine,
+            "verbose": False,
+        }
 
         def tick(epoch: Epoch) -> None:
             clock.append(time.process_time())
 
         romkit.fit(plan.method, data, seeds=plan.seeds, callback=tick, **settings)
         recipe = self.resolved["recipe"]["snapshots"]
-        steps = batches_per_epoch(len(snapshots(data, every=recipe["every"])[0]), recipe["batch_size"])
+        steps = batches_per_epoch(
+            len(snapshots(data, every=recipe["every"])[0]), recipe["batch_size"]
+        )
         seconds = np.diff(clock) / (steps * len(plan.seeds))
-        attrs = {"kind": "cost", "system": plan.system, "method": plan.method, "steps_per_epoch": steps}
+        attrs = {
+            "kind": "cost",
+            "system": plan.system,
+            "method": plan.method,
+            "steps_per_epoch": steps,
+        }
         return xr.Dataset({"seconds": ("epoch", seconds)}).assign_attrs(attrs)
 
 
 @dataclass(frozen=True)
 class Robustness(OfModel):
-    """All seeds of one model on noisy states of the test set, and on trajectories at contexts out of the range.
+    """All seeds of one model on noisy states of the test set, and on trajectories at contexts out
+    of the range.
 
     Errors are those of P(x + noise) against x, and of DP(x + noise) v against v.
     """
@@ -190,7 +240,10 @@ class Robustness(OfModel):
 
     def run(self) -> xr.Dataset:
         plan, model = self.model, trained(self.model)
-        system, test = make_system(plan.system, plan.parameters), test_set(plan.system, plan.parameters)
+        system, test = (
+            make_system(plan.system, plan.parameters),
+            test_set(plan.system, plan.parameters),
+        )
         noisy = [_noisy(model, test, level) for level in NOISE]
         beyond = [over_contexts(errors(model, trajectories(system, share))) for share in BEYOND]
         found = {}
@@ -209,7 +262,9 @@ class Robustness(OfModel):
 
 
 def trajectories(system: System, share: float) -> xr.Dataset:
-    """Each tenth snapshot of trajectories at contexts on the surface of the range, widened by a share on each side."""
+    """Each tenth snapshot of trajectories at contexts on the surface of the range, widened by a
+    share on each side.
+    """
     low, high = np.array([(p.low, p.high) for p in system.context]).T
     if len(low) == 1:
         places = np.array([[-1.0], [1.0]])
@@ -223,8 +278,12 @@ def trajectories(system: System, share: float) -> xr.Dataset:
 
 def _noisy(model: Projection, data: xr.Dataset, level: float) -> tuple[np.ndarray, np.ndarray]:
     x, v = states(model, data)
-    noise = torch.randn(x.shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = torch.randn(
+        x.shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     measured = x[:1] + level * model.frame.state_std * noise
     with torch.no_grad():
         found = model(data).jvp(measured, v)
-    return over_contexts((a - b).square().mean((-1, -2)).sqrt() for a, b in zip((x, v), found, strict=True))
+    return over_contexts(
+        (a - b).square().mean((-1, -2)).sqrt() for a, b in zip((x, v), found, strict=True)
+    )

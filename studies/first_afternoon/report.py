@@ -22,15 +22,25 @@ def write(folder: Path, preset: str) -> Path:
 
 def page(results: dict[str, dict]) -> str:
     """Text of RESULTS.md."""
-    every = [found[f"seconds {label}"] for found in results.values() for label in RIVALS if f"seconds {label}" in found]
+    every = [
+        found[f"seconds {label}"]
+        for found in results.values()
+        for label in RIVALS
+        if f"seconds {label}" in found
+    ]
     template = Path(__file__).with_name("RESULTS.template")
     tuned, unseen = _facts(results, SETS), _facts(results, UNSEEN)
     return filled(template, tuned=tuned, unseen=unseen, fastest=min(every), slowest=max(every))
 
 
 def draw(results: dict[str, dict]) -> dict[str, Figure]:
-    """Mean error on each set, of romkit, of the nearest run and of each package in its better variant."""
-    return {"errors.png": _dots(_chosen(results, SETS)), "unseen.png": _dots(_chosen(results, UNSEEN))}
+    """Mean error on each set, of romkit, of the nearest run and of each package in its better
+    variant.
+    """
+    return {
+        "errors.png": _dots(_chosen(results, SETS)),
+        "unseen.png": _dots(_chosen(results, UNSEEN)),
+    }
 
 
 def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, object]:
@@ -39,12 +49,20 @@ def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, ob
     sets = [[name, *_units(sources[name]), found["n"]] for name, found in results.items()]
     errors, rivals, laws = [], [], []
     for name, found in results.items():
-        row = {"set": name, "projection": _mean(found["projection"]), "romkit": _mean(found["romkit"])}
+        row = {
+            "set": name,
+            "projection": _mean(found["projection"]),
+            "romkit": _mean(found["romkit"]),
+        }
         errors.append(row | {label: _mean(found[key]) for key, label in BASELINES.items()})
         rivals.append(
-            {"set": name, "romkit": _mean(found["romkit"])} | {label: _mean(found[label]) for label in RIVALS}
+            {"set": name, "romkit": _mean(found["romkit"])}
+            | {label: _mean(found[label]) for label in RIVALS}
         )
-        tried = {row["law"]: f"{row['error']:.2g}" if np.isfinite(row["error"]) else "-" for row in found["tried"]}
+        tried = {
+            row["law"]: f"{row['error']:.2g}" if np.isfinite(row["error"]) else "-"
+            for row in found["tried"]
+        }
         seconds = {key: f"{found[f'seconds {key}']:.0f}" for key in ("fit", "law")}
         laws.append({"set": name, "taken": found["law"], **dict(sorted(tried.items())), **seconds})
     return {
@@ -74,12 +92,21 @@ def _dots(results: dict[str, dict]) -> Figure:
 
 def _chosen(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, dict]:
     """Numbers of romkit and of rivals by data set, in the order of names."""
-    return {name: results[name] | results[f"{name}, rivals"] for name in sorted(sources) if name in results}
+    return {
+        name: results[name] | results[f"{name}, rivals"]
+        for name in sorted(sources)
+        if name in results
+    }
 
 
 def _units(source: Source) -> list[str]:
     span = f"{source.parameter} from {source.low:g} to {source.high:g}"
-    return [span, f"{source.second:g}", f"{source.size:g}", f"{source.noise:.0%}" if source.noise else "-"]
+    return [
+        span,
+        f"{source.second:g}",
+        f"{source.size:g}",
+        f"{source.noise:.0%}" if source.noise else "-",
+    ]
 
 
 def _mean(errors: list[float]) -> str:

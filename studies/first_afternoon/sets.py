@@ -1,6 +1,8 @@
-"""Ten data sets that romkit did not make: equations in NumPy, solved by SciPy, in units from 1e-6 to 1e6.
+"""Ten data sets that romkit did not make: equations in NumPy, solved by SciPy, in units from 1e-6
+to 1e6.
 
-Each has ten runs at values of one parameter, no velocities, and variables and dimensions of its own.
+Each has ten runs at values of one parameter, no velocities, and variables and dimensions of its
+own.
 """
 
 from collections.abc import Callable
@@ -16,10 +18,12 @@ Rate = Callable[[float, np.ndarray, float], np.ndarray]
 
 
 class Source(NamedTuple):
-    """A system: its parameter and range, duration, and transient that is left out, both in times of its equation.
+    """A system: its parameter and range, duration, and transient that is left out, both in times of
+    its equation.
 
-    `measured` makes a dict of variables (T, ...) of the states (T, n). A time of the equation is `second` seconds, and
-    variables are multiplied by `size`; `noise` is relative to the deviation of each variable.
+    `measured` makes a dict of variables (T, ...) of the states (T, n). A time of the equation is
+    `second` seconds, and variables are multiplied by `size`; `noise` is relative to the deviation
+    of each variable.
     """
 
     parameter: str
@@ -78,7 +82,9 @@ def lambda_omega(t: float, s: np.ndarray, omega: float) -> np.ndarray:
     u, v = pair(s)
     r = u**2 + v**2
     growth, turn = 1 - r, omega * (1 + 0.5 * r)
-    return np.concatenate([growth * u - turn * v + 2 * ring(u), turn * u + growth * v + 2 * ring(v)])
+    return np.concatenate(
+        [growth * u - turn * v + 2 * ring(u), turn * u + growth * v + 2 * ring(v)]
+    )
 
 
 def stuart_landau(t: float, s: np.ndarray, mu: float) -> np.ndarray:
@@ -92,7 +98,9 @@ def shed(s: np.ndarray) -> dict[str, np.ndarray]:
     y, x = np.meshgrid(np.linspace(-1, 1, 10), np.linspace(0, 2 * np.pi, 20), indexing="ij")
     a = (s[:, 0] + 1j * s[:, 1])[:, None, None]
     first, second = np.exp(1j * x - 2 * y**2), np.exp(2j * x) * y * np.exp(-(y**2))
-    return {"p": (a * first).real + (0.4 * a**2 * second).real - 0.3 * abs(a) ** 2 * np.exp(-4 * y**2)}
+    return {
+        "p": (a * first).real + (0.4 * a**2 * second).real - 0.3 * abs(a) ** 2 * np.exp(-4 * y**2)
+    }
 
 
 def burgers(t: float, u: np.ndarray, nu: float) -> np.ndarray:
@@ -126,7 +134,9 @@ def predators(t: float, s: np.ndarray, k: float) -> np.ndarray:
     """Rosenzweig and MacArthur's, in twelve patches."""
     n, p = pair(s)
     eaten = n / (0.5 + n) * p
-    return np.concatenate([n * (1 - n / k) - eaten + 0.2 * ring(n), 0.6 * eaten - 0.2 * p + 0.2 * ring(p)])
+    return np.concatenate(
+        [n * (1 - n / k) - eaten + 0.2 * ring(n), 0.6 * eaten - 0.2 * p + 0.2 * ring(p)]
+    )
 
 
 def wave(number: int, size: float, middle: float = 0.0) -> np.ndarray:
@@ -178,7 +188,14 @@ def measure(source: Source, *, runs: int = RUNS, seed: int = 0) -> tuple[xr.Data
     times = source.transient + np.linspace(0.0, source.duration, SAMPLES)
     several = [
         solve_ivp(
-            source.rate, (0, times[-1]), source.start(c), t_eval=times, args=(c,), method="LSODA", rtol=1e-8, atol=1e-8
+            source.rate,
+            (0, times[-1]),
+            source.start(c),
+            t_eval=times,
+            args=(c,),
+            method="LSODA",
+            rtol=1e-8,
+            atol=1e-8,
         ).y.T
         for c in values
     ]
@@ -187,6 +204,9 @@ def measure(source: Source, *, runs: int = RUNS, seed: int = 0) -> tuple[xr.Data
     for key in parts[0]:
         x = source.size * np.stack([part[key] for part in parts])
         dims = ("run", "t", *(f"{key}_{k}" for k in range(x.ndim - 2)))
-        clean[key], noisy[key] = (dims, x), (dims, x + source.noise * x.std() * draw.normal(size=x.shape))
+        clean[key], noisy[key] = (
+            (dims, x),
+            (dims, x + source.noise * x.std() * draw.normal(size=x.shape)),
+        )
     coords = {"t": source.second * (times - times[0]), source.parameter: ("run", values)}
     return xr.Dataset(noisy, coords), xr.Dataset(clean, coords)

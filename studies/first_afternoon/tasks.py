@@ -1,4 +1,6 @@
-"""README's recipe on twenty data sets that romkit did not make, beside the nearest training run and other packages."""
+"""README's recipe on twenty data sets that romkit did not make, beside the nearest training run and
+other packages.
+"""
 
 import time
 
@@ -19,7 +21,9 @@ def tasks(preset: str) -> list[Numbers]:
     table = Study("first_afternoon").presets[preset]
     names = table.pop("sets", [*SETS, *UNSEEN])
     recipes = [Numbers.of(name, afternoon, name=name, **table) for name in names]
-    return recipes + [Numbers.of(f"{name}, rivals", rivals, name=name, runs=table["runs"]) for name in names]
+    return recipes + [
+        Numbers.of(f"{name}, rivals", rivals, name=name, runs=table["runs"]) for name in names
+    ]
 
 
 def afternoon(name: str, runs: int, seconds: float, **settings: object) -> dict[str, object]:
@@ -51,7 +55,11 @@ def rivals(name: str, runs: int) -> dict[str, object]:
     """Errors of the nearest training run and of other packages, and their seconds."""
     train, held_out, truth = divided(name, runs)
     (parameter,) = romkit.data.context_names(train)
-    at, c, starts = held_out[parameter].values, train[parameter].values, held_out["state"].values[:, 0]
+    at, c, starts = (
+        held_out[parameter].values,
+        train[parameter].values,
+        held_out["state"].values[:, 0],
+    )
     nearest = np.stack([train["state"].values[np.abs(c - value).argmin()] for value in at])
     shifted = np.stack([_shifted(run, start) for run, start in zip(nearest, starts, strict=True)])
     found = {"nearest": errors(nearest, train, truth), "shifted": errors(shifted, train, truth)}
@@ -67,21 +75,31 @@ def divided(name: str, runs: int) -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
     """Training runs, held-out ones, and these without noise."""
     source = (SETS | UNSEEN)[name]
     measured, clean = measure(source, runs=runs)
-    data, exact = (romkit.data.describe(each, context=[source.parameter]) for each in (measured, clean))
+    data, exact = (
+        romkit.data.describe(each, context=[source.parameter]) for each in (measured, clean)
+    )
     train, held_out = romkit.data.split(data, 0.25)
     return train, held_out, romkit.data.split(exact, 0.25)[1]
 
 
 def errors(states: np.ndarray, train: xr.Dataset, truth: xr.Dataset) -> list[float]:
-    """Error of each held-out run: root mean square over components in standard deviations, mean over time."""
+    """Error of each held-out run: root mean square over components in standard deviations, mean
+    over time.
+    """
     apart = (states - truth["state"].values) / train["state"].values.std((0, 1))
     return np.sqrt((apart**2).mean(-1)).mean(-1).tolist()
 
 
 def _shifted(run: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """A run (T, n) from where it is closest to the start; at its end it goes on from the state most like it."""
+    """A run (T, n) from where it is closest to the start; at its end it goes on from the state most
+    like it.
+    """
     k, path = int(np.square(run - start).sum(-1).argmin()), []
     for _ in range(len(run)):
         path.append(run[k])
-        k = k + 1 if k + 1 < len(run) else int(np.square(run[: len(run) // 2] - run[-1]).sum(-1).argmin()) + 1
+        k = (
+            k + 1
+            if k + 1 < len(run)
+            else int(np.square(run[: len(run) // 2] - run[-1]).sum(-1).argmin()) + 1
+        )
     return np.array(path)

@@ -31,7 +31,9 @@ def excited(a: float) -> np.ndarray:
 def rayleigh(t: float, s: np.ndarray, mu: float) -> np.ndarray:
     x, v = pair(s)
     left = np.pad(x, 1, mode="edge")
-    return np.concatenate([v, mu * (1 - v**2) * v - np.linspace(1, 1.1, len(x)) * x + left[:-2] - 2 * x + left[2:]])
+    return np.concatenate(
+        [v, mu * (1 - v**2) * v - np.linspace(1, 1.1, len(x)) * x + left[:-2] - 2 * x + left[2:]]
+    )
 
 
 def ginzburg_landau(t: float, s: np.ndarray, beta: float) -> np.ndarray:
@@ -61,7 +63,9 @@ def cascade(t: float, s: np.ndarray, signal: float) -> np.ndarray:
 def langford(t: float, s: np.ndarray, d: float) -> np.ndarray:
     x, y, z = s
     r = x**2 + y**2
-    return np.array([(z - 0.7) * x - d * y, d * x + (z - 0.7) * y, 0.6 + z - z**3 / 3 - r * (1 + 0.25 * z)])
+    return np.array(
+        [(z - 0.7) * x - d * y, d * x + (z - 0.7) * y, 0.6 + z - z**3 / 3 - r * (1 + 0.25 * z)]
+    )
 
 
 def around(s: np.ndarray) -> dict[str, np.ndarray]:
@@ -73,11 +77,17 @@ def around(s: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def ladder(t: float, s: np.ndarray, strength: float) -> np.ndarray:
-    """Ten coils and capacitors that stiffen with their voltage, driven at one end and matched at the other."""
+    """Ten coils and capacitors that stiffen with their voltage, driven at one end and matched at
+    the other.
+    """
     v, i, (c, d) = s[:10], s[10:20], s[20:]
     sources = np.append(strength * c, v[:-1])
     return np.concatenate(
-        [(i - np.append(i[1:], v[-1])) / (1 + 0.2 * v**2), sources - v - 0.1 * i, [-0.7 * d, 0.7 * c]]
+        [
+            (i - np.append(i[1:], v[-1])) / (1 + 0.2 * v**2),
+            sources - v - 0.1 * i,
+            [-0.7 * d, 0.7 * c],
+        ]
     )
 
 
@@ -91,7 +101,9 @@ def glycolysis(t: float, s: np.ndarray, b: float) -> np.ndarray:
     """Sel'kov's oscillator in twelve cells with supplies of their own."""
     x, y = pair(s)
     made = 0.08 * y + x**2 * y
-    return np.concatenate([made - x + 0.3 * ring(x), b * (1 + wave(12, 0.05)) - made + 0.3 * ring(y)])
+    return np.concatenate(
+        [made - x + 0.3 * ring(x), b * (1 + wave(12, 0.05)) - made + 0.3 * ring(y)]
+    )
 
 
 UNSEEN = {

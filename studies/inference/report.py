@@ -20,7 +20,10 @@ def write(folder: Path, preset: str) -> Path:
     if written.suffix:
         results = numbers(folder / preset)
         save_png(winners(results), folder / "errors.png")
-        save_png(drift({name: results[f"tracking: drift, {name}"] for name in FILTERS}), folder / "drift.png")
+        save_png(
+            drift({name: results[f"tracking: drift, {name}"] for name in FILTERS}),
+            folder / "drift.png",
+        )
     return written
 
 
@@ -33,20 +36,42 @@ def page(results: Found) -> str:
          ", ".join(f"{100 * share:.1f}" for share in found["shares"])]
         for known, found in results["alarms"].items() if isinstance(found, Mapping) and "stated" in found
     ]  # fmt: skip
-    head = ("known trajectories", "fresh windows", "stated", "measured", "of each calibration, in %")
+    head = (
+        "known trajectories",
+        "fresh windows",
+        "stated",
+        "measured",
+        "of each calibration, in %",
+    )
     template, device = Path(__file__).with_name("RESULTS.template"), results["alarms"]["device"]
-    return filled(template, cases="\n".join(cases), alarms=table(alarms, head), device=device, **_tracking(results))
+    return filled(
+        template,
+        cases="\n".join(cases),
+        alarms=table(alarms, head),
+        device=device,
+        **_tracking(results),
+    )
 
 
 def _cases(results: Found) -> dict[str, list[str]]:
     """Names of the contestants by title of the case, as the presets have them."""
-    cases = {title: case for preset in Study("inference").presets.values() for title, case in preset["cases"].items()}
-    return {title: case["contestants"] for title, case in cases.items() if f"{title}: bound" in results}
+    cases = {
+        title: case
+        for preset in Study("inference").presets.values()
+        for title, case in preset["cases"].items()
+    }
+    return {
+        title: case["contestants"] for title, case in cases.items() if f"{title}: bound" in results
+    }
 
 
 def _head(results: Found, title: str) -> str:
     found = results[f"{title}: {_cases(results)[title][0]}"]
-    sensors = "" if np.ndim(found["sensors"]) == 0 else f", sensors {', '.join(map(str, found['sensors']))}"
+    sensors = (
+        ""
+        if np.ndim(found["sensors"]) == 0
+        else f", sensors {', '.join(map(str, found['sensors']))}"
+    )
     bound = results[f"{title}: bound"]["bound"]
     return f"Bound {bound:.2e}; {len(found['truth'])} windows, noise {found['sigma']:.3g}{sensors}."
 
@@ -65,7 +90,9 @@ def _row(results: Found, title: str, name: str) -> dict[str, object]:
         "alarms outside": percent("alarms outside"),
         "seconds each": f"{found['seconds']['each of all']:.3f}",
         "one alone": f"{np.median(found['seconds']['single']):.2f}",
-        "of them processor": f"{np.median(alone):.2f}" if (alone := found["seconds"].get("processor")) else "",
+        "of them processor": f"{np.median(alone):.2f}"
+        if (alone := found["seconds"].get("processor"))
+        else "",
         "before": f"{found['seconds']['preparing']:.0f}",
     }
 
@@ -78,12 +105,26 @@ def winners(results: Found) -> Figure:
     axis, colours = axes[0][0], colormaps["tab10"].colors
     for k, name in enumerate(names):
         there = [title for title in cases if name in cases[title]]
-        ratio = [results[f"{title}: {name}"]["rms"] / results[f"{title}: bound"]["bound"] for title in there]
+        ratio = [
+            results[f"{title}: {name}"]["rms"] / results[f"{title}: bound"]["bound"]
+            for title in there
+        ]
         mark = "D" if name.startswith("infer") else "o"
-        axis.plot(ratio, [list(cases).index(title) for title in there], mark, color=colours[k], label=name, ms=6)
+        axis.plot(
+            ratio,
+            [list(cases).index(title) for title in there],
+            mark,
+            color=colours[k],
+            label=name,
+            ms=6,
+        )
     axis.axvspan(axis.get_xlim()[0] * 0.9, 2, color="0.92", lw=0, label="within twice the bound")
     axis.set_yticks(range(len(cases)), list(cases))
-    axis.set(xscale="log", xlabel="root mean square error, relative to the Cramer-Rao bound (1)", xlim=(0.7, None))
+    axis.set(
+        xscale="log",
+        xlabel="root mean square error, relative to the Cramer-Rao bound (1)",
+        xlim=(0.7, None),
+    )
     axis.axvline(1, color="k", lw=0.8)
     axis.invert_yaxis()
     axis.legend(fontsize=6, loc="upper right")
@@ -94,25 +135,40 @@ def drift(runs: dict[str, dict]) -> Figure:
     """The forcing and its estimates over time."""
     drawing, ((axis,),) = panels(1, 1, (7.0, 3.2))
     t = np.array(runs["full"]["t"])
-    for (name, found), colour in zip(runs.items(), ("#D55E00", "#CC79A7", "#009E73", "#0072B2"), strict=True):
+    for (name, found), colour in zip(
+        runs.items(), ("#D55E00", "#CC79A7", "#009E73", "#0072B2"), strict=True
+    ):
         mean, std = np.array(found["estimate"]), np.array(found["std"])
         axis.plot(t, mean, color=colour, lw=0.8, label=name)
         axis.fill_between(t, mean - 1.645 * std, mean + 1.645 * std, color=colour, alpha=0.25, lw=0)
     axis.plot(t, runs["full"]["F"], color="k", ls="--", lw=1.0, label="truth")
     axis.axvspan(*runs["full"]["mixed"], color="0.85", lw=0, label="the wave changes from 8 to 7")
-    axis.set(xlabel="time, in units of Lorenz96", ylabel="forcing F, with 90 % intervals", ylim=(3.13, 3.21))
+    axis.set(
+        xlabel="time, in units of Lorenz96",
+        ylabel="forcing F, with 90 % intervals",
+        ylim=(3.13, 3.21),
+    )
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, fontsize=7)
     return drawing
 
 
 def _tracking(results: Found) -> dict[str, str]:
     """Tables and numbers of the filters."""
-    found = {name.removeprefix("tracking: "): each for name, each in results.items() if name.startswith("tracking: ")}
+    found = {
+        name.removeprefix("tracking: "): each
+        for name, each in results.items()
+        if name.startswith("tracking: ")
+    }
     milli = lambda values: [f"{1e3 * value:.2f}" for value in values]  # noqa: E731
     runs = {name: found[f"constant, {name}"] for name in FILTERS}
     times = [f"t = {t:g}" for t in runs["full"]["times"]]
-    constant = [[name, *milli(each["rms"]), f"{each['milliseconds']:.2f}"] for name, each in runs.items()]
-    covered = [[name, *(f"{100 * share:.0f} %" for share in each["covered"])] for name, each in runs.items()]
+    constant = [
+        [name, *milli(each["rms"]), f"{each['milliseconds']:.2f}"] for name, each in runs.items()
+    ]
+    covered = [
+        [name, *(f"{100 * share:.0f} %" for share in each["covered"])]
+        for name, each in runs.items()
+    ]
     jumps = [
         [name, size, f"{100 * each['noticed']:.0f} %", *milli([each["2 after"], each["5 after"]])]
         for name in FILTERS
@@ -123,11 +179,21 @@ def _tracking(results: Found) -> dict[str, str]:
         [name, *milli([*run["rms"].values(), run["largest"]["after"]])]
         for name, run in ((name, found[f"drift, {name}"]) for name in FILTERS)
     ]
-    alarms, (begins, ends) = {name: found[f"alarm, {name}"] for name in FILTERS[:-1]}, found["drift, full"]["mixed"]
+    alarms, (begins, ends) = (
+        {name: found[f"alarm, {name}"] for name in FILTERS[:-1]},
+        found["drift, full"]["mixed"],
+    )
     costs = {name: value for name, value in found["cost"].items() if isinstance(value, float)}
-    cost = [[name, f"{value:.2f}", f"{value / costs['reduced']:.0f}"] for name, value in costs.items()]
+    cost = [
+        [name, f"{value:.2f}", f"{value / costs['reduced']:.0f}"] for name, value in costs.items()
+    ]
     outside = [
-        [name, far, *(f"{100 * each[side]:.0f} %" for side in ("below", "above")), f"{100 * alarm['false']:.1f} %"]
+        [
+            name,
+            far,
+            *(f"{100 * each[side]:.0f} %" for side in ("below", "above")),
+            f"{100 * alarm['false']:.1f} %",
+        ]
         for name, alarm in alarms.items()
         for far, each in alarm["outside"].items()
     ]
@@ -136,11 +202,17 @@ def _tracking(results: Found) -> dict[str, str]:
         "mean": f"{np.mean(found['score']['scores']):.4f}",
         "constant": table(constant, ("filter", *times, "ms per update")),
         "covered": table(covered, ("filter", *times)),
-        "jumps": table(jumps, ("filter", "size", "noticed within 2", "error 2 after", "error 5 after")),
-        "drift": table(drifts, ("filter", "before", "other wave", "changing", "after", "largest after")),
+        "jumps": table(
+            jumps, ("filter", "size", "noticed within 2", "error 2 after", "error 5 after")
+        ),
+        "drift": table(
+            drifts, ("filter", "before", "other wave", "changing", "after", "largest after")
+        ),
         "begins": f"{begins:.0f}",
         "ends": f"{ends:.0f}",
         "cost": table(cost, ("filter", "ms per update", "relative to reduced")),
-        "outside": table(outside, ("filter", "distance from the range", "below", "above", "false alarms")),
+        "outside": table(
+            outside, ("filter", "distance from the range", "below", "above", "false alarms")
+        ),
         "runs": alarms["flow"]["runs"],
     }

@@ -23,31 +23,53 @@ SINGLE = 3
 """Observations that are estimated one by one, for their seconds."""
 
 WINDOWS, COPIES = 4000, 4
-"""Most windows of known trajectories that a contestant learns from, and copies of each with noise of its own."""
+"""Most windows of known trajectories that a contestant learns from, and copies of each with noise
+of its own.
+"""
 
 Estimator = Callable[[xr.Dataset], Mapping[str, object]]
-"""Observations -> `estimate` and, where the contestant has them, `lower`, `upper` (B, p) and `explained` (B,)."""
+"""Observations -> `estimate` and, where the contestant has them, `lower`, `upper` (B, p) and
+`explained` (B,).
+"""
 
 
 def reduced(
-    case: Case, observed: xr.Dataset, dynamics: str = "", modes: int = 0, dt: float = 0.0, starts: int = 4
+    case: Case,
+    observed: xr.Dataset,
+    dynamics: str = "",
+    modes: int = 0,
+    dt: float = 0.0,
+    starts: int = 4,
 ) -> Estimator:
-    """`romkit.infer` with a latent dynamics, or from snapshots alone; by the shipped projection, or by modes."""
+    """`romkit.infer` with a latent dynamics, or from snapshots alone; by the shipped projection, or
+    by modes.
+    """
     model = {"dynamics": DYNAMICS[dynamics](), "system": case.full} if dynamics else {}
     model |= {"solver": RK4(dt)} if dt else {}
-    given = {"training": case.known, "sensors": case.rows, "noise": case.sigma, "starts": starts} | model
+    given = {
+        "training": case.known,
+        "sensors": case.rows,
+        "noise": case.sigma,
+        "starts": starts,
+    } | model
     projection = case.pod(modes) if modes else case.reduced
     calibration = romkit.calibrate(projection, observations=observed, **given)
     return lambda observed: romkit.infer(calibration, observed, starts=starts)
 
 
 def windows(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Observed numbers (K, N) and contexts (K, p) of windows of the known trajectories, without noise."""
+    """Observed numbers (K, N) and contexts (K, p) of windows of the known trajectories, without
+    noise.
+    """
     states = case.known.state.values[..., case.rows]
     offsets = states.shape[1] - case.count + 1
     offsets = np.arange(0, offsets, max(1, len(states) * offsets // WINDOWS))
-    found = states[:, offsets[:, None] + np.arange(case.count)].reshape(len(states) * len(offsets), -1)
-    contexts = np.column_stack([case.known[name].values for name in case.reduced.frame.context_names])
+    found = states[:, offsets[:, None] + np.arange(case.count)].reshape(
+        len(states) * len(offsets), -1
+    )
+    contexts = np.column_stack(
+        [case.known[name].values for name in case.reduced.frame.context_names]
+    )
     return found, contexts.repeat(len(offsets), axis=0)
 
 
@@ -67,9 +89,13 @@ def regression(case: Case, observed: xr.Dataset) -> Estimator:
     x, contexts = windows(case)
     noise = case.sigma * np.random.default_rng(0).standard_normal((COPIES, *x.shape))
     x, contexts = (x + noise).reshape(-1, x.shape[1]), np.tile(contexts, (COPIES, 1))
-    network = MLPRegressor(hidden_layer_sizes=(128, 128), early_stopping=True, random_state=0, max_iter=300)
+    network = MLPRegressor(
+        hidden_layer_sizes=(128, 128), early_stopping=True, random_state=0, max_iter=300
+    )
     first = PCA(min(60, *x.shape), random_state=0)
-    model = TransformedTargetRegressor(make_pipeline(first, StandardScaler(), network), transformer=StandardScaler())
+    model = TransformedTargetRegressor(
+        make_pipeline(first, StandardScaler(), network), transformer=StandardScaler()
+    )
     model.fit(x, contexts)
 
     def estimator(observed: xr.Dataset) -> dict[str, np.ndarray]:
@@ -114,12 +140,18 @@ def tasks(preset: str) -> list[Numbers]:
             found.append(Numbers.of(f"{title}: {name}", inferred, **given))
     alarm = table["alarms"]
     case = table["shared"][alarm.pop("like")] | alarm.pop("case")
-    return [*found, Numbers.of("alarms", alarms, case=case, **alarm), *tracking.tasks(**table["tracking"])]
+    return [
+        *found,
+        Numbers.of("alarms", alarms, case=case, **alarm),
+        *tracking.tasks(**table["tracking"]),
+    ]
 
 
 @functools.lru_cache(maxsize=1)
 def made(case: tuple) -> Case:
-    """The case of an entry of a preset; it keeps its data, which the tasks of a case have in common."""
+    """The case of an entry of a preset; it keeps its data, which the tasks of a case have in
+    common.
+    """
     given = dict(case)
     return CASES[given.pop("kind")](**given)
 
@@ -130,8 +162,11 @@ def bound(case: tuple) -> dict[str, object]:
     return {"bound": float(np.sqrt((bounds**2).mean())), "bounds": bounds.tolist()}
 
 
-def inferred(case: tuple, beyond: tuple, contestant: str, settings: tuple = (), few: int = 0) -> dict[str, object]:
-    """Errors, intervals, seconds and alarms of a contestant; alarms also on contexts beyond the range (see `Case`).
+def inferred(
+    case: tuple, beyond: tuple, contestant: str, settings: tuple = (), few: int = 0
+) -> dict[str, object]:
+    """Errors, intervals, seconds and alarms of a contestant; alarms also on contexts beyond the
+    range (see `Case`).
 
     One that takes minutes for a window has the first `few` of them, each by itself.
     """
@@ -152,33 +187,57 @@ def inferred(case: tuple, beyond: tuple, contestant: str, settings: tuple = (), 
         seconds["single"].append(time.perf_counter() - started)
         seconds["processor"].append(time.process_time() - before)
         if few:
-            print(k, truth[k], {name: np.asarray(value).tolist() for name, value in alone[-1].items()}, flush=True)
+            print(
+                k,
+                truth[k],
+                {name: np.asarray(value).tolist() for name, value in alone[-1].items()},
+                flush=True,
+            )
     if few:
         truth, seconds["each of all"] = truth[:few], float(np.mean(seconds["single"]))
         found = {name: np.concatenate([each[name] for each in alone]) for name in alone[0]}
     estimate = np.asarray(found["estimate"])
-    numbers = {"truth": truth, "estimate": estimate, "rms": np.sqrt(((estimate - truth) ** 2).mean())}
+    numbers = {
+        "truth": truth,
+        "estimate": estimate,
+        "rms": np.sqrt(((estimate - truth) ** 2).mean()),
+    }
     numbers |= {"bias": (estimate - truth).mean(0), "median": np.median(abs(estimate - truth))}
-    numbers |= {"sensors": case.rows if len(case.rows) < 20 else len(case.rows), "sigma": case.sigma}
+    numbers |= {
+        "sensors": case.rows if len(case.rows) < 20 else len(case.rows),
+        "sigma": case.sigma,
+    }
     if "lower" in found:
         lower, upper = np.asarray(found["lower"]), np.asarray(found["upper"])
-        numbers |= {"lower": lower, "upper": upper, "coverage": ((lower <= truth) & (truth <= upper)).mean()}
+        numbers |= {
+            "lower": lower,
+            "upper": upper,
+            "coverage": ((lower <= truth) & (truth <= upper)).mean(),
+        }
     if "explained" in found:
         numbers |= {"false alarms": 1 - np.asarray(found["explained"]).mean()}
         if beyond:
             outside, contexts = case.observed(beyond)
             alarms = ~np.asarray(estimator(outside)["explained"])
             numbers |= {"outside": contexts, "alarms": alarms, "alarms outside": alarms.mean()}
-    return {name: np.asarray(value).tolist() for name, value in numbers.items()} | {"seconds": seconds}
+    return {name: np.asarray(value).tolist() for name, value in numbers.items()} | {
+        "seconds": seconds
+    }
 
 
 def alarms(case: tuple, known: tuple[int, ...], calibrations: int) -> dict[str, object]:
-    """Shares of false alarms in fresh windows, by the number of known trajectories, for several calibrations."""
+    """Shares of false alarms in fresh windows, by the number of known trajectories, for several
+    calibrations.
+    """
     result = {}
     for training in known:
         shares = []
         for k in range(calibrations):
-            each = made(tuple((dict(case) | {"training": training, "seed": 1000 * training + 10 * k}).items()))
+            each = made(
+                tuple(
+                    (dict(case) | {"training": training, "seed": 1000 * training + 10 * k}).items()
+                )
+            )
             found = reduced(each, each.inside[0], "petrov-galerkin")(each.inside[0])
             shares.append(1 - float(found["explained"].mean()))
         stated = {"stated": found.attrs["false_alarms"], "mean": float(np.mean(shares))}

@@ -30,7 +30,9 @@ def grid(system: Burgers2D) -> Tensor:
 
 def solved(system: System, c: Tensor, times: Tensor) -> Tensor:
     """States (T, n) of the full model at one context c (1, p), without velocities."""
-    return system.make_solver(c)(system.field(c), *system.start(c), times, engine="compiled").states[0]
+    return system.make_solver(c)(
+        system.field(c), *system.start(c), times, engine="compiled"
+    ).states[0]
 
 
 def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -44,7 +46,9 @@ def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
 
 
 def training(cells: int = 100, every: int = 2) -> tuple[Basis, xr.Dataset]:
-    """Basis of each `every`-th snapshot, and coordinates of all, of the nine training runs; made once."""
+    """Basis of each `every`-th snapshot, and coordinates of all, of the nine training runs; made
+    once.
+    """
     files = (FOLDER / f"basis-{cells}.safetensors", FOLDER / f"coordinates-{cells}.nc")
     if not all(file.exists() for file in files):
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -52,19 +56,27 @@ def training(cells: int = 100, every: int = 2) -> tuple[Basis, xr.Dataset]:
         contexts = system.train_contexts(np.random.default_rng(0))
         runs = lambda: (system.dataset(mu1=[a], mu2=[b]) for a, b in contexts)  # noqa: E731  # one in memory
         kept = slice(None, None, every)
-        some = xr.concat([run[["state"]].isel(time=kept).copy(deep=True) for run in runs()], "trajectory")
+        some = xr.concat(
+            [run[["state"]].isel(time=kept).copy(deep=True) for run in runs()], "trajectory"
+        )
         basis = romkit.basis(some, rank=RANK)
         romkit.save(basis, files[0])
-        coordinates = xr.concat([basis.project(run) for run in runs()], "trajectory", combine_attrs="override")
+        coordinates = xr.concat(
+            [basis.project(run) for run in runs()], "trajectory", combine_attrs="override"
+        )
         romkit.data.save_dataset(coordinates, files[1])
     return romkit.load(files[0]), romkit.data.open_dataset(files[1])
 
 
-def evaluated(system: Burgers2D, basis: Basis, model: Callable, step: float = 0.05, number: int = 9) -> Found:
-    """Errors relative to the norm of the truth at unseen contexts; seconds of one run, one context at a time.
+def evaluated(
+    system: Burgers2D, basis: Basis, model: Callable, step: float = 0.05, number: int = 9
+) -> Found:
+    """Errors relative to the norm of the truth at unseen contexts; seconds of one run, one context
+    at a time.
 
-    A model takes steps of its own; between them its coordinates are interpolated by their rates, so that errors are
-    over all times of the truth. A run that diverges, or is further off than zero would be, has an error of 1.
+    A model takes steps of its own; between them its coordinates are interpolated by their rates, so
+    that errors are over all times of the truth. A run that diverges, or is further off than zero
+    would be, has an error of 1.
     """
     errors, floors, times = [], [], grid(system)
     own = times[:: round(step / system.dt)]
@@ -73,11 +85,15 @@ def evaluated(system: Burgers2D, basis: Basis, model: Callable, step: float = 0.
         with torch.no_grad(), one_thread():
             truth = solved(system, c, times)
             y, norm = basis.encode(truth), truth.norm()
-            floor = truth.sub_(basis.decode(y)).norm()  # in place, for these are gigabytes at n = 500 000
+            floor = truth.sub_(
+                basis.decode(y)
+            ).norm()  # in place, for these are gigabytes at n = 500 000
             field, start, decode = model(c, y[:1], own)
             run = RK4(step)(field, start, own, engine="compiled")
             states = run.states.nan_to_num()
-            rates = torch.stack([field(t, z) for t, z in zip(own, states.unbind(-2), strict=True)], dim=-2)
+            rates = torch.stack(
+                [field(t, z) for t, z in zip(own, states.unbind(-2), strict=True)], dim=-2
+            )
             dense = torch.from_numpy(CubicHermiteSpline(own, states[0], rates[0])(times))
             found = dense if decode is None else decode(dense.unsqueeze(0))[0]
         error = (((found - y).norm() ** 2 + floor**2).sqrt() / norm).item()

@@ -1,4 +1,6 @@
-"""A reaction in a square that heat diffuses through: the system without polynomial terms of this study."""
+"""A reaction in a square that heat diffuses through: the system without polynomial terms of this
+study.
+"""
 
 import functools
 from dataclasses import dataclass
@@ -14,11 +16,14 @@ from romkit.systems import System
 
 @dataclass(frozen=True)
 class Reaction(System):
-    """u_t = Δu - μ₁/μ₂ (exp(μ₂ u) - 1) + 100 sin 2πx sin 2πy on the unit square, u = 0 at its edge and at the start.
+    """u_t = Δu - μ₁/μ₂ (exp(μ₂ u) - 1) + 100 sin 2πx sin 2πy on the unit square, u = 0 at its edge
+    and at the start.
 
-    Finite differences of order two at `cells`² inner points, row by row. Context: strength and growth of the reaction.
+    Finite differences of order two at `cells`² inner points, row by row. Context: strength and
+    growth of the reaction.
 
-    Source: Grepl, Maday, Nguyen, Patera (2007); Chaturantabut, Sorensen (2010); they solve it for the steady state.
+    Source: Grepl, Maday, Nguyen, Patera (2007); Chaturantabut, Sorensen (2010); they solve it for
+    the steady state.
     """
 
     cells: int = 100
@@ -52,10 +57,14 @@ class Reaction(System):
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         u = torch.nn.functional.pad(x.unflatten(-1, (self.cells, self.cells)), (1, 1, 1, 1))
         around = u[..., 1:-1, :-2] + u[..., 1:-1, 2:] + u[..., :-2, 1:-1] + u[..., 2:, 1:-1]
-        return (around.flatten(-2) - 4 * x) * (self.cells + 1) ** 2 + self._source(x, c, self._all(x))
+        return (around.flatten(-2) - 4 * x) * (self.cells + 1) ** 2 + self._source(
+            x, c, self._all(x)
+        )
 
     def stencil(self, rows: Tensor) -> Tensor:
-        """Indices of the point and of those left, right, below and above of it; of the point itself beyond the edge."""
+        """Indices of the point and of those left, right, below and above of it; of the point itself
+        beyond the edge.
+        """
         inner = self._inner(rows)
         return rows.unsqueeze(-1) + inner * torch.tensor([0, -1, 1, -self.cells, self.cells])
 
@@ -93,12 +102,14 @@ class Reaction(System):
 
 
 def exponential(system: Reaction, c: Tensor, times: Tensor, steps: int) -> Tensor:
-    """States (T, n) at one context by exponential time differencing of order two, exact in the diffusion.
+    """States (T, n) at one context by exponential time differencing of order two, exact in the
+    diffusion.
 
-    Sine transforms diagonalise the difference quotient, so that steps are limited by accuracy alone: the fastest full
-    model here.
+    Sine transforms diagonalise the difference quotient, so that steps are limited by accuracy
+    alone: the fastest full model here.
 
-    Source: Cox, Matthews (2002), Exponential time differencing for stiff systems, equations 20 to 22.
+    Source: Cox, Matthews (2002), Exponential time differencing for stiff systems, equations 20 to
+    22.
     """
     size, h = system.cells, float(times[1] - times[0]) / steps
     wave = 2 * (system.cells + 1) * np.sin(np.pi * np.arange(1, size + 1) / (2 * (size + 1)))

@@ -19,12 +19,20 @@ Results = dict[str, dict]
 def write(folder: Path, preset: str) -> Path:
     """Write the page of a preset into `folder`; the smoke preset has none."""
     pages = {"full": (page, "RESULTS.md", draw), "sampled": (sampled, "SAMPLED.md")}
-    return Study("large").write_page(folder, preset, *pages[preset]) if preset in pages else folder / preset
+    return (
+        Study("large").write_page(folder, preset, *pages[preset])
+        if preset in pages
+        else folder / preset
+    )
 
 
 def page(results: Results) -> str:
     """Text of RESULTS.md."""
-    full = {name.rsplit("n = ", 1)[1]: found for name, found in results.items() if name.startswith("full models")}
+    full = {
+        name.rsplit("n = ", 1)[1]: found
+        for name, found in results.items()
+        if name.startswith("full models")
+    }
     full = dict(sorted(full.items(), key=lambda item: item[1]["n"]))
     calls, unresolved = results["n = 100 000"], results["unresolved share, 64 modes"]
     reduced = {name: found for name, found in results.items() if "errors" in found}
@@ -35,26 +43,53 @@ def page(results: Results) -> str:
         spans.append(row | {"unresolved share": _span(shares)})
     sweeps = {str(found["n"]): found["implicit, one sweep"] for found in full.values()}
     coarser = results["coarser grids, n = 500 000"]["errors by n"].items()
-    steps = sorted((found for name, found in results.items() if name.startswith("step, ")), key=lambda each: each["n"])
-    costs = {name: c["CPU seconds"] for name, c in calls.items() if isinstance(c, dict) and "CPU seconds" in c}
+    steps = sorted(
+        (found for name, found in results.items() if name.startswith("step, ")),
+        key=lambda each: each["n"],
+    )
+    costs = {
+        name: c["CPU seconds"]
+        for name, c in calls.items()
+        if isinstance(c, dict) and "CPU seconds" in c
+    }
     return filled(
         HERE / "RESULTS.template",
         full=table(
-            [[name, *(f"{f[name]:.3g} s" if name in f else "-" for f in full.values())] for name in FULL],
+            [
+                [name, *(f"{f[name]:.3g} s" if name in f else "-" for f in full.values())]
+                for name in FULL
+            ],
             ("full model", *(f"n = {n}" for n in full)),
         ),
-        small=table([_model(name, found, full["20 000"]) for name, found in reduced.items() if LARGE not in name]),
+        small=table(
+            [
+                _model(name, found, full["20 000"])
+                for name, found in reduced.items()
+                if LARGE not in name
+            ]
+        ),
         meshes=table([_mesh(name, found) for name, found in results.items() if "rows" in found]),
         unresolved=unresolved,
         microseconds=unresolved["one state, seconds"] * 1e6,
         shares=table(spans),
-        large=table([_model(name, found, full["500 000"]) for name, found in reduced.items() if LARGE in name]),
+        large=table(
+            [
+                _model(name, found, full["500 000"])
+                for name, found in reduced.items()
+                if LARGE in name
+            ]
+        ),
         coarser=table(
-            [{"n": n, "error": _percents([e]), "implicit, one sweep": f"{sweeps[n]:.3g} s"} for n, e in coarser]
+            [
+                {"n": n, "error": _percents([e]), "implicit, one sweep": f"{sweeps[n]:.3g} s"}
+                for n, e in coarser
+            ]
         ),
         steps=table(list(map(_step, steps))),
         calls=calls,
-        costs=table([{"call": name, "CPU seconds": f"{seconds:.3g}"} for name, seconds in costs.items()]),
+        costs=table(
+            [{"call": name, "CPU seconds": f"{seconds:.3g}"} for name, seconds in costs.items()]
+        ),
         device=full["20 000"]["device"],
     )
 
@@ -64,11 +99,16 @@ def draw(results: Results) -> dict[str, Figure]:
     """Error against cost of the reduced models at n = 20 000, and the cost of the full ones."""
     figure, [[axis]] = panels(1, 1, (7, 4.5))
     points = {
-        name: (np.median(found["seconds"]), 100 * np.median(np.mean(np.atleast_2d(found["errors"]), axis=1)))
+        name: (
+            np.median(found["seconds"]),
+            100 * np.median(np.mean(np.atleast_2d(found["errors"]), axis=1)),
+        )
         for name, found in results.items()
         if "errors" in found and LARGE not in name
     }
-    for k, (name, (cost, error)) in enumerate(sorted(points.items(), key=lambda point: point[1][1])):
+    for k, (name, (cost, error)) in enumerate(
+        sorted(points.items(), key=lambda point: point[1][1])
+    ):
         unbeaten = not any(c < cost and e < error for c, e in points.values())
         axis.plot(cost, error, "o", color=SERIES[0] if unbeaten else SERIES[-1])
         side = {"xytext": (5, -2)} if cost > 0.03 or k % 2 else {"xytext": (-5, -2), "ha": "right"}
@@ -76,8 +116,16 @@ def draw(results: Results) -> dict[str, Figure]:
     for name, colour in zip(FULL[1:], SERIES[1:], strict=False):
         cost = results["full models, n = 20 000"][name]
         axis.axvline(cost, color=colour, lw=0.8, label=f"full model, {name}")
-    axis.set(xscale="log", yscale="log", xlim=(1e-7, 100), xlabel="CPU time of one run, s", ylabel="error of states, %")
-    axis.set_title("n = 20 000: no model is both faster and more accurate than one in orange", loc="left")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlim=(1e-7, 100),
+        xlabel="CPU time of one run, s",
+        ylabel="error of states, %",
+    )
+    axis.set_title(
+        "n = 20 000: no model is both faster and more accurate than one in orange", loc="left"
+    )
     axis.legend()
     return {"errors.png": figure}
 
@@ -87,7 +135,12 @@ def sampled(found: Results) -> str:
     reaction, distances = found["reaction, n = 10 000"], found["distances, n = 900"]
     full, burgers = reaction["full"], found["Burgers, n = 20 000"]
     explicit, once = full["explicit, seconds"], full["exponential, 1 steps"]
-    cases = [(case, each) for case in reaction["reduced"] for name, each in case.items() if "energy left" in name]
+    cases = [
+        (case, each)
+        for case in reaction["reduced"]
+        for name, each in case.items()
+        if "energy left" in name
+    ]
     runs = [
         {
             "modes": case["rank"],
@@ -131,7 +184,10 @@ def sampled(found: Results) -> str:
         within=100 * (max(seconds) / min(seconds) - 1),
         steps=table(rows),
         tolerances=table(
-            [{"energy left": f"{each['tolerance']:.0e}"} | _burgers(each) for each in burgers["by tolerance"]]
+            [
+                {"energy left": f"{each['tolerance']:.0e}"} | _burgers(each)
+                for each in burgers["by tolerance"]
+            ]
         ),
         shares=table(list(map(_burgers, burgers["by rows"]))),
         velocities=table(list(map(_burgers, burgers["right-hand sides of the truth"]))),
@@ -157,7 +213,11 @@ def _model(name: str, found: dict, full: dict) -> dict[str, object]:
 
 def _mesh(name: str, found: dict) -> dict[str, str]:
     whole = found["all rows, seconds of a step"] * found["steps"]
-    costs = {"choosing them": found["choosing, seconds"], "one run": found["seconds"], "on all rows": whole}
+    costs = {
+        "choosing them": found["choosing, seconds"],
+        "one run": found["seconds"],
+        "on all rows": whole,
+    }
     seen = {what: f"{found[what]} of {found['n']}" for what in ("rows", "components seen")}
     row = {"model": name, "tolerance": f"{found['tolerance']:g}"}
     return row | seen | {what: f"{seconds:.3g} s" for what, seconds in costs.items()}

@@ -29,11 +29,16 @@ LSPG_DT, LSPG_STEPS = 0.1, 10
 
 
 def full_models(cells: int) -> Found:
-    """CPU seconds of one run by the full models on one thread, and distance of the explicit from the implicit one."""
+    """CPU seconds of one run by the full models on one thread, and distance of the explicit from
+    the implicit one.
+    """
     system, times = Burgers2D(cells=cells), grid(Burgers2D(cells=cells))
     (start,), ends = system.start(MU), times[[0, -1]]
     truth = solved(system, MU, times)[-1]
-    numbers = {"n": system.state_size, "implicit, one sweep": seconds(lambda: solved(system, MU, times), 3)}
+    numbers = {
+        "n": system.state_size,
+        "implicit, one sweep": seconds(lambda: solved(system, MU, times), 3),
+    }
     for dt in (12.5 / cells, 10 / cells, 5 / cells):
         explicit = RK4(dt)(system.field(MU), start, ends)
         if not bool(explicit.status.any()):
@@ -49,13 +54,21 @@ def reduced_models(rank: int, cells: int = 100, every: int = 2, number: int = 9)
     began = time.process_time()
     through = system.through(basis)
     numbers = {"rank": rank, "tensors, seconds": time.process_time() - began}
-    return numbers | evaluated(system, basis, lambda c, y0, times: (through.field(c), y0, None), number=number)
+    return numbers | evaluated(
+        system, basis, lambda c, y0, times: (through.field(c), y0, None), number=number
+    )
 
 
 def projected(
-    method: str, sizes: Settings, modes: int, seeds: Sequence[int], cells: int = 100, number: int = 9
+    method: str,
+    sizes: Settings,
+    modes: int,
+    seeds: Sequence[int],
+    cells: int = 100,
+    number: int = 9,
 ) -> Found:
-    """Errors and costs of a method of few latents behind the basis, by Galerkin projection, each as a list over seeds.
+    """Errors and costs of a method of few latents behind the basis, by Galerkin projection, each as
+    a list over seeds.
 
     Networks are trained with the preset "quick" but for epochs and rate, as all methods are.
     """
@@ -64,8 +77,15 @@ def projected(
     through = system.through(basis)
     began = time.process_time()
     models = unstack(romkit.fit(method, coordinates, seeds=seeds, engine="torch", **dict(sizes)))
-    numbers = {"method": method, "training, seconds per seed": (time.process_time() - began) / len(seeds)}
-    numbers |= {"parameters": sum(p.numel() for p in models[0].parameters()), "modes": modes, "n": system.state_size}
+    numbers = {
+        "method": method,
+        "training, seconds per seed": (time.process_time() - began) / len(seeds),
+    }
+    numbers |= {
+        "parameters": sum(p.numel() for p in models[0].parameters()),
+        "modes": modes,
+        "n": system.state_size,
+    }
 
     def reduced(model: Projection, c: Tensor, y0: Tensor, times: Tensor) -> tuple:
         P = model.double()(c)
@@ -73,7 +93,9 @@ def projected(
         small = precontracted(problem, through.quadratic(c))
         return Galerkin().field(small), Galerkin().start(problem, times[0], (y0,)), P.decode
 
-    found = [evaluated(system, basis, partial(reduced, model), PROJECTED_DT, number) for model in models]
+    found = [
+        evaluated(system, basis, partial(reduced, model), PROJECTED_DT, number) for model in models
+    ]
     return numbers | {name: [each[name] for each in found] for name in found[0]}
 
 
@@ -90,13 +112,24 @@ def step_against_n(cells: int, rank: int = 32) -> Found:
         run, _ = RK4(system.dt).prepare(through.field(MU), start, times, "compiled", "reduced")
         cost = seconds(lambda: run(start, times), 9) / (len(times) - 1)
         decoding = seconds(lambda: basis.decode(start), 3)
-    return {"n": system.state_size, "step, seconds": cost, "decoding, seconds": decoding, "tensors, seconds": tensors}
+    return {
+        "n": system.state_size,
+        "step, seconds": cost,
+        "decoding, seconds": decoding,
+        "tensors, seconds": tensors,
+    }
 
 
 def on_mesh(
-    method: str, latent_dim: int, modes: int, tolerance: float = 0.01, cells: int = 100, number: int = 9
+    method: str,
+    latent_dim: int,
+    modes: int,
+    tolerance: float = 0.01,
+    cells: int = 100,
+    number: int = 9,
 ) -> Found:
-    """LSPG on a reduced mesh: errors at unseen contexts over the times of its steps, and CPU seconds of a run.
+    """LSPG on a reduced mesh: errors at unseen contexts over the times of its steps, and CPU
+    seconds of a run.
 
     Beside it CPU seconds of a step on all rows.
     """
@@ -108,23 +141,37 @@ def on_mesh(
     model.frame = Frame.from_dataset(states, basis, model.frame)
     began = time.process_time()
     mesh = romkit.reduced_mesh(system, model, coordinates, dt=LSPG_DT, tolerance=tolerance)
-    numbers = {"choosing, seconds": time.process_time() - began, "tolerance": tolerance, "modes": modes}
+    numbers = {
+        "choosing, seconds": time.process_time() - began,
+        "tolerance": tolerance,
+        "modes": modes,
+    }
     numbers |= {"rows": len(mesh.rows), "components seen": len(mesh.points), "n": system.state_size}
     errors, costs = [], []
     for mu1, mu2 in contexts:
-        truth = system.dataset(mu1=[mu1], mu2=[mu2]).isel(time=slice(None, None, round(LSPG_DT / system.dt)))
+        truth = system.dataset(mu1=[mu1], mu2=[mu2]).isel(
+            time=slice(None, None, round(LSPG_DT / system.dt))
+        )
         run = romkit.follow(model, truth, dynamics=LSPG(dt=LSPG_DT, mesh=mesh))
-        error = float((((run["state"] - truth["state"]) ** 2).sum() / (truth["state"] ** 2).sum()) ** 0.5)
+        error = float(
+            (((run["state"] - truth["state"]) ** 2).sum() / (truth["state"] ** 2).sum()) ** 0.5
+        )
         errors.append(error if error < 1 and not run["status"].any() else 1.0)
         costs.append(_stepping(system, model, truth, LSPG(dt=LSPG_DT, mesh=mesh)))
-    all_rows = _stepping(system, model, truth.isel(time=slice(LSPG_STEPS + 1)), LSPG(dt=LSPG_DT)) / LSPG_STEPS
+    all_rows = (
+        _stepping(system, model, truth.isel(time=slice(LSPG_STEPS + 1)), LSPG(dt=LSPG_DT))
+        / LSPG_STEPS
+    )
     numbers |= {"steps": round(system.duration / LSPG_DT), "errors": errors}
     return numbers | {"seconds": min(costs), "all rows, seconds of a step": all_rows}
 
 
 def _stepping(system: Burgers2D, model: Projection, truth: xr.Dataset, dynamics: LSPG) -> float:
     """CPU seconds of the time steps alone, without decoding."""
-    times, reduced = times_of(truth), ReducedModel(model, dynamics, Contexts.of_dataset(truth), system)
+    times, reduced = (
+        times_of(truth),
+        ReducedModel(model, dynamics, Contexts.of_dataset(truth), system),
+    )
     start = reduced.start(times[0], (trajectories(truth, "state")[:, 0],))
     with torch.no_grad():
         return seconds(lambda: dynamics.solve(reduced.problem, start, times), 1)

@@ -32,7 +32,9 @@ CONTEXTS = (
 """Contexts inside of the training range, and outside."""
 
 RANK, RATES, EVERY = 12, 24, 8
-"""Modes of states and of right-hand sides, and snapshots that are taken, where the cost against n is measured."""
+"""Modes of states and of right-hand sides, and snapshots that are taken, where the cost against n
+is measured.
+"""
 
 
 def burgers(rank: int = 64, cells: int = 100) -> Found:
@@ -44,26 +46,39 @@ def burgers(rank: int = 64, cells: int = 100) -> Found:
     exact, step = _run(system.through(basis), c, times, system.dt), system.dt
 
     def measured(rates: Basis, share: float = 2.0) -> Found:
-        sampled = SystemThroughBasis(system, basis, Sampled.of(system, basis, rates, round(share * rates.rank)))
+        sampled = SystemThroughBasis(
+            system, basis, Sampled.of(system, basis, rates, round(share * rates.rank))
+        )
         y = _run(sampled, c, times, step)
         apart = ((y - exact).norm() / exact.norm()).item()
         found = {"modes": rates.rank, "rows": len(sampled.image.rows), "from exact": apart}
         return found | {"error": _error(basis, y, truth), "seconds": _cost(sampled, c, times, step)}
 
-    numbers = {"n": system.state_size, "rank": rank, "exact": {"error": _error(basis, exact, truth)}}
+    numbers = {
+        "n": system.state_size,
+        "rank": rank,
+        "exact": {"error": _error(basis, exact, truth)},
+    }
     numbers["exact"]["seconds"] = _cost(system.through(basis), c, times, step)
     began = time.process_time()
     through = system.through(basis, data)
     numbers["sampling, seconds"] = time.process_time() - began
     numbers["rows by default"] = len(through.image.rows)
     finest = basis_of_rates(system, basis, training_data(system, basis, data), TOLERANCES[-1])
-    found = [finest.truncated(int((1 - finest.energy > tolerance).sum()) + 1) for tolerance in TOLERANCES[:-1]]
+    found = [
+        finest.truncated(int((1 - finest.energy > tolerance).sum()) + 1)
+        for tolerance in TOLERANCES[:-1]
+    ]
     found.append(finest)
-    numbers["by tolerance"] = [{"tolerance": t} | measured(rates) for t, rates in zip(TOLERANCES, found, strict=True)]
+    numbers["by tolerance"] = [
+        {"tolerance": t} | measured(rates) for t, rates in zip(TOLERANCES, found, strict=True)
+    ]
     chosen = finest.truncated(len(through.image.rows) // 2)
     numbers["by rows"] = [measured(chosen, share) for share in SHARES]
     velocities = romkit.basis(_velocities(system), rank=found[-1].rank)
-    numbers["right-hand sides of the truth"] = [measured(velocities.truncated(k.rank)) for k in found]
+    numbers["right-hand sides of the truth"] = [
+        measured(velocities.truncated(k.rank)) for k in found
+    ]
     return numbers
 
 
@@ -71,12 +86,21 @@ def reaction(cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30)) -> Found:
     """Errors and seconds of runs at unseen contexts, and of full models on the same thread."""
     system = Reaction(cells=cells)
     data, unseen = system.dataset("train"), system.dataset("test")
-    contexts = torch.from_numpy(np.stack([unseen[name].values for name in system.context_names], axis=-1))
+    contexts = torch.from_numpy(
+        np.stack([unseen[name].values for name in system.context_names], axis=-1)
+    )
     truth, times = (torch.tensor(unseen[name].values) for name in ("state", "time"))
-    numbers = {"n": system.state_size, "full": _full_models(system, contexts, times, truth), "reduced": []}
+    numbers = {
+        "n": system.state_size,
+        "full": _full_models(system, contexts, times, truth),
+        "reduced": [],
+    }
     for rank in ranks:
         basis = romkit.basis(data, rank=rank)
-        floor, whole = _error(basis, basis.encode(truth), truth), _whole(system, basis, contexts, times)
+        floor, whole = (
+            _error(basis, basis.encode(truth), truth),
+            _whole(system, basis, contexts, times),
+        )
         found = {"rank": rank, "floor": floor, "whole right-hand side": _error(basis, whole, truth)}
         left = 1 - basis.energy[-1].item()
         for factor in (100.0, 1.0, 0.01):
@@ -97,7 +121,9 @@ def reaction(cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30)) -> Found:
 
 
 def distances(cells: int = 30) -> Found:
-    """Errors at contexts inside of the training range and far from it, beside the distance that a run reports."""
+    """Errors at contexts inside of the training range and far from it, beside the distance that a
+    run reports.
+    """
     system = Reaction(cells=cells)
     data = system.dataset("train")
     basis = romkit.basis(data, rank=10)
@@ -105,16 +131,31 @@ def distances(cells: int = 30) -> Found:
     found = []
     for mu in CONTEXTS:
         c = torch.tensor([mu], dtype=torch.float64)
-        truth, y = system.simulate(system.start(c), c, times).state[0], _run(sampled, c, times, STEP)
-        distance = max(sampled.image.distance(t, z, c[0]).item() for t, z in zip(times, y, strict=True))
+        truth, y = (
+            system.simulate(system.start(c), c, times).state[0],
+            _run(sampled, c, times, STEP),
+        )
+        distance = max(
+            sampled.image.distance(t, z, c[0]).item() for t, z in zip(times, y, strict=True)
+        )
         found.append({"mu": mu, "distance": distance, "error": _error(basis, y, truth)})
         found[-1] |= {"floor": _error(basis, basis.encode(truth), truth)}
-    return {"n": system.state_size, "rank": basis.rank, "rows": len(sampled.image.rows), "runs": found}
+    return {
+        "n": system.state_size,
+        "rank": basis.rank,
+        "rows": len(sampled.image.rows),
+        "runs": found,
+    }
 
 
 def step_against_n(cells: int) -> Found:
-    """CPU seconds per step at this n; the states are those of 100² points, as sums of their sine waves."""
-    data, system = Reaction().dataset(mu1=[0.1, 1.0, 10.0], mu2=[1.0, 10.0, 5.0]), Reaction(cells=cells)
+    """CPU seconds per step at this n; the states are those of 100² points, as sums of their sine
+    waves.
+    """
+    data, system = (
+        Reaction().dataset(mu1=[0.1, 1.0, 10.0], mu2=[1.0, 10.0, 5.0]),
+        Reaction(cells=cells),
+    )
     states = data["state"].values.reshape(-1, 10_000)[::EVERY]
     states = torch.from_numpy(np.stack([_refined(x, cells) for x in states]))
     c = torch.tensor([[10.0, 5.0]], dtype=torch.float64)
@@ -123,7 +164,9 @@ def step_against_n(cells: int) -> Found:
         y = basis.encode(states)
         del states
         field = system.field(c[0])
-        rates = romkit.basis(torch.stack([field(torch.zeros(()), basis.decode(each)) for each in y]), rank=RATES)
+        rates = romkit.basis(
+            torch.stack([field(torch.zeros(()), basis.decode(each)) for each in y]), rank=RATES
+        )
         began = time.process_time()
         sampled = SystemThroughBasis(system, basis, Sampled.of(system, basis, rates, 2 * RATES))
         offline = time.process_time() - began
@@ -190,5 +233,7 @@ def _error(basis: Basis, y: Tensor, truth: Tensor) -> float:
 
 def _refined(state: np.ndarray, cells: int) -> np.ndarray:
     """(cells²,) of a state on 100² points: the same sine waves."""
-    waves = np.pad(dstn(state.reshape(100, 100), type=1), (0, cells - 100)) * ((cells + 1) / 101) ** 2
+    waves = (
+        np.pad(dstn(state.reshape(100, 100), type=1), (0, cells - 100)) * ((cells + 1) / 101) ** 2
+    )
     return idstn(waves, type=1).reshape(-1)

@@ -23,7 +23,13 @@ NAMED = 4
 RESAMPLES, LEVEL = 4000, 0.95
 """Of the bootstrap over seeds."""
 ENTRIES = {entry[:5]: entry for entry in tables.reference()}
-DEFAULTS = {"table": "reconstruction", "condition": "clean", "method": "ncae", "factor": 1.0, "label": ""}
+DEFAULTS = {
+    "table": "reconstruction",
+    "condition": "clean",
+    "method": "ncae",
+    "factor": 1.0,
+    "label": "",
+}
 Row = Mapping[str, object]
 
 
@@ -44,7 +50,9 @@ class Verdict(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """mean(a) / mean(b) over seeds, its 95 % bootstrap interval, and the p-value of Wilcoxon's signed-rank test."""
+    """mean(a) / mean(b) over seeds, its 95 % bootstrap interval, and the p-value of Wilcoxon's
+    signed-rank test.
+    """
 
     value: float
     low: float
@@ -91,7 +99,9 @@ def _parts(results: Results, row: Row) -> list[Part]:
 
 def _expanded(row: Row, groups: Row) -> Iterator[dict[str, object]]:
     """Rows for all combinations of listed values; `along` and `worst_of` are lists of a single row."""
-    whole = {k: groups[v[1:]] if isinstance(v, str) and v.startswith("@") else v for k, v in row.items()}
+    whole = {
+        k: groups[v[1:]] if isinstance(v, str) and v.startswith("@") else v for k, v in row.items()
+    }
     axes = [k for k, v in whole.items() if isinstance(v, list) and k not in ("along", "worst_of")]
     for values in itertools.product(*(whole[k] for k in axes)):
         one = DEFAULTS | whole | dict(zip(axes, values, strict=True))
@@ -101,7 +111,11 @@ def _expanded(row: Row, groups: Row) -> Iterator[dict[str, object]]:
 def _why(parts: Sequence[Part]) -> str:
     """How many parts are so, and which are not."""
     text = [f"{sum(part.outcome == YES for part in parts)} of {len(parts)} parts so"]
-    for outcome, name in ((NO, "not so"), (OPEN, "undecided by the seeds"), (MISSING, "not measured")):
+    for outcome, name in (
+        (NO, "not so"),
+        (OPEN, "undecided by the seeds"),
+        (MISSING, "not measured"),
+    ):
         labels = [part.numbers.split(": ")[0] for part in parts if part.outcome == outcome]
         more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
         text += [f"{name}: {'; '.join(labels[:NAMED])}{more}"] if labels else []
@@ -116,14 +130,17 @@ def _bootstrap(number: int) -> np.ndarray:
 def ratio(a: np.ndarray, b: np.ndarray) -> Ratio:
     """Ratio of the means of a and b (S,), positive; the seeds of both are resampled together.
 
-    An infinite value counts: the ratio is then 0 or infinite, and NaN, which decides nothing, if both are. The p-value
-    is of the ranks of ln(a / b), which infinities cannot upset; 1 where nothing differs.
+    An infinite value counts: the ratio is then 0 or infinite, and NaN, which decides nothing, if
+    both are. The p-value is of the ranks of ln(a / b), which infinities cannot upset; 1 where
+    nothing differs.
     """
     draws = _bootstrap(len(a))
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios, tail = a[draws].mean(1) / b[draws].mean(1), (1 - LEVEL) / 2
         known = ratios[~np.isnan(ratios)]
-        low, high = np.quantile(known, (tail, 1 - tail)) if np.isfinite(ratios).any() else (0, np.inf)
+        low, high = (
+            np.quantile(known, (tail, 1 - tail)) if np.isfinite(ratios).any() else (0, np.inf)
+        )
         logs = np.nan_to_num(np.log(a) - np.log(b), nan=0.0, posinf=1e9, neginf=-1e9)
         p = float(wilcoxon(logs).pvalue) if np.any(logs) else 1.0
         return Ratio(float(a.mean() / b.mean()), float(low), float(high), p)
@@ -147,7 +164,13 @@ def _fact(label: str, holds: bool) -> Part:
 
 
 def _entry(row: Row) -> tables.Entry | None:
-    where = row["table"], row["system"], tables.NAME_OF[row["method"]], row["condition"], row["metric"]
+    where = (
+        row["table"],
+        row["system"],
+        tables.NAME_OF[row["method"]],
+        row["condition"],
+        row["metric"],
+    )
     return ENTRIES.get(where)
 
 
@@ -200,22 +223,33 @@ def _means(results: Results, row: Row) -> dict[str, float | None]:
     """Mean over seeds of each method that the paper has in this column."""
     entries = {method: _entry({**row, "method": method}) for method in tables.NAME_OF}
     found = {method: tables.measure(results, entry) for method, entry in entries.items() if entry}
-    return {method: None if each is None else float(np.mean(each.values)) for method, each in found.items()}
+    return {
+        method: None if each is None else float(np.mean(each.values))
+        for method, each in found.items()
+    }
 
 
 def _best(results: Results, row: Row) -> Part:
-    means = {k: mean for k, mean in _means(results, row).items() if k != "ncae" and mean is not None}
+    means = {
+        k: mean for k, mean in _means(results, row).items() if k != "ncae" and mean is not None
+    }
     rival = _there(min(means, key=means.get, default=None))
     label = f"{row['label']}, ncae below the best baseline, {rival}"
     return compare(label, _values(results, row), _values(results, row, method=rival))
 
 
 def _wins(results: Results, row: Row) -> list[Part]:
-    """How many of the conditions with noise, of which all methods were measured, each method is best in."""
+    """How many of the conditions with noise, of which all methods were measured, each method is
+    best in.
+    """
     winners: Counter[str] = Counter()
-    columns = dict.fromkeys((e.table, e.system, e.condition, e.metric) for e in ENTRIES.values() if "noise" in e.table)
+    columns = dict.fromkeys(
+        (e.table, e.system, e.condition, e.metric) for e in ENTRIES.values() if "noise" in e.table
+    )
     for table, system, condition, metric in columns:
-        means = _means(results, {"table": table, "system": system, "condition": condition, "metric": metric})
+        means = _means(
+            results, {"table": table, "system": system, "condition": condition, "metric": metric}
+        )
         if None not in means.values():
             winners[min(means, key=means.get)] += 1
     ours, measured = winners["ncae"], _there(sum(winners.values()) or None)
@@ -237,7 +271,9 @@ def _diverges(results: Results, row: Row) -> Part:
 def _idempotent(results: Results, row: Row) -> Part:
     data = _there(results.find("clean", row["system"], row["method"]))
     largest = data["idempotency_error"].values.mean(0).max()
-    return _fact(f"{row['label']}: largest mean over the steps {largest:.2g}", bool(largest <= row["bound"]))
+    return _fact(
+        f"{row['label']}: largest mean over the steps {largest:.2g}", bool(largest <= row["bound"])
+    )
 
 
 def _of_values(holds: Callable[[np.ndarray, Row], bool]) -> Test:
@@ -255,7 +291,9 @@ def _measured(results: Results, row: Row) -> Part:
     values = _there(results.find("clean", row["system"], "ncae"))[row["name"]].values
     low, high = values.min(), values.max()
     holds = high <= row["less"] if "less" in row else low >= row["more"]
-    return _fact(f"{row['system']}, {row['label']}: {low:.2g} to {high:.2g} over seeds", bool(holds))
+    return _fact(
+        f"{row['system']}, {row['label']}: {low:.2g} to {high:.2g} over seeds", bool(holds)
+    )
 
 
 def _switches(results: Results, row: Row) -> list[Part]:
@@ -263,7 +301,9 @@ def _switches(results: Results, row: Row) -> list[Part]:
     data = _there(results.bifurcation)
     F, numbers = data["forcing"].values, data["wave_number"].values
     changes = np.flatnonzero(np.diff(numbers))
-    places = ", ".join(f"{numbers[k]} to {numbers[k + 1]} between {F[k]:.4f} and {F[k + 1]:.4f}" for k in changes)
+    places = ", ".join(
+        f"{numbers[k]} to {numbers[k + 1]} between {F[k]:.4f} and {F[k + 1]:.4f}" for k in changes
+    )
     first, last, once = int(numbers[0]), int(numbers[-1]), len(changes) == 1
     ends = f"wave number {first} at F = {F[0]:.3f}, {last} at F = {F[-1]:.3f}"
     near = f"the change is within {row['within']} of {row['at']}"
@@ -283,8 +323,14 @@ def _velocity_term(results: Results, row: Row) -> Part:
 
 def _best_tuned(results: Results, row: Row) -> Part:
     found = {method: results.find("tuned", row["system"], method) for method in METHODS}
-    errors = {method: tables.errors_of(data, row["metric"]) for method, data in found.items() if data is not None}
-    rival = _there(min(errors.keys() - {"ncae"}, key=lambda method: np.mean(errors[method]), default=None))
+    errors = {
+        method: tables.errors_of(data, row["metric"])
+        for method, data in found.items()
+        if data is not None
+    }
+    rival = _there(
+        min(errors.keys() - {"ncae"}, key=lambda method: np.mean(errors[method]), default=None)
+    )
     label = f"{row['label']}, tuned ncae below the best tuned baseline, {rival}"
     return compare(label, _there(errors.get("ncae")), errors[rival])
 

@@ -16,10 +16,13 @@ from studies.paper.datasets import NOISE_KINDS, OOD_DISTANCES, SIDES, SIGMAS, oo
 STEPS = 15
 """Successive projections of the idempotency table."""
 NOISE_UNITS = ("scale", "deviation", "physical")
-"""What σ multiplies: the deviation of the states, and half the training range of the context ("scale") or the deviation
-of a context that is uniform over it ("deviation"); or the units of states and contexts ("physical")."""
+"""What σ multiplies: the deviation of the states, and half the training range of the context
+("scale") or the deviation of a context that is uniform over it ("deviation"); or the units of
+states and contexts ("physical")."""
 AVERAGES = ("snapshots", "contexts")
-"""Root of the mean square over all snapshots, or mean over contexts of the root mean square of each."""
+"""Root of the mean square over all snapshots, or mean over contexts of the root mean square of
+each.
+"""
 ROWS = 50_000
 """Seeds x snapshots that are evaluated at once: they fit the cache."""
 NOISE_SEED = 2026
@@ -29,7 +32,8 @@ POOLINGS = ("all contexts", "each context")
 
 
 def evaluate(model: Projection, test: xr.Dataset, beyond: xr.Dataset) -> xr.Dataset:
-    """Errors (seed, condition, average), idempotency (seed, step), latent geometry (seed, pooling) of a stack.
+    """Errors (seed, condition, average), idempotency (seed, step), latent geometry (seed, pooling)
+    of a stack.
 
     Args:
         model: a stack.
@@ -40,12 +44,18 @@ def evaluate(model: Projection, test: xr.Dataset, beyond: xr.Dataset) -> xr.Data
         conditions = {}
         for distance, side in itertools.product(OOD_DISTANCES, SIDES):
             data = ood_members(beyond, distance, side)
-            conditions[f"ood +{distance:.0%} {side}"] = _rmse(_squared_errors(model, *_tensors(data)))
+            conditions[f"ood +{distance:.0%} {side}"] = _rmse(
+                _squared_errors(model, *_tensors(data))
+            )
         for kind, sigma, unit in itertools.product(NOISE_KINDS, SIGMAS, NOISE_UNITS):
-            conditions[f"{kind} {sigma:.2f} {unit}"] = _rmse(_under_noise(model, test, kind, sigma, unit))
+            conditions[f"{kind} {sigma:.2f} {unit}"] = _rmse(
+                _under_noise(model, test, kind, sigma, unit)
+            )
         idempotency = _idempotency(model, test)
         geometry = _geometry(model, test)
-    return xr.concat([evaluate_clean(model, test), _errors(conditions)], "condition", data_vars="minimal").assign(
+    return xr.concat(
+        [evaluate_clean(model, test), _errors(conditions)], "condition", data_vars="minimal"
+    ).assign(
         idempotency_error=(("seed", "step"), idempotency),
         latent_covariance_cn=(("seed", "pooling"), geometry[0]),
         latent_velocity_cv=(("seed", "pooling"), geometry[1]),
@@ -55,7 +65,9 @@ def evaluate(model: Projection, test: xr.Dataset, beyond: xr.Dataset) -> xr.Data
 
 
 def evaluate_clean(model: Projection, test: xr.Dataset) -> xr.Dataset:
-    """Errors (seed, condition, average) on the test set; errors (seed, context) too if there is one parameter."""
+    """Errors (seed, condition, average) on the test set; errors (seed, context) too if there is one
+    parameter.
+    """
     with torch.inference_mode(), one_thread():
         squares = _squared_errors(model, *_tensors(test))
     data = _errors({"clean": _rmse(squares)})
@@ -76,7 +88,9 @@ def _errors(conditions: dict[str, np.ndarray]) -> xr.Dataset:
 
 
 def latent_orbits(model: Projection, test: xr.Dataset) -> xr.DataArray:
-    """Latents of the first seed at up to sixteen test contexts and 60 times, with the contexts' first parameter."""
+    """Latents of the first seed at up to sixteen test contexts and 60 times, with the contexts'
+    first parameter.
+    """
     contexts = np.unique(np.linspace(0, test.sizes["trajectory"] - 1, 16).round().astype(int))
     times = np.unique(np.linspace(0, test.sizes["time"] - 1, 60).round().astype(int))
     x, _, c = _tensors(test.isel(trajectory=contexts, time=times))
@@ -97,13 +111,19 @@ def parameter_count(model: Projection) -> int:
 
 def _tensors(data: xr.Dataset) -> tuple[Tensor, Tensor, Tensor]:
     """States and velocities (1, C, T, n) and contexts (1, C, p), in float32."""
-    x, v = (torch.from_numpy(data[name].values).float().unsqueeze(0) for name in ("state", "velocity"))
+    x, v = (
+        torch.from_numpy(data[name].values).float().unsqueeze(0) for name in ("state", "velocity")
+    )
     c = np.stack([data[name].values for name in context_names(data)], axis=-1)
     return x, v, torch.from_numpy(c).float().unsqueeze(0)
 
 
-def _squared_errors(model: Projection, x: Tensor, v: Tensor, c: Tensor, noisy: Tensor | None = None) -> Tensor:
-    """(S, C, 2) mean squares of x - P(x) and v - DP(x) v; P is applied to `noisy` instead of x where it is given."""
+def _squared_errors(
+    model: Projection, x: Tensor, v: Tensor, c: Tensor, noisy: Tensor | None = None
+) -> Tensor:
+    """(S, C, 2) mean squares of x - P(x) and v - DP(x) v; P is applied to `noisy` instead of x
+    where it is given.
+    """
     seen = x if noisy is None else noisy
     found = []
     for part in _parts(model, x):
@@ -120,14 +140,18 @@ def _parts(model: Projection, x: Tensor) -> list[tuple[slice, slice]]:
 
 
 def _rmse(squares: Tensor) -> np.ndarray:
-    """(S, 2, 2) errors in the order of AVERAGES, then position and velocity; infinite where a model overflows."""
+    """(S, 2, 2) errors in the order of AVERAGES, then position and velocity; infinite where a model
+    overflows.
+    """
     squares = squares.double()
     both = torch.stack([squares.mean(1).sqrt(), squares.sqrt().mean(1)], dim=1)
     return both.nan_to_num(nan=torch.inf).numpy()
 
 
 def _under_noise(model: Projection, test: xr.Dataset, kind: str, sigma: float, unit: str) -> Tensor:
-    """Errors against the clean states where P sees noisy states, a noisy context, or both, drawn for each snapshot."""
+    """Errors against the clean states where P sees noisy states, a noisy context, or both, drawn
+    for each snapshot.
+    """
     x, v, c = _tensors(test)
     generator = torch.Generator().manual_seed(NOISE_SEED)
     of_state, of_context = _unit(model, unit)
@@ -164,5 +188,7 @@ def _geometry(model: Projection, test: xr.Dataset) -> tuple[np.ndarray, np.ndarr
     z, dz = (torch.cat(tensors, dim=1).double() for tensors in zip(*found, strict=True))
     both = []
     for metric, latents in ((latent_condition_number, z), (latent_speed_variation, dz)):
-        both.append(torch.stack([metric(latents.flatten(1, 2)), metric(latents).mean(-1)], -1).numpy())
+        both.append(
+            torch.stack([metric(latents.flatten(1, 2)), metric(latents).mean(-1)], -1).numpy()
+        )
     return both[0], both[1]

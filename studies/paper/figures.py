@@ -1,4 +1,6 @@
-"""The figures of the study. Each takes the results and gives a figure, or None where its results are missing."""
+"""The figures of the study. Each takes the results and gives a figure, or None where its results
+are missing.
+"""
 
 import itertools
 import math
@@ -15,7 +17,12 @@ from romkit.projections.layers import inverse_pair
 from studies.paper.tables import METHOD_OF, NAME_OF, SYSTEMS, Results, compared, reference
 from studies.report import COLOURS, TITLES, panels
 
-SLOPES = {"π/20": math.pi / 20, "π/8": math.pi / 8, "π/4.5": math.pi / 4.5, "π/4.05": math.pi / 4.05}
+SLOPES = {
+    "π/20": math.pi / 20,
+    "π/8": math.pi / 8,
+    "π/4.5": math.pi / 4.5,
+    "π/4.05": math.pi / 4.05,
+}
 CLIP = (1e-7, 1e8)
 """What the logarithmic axes of idempotency show; larger is marked at the upper end."""
 
@@ -29,18 +36,24 @@ def hovmoeller(results: Results) -> Figure | None:
     F, time = data["forcing"].values, data["time"].values
     for panel, states, forcing in zip(axes, data["state"].values, F[[0, -1]], strict=False):
         extent = (-0.5, states.shape[1] - 0.5, time[0], time[-1])
-        image = panel.imshow(states, origin="lower", aspect="auto", extent=extent, interpolation="nearest")
+        image = panel.imshow(
+            states, origin="lower", aspect="auto", extent=extent, interpolation="nearest"
+        )
         panel.set(title=f"F = {forcing:.3f}", xlabel="component k", ylabel="time")
     figure.colorbar(image, ax=axes[:2], label="state")
     axes[2].step(F, data["wave_number"].values, where="mid", color="#222222")
     axes[2].axvline(3.163, color=COLOURS["ncae"], linestyle=":", label="published:\n3.163")
-    axes[2].set(title="dominant wave number", xlabel="F", yticks=np.unique(data["wave_number"].values))
+    axes[2].set(
+        title="dominant wave number", xlabel="F", yticks=np.unique(data["wave_number"].values)
+    )
     axes[2].legend(frameon=False, loc="lower left")
     return figure
 
 
 def activations(results: Results) -> Figure:
-    """The pairs of activations, mirrored at the diagonal, up to the slope at which they become too steep."""
+    """The pairs of activations, mirrored at the diagonal, up to the slope at which they become too
+    steep.
+    """
     figure, [axes] = panels(1, len(SLOPES), (8.4, 2.3))
     x = torch.linspace(-2, 2, 201, dtype=torch.float64)
     for panel, (label, slope) in zip(axes, SLOPES.items(), strict=True):
@@ -54,17 +67,35 @@ def activations(results: Results) -> Figure:
 
 
 def idempotency(results: Results) -> Figure:
-    """Mean over seeds of the idempotency error at each step, with the range of the seeds, and the published means."""
+    """Mean over seeds of the idempotency error at each step, with the range of the seeds, and the
+    published means.
+    """
     figure, [axes] = panels(1, 2, (8.4, 3.2))
     for panel, system in zip(axes, SYSTEMS, strict=True):
         for method, data in results.clean(system).items():
             errors, steps = np.clip(data["idempotency_error"].values, *CLIP), data["step"].values
-            _band(panel, method, steps, errors.mean(0), errors.min(0), errors.max(0), label=NAME_OF[method])
+            _band(
+                panel,
+                method,
+                steps,
+                errors.mean(0),
+                errors.min(0),
+                errors.max(0),
+                label=NAME_OF[method],
+            )
         for entry in reference():
             if entry.table == "idempotency" and entry.system == system:
-                step, colour = int(entry.condition.removeprefix("step ")), COLOURS[_own(entry.method)]
+                step, colour = (
+                    int(entry.condition.removeprefix("step ")),
+                    COLOURS[_own(entry.method)],
+                )
                 panel.plot(step, min(entry.mean, CLIP[1]), "o", color=colour, mfc="none")
-        panel.set(title=TITLES[system], xlabel="projection step", yscale="log", ylim=(CLIP[0], 2 * CLIP[1]))
+        panel.set(
+            title=TITLES[system],
+            xlabel="projection step",
+            yscale="log",
+            ylim=(CLIP[0], 2 * CLIP[1]),
+        )
     axes[0].set_ylabel("idempotency error")
     _legend_of_all(axes, title="lines ours,\ncircles published")
     return figure
@@ -78,9 +109,20 @@ def error_against_forcing(results: Results) -> Figure | None:
     for method, data in found.items():
         errors = data["error_by_context"]
         ends = errors.min("seed"), errors.max("seed")
-        _band(panel, method, data["context"], errors.median("seed"), *ends, "o-", alpha=0.1, label=NAME_OF[method])
+        _band(
+            panel,
+            method,
+            data["context"],
+            errors.median("seed"),
+            *ends,
+            "o-",
+            alpha=0.1,
+            label=NAME_OF[method],
+        )
     for k, forcing in enumerate(data.attrs["training_contexts"]):
-        panel.axvline(forcing, ymax=0.04, color="0.4", linewidth=1, label=None if k else "training forcings")
+        panel.axvline(
+            forcing, ymax=0.04, color="0.4", linewidth=1, label=None if k else "training forcings"
+        )
     panel.axvline(3.165, color="0.6", linestyle=":", label="change of wave number")
     panel.set(xlabel="F", ylabel="position RMSE (median and range of seeds)", yscale="log")
     panel.legend(**RIGHT)
@@ -102,7 +144,9 @@ def training_curves(results: Results) -> Figure:
 
 
 def latent_orbits(results: Results) -> Figure | None:
-    """First two latents of the first seed, one curve for each test context, coloured by its first parameter."""
+    """First two latents of the first seed, one curve for each test context, coloured by its first
+    parameter.
+    """
     shown = ("ncae", "cae", "film-ae", "ae")
     if not any(results.find("clean", *pair) for pair in itertools.product(SYSTEMS, shown)):
         return None
@@ -132,9 +176,15 @@ def scatter(results: Results) -> Figure:
 
 FIGURES: dict[str, tuple[Callable[[Results], Figure | None], str]] = {
     "hovmoeller": (hovmoeller, "Lorenz96 on both sides of the change of wave number."),
-    "activations": (activations, "The pairs of activations; near α = π/4 they become too steep to train."),
+    "activations": (
+        activations,
+        "The pairs of activations; near α = π/4 they become too steep to train.",
+    ),
     "idempotency": (idempotency, "Idempotency error by step; values beyond 1e8 are drawn there."),
-    "error-against-F": (error_against_forcing, "Where the errors on Lorenz96 come from: forcings near the change."),
+    "error-against-F": (
+        error_against_forcing,
+        "Where the errors on Lorenz96 come from: forcings near the change.",
+    ),
     "training": (training_curves, "Training curves."),
     "latent-orbits": (latent_orbits, "Latent orbits of the first seed, coloured by context."),
     "scatter": (scatter, "Every published number against ours."),
@@ -157,7 +207,11 @@ def _band(
 
 def _legend_of_all(axes: Sequence[Axes], title: str | None = None) -> None:
     """One legend right of the last panel, with what any of them shows."""
-    found = {label: line for panel in axes for line, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    found = {
+        label: line
+        for panel in axes
+        for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
     axes[-1].legend(found.values(), found.keys(), title=title, **RIGHT)
 
 

@@ -1,6 +1,8 @@
-"""The three propositions of the paper in numbers, in float64, for a stack of modulated constrained autoencoders.
+"""The three propositions of the paper in numbers, in float64, for a stack of modulated constrained
+autoencoders.
 
-They are theorems about exact arithmetic; what is measured is that the trained models obey them, and by what margin.
+They are theorems about exact arithmetic; what is measured is that the trained models obey them, and
+by what margin.
 Source: Adriaens et al. (2026), section 3.3, "Theoretical guarantees".
 """
 
@@ -22,24 +24,29 @@ STEPS = (0.02, 0.1, 0.5)
 CONTEXTS, POINTS = 5, 200
 """Contexts, and points of the manifold at each."""
 PARTS, LEVELS = 20, 5
-"""Parts that the segment between two contexts is cut into, and how often the part with the largest change is cut again:
-a model may switch within a small part of the training range, which equal parts would step over."""
+"""Parts that the segment between two contexts is cut into, and how often the part with the largest
+change is cut again: a model may switch within a small part of the training range, which equal parts
+would step over."""
 PLACES = tuple(k / PARTS for k in range(PARTS + 1))
 EXACT = "donot_use_mm_for_euclid_dist"
 """Distances by differences: by products they would be rounded to 1e-7."""
 STILL = 1e-12
-"""Largest motion, relative to the largest state, that counts as none: some manifolds stand still within a regime."""
+"""Largest motion, relative to the largest state, that counts as none: some manifolds stand still
+within a regime.
+"""
 
 
 def check_propositions(model: Projection, test: xr.Dataset) -> dict[str, np.ndarray]:
     """What each proposition leaves over, by name, each (S,).
 
-    far_idempotency: largest ‖P(P(x)) - P(x)‖ / ‖x‖ over contexts far out of the training range (3.1).
-    round_trip: largest ‖(φ_a ∘ ρ_b) ∘ (φ_b ∘ ρ_a)(x) - x‖ / ‖x‖ on the manifold of a, for all pairs of contexts (3.2).
-    smallest_stretch: smallest singular value of Dφ over all points and contexts; the map between two manifolds is an
-        immersion as long as it is not zero (3.2).
-    hausdorff_ratio: largest Hausdorff distance of sampled manifolds over L ‖δ‖, with L the largest ‖∂φ/∂c‖ that was
-        found on the segment; at most 1 (3.3).
+    far_idempotency: largest ‖P(P(x)) - P(x)‖ / ‖x‖ over contexts far out of the training range
+    (3.1).
+    round_trip: largest ‖(φ_a ∘ ρ_b) ∘ (φ_b ∘ ρ_a)(x) - x‖ / ‖x‖ on the manifold of a, for all pairs
+    of contexts (3.2).
+    smallest_stretch: smallest singular value of Dφ over all points and contexts; the map between
+        two manifolds is an immersion as long as it is not zero (3.2).
+    hausdorff_ratio: largest Hausdorff distance of sampled manifolds over L ‖δ‖, with L the largest
+        ‖∂φ/∂c‖ that was found on the segment; at most 1 (3.3).
     """
     double = copy.deepcopy(model).double()
     x, c = _points(test)
@@ -96,14 +103,20 @@ def _hausdorff(model: Projection, x: Tensor, c: Tensor) -> dict[str, np.ndarray]
         apart = apart.unflatten(0, manifold.shape[:2])
         distance = torch.maximum(apart.amin(-1).amax(-1), apart.amin(-2).amax(-1))
         constant = _lipschitz(model, z, c, step * direction) / step
-        ratios.append((distance / (constant * step).clamp(min=STILL * x.norm(dim=-1).max())).amax(-1))
+        ratios.append(
+            (distance / (constant * step).clamp(min=STILL * x.norm(dim=-1).max())).amax(-1)
+        )
     return {"hausdorff_ratio": torch.stack(ratios).amax(0).numpy()}
 
 
 def _lipschitz(model: Projection, z: Tensor, c: Tensor, delta: Tensor) -> Tensor:
-    """(S, C) largest speed of φ(z) along the segment from c to c + δ, passed in unit time, over its points."""
+    """(S, C) largest speed of φ(z) along the segment from c to c + δ, passed in unit time, over its
+    points.
+    """
     many = len(PLACES)
-    z_many, c_many, delta_many = (tensor.repeat(1, many, *(1,) * (tensor.ndim - 2)) for tensor in (z, c, delta))
+    z_many, c_many, delta_many = (
+        tensor.repeat(1, many, *(1,) * (tensor.ndim - 2)) for tensor in (z, c, delta)
+    )
 
     def along(s: Tensor) -> Tensor:
         return model(c_many + s.unsqueeze(-1) * delta_many).decode(z_many)
@@ -112,7 +125,8 @@ def _lipschitz(model: Projection, z: Tensor, c: Tensor, delta: Tensor) -> Tensor
     for _ in range(LEVELS):
         s = (start.unsqueeze(1) + width * torch.tensor(PLACES).to(z)[:, None]).flatten(1)
         values, speeds = (
-            tensor.unflatten(1, (many, -1)) for tensor in torch.func.jvp(along, (s,), (torch.ones_like(s),))
+            tensor.unflatten(1, (many, -1))
+            for tensor in torch.func.jvp(along, (s,), (torch.ones_like(s),))
         )
         fastest = torch.maximum(fastest, speeds.norm(dim=-1).amax((1, 3)))
         changes = values.diff(dim=1).norm(dim=-1).amax(-1)

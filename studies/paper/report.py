@@ -28,11 +28,18 @@ TABLES = {
     "test_noise_context": "Context noise at evaluation",
     "test_noise_both": "State and context noise at evaluation",
 }
-SHORT = {"position_rmse": "pos.", "velocity_rmse": "vel.", "latent_covariance_cn": "CN", "latent_velocity_cv": "CV"}
+SHORT = {
+    "position_rmse": "pos.",
+    "velocity_rmse": "vel.",
+    "latent_covariance_cn": "CN",
+    "latent_velocity_cv": "CV",
+}
 
 
 def write(folder: Path, preset: str) -> Path:
-    """Write REPORT.md, summary.csv and figures/ into `folder`, from the results in its subfolder of the preset."""
+    """Write REPORT.md, summary.csv and figures/ into `folder`, from the results in its subfolder of
+    the preset.
+    """
     results = tables.load(folder / preset)
     write_text(folder / "summary.csv", tables.summary(results))
     (folder / "figures").mkdir(parents=True, exist_ok=True)
@@ -50,16 +57,23 @@ def page(preset: str, results: Results, pictures: Sequence[str]) -> str:
     counts = Counter(verdict.verdict for verdict in verdicts)
     ours = entries[(entries["method"] == "NcAE") & (entries["n_seeds"] > 0)]
     parts = (
-        f"{v.statement} **{v.verdict}**\n\n" + "".join(f"- {p.outcome}: {p.numbers}\n" for p in v.parts)
+        f"{v.statement} **{v.verdict}**\n\n"
+        + "".join(f"- {p.outcome}: {p.numbers}\n" for p in v.parts)
         for v in verdicts
     )
     sections = {
         "reached": _reached(entries),
         "missed": table([_beside(entries.loc[k], closest.loc[k]) for k in missed]),
-        "claims": table([{"claim": v.statement, "verdict": f"**{v.verdict}**", "why": v.why} for v in verdicts]),
+        "claims": table(
+            [{"claim": v.statement, "verdict": f"**{v.verdict}**", "why": v.why} for v in verdicts]
+        ),
         "parts": "\n".join(parts),
-        "figures": "\n".join(f"![{FIGURES[n][1]}](figures/{n}.png)\n\n{FIGURES[n][1]}\n" for n in pictures),
-        "tables": "\n".join(f"### {title}\n\n{_tables(entries, name)}" for name, title in TABLES.items()),
+        "figures": "\n".join(
+            f"![{FIGURES[n][1]}](figures/{n}.png)\n\n{FIGURES[n][1]}\n" for n in pictures
+        ),
+        "tables": "\n".join(
+            f"### {title}\n\n{_tables(entries, name)}" for name, title in TABLES.items()
+        ),
         **{name: make(results) for name, make in readings.SECTIONS.items()},
         "budgets": _budgets(results),
         "tuned": _tuned(results),
@@ -89,14 +103,20 @@ def _reached(entries: pd.DataFrame) -> str:
     for name in NAME_OF.values():
         own = entries[(entries["method"] == name) & (entries["n_seeds"] > 0)]
         close = (own["ours"] == own["mean"]) | ((own["ours"] - own["mean"]).abs() <= 2 * own["std"])
-        row = {"method": name, "measured": len(own), "at or below the published mean": own["reached"].sum()}
+        row = {
+            "method": name,
+            "measured": len(own),
+            "at or below the published mean": own["reached"].sum(),
+        }
         rows.append(row | {"within two published standard deviations": close.sum()})
     return table(rows)
 
 
 def _missed(entries: pd.DataFrame) -> pd.Index:
     """NcAE's entries above their published mean."""
-    return entries.index[(entries["method"] == "NcAE") & (entries["n_seeds"] > 0) & ~entries["reached"]]
+    return entries.index[
+        (entries["method"] == "NcAE") & (entries["n_seeds"] > 0) & ~entries["reached"]
+    ]
 
 
 def _beside(entry: pd.Series, closest: pd.Series) -> dict[str, str]:
@@ -119,7 +139,10 @@ def _tables(entries: pd.DataFrame, name: str) -> str:
     text = []
     for system, title in TITLES.items():
         own = entries[(entries["table"] == name) & (entries["system"] == system)]
-        heads = ["" if c == "clean" else c for c in own["condition"]], [SHORT.get(m, "") for m in own["metric"]]
+        heads = (
+            ["" if c == "clean" else c for c in own["condition"]],
+            [SHORT.get(m, "") for m in own["metric"]],
+        )
         own = own.assign(head=[" ".join(filter(None, parts)) for parts in zip(*heads, strict=True)])
         rows = [
             {title: method} | {row["head"]: _cell(row) for _, row in of.iterrows()}
@@ -142,10 +165,16 @@ def _budgets(results: Results) -> str:
     rows = []
     for system, method, data in ((s, *pair) for s in TITLES for pair in results.clean(s).items()):
         a, record = data.attrs, results.records.get(data.attrs["task"], {})
-        row = {"system": TITLES[system], "method": NAME_OF[method], "parameters": a["parameter_count"]}
+        row = {
+            "system": TITLES[system],
+            "method": NAME_OF[method],
+            "parameters": a["parameter_count"],
+        }
         row |= {"epochs": a["epochs"], "batch": a["batch_size"], "steps": a["steps"]}
         row["optimizer, rate"] = f"{a['optimizer']}, {a['learning_rate']:g}"
-        rows.append(row | {"CPU minutes, all seeds": f"{record.get('cpu_seconds', np.nan) / 60:.1f}"})
+        rows.append(
+            row | {"CPU minutes, all seeds": f"{record.get('cpu_seconds', np.nan) / 60:.1f}"}
+        )
     return table(rows)
 
 
@@ -153,11 +182,21 @@ def _tuned(results: Results) -> str:
     rows = []
     for data in results.select(kind="tuned"):
         a = data.attrs
-        row = {"system": TITLES[a["system"]], "method": NAME_OF[a["method"]], "rate": f"{a['learning_rate']:.3g}"}
+        row = {
+            "system": TITLES[a["system"]],
+            "method": NAME_OF[a["method"]],
+            "rate": f"{a['learning_rate']:.3g}",
+        }
         row["penalty"] = f"{a['penalty_weight']:g}"
         scores = ", ".join(f"{score:.3g}" for score in np.atleast_1d(a["trial_scores"]))
         row["validation losses of the trials"] = scores
-        rows.append(row | {f"{x} RMSE": spread(tables.errors_of(data, f"{x}_rmse")) for x in ("position", "velocity")})
+        rows.append(
+            row
+            | {
+                f"{x} RMSE": spread(tables.errors_of(data, f"{x}_rmse"))
+                for x in ("position", "velocity")
+            }
+        )
     return table(rows)
 
 
@@ -168,7 +207,8 @@ def _run(preset: str, results: Results) -> dict[str, str]:
     frame = pd.DataFrame({"task": names, "kind": ["-".join(name.split("-")[:2]) for name in names]})
     frame["absent"] = frame["task"].isin(missing)
     frame["minutes"] = [
-        records[name]["cpu_seconds"] / 60 if name in records and name not in missing else np.nan for name in names
+        records[name]["cpu_seconds"] / 60 if name in records and name not in missing else np.nan
+        for name in names
     ]
     rows, left = [], 0.0
     for kind, of in frame.groupby("kind", sort=False):
@@ -183,7 +223,9 @@ def _run(preset: str, results: Results) -> dict[str, str]:
         "spent": f"{sum(record['cpu_seconds'] for record in records.values()) / 3600:.1f}",
         "left": f"{left / 60:.1f}",
         "devices": "; ".join(sorted({data.attrs["device"] for data in results.trained})),
-        "commits": ", ".join(sorted({str(record.get("commit", ""))[:12] for record in records.values()})),
+        "commits": ", ".join(
+            sorted({str(record.get("commit", ""))[:12] for record in records.values()})
+        ),
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "absent": f"Missing: {absent}." if absent else "Nothing is missing.",
     }

@@ -1,4 +1,6 @@
-"""Results of a preset, and the published numbers beside ours: `summary` has one row for each of the 616."""
+"""Results of a preset, and the published numbers beside ours: `summary` has one row for each of the
+616.
+"""
 
 import csv
 import functools
@@ -40,11 +42,16 @@ EXCLUDING = "ablation_modulation"
 SYSTEMS = ("lorenz96", "pendulum")
 UNCONSTRAINED = tuple(VELOCITY_TERM)
 ERRORS = POSITION, VELOCITY = "position_rmse", "velocity_rmse"
-VELOCITY_WEIGHT = {**dict.fromkeys(("ncae", "ncae-bias", "ncae-slope", "cae", "context-cae"), 1.0), **VELOCITY_TERM}
+VELOCITY_WEIGHT = {
+    **dict.fromkeys(("ncae", "ncae-bias", "ncae-slope", "cae", "context-cae"), 1.0),
+    **VELOCITY_TERM,
+}
 """Weight of the velocity term in the tables, by method."""
 
 
-@dataclass(frozen=True, eq=False)  # what was measured from them is kept, and each is only equal to itself
+@dataclass(
+    frozen=True, eq=False
+)  # what was measured from them is kept, and each is only equal to itself
 class Results:
     """All results of a preset.
 
@@ -60,12 +67,23 @@ class Results:
     bifurcation: xr.Dataset | None
     records: dict[str, dict[str, object]]
 
-    def find(self, kind: str, system: str, method: str, condition: str = "clean", **facts: object) -> xr.Dataset | None:
-        """The one result of this kind, by default with the velocity term of the tables; None if it is missing."""
+    def find(
+        self, kind: str, system: str, method: str, condition: str = "clean", **facts: object
+    ) -> xr.Dataset | None:
+        """The one result of this kind, by default with the velocity term of the tables; None if it
+        is missing.
+        """
         if kind != "tuned":
             facts.setdefault("velocity_weight", VELOCITY_WEIGHT[method])
         found = self._index[kind, system, method, condition]
-        return next((data for data in found if all(data.attrs[key] == value for key, value in facts.items())), None)
+        return next(
+            (
+                data
+                for data in found
+                if all(data.attrs[key] == value for key, value in facts.items())
+            ),
+            None,
+        )
 
     def clean(self, system: str) -> dict[str, xr.Dataset]:
         """Results of the paper's methods on clean data, by method, of those that are there."""
@@ -74,13 +92,19 @@ class Results:
 
     def select(self, **facts: object) -> Iterator[xr.Dataset]:
         """All training results with these attributes."""
-        return (data for data in self.trained if all(data.attrs[key] == value for key, value in facts.items()))
+        return (
+            data
+            for data in self.trained
+            if all(data.attrs[key] == value for key, value in facts.items())
+        )
 
     @functools.cached_property
     def _index(self) -> dict[tuple[str, ...], list[xr.Dataset]]:
         index = defaultdict(list)
         for data in self.trained:
-            index[tuple(data.attrs[key] for key in ("kind", "system", "method", "condition"))].append(data)
+            index[
+                tuple(data.attrs[key] for key in ("kind", "system", "method", "condition"))
+            ].append(data)
         return index
 
     def missing(self, names: Sequence[str]) -> list[str]:
@@ -100,9 +124,11 @@ def load(folder: Path) -> Results:
 
 
 class Entry(NamedTuple):
-    """One published number: where it stands, its mean and standard deviation over seeds (NaN where none is given).
+    """One published number: where it stands, its mean and standard deviation over seeds (NaN where
+    none is given).
 
-    `precision` is one in the last digit that the mean is given with: a mean of 0.012 is anything that rounds to it.
+    `precision` is one in the last digit that the mean is given with: a mean of 0.012 is anything
+    that rounds to it.
     """
 
     table: str
@@ -116,7 +142,9 @@ class Entry(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Our values for an entry, one per seed, and which seeds diverged in training or have no finite value."""
+    """Our values for an entry, one per seed, and which seeds diverged in training or have no finite
+    value.
+    """
 
     values: np.ndarray
     diverged: np.ndarray
@@ -166,7 +194,9 @@ def measure(results: Results, entry: Entry, choices: Choices = Choices()) -> Mea
     elif entry.table == "latent_geometry":
         values = data[entry.metric].sel(pooling=choices.pooling)
     else:
-        values = data[entry.metric].sel(condition=_evaluated(entry, choices), average=choices.average)
+        values = data[entry.metric].sel(
+            condition=_evaluated(entry, choices), average=choices.average
+        )
     values = values.values.astype(np.float64)
     return Measured(values, (data["diverged"].values != 0) | ~np.isfinite(values))
 
@@ -195,13 +225,21 @@ def _sigma(entry: Entry) -> str:
 
 
 def statistics(entry: Entry, measured: Measured | None) -> dict[str, float]:
-    """Mean and standard deviation over seeds, by the paper's rule for the table, how many they are, how many diverged.
+    """Mean and standard deviation over seeds, by the paper's rule for the table, how many they are,
+    how many diverged.
 
-    `ratio` is ln(ours / published), NaN where one of them is not positive and finite. `reached` says whether our mean
-    is at or below the published one, in the digits that this is given with.
+    `ratio` is ln(ours / published), NaN where one of them is not positive and finite. `reached`
+    says whether our mean is at or below the published one, in the digits that this is given with.
     """
     if measured is None:
-        return {"ours": np.nan, "spread": np.nan, "n_seeds": 0, "n_diverged": 0, "ratio": np.nan, "reached": False}
+        return {
+            "ours": np.nan,
+            "spread": np.nan,
+            "n_seeds": 0,
+            "n_diverged": 0,
+            "ratio": np.nan,
+            "reached": False,
+        }
     values = measured.values[~measured.diverged] if entry.table == EXCLUDING else measured.values
     with np.errstate(invalid="ignore"):
         ours, spread = float(np.mean(values)), float(np.std(values))
@@ -220,7 +258,9 @@ def statistics(entry: Entry, measured: Measured | None) -> dict[str, float]:
 def compared(results: Results, choices: Choices = Choices()) -> pd.DataFrame:
     """Entries with their `statistics`; `n_seeds` is 0 where nothing was measured."""
     pairs = ((entry, measure(results, entry, choices)) for entry in reference())
-    return pd.DataFrame([entry._asdict() | statistics(entry, measured) for entry, measured in pairs])
+    return pd.DataFrame(
+        [entry._asdict() | statistics(entry, measured) for entry, measured in pairs]
+    )
 
 
 def summary(results: Results) -> str:
@@ -233,15 +273,18 @@ def summary(results: Results) -> str:
 
 
 def mismatch(frame: pd.DataFrame) -> float:
-    """Mean of |ln(ours / published)| over the entries that are measured and finite; NaN if there are none."""
+    """Mean of |ln(ours / published)| over the entries that are measured and finite; NaN if there
+    are none.
+    """
     return float(frame["ratio"].abs().mean())
 
 
 def pattern_mismatch(frame: pd.DataFrame) -> float:
-    """The same after the median over all entries of one system, method and metric is taken off each of them.
+    """The same after the median over all entries of one system, method and metric is taken off each
+    of them.
 
-    How well a method is trained moves all of its errors; what the paper leaves open decides how they differ between
-    conditions.
+    How well a method is trained moves all of its errors; what the paper leaves open decides how
+    they differ between conditions.
     """
     groups = frame.groupby(["system", "method", "metric"])["ratio"]
     rest = frame["ratio"] - groups.transform("median")
@@ -250,11 +293,15 @@ def pattern_mismatch(frame: pd.DataFrame) -> float:
 
 def errors_of(data: xr.Dataset, metric: str, condition: str = "clean") -> np.ndarray:
     """Errors (S,) of a result that is evaluated under a condition, averaged as in the tables."""
-    return data[metric].sel(condition=condition, average=Choices().average).values.astype(np.float64)
+    return (
+        data[metric].sel(condition=condition, average=Choices().average).values.astype(np.float64)
+    )
 
 
 def velocity_mismatch(results: Results, method: str, weight: float) -> float:
-    """Mean of |ln(ours / published)| over the clean errors of a method trained with this weight; NaN if missing."""
+    """Mean of |ln(ours / published)| over the clean errors of a method trained with this weight;
+    NaN if missing.
+    """
     logs = []
     for entry in reference():
         data = results.find("clean", entry.system, method, velocity_weight=weight)

@@ -1,4 +1,6 @@
-"""Tasks of the study: one method trained under one condition, all seeds in one stack, and everything measured on it."""
+"""Tasks of the study: one method trained under one condition, all seeds in one stack, and
+everything measured on it.
+"""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -37,7 +39,9 @@ CURVE = 100
 UNSCALED = [-1.0, 1.0]
 """The training range that leaves a context as it is."""
 HELD_OUT, VALIDATION_EVERY = 5, 10
-"""Each how many-th training trajectory, and each how many-th snapshot of it, is for validation during the trials."""
+"""Each how many-th training trajectory, and each how many-th snapshot of it, is for validation
+during the trials.
+"""
 RATES = (0.1, 0.3, 1.0, 3.0)
 """Learning rates of methods without a penalty, in units of the recipe's."""
 RATES_WITH_PENALTY, PENALTIES = (0.3, 1.0), (1.0, 10.0)
@@ -64,7 +68,9 @@ class Plan:
     tuned: tuple[str, ...] = METHODS
 
     def clean(self) -> Iterator[Task]:
-        """Clean training of every method; the unconstrained ones with and without the velocity term."""
+        """Clean training of every method; the unconstrained ones with and without the velocity
+        term.
+        """
         for method in METHODS + ABLATIONS:
             yield self.training("clean", method)
         for method, weight in VELOCITY_TERM.items():
@@ -81,14 +87,21 @@ class Plan:
         for seed, method in itertools.product(self.data_seeds, DATA_SEED_METHODS):
             yield replace(self, data_seed=seed).training("data", method, label=f"set {seed}")
         for transient in self.transients:
-            parameters = (*((k, v) for k, v in self.parameters if k != "transient"), ("transient", transient))
-            yield replace(self, parameters=parameters).training("transient", "ncae", label=f"{transient:g}")
+            parameters = (
+                *((k, v) for k, v in self.parameters if k != "transient"),
+                ("transient", transient),
+            )
+            yield replace(self, parameters=parameters).training(
+                "transient", "ncae", label=f"{transient:g}"
+            )
         yield replace(self.training("scaling", "ncae", label="none"), context_scaling="none")
 
     def units(self) -> Iterator[Task]:
-        """The effect of the unit of σ at training, half the range of the context here; for states both are the same.
+        """The effect of the unit of σ at training, half the range of the context here; for states
+        both are the same.
 
-        Physical units are left out: at evaluation, where they cost nothing, they miss the published values by far.
+        Physical units are left out: at evaluation, where they cost nothing, they miss the published
+        values by far.
         """
         for kind, sigma in itertools.product(("both", "context"), self.sigmas):
             noise = _noise(kind, sigma, unit="scale")
@@ -106,7 +119,10 @@ class Plan:
 
     def task(self, cls: type, kind: str, method: str, **more: object) -> "Training":
         """Task on the data of the plan."""
-        own = {name: getattr(self, name) for name in ("recipe", "data_seed", "parameters", "test_every")}
+        own = {
+            name: getattr(self, name)
+            for name in ("recipe", "data_seed", "parameters", "test_every")
+        }
         return cls(kind, self.system, method, seeds=tuple(range(self.seeds)), **own, **more)
 
 
@@ -118,10 +134,18 @@ def tasks(preset: str) -> list[Task]:
         Plan(name, shared=shared, **{key: frozen(value) for key, value in (table | own).items()})
         for name, own in systems.items()
     ]
-    found = [Bifurcation(parameters=lorenz96.parameters), *lorenz96.clean(), *pendulum.clean(), *lorenz96.noisy()]
+    found = [
+        Bifurcation(parameters=lorenz96.parameters),
+        *lorenz96.clean(),
+        *pendulum.clean(),
+        *lorenz96.noisy(),
+    ]
     found += [*lorenz96.choices(), *lorenz96.units(), *pendulum.noisy(), *pendulum.units()]
     for plan in plans:  # the effect of the weight decay on NcAE
-        found += [plan.training("decay", "ncae", label=f"{decay:g}", weight_decay=decay) for decay in plan.decays]
+        found += [
+            plan.training("decay", "ncae", label=f"{decay:g}", weight_decay=decay)
+            for decay in plan.decays
+        ]
     for plan in plans:
         more = {"settings": shared, "trial_seeds": plan.trial_seeds}
         found += [plan.task(Tuned, "tuned", method, **more) for method in plan.tuned]
@@ -196,7 +220,13 @@ class Training(Task):
 
     @property
     def name(self) -> str:
-        parts = (self.system, self.kind, self.condition if self.condition != "clean" else "", self.method, self.label)
+        parts = (
+            self.system,
+            self.kind,
+            self.condition if self.condition != "clean" else "",
+            self.method,
+            self.label,
+        )
         return "-".join(part.replace(" ", "-") for part in parts if part)
 
     @property
@@ -218,15 +248,25 @@ class Training(Task):
     def measure(self, model: Projection, train: xr.Dataset) -> xr.Dataset:
         """The result of this task from its trained stack."""
         test = datasets.test_set(self.system, self.parameters, self.test_every)
-        data = evaluate_clean(model, test) if self.condition != "clean" else self._measure_all(model, test)
-        return data.assign(_history(model)).assign_coords(seed=list(self.seeds)).assign_attrs(self._facts(model, train))
+        data = (
+            evaluate_clean(model, test)
+            if self.condition != "clean"
+            else self._measure_all(model, test)
+        )
+        return (
+            data.assign(_history(model))
+            .assign_coords(seed=list(self.seeds))
+            .assign_attrs(self._facts(model, train))
+        )
 
     def _measure_all(self, model: Projection, test: xr.Dataset) -> xr.Dataset:
         beyond = datasets.ood_set(self.system, self.parameters, self.test_every)
         data = evaluate(model, test, beyond)
         data["latent_orbits"] = latent_orbits(model, test)
         if isinstance(model, Modulated) and model.idempotent:
-            data = data.assign({name: ("seed", v) for name, v in check_propositions(model, test).items()})
+            data = data.assign(
+                {name: ("seed", v) for name, v in check_propositions(model, test).items()}
+            )
         return data
 
     def _facts(self, model: Projection, train: xr.Dataset) -> dict[str, object]:
@@ -234,7 +274,10 @@ class Training(Task):
         used, terms = recipe["snapshots"], {term["term"]: term for term in recipe["loss"]}
         snapshots = train.sizes["trajectory"] * -(-train.sizes["time"] // used["every"])
         facts = {key: value for key, value in asdict(self).items() if isinstance(value, str | int)}
-        facts |= {name: used[name] for name in ("epochs", "batch_size", "optimizer", "learning_rate", "noise_unit")}
+        facts |= {
+            name: used[name]
+            for name in ("epochs", "batch_size", "optimizer", "learning_rate", "noise_unit")
+        }
         facts |= {
             "velocity_weight": terms["Reconstruction"]["velocity_weight"],
             "penalty_weight": terms["Penalty"]["weight"] if "Penalty" in terms else 0.0,
@@ -250,7 +293,9 @@ def _with_scaling(train: xr.Dataset, scaling: str) -> xr.Dataset:
     if scaling == "range":
         return train
     names = romkit.data.context_names(train)
-    return train.assign_coords({name: train[name].assign_attrs(training_range=UNSCALED) for name in names})
+    return train.assign_coords(
+        {name: train[name].assign_attrs(training_range=UNSCALED) for name in names}
+    )
 
 
 def _history(model: Projection) -> dict[str, object]:
@@ -267,9 +312,11 @@ def _history(model: Projection) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Tuned(Training):
-    """Four trials on a part of the training contexts, then a training on all of them with the settings that won.
+    """Four trials on a part of the training contexts, then a training on all of them with the
+    settings that won.
 
-    The position and velocity terms weigh the same for all methods. `trial_seeds` are not among `seeds`.
+    The position and velocity terms weigh the same for all methods. `trial_seeds` are not among
+    `seeds`.
     """
 
     trial_seeds: tuple[int, ...] = ()
@@ -286,13 +333,18 @@ class Tuned(Training):
         scores = [self._score(part, validation, trial) for trial in grid]
         best = grid[int(np.argmin(scores))]
         model = self._fit(train, self.seeds, best)
-        facts = {"trial_rates": [dict(t)["learning_rate"] for t in grid], "trial_scores": [float(s) for s in scores]}
+        facts = {
+            "trial_rates": [dict(t)["learning_rate"] for t in grid],
+            "trial_scores": [float(s) for s in scores],
+        }
         return self.measure(model, train).assign_attrs(
             facts | {"trial_penalties": [dict(t)["penalty_weight"] for t in grid]}
         )
 
     def _score(self, part: xr.Dataset, validation: xr.Dataset, trial: Settings) -> float:
-        """Median over the trial seeds of the loss on the validation trajectories; infinite if that overflows."""
+        """Median over the trial seeds of the loss on the validation trajectories; infinite if that
+        overflows.
+        """
         losses = validation_loss(self._fit(part, self.trial_seeds, trial), validation)
         return float(np.nan_to_num(np.median(losses), nan=np.inf))
 
@@ -304,10 +356,20 @@ class Tuned(Training):
 def trials(recipe: str, system: str, method: str) -> list[Settings]:
     """The settings of the four trials of a method."""
     base = PRESETS[recipe](system, method)
-    rate, penalty = base.snapshots.learning_rate, next(t.weight for t in base.loss if isinstance(t, Penalty))
+    rate, penalty = (
+        base.snapshots.learning_rate,
+        next(t.weight for t in base.loss if isinstance(t, Penalty)),
+    )
     penalised = issubclass(KINDS[method], Constrained)
-    pairs = itertools.product(RATES_WITH_PENALTY, PENALTIES) if penalised else ((times, 1.0) for times in RATES)
-    return [(("learning_rate", times * rate), ("penalty_weight", factor * penalty)) for times, factor in pairs]
+    pairs = (
+        itertools.product(RATES_WITH_PENALTY, PENALTIES)
+        if penalised
+        else ((times, 1.0) for times in RATES)
+    )
+    return [
+        (("learning_rate", times * rate), ("penalty_weight", factor * penalty))
+        for times, factor in pairs
+    ]
 
 
 def validation_loss(model: Projection, data: xr.Dataset) -> np.ndarray:

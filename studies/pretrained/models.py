@@ -1,4 +1,6 @@
-"""Recipes of the models that ship: methods, data and sizes, and the errors by which they are chosen and measured."""
+"""Recipes of the models that ship: methods, data and sizes, and the errors by which they are chosen
+and measured.
+"""
 
 import copy
 import functools
@@ -24,11 +26,18 @@ Parts = Callable[[System], Iterator[xr.Dataset]]
 EVERY = 2
 """Distance of the samples that the study of the wake takes of a run."""
 LONGEST, SHORTEST = 22.0, 10.0
-"""Lengths of rings: on shorter ones reduced models are stiff, so that RK4 with the system's interval diverges."""
+"""Lengths of rings: on shorter ones reduced models are stiff, so that RK4 with the system's
+interval diverges.
+"""
 HELD_OUT = ((4.5, 0.026), (5.2, 0.018))
 """Contexts of Burgers' equation by which a seed is chosen, neither of training nor of test."""
-HELD_OUT_RE, UNSEEN_RE = wake.UNSEEN[1::3], tuple(re for re in wake.UNSEEN if re not in wake.UNSEEN[1::3])
-"""Reynolds numbers at which the study of the wake does not train: those by which a seed is chosen, and the others."""
+HELD_OUT_RE, UNSEEN_RE = (
+    wake.UNSEEN[1::3],
+    tuple(re for re in wake.UNSEEN if re not in wake.UNSEEN[1::3]),
+)
+"""Reynolds numbers at which the study of the wake does not train: those by which a seed is chosen,
+and the others.
+"""
 
 
 def projection_nrmse(projection: Projection, data: xr.Dataset) -> Tensor:
@@ -45,7 +54,9 @@ def snapshots_error(projection: Projection, data: xr.Dataset) -> float:
 
 
 def shedding_error(projection: Projection, data: xr.Dataset) -> float:
-    """Mean of the relative errors of Strouhal number and largest lift; infinite where a run does not shed."""
+    """Mean of the relative errors of Strouhal number and largest lift; infinite where a run does
+    not shed.
+    """
     errors = _errors(_network(projection), projection.basis, data)
     return float(np.nan_to_num(errors, nan=np.inf).mean())
 
@@ -54,7 +65,10 @@ def shedding(projection: Projection, truths: Iterator[xr.Dataset]) -> dict[str, 
     """Both errors at each Reynolds number, of a model and of its modes alone."""
     data = on_orbits(truths)
     found: dict[str, object] = {"Re": data["Re"].values.tolist()}
-    for name, reduced in (("model", _network(projection)), ("modes", linear(_through(projection.basis)[0]))):
+    for name, reduced in (
+        ("model", _network(projection)),
+        ("modes", linear(_through(projection.basis)[0])),
+    ):
         strouhal, lift = _errors(reduced, projection.basis, data).T.tolist()
         found[name] = {"Strouhal": strouhal, "lift": lift}
     return {"shedding": found}
@@ -71,13 +85,17 @@ def _network(projection: Projection) -> Reduced:
 
 
 def _errors(reduced: Reduced, basis: Basis, data: xr.Dataset) -> np.ndarray:
-    """(C, 2) relative errors of Strouhal number and largest lift, from the first of `LAST` samples on the orbit."""
+    """(C, 2) relative errors of Strouhal number and largest lift, from the first of `LAST` samples
+    on the orbit.
+    """
     forces, c = _through(basis)[1], torch.from_numpy(data["Re"].values).unsqueeze(-1)
     with torch.no_grad():
         bound = reduced(c)
         orbit = follow(bound, basis.encode(torch.from_numpy(data["state"].values[:, 0])), LENGTH)
         lift = forces(bound.decode(orbit.states[:, -LAST:]), c.unsqueeze(1))[..., 1].numpy()
-    found, true = (np.array([cycle(each) for each in lifts]) for lifts in (lift, data["lift"].values))
+    found, true = (
+        np.array([cycle(each) for each in lifts]) for lifts in (lift, data["lift"].values)
+    )
     return np.abs(found / true - 1)
 
 
@@ -155,7 +173,8 @@ class Model:
         horizons: times at which the error of the rollout is reported.
         snapshots: the test set, for errors of single states.
         truths: runs of the full model, for errors of rollouts.
-        modes: basis in front, from the training set, and precision of its numbers in the file; none by default.
+        modes: basis in front, from the training set, and precision of its numbers in the file; none
+            by default.
         judged_by: error on the validation set.
         more: further measurements.
     """
@@ -198,19 +217,24 @@ def _rings(system: System, seeds: range) -> xr.Dataset:
     runs = xr.concat([thin(system.dataset("train", seed=seed), 10) for seed in seeds], "trajectory")
     runs = runs.isel(trajectory=runs["L"].values >= SHORTEST)
     runs["L"].attrs["training_range"] = [SHORTEST, LONGEST]
-    return runs.assign_attrs(split=f"train, seeds {seeds[0]} to {seeds[-1]}, L from {SHORTEST:g}", seed=None)
+    return runs.assign_attrs(
+        split=f"train, seeds {seeds[0]} to {seeds[-1]}, L from {SHORTEST:g}", seed=None
+    )
 
 
 def _ring_runs(duration: float) -> Parts:
     """Runs on rings of ten lengths, from waves that are no part of the training."""
-    return lambda system: iter([romkit.simulate(system, duration=duration, L=np.linspace(10.5, 21.6, 10).round(2))])
+    return lambda system: iter(
+        [romkit.simulate(system, duration=duration, L=np.linspace(10.5, 21.6, 10).round(2))]
+    )
 
 
 _NCAE_LORENZ = Model(
     "ncae",
     Lorenz96(),
-    # The paper's 18 random F leave gaps around the change of wave number, and its 5 time units show a third of
-    # the period of about 15 after which the wave meets the grid as before; a model to build on should see it all.
+    # The paper's 18 random F leave gaps around the change of wave number, and its 5 time units show
+    # a third of the period of about 15 after which the wave meets the grid as before; a model to
+    # build on should see it all.
     lambda system: thin(system.dataset(F=np.linspace(3.133, 3.193, 61), duration=15), 3),
     lambda system: thin(system.dataset(F=np.linspace(3.1335, 3.1925, 60)[::3], duration=15), 10),
     range(6),
@@ -223,7 +247,9 @@ _NCAE_PENDULUM = Model(
     "ncae",
     Pendulum(),
     # 100 random lengths leave most of a four-dimensional range unseen; 500 do not.
-    lambda system: xr.concat([thin(system.dataset("train", seed=k), 100) for k in range(5)], "trajectory"),
+    lambda system: xr.concat(
+        [thin(system.dataset("train", seed=k), 100) for k in range(5)], "trajectory"
+    ),
     lambda system: thin(system.dataset("train", seed=1000), 100),
     range(6),
     {"component_weighting": 1.0, "every": 1, "epochs": 2000},
@@ -241,7 +267,13 @@ _FLOW_PENDULUM = replace(
     _NCAE_PENDULUM,
     method="flow",
     seeds=range(3),
-    settings={"epochs": 650, "every": 1, "schedule": "cosine", "learning_rate": 1e-2, "optimizer": "soap"},
+    settings={
+        "epochs": 650,
+        "every": 1,
+        "schedule": "cosine",
+        "learning_rate": 1e-2,
+        "optimizer": "soap",
+    },
     truths=_runs(3.0, 0.0025),
 )
 _FLOW_RINGS = Model(
@@ -250,7 +282,13 @@ _FLOW_RINGS = Model(
     lambda system: _rings(system, range(15)),
     lambda system: _rings(system, range(1000, 1002)),
     range(3),
-    {"latent_dim": 8, "units": (48, 48, 48), "embedding": (1, 16, 8), "epochs": 200, "batch_size": 256},
+    {
+        "latent_dim": 8,
+        "units": (48, 48, 48),
+        "embedding": (1, 16, 8),
+        "epochs": 200,
+        "batch_size": 256,
+    },
     (1.0, 10.0, 50.0, 100.0),
     lambda system: (thin(run, 10) for run in _ring_runs(100.0)(system)),
     _ring_runs(100.0),
@@ -277,11 +315,22 @@ _NCAE_WAKE = Model(
     (1.0, 2.0, 5.0, 10.0),
     unseen_wakes,
     unseen_wakes,
-    (lambda data: romkit.load(wake.BASIS), torch.float16),  # with modes that no run has much of, see studies/wake
+    (
+        lambda data: romkit.load(wake.BASIS),
+        torch.float16,
+    ),  # with modes that no run has much of, see studies/wake
     shedding_error,
     shedding,
 )
-_ALL = (_NCAE_LORENZ, _NCAE_PENDULUM, _FLOW_LORENZ, _FLOW_PENDULUM, _FLOW_RINGS, _FLOW_BURGERS, _NCAE_WAKE)
+_ALL = (
+    _NCAE_LORENZ,
+    _NCAE_PENDULUM,
+    _FLOW_LORENZ,
+    _FLOW_PENDULUM,
+    _FLOW_RINGS,
+    _FLOW_BURGERS,
+    _NCAE_WAKE,
+)
 MODELS = {f"{model.method}-{model.system.name}": model for model in _ALL}
 
 _SHORT = replace(

@@ -36,8 +36,14 @@ def page(results: dict[str, dict]) -> str:
     cards = []
     for name, result in sorted(results.items()):
         modes = result.get("rollout_of_modes")
-        full, reduced = (result["rollout"].get(f"seconds_{which}_model") for which in ("full", "reduced"))
-        seconds = f"; {full:.3g} s of the full model, {reduced:.3g} s of the reduced one" if full and reduced else ""
+        full, reduced = (
+            result["rollout"].get(f"seconds_{which}_model") for which in ("full", "reduced")
+        )
+        seconds = (
+            f"; {full:.3g} s of the full model, {reduced:.3g} s of the reduced one"
+            if full and reduced
+            else ""
+        )
         card = filled(
             HERE / "card.template",
             **result | {"seconds": seconds, "minutes": result["report"]["seconds"] / 60},
@@ -50,7 +56,9 @@ def page(results: dict[str, dict]) -> str:
 
 
 def draw(results: dict[str, dict]) -> dict[str, Figure]:
-    """Median errors of each model over its test contexts, at the first and the last time of its rollouts."""
+    """Median errors of each model over its test contexts, at the first and the last time of its
+    rollouts.
+    """
     rows = {}
     for name, result in sorted(results.items()):
         first, *_, last = result["rollout"]["nrmse"].items()
@@ -59,23 +67,39 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
             "at the first time": first[1]["median"],
         }
     below = sum(row["at the end"] < 0.5 for row in rows.values())
-    finding = f"At the end of its rollouts the median error of {below} of {len(rows)} models is below 0.5"
+    finding = (
+        f"At the end of its rollouts the median error of {below} of {len(rows)} models is below 0.5"
+    )
     return {"errors.png": dots(rows, "NRMSE, median over test contexts", finding)}
 
 
 def _card(name: str) -> str:
     """Facts of the file itself: purpose, data, recipe, range of validity; and its licence."""
-    facts, size = romkit.load(name).facts(), (PRETRAINED / f"{name}.safetensors").stat().st_size / 1e6
+    facts, size = (
+        romkit.load(name).facts(),
+        (PRETRAINED / f"{name}.safetensors").stat().st_size / 1e6,
+    )
     rows = [[label, facts[key]] for label, key in ASKED.items() if key in facts]
     rows.append(["file", f"{size:.2g} MB"])
-    rows.append(["out of that range", "a warning, and no promise but P(P(x)) = P(x), which holds at every context"])
+    rows.append(
+        [
+            "out of that range",
+            "a warning, and no promise but P(P(x)) = P(x), which holds at every context",
+        ]
+    )
     rows.append(["licence", "BSD 3-Clause, as romkit"])
     return table(rows, ["", f"`romkit.load({name!r})`"], f"\n## {name}") + "\n"
 
 
 def _errors(result: dict) -> str:
-    spreads = {"NRMSE of the projection": result["nrmse_of_projection"]} if "nrmse_of_projection" in result else {}
-    spreads |= {f"NRMSE of the rollout at {time}": row for time, row in result["rollout"]["nrmse"].items()}
+    spreads = (
+        {"NRMSE of the projection": result["nrmse_of_projection"]}
+        if "nrmse_of_projection" in result
+        else {}
+    )
+    spreads |= {
+        f"NRMSE of the rollout at {time}": row for time, row in result["rollout"]["nrmse"].items()
+    }
     spreads["valid time"] = result["rollout"]["valid_time"]
     keys, rows = ("smallest", "10 %", "median", "90 %", "largest"), []
     for label, row in spreads.items():
@@ -92,4 +116,6 @@ def _shedding(found: dict) -> str:
         for which, quantity in (("Strouhal", "Strouhal number"), ("lift", "largest lift"))
         for name, label in names.items()
     ]
-    return table(rows, ["errors at each Reynolds number", *(f"{reynolds:g}" for reynolds in found["Re"])])
+    return table(
+        rows, ["errors at each Reynolds number", *(f"{reynolds:g}" for reynolds in found["Re"])]
+    )

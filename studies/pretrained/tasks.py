@@ -1,7 +1,8 @@
 """Make the models that ship with romkit, and measure them.
 
-Each model is the member of a stack of seeds that is best on a validation set; the test set has no part in the choice.
-The file goes to romkit/pretrained. With the preset "smoke" two models are hardly trained, and go to runs/pretrained.
+Each model is the member of a stack of seeds that is best on a validation set; the test set has no
+part in the choice. The file goes to romkit/pretrained. With the preset "smoke" two models are
+hardly trained, and go to runs/pretrained.
 """
 
 import copy
@@ -40,36 +41,48 @@ def make(preset: str, name: str) -> dict[str, object]:
 
 
 def train(model: Model) -> tuple[Projection, list[float], Tensors]:
-    """Candidate with the lowest error on the validation set, the errors of all, and the modes as stored."""
+    """Candidate with the lowest error on the validation set, the errors of all, and the modes as
+    stored.
+    """
     data = model.data(model.system)
     front = {}
     if model.modes is not None:
         made, precision = model.modes
         front = bases.compact(made(data), model.system.weight, precision)
     basis = bases.rebuilt(front) if front else None
-    candidates = unstack(romkit.fit(model.method, data, basis=basis, seeds=model.seeds, **model.settings))
+    candidates = unstack(
+        romkit.fit(model.method, data, basis=basis, seeds=model.seeds, **model.settings)
+    )
     validation = model.validation(model.system)
     errors = [model.judged_by(candidate, validation) for candidate in candidates]
     best = candidates[int(np.nanargmin(errors))]
-    best.report["losses"] = best.report["losses"][-1:]  # the whole curve would be half of the shipped file
+    best.report["losses"] = best.report["losses"][
+        -1:
+    ]  # the whole curve would be half of the shipped file
     return best, errors, front
 
 
 def ship(projection: Projection, path: Path, front: Tensors) -> Path:
-    """Write a model as `romkit.save` does, but with the modes in few bits, since these are nearly all of the file."""
+    """Write a model as `romkit.save` does, but with the modes in few bits, since these are nearly
+    all of the file.
+    """
     header, tensors = storage.packed(projection)
     tensors |= {f"{storage.BASIS}{key}": tensor for key, tensor in front.items()}
     return files.write(path, "projection", header, tensors)
 
 
 def measure(model: Model, projection: Projection) -> dict[str, object]:
-    """Reconstruction on the test set, and rollouts at its contexts; of the modes alone too, where there are some."""
+    """Reconstruction on the test set, and rollouts at its contexts; of the modes alone too, where
+    there are some.
+    """
     found = snapshots(model, projection) | {"rollout": rollouts(model, projection)}
     if projection.basis is not None:
         found["rollout_of_modes"] = rollouts(model, modes_alone(projection))
     if model.more is not None:
         found |= model.more(projection, model.truths(model.system))
-    return found | {"report": {key: value for key, value in projection.report.items() if key != "losses"}}
+    return found | {
+        "report": {key: value for key, value in projection.report.items() if key != "losses"}
+    }
 
 
 def modes_alone(projection: Projection) -> Projection:
@@ -88,7 +101,9 @@ def snapshots(model: Model, projection: Projection) -> dict[str, object]:
         x, v = (torch.from_numpy(test[name].values) for name in ("state", "velocity"))
         with torch.no_grad():
             found = reconstruction_rmse(double(test), x, v)
-        squares.append((found.position.square().mean().item(), found.velocity.square().mean().item()))
+        squares.append(
+            (found.position.square().mean().item(), found.velocity.square().mean().item())
+        )
         errors.append(projection_nrmse(projection, test).numpy())
     position, velocity = np.sqrt(np.mean(squares, axis=0))
     return {
@@ -101,11 +116,15 @@ def snapshots(model: Model, projection: Projection) -> dict[str, object]:
 def rollouts(model: Model, projection: Projection) -> dict[str, object]:
     """Errors over the test contexts; seconds are of all of them."""
     basis = projection.basis
-    seen = model.system if basis is None else model.system.through(basis)  # once, and not for each run
+    seen = (
+        model.system if basis is None else model.system.through(basis)
+    )  # once, and not for each run
     parts, seconds = [], {"full": 0.0, "reduced": 0.0}
     for truth in model.truths(model.system):
         reduced = romkit.follow(projection, truth, system=seen)
-        parts.append(romkit.score(truth, reduced)[["nrmse", "valid_time"]].assign(status=reduced["status"]))
+        parts.append(
+            romkit.score(truth, reduced)[["nrmse", "valid_time"]].assign(status=reduced["status"])
+        )
         seconds["full"] += truth.attrs.get("seconds_computing", np.nan)
         seconds["reduced"] += reduced.attrs["seconds_computing"]
     runs = xr.concat([part.reset_coords(drop=True) for part in parts], "trajectory")

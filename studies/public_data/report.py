@@ -19,7 +19,9 @@ def write(folder: Path, preset: str) -> Path:
 def page(results: dict[str, dict]) -> str:
     """Text of RESULTS.md."""
     winters = results["winters"]
-    explained = [[name, *(f"{each:.1f}" for each in row)] for name, row in winters["explained"].items()]
+    explained = [
+        [name, *(f"{each:.1f}" for each in row)] for name, row in winters["explained"].items()
+    ]
     return filled(
         Path(__file__).with_name("RESULTS.template"),
         explained=table(explained, ("latents", *winters["modes"])),

@@ -1,4 +1,6 @@
-"""A field with land that eofs ships: its modes, and variance of held-out winters, beside those of eofs."""
+"""A field with land that eofs ships: its modes, and variance of held-out winters, beside those of
+eofs.
+"""
 
 import importlib.resources
 from collections.abc import Sequence
@@ -17,10 +19,14 @@ def tasks(preset: str) -> list[Numbers]:
 
 
 def winters(modes: Sequence[int], folds: int, epochs: int) -> dict[str, object]:
-    """Variance of held-out winters that so many latents explain, in %, for eofs and romkit; distance of the modes."""
+    """Variance of held-out winters that so many latents explain, in %, for eofs and romkit;
+    distance of the modes.
+    """
     from eofs.xarray import Eof
 
-    sst = xr.open_dataset(importlib.resources.files("eofs") / "examples/example_data/sst_ndjfm_anom.nc")["sst"]
+    sst = xr.open_dataset(
+        importlib.resources.files("eofs") / "examples/example_data/sst_ndjfm_anom.nc"
+    )["sst"]
     area = np.cos(np.deg2rad(sst["latitude"])).broadcast_like(sst[0])
     data = romkit.data.describe(sst)
     (cells,) = (variable.cells for variable in romkit.data.layout_of(data).variables)
@@ -41,15 +47,24 @@ def winters(modes: Sequence[int], folds: int, epochs: int) -> dict[str, object]:
         solver = Eof(sst[seen], weights=np.sqrt(area).values)
         full = romkit.basis(data.isel(time=seen), rank=len(seen) // 2, weight=weight)
         for k, m in enumerate(modes):
-            scores = solver.projectField(sst[held] - sst[seen].mean("time"), neofs=m, eofscaling=0).values
+            scores = solver.projectField(
+                sst[held] - sst[seen].mean("time"), neofs=m, eofscaling=0
+            ).values
             eofs = solver.eofs(neofs=m).values.reshape(m, -1)[:, cells]
             images = {"eofs": mean + scores @ eofs / np.sqrt(weight)}
             for method in ("pod", "quadratic-manifold", "cae"):
                 settings = {"basis": full} | ({"epochs": epochs} if method == "cae" else {})
-                reducer = romkit.ProjectionTransformer(method, latent_dim=m, settings=settings).fit(x[seen])
+                reducer = romkit.ProjectionTransformer(method, latent_dim=m, settings=settings).fit(
+                    x[seen]
+                )
                 images[method] = reducer.inverse_transform(reducer.transform(x[held]))
             for method, image in images.items():
                 left[method][k] += (weight * (x[held] - image) ** 2).sum()
     explained = {method: (100 * (1 - each / total)).tolist() for method, each in left.items()}
     fractions = (100 * theirs.varianceFraction(max(modes)).values).tolist()
-    return {"explained": explained, "modes": modes, "distance of scores": apart, "all winters": fractions}
+    return {
+        "explained": explained,
+        "modes": modes,
+        "distance of scores": apart,
+        "all winters": fractions,
+    }

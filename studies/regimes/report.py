@@ -25,9 +25,18 @@ def figure(results: dict[str, dict]) -> Figure:
         for title, found in results.items()
         if "special" in found
     ]
-    thresholds += [(title, [abs(x["Re"] / x["full"] - 1)]) for title, x in results.items() if title.startswith("wake")]
+    thresholds += [
+        (title, [abs(x["Re"] / x["full"] - 1)])
+        for title, x in results.items()
+        if title.startswith("wake")
+    ]
     for k, (_, errors) in enumerate(thresholds):
-        left.plot(np.multiply(100, errors), [k] * len(errors), "o", color="#0072B2" if len(errors) > 1 else "#D55E00")
+        left.plot(
+            np.multiply(100, errors),
+            [k] * len(errors),
+            "o",
+            color="#0072B2" if len(errors) > 1 else "#D55E00",
+        )
     left.set_yticks(range(len(thresholds)), [title for title, _ in thresholds])
     left.set(xscale="log", xlabel="error of a threshold, %", title="where the motion changes")
     left.axvline(1, color="k", lw=0.8, ls="--")
@@ -37,9 +46,15 @@ def figure(results: dict[str, dict]) -> Figure:
             F = np.concatenate([each["F"] for each in sides])
             ratio = np.concatenate([np.divide(each["reduced"], each["full"]) for each in sides])
             order = np.argsort(F)
-            right.plot(F[order], 100 * (ratio - 1)[order], "o-", label=title.removeprefix("waves, "))
+            right.plot(
+                F[order], 100 * (ratio - 1)[order], "o-", label=title.removeprefix("waves, ")
+            )
     right.axhspan(-0.1, 0.1, color="0.9", lw=0)
-    right.set(xlabel="forcing F of Lorenz96", ylabel="error of the period, %", title="periods of its waves")
+    right.set(
+        xlabel="forcing F of Lorenz96",
+        ylabel="error of the period, %",
+        title="periods of its waves",
+    )
     right.legend(fontsize=6)
     return drawing
 
@@ -47,7 +62,10 @@ def figure(results: dict[str, dict]) -> Figure:
 def page(results: dict[str, dict]) -> str:
     """Text of RESULTS.md."""
     of = lambda name: {title: found for title, found in results.items() if title.startswith(name)}  # noqa: E731
-    known = [[name, f"{x:.9f}", f"{exact:.9f}", f"{abs(x - exact):.1e}"] for name, (x, exact) in _textbook(results)]
+    known = [
+        [name, f"{x:.9f}", f"{exact:.9f}", f"{abs(x - exact):.1e}"]
+        for name, (x, exact) in _textbook(results)
+    ]
     parts = [
         "# Results\n\nWritten by report.py; the README beside says what is measured and how.\n",
         "![Errors of thresholds and periods](errors.png)\n",
@@ -68,13 +86,24 @@ RINGS = ("model", "bifurcation", "L, reduced", "L, full", "difference", "distanc
 
 
 def _textbook(results: dict[str, dict]) -> list[tuple[str, list[float]]]:
-    return [(name, pair) for name, pair in results["textbook"].items() if name not in ("device", "versions")]
+    return [
+        (name, pair)
+        for name, pair in results["textbook"].items()
+        if name not in ("device", "versions")
+    ]
 
 
 def _rings(title: str, found: dict) -> list[list[str]]:
     if "special" in found:
         return [
-            [title.partition(", ")[2], kind, f"{r:.4f}", f"{f:.4f}", f"{100 * abs(r / f - 1):.3f} %", f"{apart:.1e}"]
+            [
+                title.partition(", ")[2],
+                kind,
+                f"{r:.4f}",
+                f"{f:.4f}",
+                f"{100 * abs(r / f - 1):.3f} %",
+                f"{apart:.1e}",
+            ]
             for kind, r, f, _, apart in found["special"]
         ]
     hopf = [x for x in found["Hopf"] if np.isfinite(x)]
@@ -85,8 +114,15 @@ def _rings(title: str, found: dict) -> list[list[str]]:
 
 def _wake(title: str, found: dict) -> dict[str, str]:
     full, frequency = found["full"], found["frequency"]
-    row = {"model": title.partition(", ")[2], "Re, reduced": f"{found['Re']:.2f}", "Re, full": f"{full:.2f}"}
-    return row | {"difference": f"{abs(found['Re'] - full):.2f}", "frequency, rad/s": f"{frequency:.2f}"}
+    row = {
+        "model": title.partition(", ")[2],
+        "Re, reduced": f"{found['Re']:.2f}",
+        "Re, full": f"{full:.2f}",
+    }
+    return row | {
+        "difference": f"{abs(found['Re'] - full):.2f}",
+        "frequency, rad/s": f"{frequency:.2f}",
+    }
 
 
 def _waves(title: str, found: dict) -> list[dict[str, str]]:
@@ -95,6 +131,9 @@ def _waves(title: str, found: dict) -> list[dict[str, str]]:
         if side not in ("device", "versions"):
             errors = 100 * (np.array(each["reduced"]) / np.array(each["full"]) - 1)
             row = {"model": title.partition(", ")[2], "F": side, "points": len(errors)}
-            row |= {"period, mean error": f"{errors.mean():+.2g} %", "largest": f"{abs(errors).max():.2g} %"}
+            row |= {
+                "period, mean error": f"{errors.mean():+.2g} %",
+                "largest": f"{abs(errors).max():.2g} %",
+            }
             rows.append(row | {"all stable": "yes" if all(each["stable"]) else "no"})
     return rows

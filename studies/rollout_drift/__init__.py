@@ -1,1 +1,3 @@
-"""How long reduced models stay true, by projection, training and latent dynamics: `romkit study rollout_drift`."""
+"""How long reduced models stay true, by projection, training and latent dynamics: `romkit study
+rollout_drift`.
+"""

@@ -27,7 +27,9 @@ CACHE = Path(__file__).parents[2] / "runs" / "drift-models"
 
 
 class Truth(NamedTuple):
-    """Contexts (C, p), times (T,), and parts of the full state (C, T, n): x, or q and q̇ where it is mechanical."""
+    """Contexts (C, p), times (T,), and parts of the full state (C, T, n): x, or q and q̇ where it
+    is mechanical.
+    """
 
     context: Tensor
     times: Tensor
@@ -90,8 +92,8 @@ class OfModel(Task):
 def training_set(name: str, parameters: Settings, training: Settings) -> xr.Dataset:
     """Training set of a system, sampled at each `every` time units.
 
-    Lorenz96: `number` forcings from `first` on, `spacing` apart, over `duration` time units. Pendulum: the first
-    `number` trajectories of the paper's training set with this `seed`.
+    Lorenz96: `number` forcings from `first` on, `spacing` apart, over `duration` time units.
+    Pendulum: the first `number` trajectories of the paper's training set with this `seed`.
     """
     system, plan = make_system(name, parameters), dict(training)
     if name == "lorenz96":
@@ -136,7 +138,10 @@ def trained(model: Model) -> Projection:
 
 def states(model: Projection, data: xr.Dataset) -> tuple[Tensor, Tensor]:
     """States and velocities (S, C, T, n) of a dataset, the same for all seeds of a stack."""
-    x, v = (torch.from_numpy(data[name].values).expand(model.seeds, -1, -1, -1) for name in ("state", "velocity"))
+    x, v = (
+        torch.from_numpy(data[name].values).expand(model.seeds, -1, -1, -1)
+        for name in ("state", "velocity")
+    )
     return x, v
 
 
@@ -154,4 +159,7 @@ def over_contexts(errors: Iterable[Tensor]) -> tuple[np.ndarray, ...]:
 def lost(model: Projection) -> np.ndarray:
     """1 for each seed whose training diverged, also by rollouts in the loss, else 0."""
     reports = model.report["seeds"]
-    return np.array([report["diverged"] or report.get("rollout_diverged", False) for report in reports], dtype=np.int8)
+    return np.array(
+        [report["diverged"] or report.get("rollout_diverged", False) for report in reports],
+        dtype=np.int8,
+    )

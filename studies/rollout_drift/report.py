@@ -32,11 +32,15 @@ WAYS = {
 }
 """Scores and their columns; a system has those that its results have."""
 Runs = dict[tuple[str, str], xr.Dataset]
-"""Results on a system by (method/training, dynamics), the models with the longest valid times first."""
+"""Results on a system by (method/training, dynamics), the models with the longest valid times
+first.
+"""
 
 
 def write(folder: Path, preset: str) -> Path:
-    """Write REPORT.md and its figures into `folder`, from the results of a preset there and its archive."""
+    """Write REPORT.md and its figures into `folder`, from the results of a preset there and its
+    archive.
+    """
     found: dict[str, list[xr.Dataset]] = {}
     for run in read(folder / preset):
         found.setdefault(_config(run, "model")["system"], []).append(run)
@@ -51,7 +55,10 @@ def write(folder: Path, preset: str) -> Path:
 
 
 def _sorted(runs: list[xr.Dataset]) -> Runs:
-    named = {(f"{run.attrs['method']}/{run.attrs['training']}", run.attrs["dynamics"]): run for run in runs}
+    named = {
+        (f"{run.attrs['method']}/{run.attrs['training']}", run.attrs["dynamics"]): run
+        for run in runs
+    }
     best: dict[str, float] = {}
     for (model, _), run in named.items():
         best[model] = max(best.get(model, 0.0), float(run.valid_time.sel(mode="latent").median()))
@@ -68,10 +75,15 @@ def _config(run: xr.Dataset, name: str) -> Any:
 
 def _section(system: str, runs: Runs, figures: list[str]) -> str:
     some, duration = _any(runs), _config(_any(runs), "duration")
-    devices, versions = sorted({run.attrs["device"] for run in runs.values()}), json.loads(some.attrs["versions"])
+    devices, versions = (
+        sorted({run.attrs["device"] for run in runs.values()}),
+        json.loads(some.attrs["versions"]),
+    )
     names = ", ".join(f"{name} {versions[name]}" for name in ("romkit", "torch", "torchdiffeq"))
     bounds = duration / 10, duration / 2, duration
-    ways = {name: title for name, title in WAYS.items() if any(name in run for run in runs.values())}
+    ways = {
+        name: title for name, title in WAYS.items() if any(name in run for run in runs.values())
+    }
     rows = []
     for (model, dynamics), run in runs.items():
         latent = run.sel(mode="latent")
@@ -112,7 +124,9 @@ def _by_dynamics(runs: Runs, cell: Callable[[xr.Dataset], str], mode: str = "lat
     rows = []
     for model in _models(runs):
         own = {name: runs.get((model, name)) for name in _dynamics(runs, mode)}
-        cells = {name: NOTHING if run is None else cell(run.sel(mode=mode)) for name, run in own.items()}
+        cells = {
+            name: NOTHING if run is None else cell(run.sel(mode=mode)) for name, run in own.items()
+        }
         rows.append({"model": model} | cells)
     return table(rows)
 
@@ -130,7 +144,9 @@ def _shares(run: xr.Dataset, bounds: tuple[float, ...]) -> str:
 
 
 def _way(run: xr.Dataset, name: str) -> str:
-    """Median of a score over the rollouts for which it is known; a rollout that diverged at once has NaN."""
+    """Median of a score over the rollouts for which it is known; a rollout that diverged at once
+    has NaN.
+    """
     values = run[name].values if name in run else np.array([])
     known = values[~np.isnan(values)]
     if not known.size:
@@ -138,7 +154,9 @@ def _way(run: xr.Dataset, name: str) -> str:
     if name != "lyapunov_sum":
         return f"{np.median(np.abs(known)):.2g}"
     unstable = int((known > 0).sum())
-    return f"{np.median(known):.2g}" + (f" ({unstable} of {known.size} positive)" if unstable else "")
+    return f"{np.median(known):.2g}" + (
+        f" ({unstable} of {known.size} positive)" if unstable else ""
+    )
 
 
 def _phase_by_forcing(runs: Runs) -> str:
@@ -146,8 +164,13 @@ def _phase_by_forcing(runs: Runs) -> str:
     for (model, dynamics), run in runs.items():
         if dynamics == "galerkin" and run.sizes["seed"] > 1:
             drift = 1e3 * run.phase_drift.sel(mode="latent")
-            ends = zip(run.F.values, drift.mean("seed").values, drift.std("seed").values, strict=True)
-            rows.append({"model": model} | {f"F = {F:.4f}": f"{mean:.1f} ± {std:.1f}" for F, mean, std in ends})
+            ends = zip(
+                run.F.values, drift.mean("seed").values, drift.std("seed").values, strict=True
+            )
+            rows.append(
+                {"model": model}
+                | {f"F = {F:.4f}": f"{mean:.1f} ± {std:.1f}" for F, mean, std in ends}
+            )
     return filled(Path(__file__).with_name("phase.template"), phase=table(rows))
 
 
@@ -155,18 +178,25 @@ def _training(model: str, run: xr.Dataset) -> dict[str, str]:
     errors = {name: run[f"{name}_rmse"] for name in ("position", "velocity")}
     return {
         "model": model,
-        **{f"{name} RMSE": f"{float(error.mean()):.3f} ± {float(error.std()):.3f}" for name, error in errors.items()},
+        **{
+            f"{name} RMSE": f"{float(error.mean()):.3f} ± {float(error.std()):.3f}"
+            for name, error in errors.items()
+        },
         "seeds that diverged": f"{int(run.training_diverged.sum())} of {run.sizes['seed']}",
         "CPU minutes": f"{run.attrs['training_cpu_seconds'] / 60:.1f}",
     }
 
 
 def drift_curves(runs: Runs, unit: str) -> Figure:
-    """NRMSE over time for each latent dynamics: median over seeds and contexts, 10 to 90 % over contexts for NcAE."""
+    """NRMSE over time for each latent dynamics: median over seeds and contexts, 10 to 90 % over
+    contexts for NcAE.
+    """
 
     def draw(ax: Axes, run: xr.Dataset) -> None:
         low, middle, high = (run.nrmse.sel(quantile=q).median("seed") for q in (0.1, 0.5, 0.9))
-        low, middle, high = (x.where(np.isfinite(x), 1e3) for x in (low, middle, high))  # off the picture at its top
+        low, middle, high = (
+            x.where(np.isfinite(x), 1e3) for x in (low, middle, high)
+        )  # off the picture at its top
         (line,) = ax.loglog(run.curve_time, middle, **_look(run))
         if run.attrs["method"] == "ncae":
             ax.fill_between(run.curve_time, low, high, color=line.get_color(), alpha=0.12, lw=0)
@@ -190,7 +220,9 @@ def share_valid(runs: Runs, unit: str) -> Figure:
 
 
 def valid_by_forcing(runs: Runs, unit: str) -> Figure:
-    """Valid time against F for each latent dynamics: median over seeds, with the quartiles for NcAE."""
+    """Valid time against F for each latent dynamics: median over seeds, with the quartiles for
+    NcAE.
+    """
     duration = _config(_any(runs), "duration")
 
     def draw(ax: Axes, run: xr.Dataset) -> None:
@@ -212,13 +244,17 @@ def share_diverged(runs: Runs, unit: str) -> Figure:
     models, names = _models(runs), _dynamics(runs)
     shares = np.full((len(models), len(names)), np.nan)
     for (model, name), run in runs.items():
-        shares[models.index(model), names.index(name)] = 100 * float(run.diverged.sel(mode="latent").mean())
+        shares[models.index(model), names.index(name)] = 100 * float(
+            run.diverged.sel(mode="latent").mean()
+        )
     figure, ((ax,),) = panels(1, 1, (6, 1 + 0.25 * len(models)))
     ax.set_facecolor("0.85")
     picture = ax.imshow(shares, cmap="magma_r", vmin=0, vmax=100, aspect="auto")
     for row, column in np.argwhere(np.isfinite(shares)):
         share = shares[row, column]
-        ax.text(column, row, f"{share:.0f}", ha="center", va="center", color="w" if share > 50 else "k")
+        ax.text(
+            column, row, f"{share:.0f}", ha="center", va="center", color="w" if share > 50 else "k"
+        )
     ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
     ax.set_yticks(range(len(models)), models)
     figure.colorbar(picture, label="diverged (%)")
@@ -230,9 +266,14 @@ FIGURES = (drift_curves, share_valid, valid_by_forcing, share_diverged)
 
 
 def _panels(
-    runs: Runs, label: str, draw: Callable[[Axes, xr.Dataset], None], finish: Callable[[Axes], object]
+    runs: Runs,
+    label: str,
+    draw: Callable[[Axes, xr.Dataset], None],
+    finish: Callable[[Axes], object],
 ) -> Figure:
-    """Panel for each latent dynamics with rollouts that stay latent, of the trainings of LINES; one legend for all."""
+    """Panel for each latent dynamics with rollouts that stay latent, of the trainings of LINES; one
+    legend for all.
+    """
     names = _dynamics(runs)
     figure, ((*axes,),) = panels(1, len(names), (13, 3.2))
     axes[0].set_ylabel(label)
@@ -242,11 +283,19 @@ def _panels(
             if dynamics == name and run.attrs["training"] in LINES:
                 draw(ax, run.sel(mode="latent"))
         finish(ax)
-    lines = {label: line for ax in figure.axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    lines = {
+        label: line
+        for ax in figure.axes
+        for line, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
     figure.legend(lines.values(), lines.keys(), loc="outside right center", frameon=False)
     return figure
 
 
 def _look(run: xr.Dataset) -> dict[str, object]:
     method, training = run.attrs["method"], run.attrs["training"]
-    return {"color": COLOURS.get(method, "#B8860B"), "linestyle": LINES[training], "label": f"{method}/{training}"}
+    return {
+        "color": COLOURS.get(method, "#B8860B"),
+        "linestyle": LINES[training],
+        "label": f"{method}/{training}",
+    }

@@ -23,15 +23,19 @@ from studies.runner import Settings, Study, frozen
 METHODS = ("ncae", "cae", "context-cae", "soft-ncae", "film-ae", "context-ae", "ae", "pod")
 """Every projection; POD has no seeds and nothing to train."""
 REFINED = ("cae", "context-cae", "soft-ncae", "film-ae")
-"""Baselines that the preset `dynamics` is tried on: those whose manifold has the waves of the whole range."""
+"""Baselines that the preset `dynamics` is tried on: those whose manifold has the waves of the whole
+range.
+"""
 START_NEAREST = ("galerkin", "lspg")
-"""Dynamics that start at the nearest point of the manifold, so that re-encoding changes nothing for any method."""
+"""Dynamics that start at the nearest point of the manifold, so that re-encoding changes nothing for
+any method.
+"""
 FIELDS = ("galerkin", "petrov-galerkin")
 """Dynamics that the variants of the training are judged by: the fields of the projection itself."""
 SWITCH = 3.165
 """F at which the wave number changes, between two forcings of the training set."""
-# The paper's has two units between the forcing and all slopes and biases; the wave number changes between two forcings
-# of the training set, a sixtieth of the range apart.
+# The paper's has two units between the forcing and all slopes and biases; the wave number changes
+# between two forcings of the training set, a sixtieth of the range apart.
 HYPERNETWORK: Settings = (("embedding", (1, 8, 8, 8)), ("bandwidth", 10.0))
 # 24 units in the middle in place of 18: 2732 parameters in all, where FiLM+AE has 2750.
 MATCHED: Settings = (("layers", (2, 24, 36)), *HYPERNETWORK)
@@ -72,7 +76,12 @@ class Plan:
             yield self.model(method, "dynamics", self.refined)
         plain, refined = self.snapshots, self.refined
         settings = {
-            "timing-galerkin": (*plain, ("phase.steps", 12), ("phase.every", 1), ("phase.dynamics", "galerkin")),
+            "timing-galerkin": (
+                *plain,
+                ("phase.steps", 12),
+                ("phase.every", 1),
+                ("phase.dynamics", "galerkin"),
+            ),
             "rollouts": (*refined, ("latent_weight", 0.0)),
             "latent-velocity": (*plain, ("latent_weight", 10.0)),
             "hypernetwork": (*plain, *HYPERNETWORK),
@@ -92,7 +101,10 @@ class Plan:
 def plans(preset: str) -> dict[str, Plan]:
     """Plans of a preset, by system."""
     table = Study("rollout_drift").presets[preset]
-    return {name: Plan(name, **{key: frozen(value) for key, value in own.items()}) for name, own in table.items()}
+    return {
+        name: Plan(name, **{key: frozen(value) for key, value in own.items()})
+        for name, own in table.items()
+    }
 
 
 def tasks(preset: str) -> list["Drift"]:
@@ -101,10 +113,17 @@ def tasks(preset: str) -> list["Drift"]:
     for plan in plans(preset).values():
         pairs = [(model, *own) for model in plan.models() for own in plan.dynamics]
         if plan.variants:
-            pairs += [(model, *own) for model in plan.variations() for own in plan.dynamics if own[0] in FIELDS]
+            pairs += [
+                (model, *own)
+                for model in plan.variations()
+                for own in plan.dynamics
+                if own[0] in FIELDS
+            ]
         for model, dynamics, settings in pairs:
             restart = 0 if dynamics in START_NEAREST else plan.restart
-            found.append(Drift(model, dynamics, settings, plan.duration, plan.step, restart, plan.test_every))
+            found.append(
+                Drift(model, dynamics, settings, plan.duration, plan.step, restart, plan.test_every)
+            )
     return found
 
 
@@ -114,9 +133,11 @@ class Drift(OfModel):
 
     Attributes:
         dynamics: a name from `KINDS`.
-        settings: of the dynamics; `dt` is the largest time step, where it is not that of the output.
+        settings: of the dynamics; `dt` is the largest time step, where it is not that of the
+            output.
         duration, step: of the rollouts, and of their output.
-        restart: output times from one restart to the next in the mode that re-encodes; 0 leaves that mode out.
+        restart: output times from one restart to the next in the mode that re-encodes; 0 leaves
+            that mode out.
         test_every: each how many-th test context is followed.
     """
 
@@ -141,16 +162,26 @@ class Drift(OfModel):
             modes["re-encoded"] = integrators.Reencoded(modes["latent"], self.restart)
         rollouts = [self._follow(model, *mode, true) for mode in modes.items()]
         found = xr.concat(rollouts, "mode", coords="minimal", compat="override", join="exact")
-        position, velocity = models.over_contexts(models.errors(model, models.test_set(plan.system, plan.parameters)))
-        trained_to = {"position_rmse": position, "velocity_rmse": velocity, "training_diverged": models.lost(model)}
-        return found.assign({name: ("seed", value) for name, value in trained_to.items()}).assign_attrs(
+        position, velocity = models.over_contexts(
+            models.errors(model, models.test_set(plan.system, plan.parameters))
+        )
+        trained_to = {
+            "position_rmse": position,
+            "velocity_rmse": velocity,
+            "training_diverged": models.lost(model),
+        }
+        return found.assign(
+            {name: ("seed", value) for name, value in trained_to.items()}
+        ).assign_attrs(
             method=plan.method,
             training=plan.training,
             dynamics=self.dynamics,
             training_cpu_seconds=model.report["training_cpu_seconds"],
         )
 
-    def _follow(self, model: Projection, mode: str, dynamics: LatentDynamics, true: Truth) -> xr.Dataset:
+    def _follow(
+        self, model: Projection, mode: str, dynamics: LatentDynamics, true: Truth
+    ) -> xr.Dataset:
         lead = (len(self.model.seeds), len(true.context))
         system = make_system(self.model.system, self.model.parameters)
         # LSPG steps by itself.
@@ -164,7 +195,11 @@ class Drift(OfModel):
             stability = _stability(dynamics, problem, latent)
             parts = [
                 self._scored(
-                    stack([one]), system, true, latent[k : k + 1], {n: v[k : k + 1] for n, v in stability.items()}
+                    stack([one]),
+                    system,
+                    true,
+                    latent[k : k + 1],
+                    {n: v[k : k + 1] for n, v in stability.items()},
                 )
                 for k, one in enumerate(unstack(model))
             ]
@@ -172,14 +207,24 @@ class Drift(OfModel):
             "seed": list(self.model.seeds),
             "quantile": list(scores.QUANTILES),
             "curve_time": true.times[scores.curve_indices(len(true.times))].numpy(),
-            **{name: ("context", true.context[:, k].numpy()) for k, name in enumerate(system.context_names)},
+            **{
+                name: ("context", true.context[:, k].numpy())
+                for k, name in enumerate(system.context_names)
+            },
         }
         return xr.concat(parts, "seed").assign_coords(coords).expand_dims(mode=[mode])
 
     def _scored(
-        self, model: Projection, system: System, true: Truth, latent: Tensor, stability: scores.Members
+        self,
+        model: Projection,
+        system: System,
+        true: Truth,
+        latent: Tensor,
+        stability: scores.Members,
     ) -> xr.Dataset:
-        """Scores of one seed: decoded states of all seeds at once can be more than the memory holds."""
+        """Scores of one seed: decoded states of all seeds at once can be more than the memory
+        holds.
+        """
         P = model(true.context.expand(1, *true.context.shape))
         problem = system.problem(Path.constant(P), P.context)
         rom = problem.decode(P, latent)
@@ -189,7 +234,9 @@ class Drift(OfModel):
 
 
 def _stability(dynamics: LatentDynamics, problem: Problem, latent: Tensor) -> scores.Members:
-    """Scores of the latent field of a first-order problem; dynamics that step in time by themselves have none."""
+    """Scores of the latent field of a first-order problem; dynamics that step in time by themselves
+    have none.
+    """
     between = dynamics.dynamics if isinstance(dynamics, integrators.Reencoded) else dynamics
     if problem.order == 1 and isinstance(between, integrators.LatentField):
         return scores.stability_scores(between.field(problem), latent)
@@ -198,7 +245,9 @@ def _stability(dynamics: LatentDynamics, problem: Problem, latent: Tensor) -> sc
 
 OWN_SCORES: dict[str, Callable[[System, Truth, Parts], scores.Members]] = {
     "lorenz96": lambda system, true, rom: scores.wave_scores(true.times, true.parts[0], rom[0]),
-    "pendulum": lambda system, true, rom: scores.energy_scores(system, true.context, true.parts, rom),
+    "pendulum": lambda system, true, rom: scores.energy_scores(
+        system, true.context, true.parts, rom
+    ),
 }
 """Scores that only the waves, or only the mechanics, of a system have."""
 
@@ -217,10 +266,14 @@ def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
 
 
 def _either_side(switch: float, parameters: integrators.Scaling) -> Library:
-    """Context terms that let an equation change where the one parameter passes a value; polynomials cannot jump."""
+    """Context terms that let an equation change where the one parameter passes a value; polynomials
+    cannot jump.
+    """
     shift, scale = parameters.shift.item(), parameters.scale.item()
     after = lambda c: (shift + scale * c[..., 0] > switch).to(c)  # noqa: E731
-    return Functions({"1": lambda c: torch.ones_like(c[..., 0]), f"[{parameters.names[0]} > {switch:g}]": after})
+    return Functions(
+        {"1": lambda c: torch.ones_like(c[..., 0]), f"[{parameters.names[0]} > {switch:g}]": after}
+    )
 
 
 KINDS: dict[str, Callable[[Drift, Projection, xr.Dataset], LatentDynamics]] = {
@@ -228,6 +281,10 @@ KINDS: dict[str, Callable[[Drift, Projection, xr.Dataset], LatentDynamics]] = {
     "petrov-galerkin": lambda task, model, data: integrators.PetrovGalerkin(),
     "lspg": lambda task, model, data: integrators.LSPG(**dict(task.settings)),
     "sindy": _sindy,
-    "neural-ode": lambda task, model, data: integrators.NeuralODE(**dict(task.settings)).fit(model, data),
+    "neural-ode": lambda task, model, data: integrators.NeuralODE(**dict(task.settings)).fit(
+        model, data
+    ),
 }
-"""Latent dynamics by name: from a trained stack and its training set to what moves the latent state."""
+"""Latent dynamics by name: from a trained stack and its training set to what moves the latent
+state.
+"""

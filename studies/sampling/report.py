@@ -43,13 +43,18 @@ def grouped(results: dict[str, dict]) -> dict[str, list[dict]]:
 def largest(seeds: list[dict], method: str) -> np.ndarray:
     """(seed, number) largest error over unseen contexts; infinite where one is lost."""
     return np.nan_to_num(
-        np.array([np.max(found["errors"][method], axis=1) for found in seeds], dtype=float), nan=np.inf
+        np.array([np.max(found["errors"][method], axis=1) for found in seeds], dtype=float),
+        nan=np.inf,
     )
 
 
 def needed(errors: np.ndarray, counts: list[int], goal: float) -> str:
     """Smallest number of contexts whose median error reaches the goal."""
-    reached = [count for count, error in zip(counts, np.median(errors, axis=0), strict=False) if error <= goal]
+    reached = [
+        count
+        for count, error in zip(counts, np.median(errors, axis=0), strict=False)
+        if error <= goal
+    ]
     return str(min(reached)) if reached else f"more than {counts[errors.shape[1] - 1]}"
 
 
@@ -70,7 +75,9 @@ def page(results: dict[str, dict]) -> str:
         parts.append(table(rows, ("contexts", *map(str, counts), near), caption))
         goals = np.median(largest(seeds, "uniform"), axis=0)
         several = [k for k, count in enumerate(counts) if count >= 4]
-        rows = [[m, *(needed(largest(seeds, m), counts, goals[k]) for k in several)] for m in COLOURS]
+        rows = [
+            [m, *(needed(largest(seeds, m), counts, goals[k]) for k in several)] for m in COLOURS
+        ]
         caption = "Contexts until the error is that of a uniform grid of so many."
         parts.append(table(rows, ("uniform grid of", *(str(counts[k]) for k in several)), caption))
         ranks = np.median([found["rank correlation"] for found in seeds], axis=0)
@@ -82,7 +89,9 @@ def page(results: dict[str, dict]) -> str:
     if any("Strouhal" in found for found in results.values()):
         parts.append(_wake(results))
     device = next(iter(results.values()))["device"]
-    return filled(Path(__file__).with_name("RESULTS.template"), parts="\n".join(parts), device=device)
+    return filled(
+        Path(__file__).with_name("RESULTS.template"), parts="\n".join(parts), device=device
+    )
 
 
 def _waves(results: dict[str, dict]) -> str:
@@ -90,17 +99,20 @@ def _waves(results: dict[str, dict]) -> str:
     rows = []
     for title, found in sorted(results.items()):
         for dynamics, errors in found.get("waves", {}).items():
-            median = np.median(np.nan_to_num(np.array(errors, dtype=float), nan=np.inf), axis=(1, 2))
+            median = np.median(
+                np.nan_to_num(np.array(errors, dtype=float), nan=np.inf), axis=(1, 2)
+            )
             until = [
-                next((n for n, e in zip(found["numbers"], median, strict=True) if e <= goal), "") for goal in GOALS
+                next((n for n, e in zip(found["numbers"], median, strict=True) if e <= goal), "")
+                for goal in GOALS
             ]
             rows.append([title, dynamics, *(f"{each:.2g}" for each in median), *until])
             counts = found["numbers"]
     head = ("symmetry", "dynamics", *map(str, counts), *(f"until {goal:g}" for goal in GOALS))
-    caption = (
-        "Median error at eight unseen forcings, seeds 0 and 1, by number of contexts; contexts until it is so small."
+    caption = "Median error at eight unseen forcings, seeds 0 and 1, by number of contexts; contexts until it is so small."
+    return (
+        f"## NcAE of Lorenz96, with shifts factored out and without\n\n{table(rows, head, caption)}"
     )
-    return f"## NcAE of Lorenz96, with shifts factored out and without\n\n{table(rows, head, caption)}"
 
 
 def _wake(results: dict[str, dict]) -> str:
@@ -117,7 +129,9 @@ def _wake(results: dict[str, dict]) -> str:
     return f"## NcAE of the wake, on five runs and on ten\n\n{table(rows, caption=caption)}"
 
 
-def _errors(title: str, found: dict, strouhal: list[float], lift: list[float], chosen: str) -> dict[str, str]:
+def _errors(
+    title: str, found: dict, strouhal: list[float], lift: list[float], chosen: str
+) -> dict[str, str]:
     row = {"model": title, "full runs, Re": chosen}
     for key, truth in (("Strouhal", strouhal), ("lift", lift)):
         error = np.abs(np.array(found[key][:2], dtype=float) / np.array(truth, dtype=float) - 1)
@@ -136,12 +150,20 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
             errors = largest(seeds, method)
             at = counts[: errors.shape[1]]
             place.plot(at, np.median(errors, axis=0), "o-", color=colour, ms=3, label=method)
-            place.fill_between(at, errors.min(0), errors.max(0), color=colour, alpha=0.12, linewidth=0)
+            place.fill_between(
+                at, errors.min(0), errors.max(0), color=colour, alpha=0.12, linewidth=0
+            )
         place.axhline(floor, color="0.5", linestyle=":", label="all candidates")
         first = {method: needed(largest(seeds, method), counts, NEAR * floor) for method in COLOURS}
         words = [f"{method} {first[method]}" for method in ("greedy", "chebyshev", "uniform")]
         place.set_title(f"{name.capitalize()}, near the floor at:\n{', '.join(words)}", loc="left")
-        place.set(xscale="log", yscale="log", xlabel="number of contexts", xticks=counts, xticklabels=counts)
+        place.set(
+            xscale="log",
+            yscale="log",
+            xlabel="number of contexts",
+            xticks=counts,
+            xticklabels=counts,
+        )
         place.minorticks_off()
     axes[0].set_ylabel("largest error at unseen contexts, NRMSE")
     drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)

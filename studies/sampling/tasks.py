@@ -1,4 +1,6 @@
-"""Errors of reduced models over the number of contexts that they were fitted to, by ways to choose these."""
+"""Errors of reduced models over the number of contexts that they were fitted to, by ways to choose
+these.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -21,21 +23,35 @@ from studies.runner import Numbers, Study, frozen
 from studies.symmetry.tasks import KINDS, simulated
 from studies.symmetry.tasks import STEP as INTERVAL
 from studies.wake.data import EVERY, TRAIN, UNSEEN, compute, opened, snapshots, stored
-from studies.wake.reduced import LAST, LENGTH, STEP, DragLift, Reduced, behind, cycle, follow, linear
+from studies.wake.reduced import (
+    LAST,
+    LENGTH,
+    STEP,
+    DragLift,
+    Reduced,
+    behind,
+    cycle,
+    follow,
+    linear,
+)
 from studies.wake.tasks import SIZES, basis, runs, through
 
 FOLDER = "runs/sampling/contexts"
 """Simulations that all methods and seeds share."""
 
 RANK, MODES = 32, 64
-"""Modes of the wake: all that its truth has here, and those in front of an NcAE, as in studies/wake; most of them."""
+"""Modes of the wake: all that its truth has here, and those in front of an NcAE, as in
+studies/wake; most of them.
+"""
 
 FIVE = (52.0, 70.0, 100.0, 130.0, 150.0)
 """Runs of studies/wake next to a Chebyshev grid from the onset of shedding, at 49, to 150."""
 
 
 class Case(NamedTuple):
-    """Candidates and unseen trajectories of a system, by seed, and the reduced model that is fitted."""
+    """Candidates and unseen trajectories of a system, by seed, and the reduced model that is
+    fitted.
+    """
 
     system: System
     candidates: xr.Dataset
@@ -44,11 +60,15 @@ class Case(NamedTuple):
 
 
 def wake(seed: int, number: int = 24, unseen: int = 16) -> Case:
-    """Shedding on its limit cycle, 0.8 s or two periods and a half, of POD-Galerkin with 32 modes, the truth here."""
+    """Shedding on its limit cycle, 0.8 s or two periods and a half, of POD-Galerkin with 32 modes,
+    the truth here.
+    """
     system, known = through(RANK), runs((*TRAIN, *UNSEEN), RANK)
     places = np.random.default_rng(seed).random(number)
     places[[0, -1]] = 0.0, 1.0  # so that all have the ends of the range
-    places = np.concatenate([(np.arange(number) + places) / number, (np.arange(unseen) + 0.5) / unseen])
+    places = np.concatenate(
+        [(np.arange(number) + places) / number, (np.arange(unseen) + 0.5) / unseen]
+    )
     reynolds = 55 + 95 * places
     near = np.abs(known["Re"].values - reynolds[:, None]).argmin(1)
     start = known["state"].values[near, -1].astype(float)
@@ -60,12 +80,17 @@ def wake(seed: int, number: int = 24, unseen: int = 16) -> Case:
 
 
 def burgers(seed: int, cells: int = 12, number: int = 20, rank: int = 24) -> Case:
-    """Shocks over 25 s; candidates are the corners of the range and points of low discrepancy, as unseen ones are."""
+    """Shocks over 25 s; candidates are the corners of the range and points of low discrepancy, as
+    unseen ones are.
+    """
     system = Burgers2D(cells=cells, dt=0.5)
-    low, high = (np.array([getattr(each, end) for each in system.context]) for end in ("low", "high"))
+    low, high = (
+        np.array([getattr(each, end) for each in system.context]) for end in ("low", "high")
+    )
     corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     inner, unseen = (
-        qmc.Sobol(2, seed=np.random.default_rng(s)).random_base2(6)[:k] for s, k in ((seed, number), (1000, 16))
+        qmc.Sobol(2, seed=np.random.default_rng(s)).random_base2(6)[:k]
+        for s, k in ((seed, number), (1000, 16))
     )
     mu1, mu2 = (low + np.concatenate([corners, inner, unseen]) * (high - low)).T
     run = system.dataset(mu1=mu1, mu2=mu2)
@@ -90,24 +115,38 @@ def tasks(preset: str) -> list[Numbers]:
             found.append(Numbers(title, function, frozen(row)))
             continue
         seeds = range(row.pop("seeds"))
-        found += [Numbers(f"{title}, seed {seed}", function, frozen(row | {"seed": seed})) for seed in seeds]
+        found += [
+            Numbers(f"{title}, seed {seed}", function, frozen(row | {"seed": seed}))
+            for seed in seeds
+        ]
     return found
 
 
 def errors(case: Case, model: Projection, data: xr.Dataset) -> np.ndarray:
     """(C,) mean over time of the errors of rollouts."""
-    return romkit.score(data, romkit.follow(model, data, system=case.system))["nrmse"].mean("time").values
+    return (
+        romkit.score(data, romkit.follow(model, data, system=case.system))["nrmse"]
+        .mean("time")
+        .values
+    )
 
 
 def curves(case: str, numbers: Sequence[int], more: Sequence[int], seed: int) -> dict[str, object]:
-    """Errors at unseen contexts (number, context) by method, chosen contexts, and what the estimate is worth.
+    """Errors at unseen contexts (number, context) by method, chosen contexts, and what the estimate
+    is worth.
 
-    Beside the methods of `romkit.sample`, "true error" is greedy choice by the error itself, which no user has, and
-    "all candidates" is the model that is fitted to all of them.
+    Beside the methods of `romkit.sample`, "true error" is greedy choice by the error itself, which
+    no user has, and "all candidates" is the model that is fitted to all of them.
     """
     now = CASES[case](seed)
     fitted = lambda data: romkit.fit("pod", data, **now.settings)  # noqa: E731
-    settings = {"projection": "pod", "system": now.system, "seed": seed, "folder": FOLDER, **now.settings}
+    settings = {
+        "projection": "pod",
+        "system": now.system,
+        "seed": seed,
+        "folder": FOLDER,
+        **now.settings,
+    }
     greedy = romkit.sample(now.candidates, numbers[-1], **settings)
     entered = greedy.history["entered"].values
     order = [int(k) for k in np.argsort(entered, kind="stable") if entered[k] >= 0]
@@ -117,32 +156,53 @@ def curves(case: str, numbers: Sequence[int], more: Sequence[int], seed: int) ->
         found = errors(now, fitted(now.candidates.isel(trajectory=strong)), now.candidates)
         strong.append(int(np.where(np.isin(np.arange(len(found)), strong), -1.0, found).argmax()))
     for number in numbers:
-        true.append(errors(now, fitted(now.candidates.isel(trajectory=order[:number])), now.candidates))
+        true.append(
+            errors(now, fitted(now.candidates.isel(trajectory=order[:number])), now.candidates)
+        )
     judged = [greedy.history["estimate"].values[number - 2] for number in numbers]
-    chosen = {"greedy": [order[:number] for number in numbers], "true error": [strong[:number] for number in numbers]}
+    chosen = {
+        "greedy": [order[:number] for number in numbers],
+        "true error": [strong[:number] for number in numbers],
+    }
     c = romkit.data.context_matrix(now.candidates)
     places = (c - c.min(0)) / np.ptp(c, axis=0)
     for method in DESIGNS[1:]:
         chosen[method] = [
-            nearest(places, design(method, places.shape[1], number, seed)) for number in (*numbers, *more)
+            nearest(places, design(method, places.shape[1], number, seed))
+            for number in (*numbers, *more)
         ]
     chosen["all candidates"] = [list(range(len(c)))]
     unseen = {
-        method: [errors(now, fitted(now.candidates.isel(trajectory=rows)), now.unseen).tolist() for rows in several]
+        method: [
+            errors(now, fitted(now.candidates.isel(trajectory=rows)), now.unseen).tolist()
+            for rows in several
+        ]
         for method, several in chosen.items()
     }
     correlation = [float(spearmanr(*pair)[0]) for pair in zip(true, judged, strict=True)]
-    facts = {"numbers": [*numbers, *more], "contexts": c.tolist(), "chosen": chosen, "errors": unseen}
-    return facts | {"rank correlation": correlation, "true errors": [each.tolist() for each in true]}
+    facts = {
+        "numbers": [*numbers, *more],
+        "contexts": c.tolist(),
+        "chosen": chosen,
+        "errors": unseen,
+    }
+    return facts | {
+        "rank correlation": correlation,
+        "true errors": [each.tolist() for each in true],
+    }
 
 
-def waves(kind: str, numbers: Sequence[int], symmetry: bool, seeds: int, steps: int, unseen: int = 8) -> dict:
-    """Errors (seed, context) at unseen forcings by dynamics and number of contexts, of NcAEs with two coordinates.
+def waves(
+    kind: str, numbers: Sequence[int], symmetry: bool, seeds: int, steps: int, unseen: int = 8
+) -> dict:
+    """Errors (seed, context) at unseen forcings by dynamics and number of contexts, of NcAEs with
+    two coordinates.
 
     Args:
         kind: of waves, from studies/symmetry.
         numbers: of contexts, in Chebyshev grids.
-        symmetry: whether shifts are factored out: then one coordinate is the phase, and `Steady` is a second dynamics.
+        symmetry: whether shifts are factored out: then one coordinate is the phase, and `Steady` is
+            a second dynamics.
         seeds: of the NcAEs.
         steps: of the optimizer, for each number nearly the same.
         unseen: number of forcings.
@@ -159,31 +219,45 @@ def waves(kind: str, numbers: Sequence[int], symmetry: bool, seeds: int, steps: 
         stack = romkit.fit("ncae", data, seeds=range(seeds), **training, **sizes)
         for name in found:
             dynamics = Galerkin() if name == "Galerkin" else Steady().fit(stack, data)
-            run = romkit.follow(stack, truth, dynamics=dynamics, system=system, solver=RK4(INTERVAL))
+            run = romkit.follow(
+                stack, truth, dynamics=dynamics, system=system, solver=RK4(INTERVAL)
+            )
             found[name].append(romkit.score(truth, run)["nrmse"].mean("time").values.tolist())
     return {"numbers": list(numbers), "symmetry": symmetry, "waves": found}
 
 
 def five(choice: str, seeds: int, epochs: int, budget: int = 5) -> dict[str, object]:
-    """Strouhal number and largest lift (seed, Re) of NcAEs on five of the ten training runs of studies/wake.
+    """Strouhal number and largest lift (seed, Re) of NcAEs on five of the ten training runs of
+    studies/wake.
 
     Args:
-        choice: method of `romkit.sample`; each round of greedy choice trains for a fifth of the epochs.
+        choice: method of `romkit.sample`; each round of greedy choice trains for a fifth of the
+            epochs.
         seeds: of the NcAEs that are measured, on the chosen runs.
         epochs: of their training.
         budget: number of runs.
     """
     data, system, sizes = runs(TRAIN, RANK).astype(float), through(RANK), SIZES["ncae"](RANK)
     training = {"batch_size": 256, "engine": "torch", **sizes}
-    given = {"system": system, "projection": "ncae", "epochs": max(1, epochs // 5), "folder": FOLDER}
+    given = {
+        "system": system,
+        "projection": "ncae",
+        "epochs": max(1, epochs // 5),
+        "folder": FOLDER,
+    }
     kept = data.isel(time=slice(-LAST, None))  # the estimate is that of rollouts on the orbit
     chosen = romkit.sample(kept, budget, choice, **given, **training).contexts["Re"].tolist()
     stack = romkit.fit("ncae", runs(chosen, RANK), seeds=range(seeds), epochs=epochs, **training)
-    return shedding([behind(system, model.double(), Galerkin()) for model in unstack(stack)], basis(RANK), chosen)
+    return shedding(
+        [behind(system, model.double(), Galerkin()) for model in unstack(stack)],
+        basis(RANK),
+        chosen,
+    )
 
 
 def filled(rank: int, between: Sequence[float], seeds: int, epochs: int) -> dict[str, object]:
-    """The same of NcAEs on five full runs and on runs of a reduced model between them; of the latter, without seeds.
+    """The same of NcAEs on five full runs and on runs of a reduced model between them; of the
+    latter, without seeds.
 
     Nothing here knows of other full runs: modes, tensors and starts are those of the five.
 
@@ -199,29 +273,42 @@ def filled(rank: int, between: Sequence[float], seeds: int, epochs: int) -> dict
     if not seeds:
         return shedding([linear(system)], part, FIVE)
     near = np.abs(data["Re"].values - np.array(between)[:, None]).argmin(1)
-    given = {"initial_state": data["state"].values[near, 0], "duration": data["time"].values[-1], "dt": STEP}
+    given = {
+        "initial_state": data["state"].values[near, 0],
+        "duration": data["time"].values[-1],
+        "dt": STEP,
+    }
     reduced = romkit.simulate(CylinderWake().through(modes), Re=list(between), **given)
     data = xr.concat([data, reduced], "trajectory", join="override", combine_attrs="drop_conflicts")
     data = data.isel(component=slice(rank))
     training = {"batch_size": 256, "engine": "compiled", **SIZES["ncae"](rank)}
     stack = romkit.fit("ncae", data, seeds=range(seeds), epochs=epochs, **training)
-    return shedding([behind(system, model.double(), Galerkin()) for model in unstack(stack)], part, FIVE)
+    return shedding(
+        [behind(system, model.double(), Galerkin()) for model in unstack(stack)], part, FIVE
+    )
 
 
 @functools.cache
 def five_runs() -> tuple[Basis, xr.Dataset]:
-    """Modes of five full runs, and their coordinates; two minutes for each run that is not in runs/wake."""
+    """Modes of five full runs, and their coordinates; two minutes for each run that is not in
+    runs/wake.
+    """
     for reynolds in FIVE:
         if not stored(reynolds).exists():
             make_folder(stored(reynolds).parent)
             compute(reynolds)
     modes = romkit.basis(snapshots(FIVE), MODES, CylinderWake().weight)
-    parts = [modes.project(opened(reynolds).load()).isel(time=slice(None, None, EVERY)) for reynolds in FIVE]
+    parts = [
+        modes.project(opened(reynolds).load()).isel(time=slice(None, None, EVERY))
+        for reynolds in FIVE
+    ]
     return modes, xr.concat(parts, "trajectory", combine_attrs="override")
 
 
 def shedding(models: Sequence[Reduced], modes: Basis, chosen: Sequence[float]) -> dict[str, object]:
-    """Strouhal number and largest lift (model, Re) at the unseen Reynolds numbers, by rollouts on the orbit."""
+    """Strouhal number and largest lift (model, Re) at the unseen Reynolds numbers, by rollouts on
+    the orbit.
+    """
     truth, forces, found = runs(UNSEEN, MODES), DragLift.of(modes), []
     y, c = (torch.from_numpy(truth[name].values).double() for name in ("state", "Re"))
     starts = modes.encode(basis(MODES).decode(y[:, -LAST]))
@@ -232,5 +319,8 @@ def shedding(models: Sequence[Reduced], modes: Basis, chosen: Sequence[float]) -
             lift = forces(states, c[:, None, None])[..., 1].numpy()
         found.append([cycle(each) for each in lift])
     full = [cycle(each) for each in truth["lift"].values]
-    facts = {name: [[each[k] for each in cycles] for cycles in found] for k, name in enumerate(("Strouhal", "lift"))}
+    facts = {
+        name: [[each[k] for each in cycles] for cycles in found]
+        for k, name in enumerate(("Strouhal", "lift"))
+    }
     return facts | {"Re": list(UNSEEN), "full": full, "chosen": list(chosen)}

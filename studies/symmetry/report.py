@@ -28,7 +28,14 @@ def figure(results: dict[str, dict]) -> Figure:
         (name, how), place = title.split(", "), axes[names.index(title.split(", ")[0])]
         for dynamics, style in zip(DYNAMICS, ("s--", "^:", "o-"), strict=True):
             rates = np.nanmedian(np.abs(np.array(found[dynamics]["drift"], dtype=float)), axis=0)
-            place.plot(found["contexts"], rates, style, color=COLOURS[how], ms=3, label=f"{dynamics}, {how}")
+            place.plot(
+                found["contexts"],
+                rates,
+                style,
+                color=COLOURS[how],
+                ms=3,
+                label=f"{dynamics}, {how}",
+            )
         unit = "forcing F" if "waves" in name else "length L"
         place.set(yscale="log", xlabel=unit, title=name)
     axes[0].set_ylabel("drift of the phase, rad per time unit")
@@ -54,12 +61,20 @@ def _rows(title: str, found: dict) -> list[dict[str, str]]:
     rows = []
     for dynamics in DYNAMICS:
         rates = np.abs(np.array(found[dynamics]["drift"], dtype=float))
-        row = {"waves": title, "dynamics": dynamics, "median, rad per time unit": f"{np.nanmedian(rates):.1e}"}
+        row = {
+            "waves": title,
+            "dynamics": dynamics,
+            "median, rad per time unit": f"{np.nanmedian(rates):.1e}",
+        }
         row |= {"90 %": f"{np.nanquantile(rates, 0.9):.1e}", "largest": f"{np.nanmax(rates):.1e}"}
         rows.append(row | {"diverged": f"{found[dynamics]['diverged']} of {rates.size}"})
     return rows
 
 
 def _exact(title: str, found: dict) -> dict[str, str]:
-    keys = {"P(P(x)) - P(x)": "idempotency", "P(g x) - g P(x)": "equivariance", "RMSE of P(x)": "error"}
+    keys = {
+        "P(P(x)) - P(x)": "idempotency",
+        "P(g x) - g P(x)": "equivariance",
+        "RMSE of P(x)": "error",
+    }
     return {"waves": title} | {name: f"{found[key]:.1e}" for name, key in keys.items()}

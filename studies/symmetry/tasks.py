@@ -27,13 +27,21 @@ class Waves(NamedTuple):
 
 
 LORENZ = 3.1335 + 0.001 * np.arange(60)
-"""Forcings of studies/rollout_drift; those near the change of wave number whose waves are not pure are left out."""
+"""Forcings of studies/rollout_drift; those near the change of wave number whose waves are not pure
+are left out.
+"""
 
 KINDS = {
     "8 waves": Waves(Lorenz96(), LORENZ[:27], np.linspace(3.133, 3.153, 4)),
     "7 waves": Waves(Lorenz96(), LORENZ[33:], np.linspace(3.193, 3.1663333, 5)),
-    "travelling": Waves(KuramotoSivashinsky(transient=1000.0), np.linspace(11.8, 12.8, 21), np.linspace(11.9, 12.7, 5)),
-    "steady": Waves(KuramotoSivashinsky(transient=1000.0), np.linspace(8.0, 11.0, 21), np.linspace(8.2, 10.8, 5)),
+    "travelling": Waves(
+        KuramotoSivashinsky(transient=1000.0),
+        np.linspace(11.8, 12.8, 21),
+        np.linspace(11.9, 12.7, 5),
+    ),
+    "steady": Waves(
+        KuramotoSivashinsky(transient=1000.0), np.linspace(8.0, 11.0, 21), np.linspace(8.2, 10.8, 5)
+    ),
 }
 
 
@@ -50,9 +58,15 @@ def simulated(system: System, contexts: np.ndarray, duration: float) -> xr.Datas
 
 
 def drift(
-    waves: str, symmetry: bool, seeds: int = 3, epochs: int = 100, duration: float = 1000.0, every: int = 1
+    waves: str,
+    symmetry: bool,
+    seeds: int = 3,
+    epochs: int = 100,
+    duration: float = 1000.0,
+    every: int = 1,
 ) -> dict[str, object]:
-    """Drift of the phase (seed, context) in rad per time unit by each dynamics, and errors of the projection.
+    """Drift of the phase (seed, context) in rad per time unit by each dynamics, and errors of the
+    projection.
 
     Two latent coordinates with either: two of an NcAE, or one of its shape and the phase.
 
@@ -77,12 +91,17 @@ def drift(
     for name, each in dynamics.items():
         run = romkit.follow(stack, truth, dynamics=each, system=system, solver=RK4(STEP))
         rates = [phase_drift(times, x, torch.from_numpy(one)) for one in run["state"].values]
-        found[name] = {"drift": torch.stack(rates).tolist(), "diverged": int((run["status"] == 1).sum())}
+        found[name] = {
+            "drift": torch.stack(rates).tolist(),
+            "diverged": int((run["status"] == 1).sum()),
+        }
     return found
 
 
 def exactness(stack: Projection, truth: xr.Dataset) -> dict[str, float]:
-    """Largest errors of P(P(x)) = P(x) and of P(g x) = g P(x), g a shift by a point, and the error of P."""
+    """Largest errors of P(P(x)) = P(x) and of P(g x) = g P(x), g a shift by a point, and the error
+    of P.
+    """
     P, x = stack.double()(truth), torch.from_numpy(truth["state"].values[:, ::10]).unsqueeze(0)
     with torch.no_grad():
         image = P(x)

@@ -1,8 +1,9 @@
 """Flows past the cylinder, and their coordinates in one basis: python -m studies.wake.data.
 
-Each run takes two to three minutes on a core and is a file of its own in runs/wake; one that is there is kept, so that
-the command can be stopped at any time. `python -m studies.wake.data 8` uses eight processes. At the end basis and
-coordinates are written beside this script, which is all that the tasks need.
+Each run takes two to three minutes on a core and is a file of its own in runs/wake; one that is
+there is kept, so that the command can be stopped at any time. `python -m studies.wake.data 8` uses
+eight processes. At the end basis and coordinates are written beside this script, which is all that
+the tasks need.
 """
 
 import multiprocessing
@@ -30,7 +31,9 @@ RANK, EVERY = 64, 2
 """Number of modes, and distance of the samples that are kept."""
 
 COPIES = 20, 6
-"""Copies of steady flows and of disturbances: numbers of 6, 9, 12, 18 that err least at the training contexts."""
+"""Copies of steady flows and of disturbances: numbers of 6, 9, 12, 18 that err least at the
+training contexts.
+"""
 
 
 def stored(reynolds: float) -> Path:
@@ -57,12 +60,16 @@ def opened(reynolds: float) -> xr.Dataset:
 
 
 def snapshots(reynolds: Sequence[float] = TRAIN) -> np.ndarray:
-    """Snapshots of the basis (N, n): runs, their steady flows, and disturbances that grow from these.
+    """Snapshots of the basis (N, n): runs, their steady flows, and disturbances that grow from
+    these.
 
-    A state near the steady flow is no large part of any run. So steady flows, and both parts of the disturbance that
-    grows fastest, as large as the runs' deviation from their mean, are there several times (`COPIES`).
+    A state near the steady flow is no large part of any run. So steady flows, and both parts of the
+    disturbance that grows fastest, as large as the runs' deviation from their mean, are there
+    several times (`COPIES`).
     """
-    moving = np.concatenate([opened(re)["state"].values[0, ::4].astype(np.float64) for re in reynolds])
+    moving = np.concatenate(
+        [opened(re)["state"].values[0, ::4].astype(np.float64) for re in reynolds]
+    )
     mass, mean = CylinderWake().weight, moving.mean(0)
     size = lambda x: np.sqrt((x * (mass @ x.T).T).sum(-1).mean())  # noqa: E731
     found = [leading(re) for re in reynolds]

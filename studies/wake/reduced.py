@@ -1,4 +1,6 @@
-"""Reduced models of the wake, drag and lift of their coordinates, and the quantities that are measured of each."""
+"""Reduced models of the wake, drag and lift of their coordinates, and the quantities that are
+measured of each.
+"""
 
 import time
 from collections.abc import Callable
@@ -49,31 +51,46 @@ class DragLift:
     def of(cls, basis: Basis, mesh: str = "standard") -> "DragLift":
         flow = discretisation(mesh)
         columns = np.column_stack([basis.mean.numpy(), basis.modes.numpy()])
-        repeated = (np.ascontiguousarray(np.repeat(a[:, None], columns.shape[1], axis=1)) for a in columns.T)
+        repeated = (
+            np.ascontiguousarray(np.repeat(a[:, None], columns.shape[1], axis=1)) for a in columns.T
+        )
         blocks = [flow.force_functionals.T @ flow.convection(each, columns) for each in repeated]
         viscous = flow.force_functionals.T @ (flow.stiffness @ columns)
-        return cls(torch.from_numpy(SCALE * np.stack(blocks).transpose(0, 2, 1)), torch.from_numpy(SCALE * viscous.T))
+        return cls(
+            torch.from_numpy(SCALE * np.stack(blocks).transpose(0, 2, 1)),
+            torch.from_numpy(SCALE * viscous.T),
+        )
 
     def __call__(self, y: Tensor, reynolds: Tensor) -> Tensor:
         """(..., 2) of coordinates (..., r) at Reynolds numbers (..., 1)."""
         one = torch.cat([torch.ones_like(y[..., :1]), y], -1)
-        return torch.einsum("...i,...j,ijk->...k", one, one, self.convective) + 0.1 / reynolds * (one @ self.viscous)
+        return torch.einsum("...i,...j,ijk->...k", one, one, self.convective) + 0.1 / reynolds * (
+            one @ self.viscous
+        )
 
 
 def at_hundred(mesh: str) -> Found:
-    """Strouhal number, largest drag and lift over the last seconds of a run of the full model at Re = 100."""
+    """Strouhal number, largest drag and lift over the last seconds of a run of the full model at Re
+    = 100.
+    """
     system = CylinderWake(mesh=mesh, step=STEPS[mesh], dt=STEP)
     began = time.process_time()
     run = system.dataset(Re=[100.0])
     strouhal, lift = cycle(run["lift"].values[0])
     found = {"mesh": mesh, "n": system.state_size, "step": system.step}
-    found |= {"drag": float(run["drag"].values[0, -LAST:].max()), "lift": lift, "Strouhal": strouhal}
+    found |= {
+        "drag": float(run["drag"].values[0, -LAST:].max()),
+        "lift": lift,
+        "Strouhal": strouhal,
+    }
     return found | {"CPU seconds": time.process_time() - began}
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Reduced model at contexts: its field, the map from coordinates (..., r) to latent states, and the way back."""
+    """Reduced model at contexts: its field, the map from coordinates (..., r) to latent states, and
+    the way back.
+    """
 
     field: Field
     start: Callable[[Tensor], Tensor]
@@ -95,14 +112,18 @@ def behind(through: System, model: Projection, dynamics: LatentField) -> Reduced
     def at(c: Tensor) -> Bound:
         P = model(c)
         problem = through.problem(Path.constant(P), c)
-        small = precontracted(problem, through.quadratic(c)) if dynamics.needs == "decoder" else problem
+        small = (
+            precontracted(problem, through.quadratic(c)) if dynamics.needs == "decoder" else problem
+        )
         return Bound(dynamics.field(small), lambda y: dynamics.start(problem, T0, (y,)), P.decode)
 
     return at
 
 
 def cycle(lift: np.ndarray) -> tuple[float, float]:
-    """Strouhal number and largest lift of samples (T,) in `STEP`; no number where the flow does not shed."""
+    """Strouhal number and largest lift of samples (T,) in `STEP`; no number where the flow does not
+    shed.
+    """
     z = lift[-LAST:] - lift[-LAST:].mean()
     up = np.flatnonzero((z[:-1] < 0) & (z[1:] >= 0))
     if len(up) < 3 or not np.isfinite(z).all():
@@ -117,7 +138,9 @@ def follow(bound: Bound, y: Tensor, duration: float) -> Solution:
     return RK4(STEP)(bound.field, bound.start(y), times, engine="compiled")
 
 
-def measured(reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLift, periods: float) -> Found:
+def measured(
+    reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLift, periods: float
+) -> Found:
     """Measured quantities at the contexts of runs, each as a list over these.
 
     Args:
@@ -134,20 +157,31 @@ def measured(reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLi
         lift = lambda z: forces(bound.decode(z), c.unsqueeze(1))[..., 1].numpy()  # noqa: E731
         there = lambda part: bound.decode(torch.stack([bound.start(x) for x in part.unbind(1)], 1))  # noqa: E731
         some = y[:, ::10]
-        found = {"projection error": ((there(some) - some).norm(dim=(1, 2)) / some.norm(dim=(1, 2))).tolist()}
+        found = {
+            "projection error": (
+                (there(some) - some).norm(dim=(1, 2)) / some.norm(dim=(1, 2))
+            ).tolist()
+        }
         orbit = follow(bound, y[:, -LAST], LENGTH)
         found["status"] = orbit.status.tolist()
         cycles = [cycle(run) for run in lift(orbit.states[:, -LAST:])]
         found["Strouhal"], found["lift"] = ([each[k] for each in cycles] for k in (0, 1))
         transient = follow(bound, y[:, 0], TRANSIENT)
         true = truth["lift"].values[:, : transient.states.shape[1]]
-        found["transient"] = (np.sqrt(((lift(transient.states) - true) ** 2).mean(-1)) / np.abs(true).max(-1)).tolist()
+        found["transient"] = (
+            np.sqrt(((lift(transient.states) - true) ** 2).mean(-1)) / np.abs(true).max(-1)
+        ).tolist()
         found["status, long"] = follow(bound, y[:, -LAST], periods / 3.0).status.tolist()
         alone = [reduced(each.unsqueeze(0)) for each in c]
-        found["seconds"] = [follow(alone[0], y[:1, -LAST], LENGTH).cost["seconds_computing"] for _ in range(5)]
+        found["seconds"] = [
+            follow(alone[0], y[:1, -LAST], LENGTH).cost["seconds_computing"] for _ in range(5)
+        ]
         growth = [
             reduced_growth(lambda z, one=one: one.field(T0, z.unsqueeze(0))[0], one.start(x)[0])
             for one, x in zip(alone, steady.split(1), strict=True)
         ]
-        found["growth"], found["frequency"] = [g.real for g in growth], [abs(g.imag) for g in growth]
+        found["growth"], found["frequency"] = (
+            [g.real for g in growth],
+            [abs(g.imag) for g in growth],
+        )
     return found

@@ -12,7 +12,11 @@ LENGTH, RUN = 40.0, 12.0
 """Seconds of flow in the reduced models' runs, and in those of the full model."""
 PUBLISHED = {"drag": (3.22, 3.24), "lift": (0.99, 1.01), "Strouhal": (0.295, 0.305)}
 """Reference intervals of Schäfer and Turek (1996)."""
-TRUTH = {"Strouhal number": ("Strouhal", 4), "largest lift": ("lift", 3), "growth rate, 1/s": ("growth", 3)}
+TRUTH = {
+    "Strouhal number": ("Strouhal", 4),
+    "largest lift": ("lift", 3),
+    "growth rate, 1/s": ("growth", 3),
+}
 
 
 def write(folder: Path, preset: str) -> Path:
@@ -30,9 +34,18 @@ def page(results: dict[str, dict]) -> str:
         row = {"mesh": found["mesh"], "n": found["n"], "step, s": f"{found['step']:g}"}
         row |= {name: f"{found[name]:.4f}" for name in PUBLISHED}
         benchmark.append(row | {"CPU seconds": f"{found['CPU seconds']:.0f}"})
-    benchmark.append(["published", "", "", *(f"{low:g} to {high:g}" for low, high in PUBLISHED.values()), ""])
-    truth = [[name, *(f"{x:.{digits}f}" for x in full[key])] for name, (key, digits) in TRUTH.items()]
-    truth.append([f"CPU seconds for {LENGTH:g} s", *(f"{x * LENGTH / RUN:.0f}" for x in full["seconds, 12 s of flow"])])
+    benchmark.append(
+        ["published", "", "", *(f"{low:g} to {high:g}" for low, high in PUBLISHED.values()), ""]
+    )
+    truth = [
+        [name, *(f"{x:.{digits}f}" for x in full[key])] for name, (key, digits) in TRUTH.items()
+    ]
+    truth.append(
+        [
+            f"CPU seconds for {LENGTH:g} s",
+            *(f"{x * LENGTH / RUN:.0f}" for x in full["seconds, 12 s of flow"]),
+        ]
+    )
     each = [
         [f"{name}, {key}", *map(_percent, np.median(_errors(found, full, key), axis=0))]
         for name, found in models.items()
@@ -54,7 +67,10 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
     """Median errors of Strouhal number and lift."""
     median = {}
     for name, found in _models(results).items():
-        errors = {label: _errors(found, results["full"], label.split()[0]) for label in ("lift", "Strouhal number")}
+        errors = {
+            label: _errors(found, results["full"], label.split()[0])
+            for label in ("lift", "Strouhal number")
+        }
         median[name] = {label: 100 * np.median(each) for label, each in errors.items()}
     best = min(median, key=lambda name: max(median[name].values()))
     finding = f"{best}: the smallest errors of lift and Strouhal number at unseen Reynolds numbers"
@@ -62,12 +78,17 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
 
 
 def _models(results: dict[str, dict]) -> dict[str, dict]:
-    return {name: found for name, found in results.items() if name != "full" and "mesh" not in found}
+    return {
+        name: found for name, found in results.items() if name != "full" and "mesh" not in found
+    }
 
 
 def _errors(found: dict, full: dict, name: str) -> np.ndarray:
     """(seeds, Re) relative to the full model; infinite where the model has no number."""
-    values, truth = np.atleast_2d(np.array(found[name], dtype=float)), np.array(full[name], dtype=float)
+    values, truth = (
+        np.atleast_2d(np.array(found[name], dtype=float)),
+        np.array(full[name], dtype=float),
+    )
     return np.nan_to_num(np.abs(values / truth - 1), nan=np.inf)
 
 
@@ -100,4 +121,6 @@ def _range(values: np.ndarray) -> str:
     missing = f", {len(values) - len(known)} without" if len(known) < len(values) else ""
     if not len(known):
         return "none"
-    return (f"{known[0]:.1f}" if len(known) == 1 else f"{known.min():.1f} to {known.max():.1f}") + missing
+    return (
+        f"{known[0]:.1f}" if len(known) == 1 else f"{known.min():.1f} to {known.max():.1f}"
+    ) + missing

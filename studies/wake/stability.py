@@ -1,4 +1,6 @@
-"""Onset of instability of the steady flow: largest growth rate of small disturbances, full and reduced."""
+"""Onset of instability of the steady flow: largest growth rate of small disturbances, full and
+reduced.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,7 +24,9 @@ REYNOLDS = np.arange(44.0, 61.0)
 
 
 class Leading(NamedTuple):
-    """Steady flow (n,) with its fastest growing disturbance: complex rate in 1/s and complex shape (n,)."""
+    """Steady flow (n,) with its fastest growing disturbance: complex rate in 1/s and complex shape
+    (n,).
+    """
 
     flow: np.ndarray
     rate: complex
@@ -38,10 +42,14 @@ def leading(reynolds: float, mesh: str = "standard") -> Leading:
     u = steady(flow, viscosity)
     linear = (flow.linearised_convection(u) + viscosity * flow.stiffness)[flow.free][:, flow.free]
     mass, B = flow.mass[flow.free][:, flow.free], flow.divergence[:, flow.free]
-    factors = splu(sparse.block_array([[-linear - NEAR * mass, -B.T], [B, None]]).tocsc().astype(complex))
+    factors = splu(
+        sparse.block_array([[-linear - NEAR * mass, -B.T], [B, None]]).tocsc().astype(complex)
+    )
     below, k = np.zeros(B.shape[0]), mass.shape[0]
     inverse = lambda u: factors.solve(np.concatenate([mass @ u.ravel(), below]).astype(complex))[:k]  # noqa: E731
-    values, vectors = eigs(LinearOperator((k, k), inverse, dtype=complex), k=6, v0=np.ones(k, complex))
+    values, vectors = eigs(
+        LinearOperator((k, k), inverse, dtype=complex), k=6, v0=np.ones(k, complex)
+    )
     rates = NEAR + 1 / values
     first, shape = np.argmax(rates.real), np.zeros(flow.n, complex)
     shape[flow.free] = vectors[:, first]
@@ -54,7 +62,9 @@ def full_growth(reynolds: float, mesh: str = "standard") -> complex:
 
 
 def reduced_growth(field: Callable[[Tensor], Tensor], start: Tensor) -> complex:
-    """Growth rate of a latent field (..., m) -> (..., m) about its steady state near `start` (m,); NaN without one."""
+    """Growth rate of a latent field (..., m) -> (..., m) about its steady state near `start` (m,);
+    NaN without one.
+    """
     z = start.clone()
     for _ in range(NEWTON):
         jacobian = torch.func.jacfwd(field)(z)
@@ -73,4 +83,6 @@ def critical(growth: Callable[[float], complex], reynolds: np.ndarray = REYNOLDS
     if not len(crossings):
         return float("nan")
     k = crossings[0]
-    return float(reynolds[k] + (reynolds[k + 1] - reynolds[k]) * rates[k] / (rates[k] - rates[k + 1]))
+    return float(
+        reynolds[k] + (reynolds[k + 1] - reynolds[k]) * rates[k] / (rates[k] - rates[k + 1])
+    )

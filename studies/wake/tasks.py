@@ -1,4 +1,6 @@
-"""Reduced models of the wake at unseen Reynolds numbers, from the basis and coordinates of studies.wake.data."""
+"""Reduced models of the wake at unseen Reynolds numbers, from the basis and coordinates of
+studies.wake.data.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -14,7 +16,16 @@ from romkit.projections import Projection, unstack
 from romkit.systems import CylinderWake, System
 from studies.runner import Numbers, Study
 from studies.wake.data import BASIS, COORDINATES, FOLDER, TRAIN, UNSEEN
-from studies.wake.reduced import DragLift, Found, Reduced, at_hundred, behind, cycle, linear, measured
+from studies.wake.reduced import (
+    DragLift,
+    Found,
+    Reduced,
+    at_hundred,
+    behind,
+    cycle,
+    linear,
+    measured,
+)
 from studies.wake.stability import REYNOLDS, critical, full_growth, reduced_growth
 
 LATENT = 3
@@ -34,8 +45,14 @@ def tasks(preset: str) -> list[Numbers]:
     return [
         *(Numbers.of(f"Re = 100, {mesh} mesh", at_hundred, mesh=mesh) for mesh in table["meshes"]),
         Numbers.of("full", full, unseen=measuring["unseen"], apart=measuring["apart"]),
-        *(Numbers.of(f"POD-Galerkin, {rank} modes", pod, rank=rank, **measuring) for rank in (few, many)),
-        *(Numbers.of(method, network, method=method, rank=few, **whole) for method in ("ncae", "flow", "film-ae")),
+        *(
+            Numbers.of(f"POD-Galerkin, {rank} modes", pod, rank=rank, **measuring)
+            for rank in (few, many)
+        ),
+        *(
+            Numbers.of(method, network, method=method, rank=few, **whole)
+            for method in ("ncae", "flow", "film-ae")
+        ),
         Numbers.of(f"ncae, {many} modes", network, method="ncae", rank=many, **whole),
         Numbers.of("SINDy in ncae", discovered, method="ncae", rank=few, **whole),
     ]
@@ -72,7 +89,11 @@ def full(unseen: int, apart: int) -> Found:
     data = runs(reynolds, 1)
     cycles = [cycle(lift) for lift in data["lift"].values]
     growth = [full_growth(re) for re in reynolds]
-    found = {"Re": reynolds, "Strouhal": [each[0] for each in cycles], "lift": [each[1] for each in cycles]}
+    found = {
+        "Re": reynolds,
+        "Strouhal": [each[0] for each in cycles],
+        "lift": [each[1] for each in cycles],
+    }
     found |= {"growth": [g.real for g in growth], "frequency": [abs(g.imag) for g in growth]}
     found["seconds, 12 s of flow"] = data["seconds"].values.tolist()
     return found | {"critical": critical(full_growth, REYNOLDS[::apart])}
@@ -111,9 +132,15 @@ def trained(method: str, rank: int, seeds: int, epochs: int) -> list[Projection]
 def network(method: str, rank: int, seeds: int, epochs: int, **measuring: float) -> Found:
     """Galerkin projection onto a nonlinear manifold behind the modes."""
     models = trained(method, rank, seeds, epochs)
-    found = [judged(behind(through(rank), model, Galerkin()), rank, **measuring) for model in models]
+    found = [
+        judged(behind(through(rank), model, Galerkin()), rank, **measuring) for model in models
+    ]
     parameters = sum(p.numel() for p in models[0].parameters())
-    return _by_seed(found) | {"parameters": parameters, "seeds": list(range(seeds)), "training": {"epochs": epochs}}
+    return _by_seed(found) | {
+        "parameters": parameters,
+        "seeds": list(range(seeds)),
+        "training": {"epochs": epochs},
+    }
 
 
 def discovered(method: str, rank: int, seeds: int, epochs: int, **measuring: float) -> Found:
@@ -121,7 +148,9 @@ def discovered(method: str, rank: int, seeds: int, epochs: int, **measuring: flo
     models = trained(method, rank, seeds, epochs)
     laws = [SINDy(degree=3).fit(model, runs(TRAIN, rank)) for model in models]
     pairs = zip(models, laws, strict=True)
-    return _by_seed([judged(behind(through(rank), model, law), rank, **measuring) for model, law in pairs])
+    return _by_seed(
+        [judged(behind(through(rank), model, law), rank, **measuring) for model, law in pairs]
+    )
 
 
 def _by_seed(found: list[Found]) -> Found:

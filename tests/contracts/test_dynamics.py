@@ -1,4 +1,6 @@
-"""What all latent dynamics must do: `romkit.testing.check_dynamics` on each of them, and on broken ones."""
+"""What all latent dynamics must do: `romkit.testing.check_dynamics` on each of them, and on broken
+ones.
+"""
 
 import inspect
 from dataclasses import dataclass
@@ -29,7 +31,11 @@ from romkit.testing import check_dynamics
 from tests.properties.test_projection_laws import make
 from tests.refusals import refused
 
-REGISTERED = [*(kind() for kind in DYNAMICS.values()), Reencoded(Galerkin(), 2), Reencoded(PetrovGalerkin(), 1)]
+REGISTERED = [
+    *(kind() for kind in DYNAMICS.values()),
+    Reencoded(Galerkin(), 2),
+    Reencoded(PetrovGalerkin(), 1),
+]
 COARSE = {LSPG: 1e-3, Hamiltonian: 1e-3}
 """Tolerance of methods that take the steps of the output themselves and are of low order."""
 
@@ -57,8 +63,14 @@ def law(request, trained, lorenz_data):
 
 
 def test_all_dynamics_are_here():
-    exported = {kind for kind in map(integrators.__dict__.get, integrators.__all__) if inspect.isclass(kind)}
-    concrete = {kind for kind in exported if issubclass(kind, LatentDynamics) and not inspect.isabstract(kind)}
+    exported = {
+        kind for kind in map(integrators.__dict__.get, integrators.__all__) if inspect.isclass(kind)
+    }
+    concrete = {
+        kind
+        for kind in exported
+        if issubclass(kind, LatentDynamics) and not inspect.isabstract(kind)
+    }
     learned = {kind for kind in concrete if issubclass(kind, integrators.LearnedField)}
     assert concrete - learned == {type(dynamics) for dynamics in REGISTERED}
     assert learned == {integrators.Equation, integrators.NeuralODEModel, integrators.PhaseLaw}
@@ -80,7 +92,9 @@ def test_contract_of_learned_dynamics(law, trained):
 
 def test_only_idempotent_projections_have_an_invariant_manifold():
     model = make("soft-ncae", (2, 3, 1, 3))
-    refused("projection: expected an idempotent one, got soft-ncae", check_dynamics, Galerkin(), model)
+    refused(
+        "projection: expected an idempotent one, got soft-ncae", check_dynamics, Galerkin(), model
+    )
     check_dynamics(Galerkin(), model, consistent=False)
 
 
@@ -154,9 +168,16 @@ def test_the_contract_can_fail():
 
 
 def test_flags_of_romkit_01_warn_and_say_what_dynamics_need():
-    needs_of = {("tangential", False): "full", ("sees_field", False): "nothing", ("decodes_only", True): "decoder"}
+    needs_of = {
+        ("tangential", False): "full",
+        ("sees_field", False): "nothing",
+        ("decodes_only", True): "decoder",
+    }
     for flag, needs in needs_of.items():
-        with pytest.warns(DeprecationWarning, match="Old: tangential, sees_field and decodes_only are now one, needs"):
+        with pytest.warns(
+            DeprecationWarning,
+            match="Old: tangential, sees_field and decodes_only are now one, needs",
+        ):
             old = type("Old", (Standing,), dict([flag]))()
         assert old.needs == needs
     with pytest.warns(DeprecationWarning, match="decodes_only"):

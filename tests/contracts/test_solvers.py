@@ -31,8 +31,12 @@ COARSE = {ImplicitMidpoint: 1e-3}
 
 
 def test_all_solvers_are_here():
-    exported = {kind for kind in map(solvers.__dict__.get, solvers.__all__) if inspect.isclass(kind)}
-    concrete = {kind for kind in exported if issubclass(kind, Solver) and not inspect.isabstract(kind)}
+    exported = {
+        kind for kind in map(solvers.__dict__.get, solvers.__all__) if inspect.isclass(kind)
+    }
+    concrete = {
+        kind for kind in exported if issubclass(kind, Solver) and not inspect.isabstract(kind)
+    }
     assert concrete == {type(solver) for solver in REGISTERED}
 
 
@@ -40,16 +44,26 @@ def test_all_solvers_are_here():
 def test_contract(solver):
     check_solver(solver, order=REGISTERED[solver], tolerance=COARSE.get(type(solver), 1e-6))
     found = solver(lambda t, y: -y, torch.zeros(3, 0, 2), torch.linspace(0, 1, 5))
-    assert (found.states.shape, found.status.shape) == ((3, 0, 5, 2), (3, 0))  # a batch without members stays one
+    assert (found.states.shape, found.status.shape) == (
+        (3, 0, 5, 2),
+        (3, 0),
+    )  # a batch without members stays one
     y, times = torch.ones(1, 3, dtype=torch.float64), torch.linspace(0, 1, 3, dtype=torch.float64)
     refused(
-        r"field: expected a field that gives real numbers of shape \(1, 3\)", solver, lambda t, y: y[..., :1], y, times
+        r"field: expected a field that gives real numbers of shape \(1, 3\)",
+        solver,
+        lambda t, y: y[..., :1],
+        y,
+        times,
     )
 
 
 @pytest.mark.parametrize("method", SciPy.METHODS)
 def test_a_member_that_leaves_the_domain_of_its_field_is_lost_alone(method):
-    times, y = torch.linspace(0, 2, 5, dtype=torch.float64), torch.tensor([[0.0], [-9.0]], dtype=torch.float64)
+    times, y = (
+        torch.linspace(0, 2, 5, dtype=torch.float64),
+        torch.tensor([[0.0], [-9.0]], dtype=torch.float64),
+    )
     found = SciPy(method)(lambda t, y: 1 + (1 - y).sqrt(), y, times)
     assert found.status.tolist() == [1, 0]
     assert bool(found.states[0, :2].isfinite().all())  # what was before stays
@@ -77,7 +91,9 @@ class Euler(Solver):
             for t, h in zip(times, times.diff() / self.steps, strict=False):
                 for k in range(self.steps):
                     rate = field(t + k * h, y)
-                    y = y + h * (rate + 0.1 * y.nan_to_num().clamp(-10, 0).sum() if self.shared else rate)
+                    y = y + h * (
+                        rate + 0.1 * y.nan_to_num().clamp(-10, 0).sum() if self.shared else rate
+                    )
                 states.append(y)
             return torch.stack(states)
 

@@ -20,16 +20,24 @@ SMALL = {Burgers2D: {"cells": 8}}
 def quick(kind, **more):
     """An instance whose transient is cut short, where it has any."""
     more = SMALL.get(kind, {}) | more
-    return kind(**more, **{"transient": 1.0} if "transient" in {f.name for f in dataclasses.fields(kind)} else {})
+    return kind(
+        **more,
+        **{"transient": 1.0} if "transient" in {f.name for f in dataclasses.fields(kind)} else {},
+    )
 
 
 ALONE = {CylinderWake}
 """Tested in files of their own, since they simulate too slowly for all that is asked here."""
 
-INSTANCES = (*(quick(kind) for kind in SYSTEMS.values() if kind not in ALONE), quick(Lorenz96, n=12))
+INSTANCES = (
+    *(quick(kind) for kind in SYSTEMS.values() if kind not in ALONE),
+    quick(Lorenz96, n=12),
+)
 
 
-@pytest.fixture(params=INSTANCES, ids=lambda system: f"{system.name}-{system.state_size}", scope="module")
+@pytest.fixture(
+    params=INSTANCES, ids=lambda system: f"{system.name}-{system.state_size}", scope="module"
+)
 def system(request):
     return request.param
 
@@ -47,7 +55,11 @@ def test_contract(system):
 def test_datasets_follow_the_schema(system, data):
     assert check_dataset(data) is data
     assert data.state.dims == data.velocity.dims == DIMS
-    assert data.sizes == {"trajectory": 2, "time": round(0.3 / system.dt), "component": system.state_size}
+    assert data.sizes == {
+        "trajectory": 2,
+        "time": round(0.3 / system.dt),
+        "component": system.state_size,
+    }
     assert ("acceleration" in data) == isinstance(system, MechanicalSystem)
     assert list(data.component.values) == list(system.state_names)
     for name in (*data.data_vars, *system.context_names, "time"):
@@ -57,9 +69,14 @@ def test_datasets_follow_the_schema(system, data):
 
 
 def test_states_and_contexts_may_have_axes_and_a_precision_of_their_own(system, data):
-    """As many states as contexts (matched from the right, contexts would be those of the other axis), or one state."""
+    """As many states as contexts (matched from the right, contexts would be those of the other
+    axis), or one state.
+    """
     c = torch.from_numpy(context_matrix(data))
-    names, times = ("state", "velocity")[: system.order], torch.tensor([0.0, system.dt], dtype=torch.float64)
+    names, times = (
+        ("state", "velocity")[: system.order],
+        torch.tensor([0.0, system.dt], dtype=torch.float64),
+    )
     parts = tuple(torch.from_numpy(data[name].values[:, :2]) for name in names)
     together = system.simulate(parts, c, times).state
     for i, j in ((0, 1), (1, 0)):
@@ -75,7 +92,9 @@ def test_what_was_simulated_has_gradients(system, data):
     c = torch.from_numpy(context_matrix(data)[:1])
     names = ("state", "velocity")[: system.order]
     parts = tuple(torch.from_numpy(data[name].values[:1, 0]) for name in names)
-    state = system.simulate(parts, c, torch.tensor([0.0, system.dt], dtype=torch.float64)).state[:, -1]
+    state = system.simulate(parts, c, torch.tensor([0.0, system.dt], dtype=torch.float64)).state[
+        :, -1
+    ]
     x = state.clone().requires_grad_()
     rate = system.field(c)(torch.zeros(()), x, *parts[1:])
     (rate * state).sum().backward()
@@ -84,7 +103,11 @@ def test_what_was_simulated_has_gradients(system, data):
 
 def test_bad_requests_are_named_in_one_line(system):
     name = system.context_names[0]
-    refused("split: expected one of test, train, got 'trian'; did you mean 'train'?", system.dataset, "trian")
+    refused(
+        "split: expected one of test, train, got 'trian'; did you mean 'train'?",
+        system.dataset,
+        "trian",
+    )
     refused("split: expected a split or contexts by name", system.dataset, "train", **{name: 0.5})
     refused(f"{name}: expected a value for this context parameter, got none", system.dataset)
     refused("nothing: expected a context parameter", system.dataset, nothing=1.0)
@@ -92,7 +115,10 @@ def test_bad_requests_are_named_in_one_line(system):
 
 def test_lorenz_splits_are_those_of_the_paper():
     system = Lorenz96(transient=0.1)
-    train, test = system.dataset("train", seed=3, duration=0.02), system.dataset("test", duration=0.02)
+    train, test = (
+        system.dataset("train", seed=3, duration=0.02),
+        system.dataset("test", duration=0.02),
+    )
     assert train.sizes["trajectory"] == 18
     assert 3.133 <= train.F.min() <= train.F.max() <= 3.193
     assert np.allclose(test.F, np.linspace(3.133, 3.193, 10))
@@ -133,11 +159,19 @@ class Broken(Lorenz96):
 
     def weigh(self, x, u, c):
         weights = torch.linspace(1, 2, 5, dtype=x.dtype).unsqueeze(-1)
-        wrong = {"is not linear": u.square(), "is not symmetric": u.cumsum(-2), "is negative": -weights * u}
+        wrong = {
+            "is not linear": u.square(),
+            "is not symmetric": u.cumsum(-2),
+            "is negative": -weights * u,
+        }
         return wrong.get(self.how, weights * u)
 
     def initial_state(self, contexts, rng):
-        noise = torch.rand(len(contexts), 5) if rng is not None and self.how == "forgets the seed" else 0.0
+        noise = (
+            torch.rand(len(contexts), 5)
+            if rng is not None and self.how == "forgets the seed"
+            else 0.0
+        )
         return super().initial_state(contexts, rng) + noise
 
     @property
@@ -154,7 +188,9 @@ class Shifted(Pendulum):
 
 def test_the_contract_can_fail():
     check_system(Broken("not at all"))
-    check_system(Broken("samples rarely"))  # its step resolves the motion, and the interval of the samples does not
+    check_system(
+        Broken("samples rarely")
+    )  # its step resolves the motion, and the interval of the samples does not
     for system, law in (
         (Broken("lacks a unit"), "units, one per component: expected 5, got 4"),
         (Broken("mixes members"), "loop: relative error"),

@@ -27,7 +27,10 @@ def reference(y0, times):
 
 KINDS = [
     *((Adaptive, method, 1e-9) for method in ("dopri5", "dopri8", "bosh3")),
-    *((PerMember, method, tolerance) for method, tolerance in (("dopri5", 1e-9), ("tsit5", 1e-9), ("heun", 1e-6))),
+    *(
+        (PerMember, method, tolerance)
+        for method, tolerance in (("dopri5", 1e-9), ("tsit5", 1e-9), ("heun", 1e-6))
+    ),
 ]
 
 
@@ -45,7 +48,9 @@ def test_every_member_agrees_with_scipy(kind, method, tolerance):
 @pytest.mark.parametrize("method", ["dopri5", "dopri8", "bosh3"])
 def test_adaptive_meets_its_tolerance_between_its_steps(method):
     times = torch.linspace(0, 3, 31, dtype=T64)
-    states = Adaptive(method, rtol=1e-7, atol=1e-7)(lambda t, y: -y, torch.ones(1, 1, dtype=T64), times).states
+    states = Adaptive(method, rtol=1e-7, atol=1e-7)(
+        lambda t, y: -y, torch.ones(1, 1, dtype=T64), times
+    ).states
     assert (states[0, :, 0] - torch.exp(-times)).abs().max() < 2e-6
 
 
@@ -55,7 +60,10 @@ def test_the_error_follows_the_tolerance(solver):
     y0, times = torch.tensor([1.0, 0.3], dtype=T64), torch.tensor([0.0, 20.0], dtype=T64)
     exact = reference(y0.tolist(), times.tolist())[-1]
     tolerances = np.array([1e-4, 1e-6, 1e-8, 1e-10])
-    errors = [(solver(rtol=tol, atol=tol)(pendulum, y0, times).states[-1] - exact).norm().item() for tol in tolerances]
+    errors = [
+        (solver(rtol=tol, atol=tol)(pendulum, y0, times).states[-1] - exact).norm().item()
+        for tol in tolerances
+    ]
     assert np.polyfit(np.log(tolerances), np.log(errors), 1)[0] == pytest.approx(1, abs=0.2)
 
 
@@ -72,7 +80,11 @@ def blow_up(t, y):
 
 
 COMPILED = RK4(1e-3), ImplicitMidpoint(1e-3), Restarted(RK4(1e-3), 2, lambda t, y: y)
-RUNS = [*itertools.product(COMPILED, ("torch", "compiled")), (PerMember(), "torch"), (Adaptive(rtol=1e-8), "torch")]
+RUNS = [
+    *itertools.product(COMPILED, ("torch", "compiled")),
+    (PerMember(), "torch"),
+    (Adaptive(rtol=1e-8), "torch"),
+]
 
 
 @pytest.mark.parametrize(("solver", "engine"), RUNS, ids=lambda part: type(part).__name__)
@@ -87,8 +99,12 @@ def test_a_diverging_member_is_scored_and_its_neighbours_are_the_same_to_the_bit
     assert together.states[1, :5].isfinite().all()
     assert together.states[1, 6:].isnan().all()
     assert together.states[3:].isnan().all()
-    assert torch.allclose(together.states[[0, 2], :, 0], well / (1 - well * times), rtol=0, atol=1e-5)
-    assert torch.equal(together.states[[0, 2]], unharmed.states[[0, 2]]) or isinstance(solver, Adaptive)
+    assert torch.allclose(
+        together.states[[0, 2], :, 0], well / (1 - well * times), rtol=0, atol=1e-5
+    )
+    assert torch.equal(together.states[[0, 2]], unharmed.states[[0, 2]]) or isinstance(
+        solver, Adaptive
+    )
 
 
 def test_lorenz_agrees_with_scipy():
@@ -102,7 +118,9 @@ def test_lorenz_agrees_with_scipy():
             return (np.roll(x, -1) - np.roll(x, 2)) * np.roll(x, 1) - x + F
 
         states = data.state.values[trajectory]
-        exact = solve_ivp(rhs, (0, 1.0), states[0], method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
+        exact = solve_ivp(rhs, (0, 1.0), states[0], method="DOP853", rtol=1e-12, atol=1e-12).y[
+            :, -1
+        ]
         assert np.abs(states[100] - exact).max() < 1e-6
         field = np.array([rhs(0, x) for x in states])
         assert np.abs(data.velocity.values[trajectory] - field).max() < 1e-12

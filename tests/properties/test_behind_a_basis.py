@@ -1,4 +1,6 @@
-"""Projections behind a basis: the laws of projections, in its metric, at n = 10^4, and Galerkin without n."""
+"""Projections behind a basis: the laws of projections, in its metric, at n = 10^4, and Galerkin
+without n.
+"""
 
 import copy
 import dataclasses
@@ -62,9 +64,14 @@ def test_fit_gives_one_projection_of_full_states(reduced, lorenz_data):
 
 @pytest.mark.parametrize("named", [True, False], ids=["of a system", "of a user"])
 def test_training_sees_the_coordinates_alone(named, lorenz, lorenz_data):
-    """In the time of the system, where it is known; else in one that the coordinates give, which both see."""
+    """In the time of the system, where it is known; else in one that the coordinates give, which
+    both see.
+    """
     basis = romkit.basis(lorenz_data, rank=10)
-    data, settings = lorenz_data if named else lorenz_data.drop_attrs(deep=False), {"latent_dim": 2, "epochs": 3}
+    data, settings = (
+        lorenz_data if named else lorenz_data.drop_attrs(deep=False),
+        {"latent_dim": 2, "epochs": 3},
+    )
     seen = lorenz.through(basis) if named else None
     alone = romkit.fit("ncae", basis.project(data), system=seen, **settings)
     behind = romkit.fit("ncae", data, basis=basis, **settings)
@@ -76,14 +83,26 @@ def test_training_sees_the_coordinates_alone(named, lorenz, lorenz_data):
 
 def test_models_share_a_basis(lorenz_data, tmp_path):
     basis = romkit.basis(lorenz_data, rank=5)
-    models = [romkit.fit(method, lorenz_data, basis=basis, latent_dim=2, epochs=1) for method in ("pod", "cae")]
+    models = [
+        romkit.fit(method, lorenz_data, basis=basis, latent_dim=2, epochs=1)
+        for method in ("pod", "cae")
+    ]
     stacked = romkit.fit("cae", lorenz_data, basis=basis, latent_dim=2, epochs=1, seeds=[0, 1])
-    for model in (*models, stacked, *unstack(stacked), stack(unstack(stacked)), copy.deepcopy(models[0]).double()):
+    for model in (
+        *models,
+        stacked,
+        *unstack(stacked),
+        stack(unstack(stacked)),
+        copy.deepcopy(models[0]).double(),
+    ):
         assert model.basis is basis
     x = torch.from_numpy(lorenz_data["state"].values[0]).float()
     for model in (*models, stacked):
         romkit.save(model, tmp_path / "model.safetensors")
-        again, states = romkit.load(tmp_path / "model.safetensors"), x if model.seeds is None else x.expand(2, -1, -1)
+        again, states = (
+            romkit.load(tmp_path / "model.safetensors"),
+            x if model.seeds is None else x.expand(2, -1, -1),
+        )
         assert torch.equal(again(F=3.15)(states), model(F=3.15)(states))
         assert torch.equal(again.basis.modes, basis.modes)
 
@@ -103,14 +122,26 @@ def test_dynamics_through_the_basis_are_those_in_full_space(dynamics, lorenz, re
     assert through.problem.path.at(torch.zeros(())).state_size == 10
     full = lorenz.problem(romkit.projections.Path.constant(double(c)), c)
     t = torch.zeros((), dtype=torch.float64)
-    assert torch.allclose(dynamics.field(through.problem)(t, z), dynamics.field(full)(t, z), rtol=0, atol=1e-10)
+    assert torch.allclose(
+        dynamics.field(through.problem)(t, z), dynamics.field(full)(t, z), rtol=0, atol=1e-10
+    )
 
 
 def test_lspg_stays_in_full_space_unless_asked(lorenz, reduced):
     c = torch.tensor([[3.14]], dtype=torch.float64)
-    assert ReducedModel(reduced, LSPG(), Contexts(c, c), lorenz).problem.path.at(torch.zeros(())).state_size == 36
+    assert (
+        ReducedModel(reduced, LSPG(), Contexts(c, c), lorenz)
+        .problem.path.at(torch.zeros(()))
+        .state_size
+        == 36
+    )
     asked = lorenz.through(reduced.basis)
-    assert ReducedModel(reduced, LSPG(), Contexts(c, c), asked).problem.path.at(torch.zeros(())).state_size == 10
+    assert (
+        ReducedModel(reduced, LSPG(), Contexts(c, c), asked)
+        .problem.path.at(torch.zeros(()))
+        .state_size
+        == 10
+    )
 
 
 def test_a_rollout_and_one_with_a_moving_context(lorenz, reduced):
@@ -122,10 +153,17 @@ def test_a_rollout_and_one_with_a_moving_context(lorenz, reduced):
 
 def test_a_rollout_of_the_system_seen_through_the_basis_is_one_in_coordinates(lorenz, reduced):
     through, settings = lorenz.through(reduced.basis), {"F": [3.14, 3.18], "duration": 0.2}
-    run, full = romkit.rollout(through, reduced, **settings), romkit.rollout(lorenz, reduced, **settings)
-    assert np.allclose(reduced.basis.decode(torch.from_numpy(run.rom.values)), full.rom, rtol=0, atol=1e-10)
+    run, full = (
+        romkit.rollout(through, reduced, **settings),
+        romkit.rollout(lorenz, reduced, **settings),
+    )
+    assert np.allclose(
+        reduced.basis.decode(torch.from_numpy(run.rom.values)), full.rom, rtol=0, atol=1e-10
+    )
     assert np.array_equal(run.truth, romkit.simulate(through, **settings).state)
-    assert np.array_equal(run.rom, romkit.rollout(through, reduced.of_coordinates(), **settings).rom)
+    assert np.array_equal(
+        run.rom, romkit.rollout(through, reduced.of_coordinates(), **settings).rom
+    )
 
 
 def test_tensors_are_made_once_for_equal_systems(lorenz, lorenz_data, monkeypatch):
@@ -157,7 +195,9 @@ def test_a_system_that_can_change_gets_tensors_of_its_own(lorenz_data):
 
 def test_bad_input(lorenz_data, lorenz, reduced):
     other = romkit.basis(lorenz_data, rank=3)
-    small = xr.Dataset({name: lorenz_data[name].isel(component=slice(9)) for name in ("state", "velocity")})
+    small = xr.Dataset(
+        {name: lorenz_data[name].isel(component=slice(9)) for name in ("state", "velocity")}
+    )
     for data, given, message in (
         (lorenz_data, {"basis": 400, "latent_dim": 2}, "rank: expected at most 36"),
         (lorenz_data, {"basis": 0, "latent_dim": 2}, "basis: expected an integer >= 1"),
@@ -165,31 +205,49 @@ def test_bad_input(lorenz_data, lorenz, reduced):
         (lorenz_data, {"basis": other, "latent_dim": 4}, "sizes that do not decrease"),
     ):
         refused(message, romkit.fit, "pod", data, **given)
-    refused("basis: expected modes orthonormal in the metric of lorenz96", lorenz.through, weighted_basis(36))
+    refused(
+        "basis: expected modes orthonormal in the metric of lorenz96",
+        lorenz.through,
+        weighted_basis(36),
+    )
     refused("basis: expected a basis of 36 components", lorenz.through, weighted_basis(35))
-    refused("system: expected a first-order one", romkit.systems.Pendulum().through, weighted_basis(16))
+    refused(
+        "system: expected a first-order one", romkit.systems.Pendulum().through, weighted_basis(16)
+    )
     seen = lorenz.through(other)
     refused("projection: expected a model behind", romkit.follow, reduced, lorenz_data, system=seen)
 
 
 @pytest.mark.parametrize("method", ["ncae", "cae", "ncae-slope", "film-ae", "quadratic-manifold"])
 def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
-    """Galerkin in the hidden units before it, with tensors of their number, is Galerkin in full space."""
-    own = {"film-ae": {"encoder": (10, 5, 2), "decoder": (2, 5, 10)}, "quadratic-manifold": {"latent_dim": 2}}
+    """Galerkin in the hidden units before it, with tensors of their number, is Galerkin in full
+    space.
+    """
+    own = {
+        "film-ae": {"encoder": (10, 5, 2), "decoder": (2, 5, 10)},
+        "quadratic-manifold": {"latent_dim": 2},
+    }
     sizes = own.get(method, {"layers": (2, 5, 10)})
     model = romkit.fit(method, lorenz_data, basis=10, epochs=1, **sizes)
     c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
     reduced = ReducedModel(model, Galerkin(), Contexts(c, c), lorenz)
     small = precontracted(reduced.problem, reduced.quadratic)
     assert small.path.operator.state_size == 5
-    z, t = torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64), torch.zeros(())
-    rate = Galerkin().field(lorenz.problem(romkit.projections.Path.constant(copy.deepcopy(model).double()(c)), c))(t, z)
+    z, t = (
+        torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64),
+        torch.zeros(()),
+    )
+    rate = Galerkin().field(
+        lorenz.problem(romkit.projections.Path.constant(copy.deepcopy(model).double()(c)), c)
+    )(t, z)
     assert torch.allclose(Galerkin().field(small)(t, z), rate, rtol=0, atol=1e-10)
 
 
 def test_what_cannot_be_folded_stays(lorenz, lorenz_data):
     c = torch.tensor([[3.14]], dtype=torch.float64)
-    stack_of_two = romkit.fit("ncae", lorenz_data, basis=10, layers=(2, 5, 10), epochs=1, seeds=[0, 1])
+    stack_of_two = romkit.fit(
+        "ncae", lorenz_data, basis=10, layers=(2, 5, 10), epochs=1, seeds=[0, 1]
+    )
     wide = romkit.fit("ncae", lorenz_data, basis=10, layers=(2, 10), epochs=1)
     pod = romkit.fit("pod", lorenz_data, basis=10, latent_dim=2)
     for model in (stack_of_two, pod):

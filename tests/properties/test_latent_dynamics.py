@@ -1,6 +1,7 @@
 """Latent fields: what their residuals are orthogonal to, and where trajectories start.
 
-On a manifold that the full field leaves invariant all dynamics find its motion: `romkit.testing.check_dynamics`.
+On a manifold that the full field leaves invariant all dynamics find its motion:
+`romkit.testing.check_dynamics`.
 """
 
 import pytest
@@ -49,7 +50,9 @@ def test_petrov_galerkin_residual_is_invisible_to_the_encoder(points):
     z = P.encode(points.x)
     dz = PetrovGalerkin().field(FirstOrder(Path.constant(P), field))(T0, z)
     x, lifted = P.decode_jvp(z, dz)
-    assert torch.allclose(P.encode_jvp(x, field(T0, x) - lifted).tangent, torch.zeros_like(z), atol=1e-10)
+    assert torch.allclose(
+        P.encode_jvp(x, field(T0, x) - lifted).tangent, torch.zeros_like(z), atol=1e-10
+    )
 
 
 def test_galerkin_in_the_mass_metric_does_not_see_massless_components(points):
@@ -62,10 +65,14 @@ def test_galerkin_in_the_mass_metric_does_not_see_massless_components(points):
         return torch.tensor([1.0] * m + [0.0] * (n - m), dtype=q.dtype).unsqueeze(-1) * u
 
     def spiked(spike):
-        return lambda t, q, v: torch.cat([torch.sin(q[..., :m]), spike * torch.ones_like(q[..., m:])], dim=-1)
+        return lambda t, q, v: torch.cat(
+            [torch.sin(q[..., :m]), spike * torch.ones_like(q[..., m:])], dim=-1
+        )
 
     problems = [SecondOrder(Path.constant(P), spiked(spike), inertia) for spike in (0.0, 1e6)]
-    assert torch.equal(*(Galerkin().latent_rate(problem)(T0, torch.cat([z, dz], dim=-1)) for problem in problems))
+    assert torch.equal(
+        *(Galerkin().latent_rate(problem)(T0, torch.cat([z, dz], dim=-1)) for problem in problems)
+    )
 
 
 def test_a_galerkin_trajectory_starts_at_the_nearest_point(points):
@@ -75,12 +82,16 @@ def test_a_galerkin_trajectory_starts_at_the_nearest_point(points):
     near = on_manifold + 0.01 * points.v  # far away the nearest point is not unique
     z = nearest(P, near, euclidean, steps=50)
     x, J = P.decode_jacobian(z)
-    assert torch.allclose((J.mT @ (near - x).unsqueeze(-1)).squeeze(-1), torch.zeros_like(z), atol=1e-7)
+    assert torch.allclose(
+        (J.mT @ (near - x).unsqueeze(-1)).squeeze(-1), torch.zeros_like(z), atol=1e-7
+    )
     assert bool(((near - x).norm(dim=-1) <= (near - P(near)).norm(dim=-1) + 1e-12).all())
 
 
 def test_a_mechanical_galerkin_start_matches_the_components_that_have_inertia(points):
-    """As many components with inertia as latent ones: positions and velocities of those are met exactly."""
+    """As many components with inertia as latent ones: positions and velocities of those are met
+    exactly.
+    """
     P = points.operator
     m, n = P.latent_dim, P.state_size
     inertia = torch.tensor([1.0, 2.0] + [0.0] * (n - m), dtype=torch.float64).unsqueeze(-1)

@@ -22,7 +22,9 @@ RETRACTIONS = (Fractional(), Cayley())
 MANIFOLDS = [BiorthogonalManifold(*choice) for choice in itertools.product(METRICS, RETRACTIONS)]
 
 every_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda m: type(m).__name__)
-every_retraction = pytest.mark.parametrize("retraction", RETRACTIONS, ids=lambda r: type(r).__name__)
+every_retraction = pytest.mark.parametrize(
+    "retraction", RETRACTIONS, ids=lambda r: type(r).__name__
+)
 every_manifold = pytest.mark.parametrize("manifold", MANIFOLDS, ids=lambda m: m.extra_repr())
 shapes = st.tuples(st.integers(0, 4), st.integers(1, 5), st.integers(0, 6), st.integers(0, 10_000))
 
@@ -83,24 +85,36 @@ def test_gradient_represents_the_derivative(metric, shape):
 def test_euclidean_projection_is_least_squares(condition):
     """Against a pseudo-inverse of the constraint's Jacobian, at points of growing condition number."""
     x, vector = draw((0, 3, 4, 1))
-    x = change_basis(x, torch.diag(torch.tensor([condition**0.5, 1.0, condition**-0.5], dtype=torch.float64)))
-    jacobian = torch.func.jacrev(lambda y: y.chunk(2, -2)[1].mT @ y.chunk(2, -2)[0])(x).reshape(9, -1)
+    x = change_basis(
+        x, torch.diag(torch.tensor([condition**0.5, 1.0, condition**-0.5], dtype=torch.float64))
+    )
+    jacobian = torch.func.jacrev(lambda y: y.chunk(2, -2)[1].mT @ y.chunk(2, -2)[0])(x).reshape(
+        9, -1
+    )
     u = vector()
     expected = u.flatten() - torch.linalg.pinv(jacobian) @ (jacobian @ u.flatten())
-    assert torch.allclose(BiorthogonalManifold().proju(x, u).flatten(), expected, atol=1e-12 * condition)
+    assert torch.allclose(
+        BiorthogonalManifold().proju(x, u).flatten(), expected, atol=1e-12 * condition
+    )
 
 
 def test_only_the_invariant_metric_is_invariant():
     x, vector = draw((3, 3, 4, 5))
-    a = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 2 * torch.eye(3)
+    a = torch.randn(
+        3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    ) + 2 * torch.eye(3)
     u, g = vector(), vector()
     moved = [change_basis(t, a) for t in (x, u)]
-    # A gradient is a covector: it goes the other way, so that Σ g u is the same number in both bases.
+    # A gradient is a covector: it goes the other way, so that Σ g u is the same number in both
+    # bases.
     moved_g = change_basis(g, torch.linalg.inv(a).mT)
     ratios = []
     for metric in METRICS:
         manifold = BiorthogonalManifold(metric)
-        before, after = manifold.norm(x, manifold.proju(x, u)), manifold.norm(moved[0], manifold.proju(*moved))
+        before, after = (
+            manifold.norm(x, manifold.proju(x, u)),
+            manifold.norm(moved[0], manifold.proju(*moved)),
+        )
         ratios.append((after / before - 1).abs().max().item())
     assert ratios[1] < 1e-12 < 1e-2 < ratios[0]
     step, moved_step = manifold.egrad2rgrad(x, g), manifold.egrad2rgrad(moved[0], moved_g)
@@ -128,7 +142,8 @@ def test_cayley_moves_by_a_group_element_that_matches_the_exponential_to_second_
     assert torch.allclose(w, act(g, v), atol=1e-12)
     steps = np.logspace(-2.5, -1, 7)
     errors = [
-        (manifold.retr(x, t * u) - act(torch.linalg.matrix_exp(t * omega), x)).norm().item() for t in steps.tolist()
+        (manifold.retr(x, t * u) - act(torch.linalg.matrix_exp(t * omega), x)).norm().item()
+        for t in steps.tolist()
     ]
     assert slope(steps, errors) == pytest.approx(3, abs=0.05)
     end, back = manifold.retr_transp(x, 0.3 * u, 0.3 * u)
@@ -145,7 +160,11 @@ def test_retraction_is_first_order_and_points_of_a_batch_stay_apart(manifold):
     assert slope(steps, errors) == pytest.approx(2, abs=0.05)
     inner = manifold.inner(x, u, v)
     assert inner.shape == manifold.inner(x[0], u, v).shape == (3,)
-    assert manifold.inner(x, u, keepdim=True).shape == manifold.component_inner(x, u).shape == (3, 1, 1)
+    assert (
+        manifold.inner(x, u, keepdim=True).shape
+        == manifold.component_inner(x, u).shape
+        == (3, 1, 1)
+    )
     assert torch.allclose(inner[2], manifold.inner(x[2], u[2], v[2]))
 
 
@@ -166,7 +185,9 @@ def test_transport_is_tangent_and_agrees_with_the_retraction(manifold, shape):
 
 
 @every_retraction
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "bound"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=str
+)
 def test_many_steps_stay_on_the_manifold(retraction, dtype, bound):
     manifold = BiorthogonalManifold(InvariantMetric(), retraction)
     x, vector = draw((4, 3, 5, 0), dtype=dtype)
@@ -186,7 +207,12 @@ def test_any_pair_of_full_rank_is_projected(shape, scale):
     x = manifold.projx(10**scale * vector())
     assert manifold.check_point_on_manifold(x, atol=1e-8, rtol=1e-8)
     assert torch.equal(manifold.projx(x), x)
-    for phi, psi in ((eye, eye.flip(0)), (eye, -eye), (eye, eye.roll(1, 0)), (1e3 * eye, 1e-3 * eye.flip(0))):
+    for phi, psi in (
+        (eye, eye.flip(0)),
+        (eye, -eye),
+        (eye, eye.roll(1, 0)),
+        (1e3 * eye, 1e-3 * eye.flip(0)),
+    ):
         x = manifold.projx(torch.cat([phi, psi], -2))
         assert manifold.check_point_on_manifold(x, atol=1e-12, rtol=1e-12)
 
@@ -219,29 +245,52 @@ def test_checks_say_why():
     manifold = BiorthogonalManifold()
     x, vector = draw((2, 3, 5, 0))
     assert manifold.check_point_on_manifold(x, explain=True) == (True, None)
-    assert manifold.check_vector_on_tangent(x, manifold.proju(x, vector()), explain=True) == (True, None)
+    assert manifold.check_vector_on_tangent(x, manifold.proju(x, vector()), explain=True) == (
+        True,
+        None,
+    )
     for (ok, reason), message in (
-        (manifold.check_point(torch.zeros(7, 2), explain=True), r"x: expected shape .* got \(7, 2\)"),
-        (manifold.check_point_on_manifold(1.1 * x, explain=True), r"\|Ψᵀ Φ - I\| reaches 2\.1e-01, over .* projx"),
-        (manifold.check_vector_on_tangent(x, vector(), explain=True), r"\|Yᵀ Φ \+ Ψᵀ X\| reaches .* \(2,\), r = 3"),
+        (
+            manifold.check_point(torch.zeros(7, 2), explain=True),
+            r"x: expected shape .* got \(7, 2\)",
+        ),
+        (
+            manifold.check_point_on_manifold(1.1 * x, explain=True),
+            r"\|Ψᵀ Φ - I\| reaches 2\.1e-01, over .* projx",
+        ),
+        (
+            manifold.check_vector_on_tangent(x, vector(), explain=True),
+            r"\|Yᵀ Φ \+ Ψᵀ X\| reaches .* \(2,\), r = 3",
+        ),
     ):
         assert not ok
         assert re.search(message, reason)
-    refused("not lying on Biorthogonal manifold", manifold.assert_check_point_on_manifold, 1.1 * x, error=ValueError)
+    refused(
+        "not lying on Biorthogonal manifold",
+        manifold.assert_check_point_on_manifold,
+        1.1 * x,
+        error=ValueError,
+    )
     refused("expected shape", manifold.random, 3, 2, error=ValueError)
 
 
 def best_oblique_projector():
-    """Weighted principal components: the minimum of E ‖x - Φ Ψᵀ x‖²_W over biorthogonal pairs is known.
+    """Weighted principal components: the minimum of E ‖x - Φ Ψᵀ x‖²_W over biorthogonal pairs is
+    known.
 
-    With L Lᵀ = W and V the leading eigenvectors of Lᵀ C L it is Φ = L⁻ᵀ V, Ψ = L V, and costs the trailing eigenvalues.
+    With L Lᵀ = W and V the leading eigenvectors of Lᵀ C L it is Φ = L⁻ᵀ V, Ψ = L V, and costs the
+    trailing eigenvalues.
     """
     generator = torch.Generator().manual_seed(3)
     n, r = 6, 2
     q, s = torch.randn(2, n, n, dtype=torch.float64, generator=generator)
     weight = torch.eye(n) + 0.3 * s @ s.mT / n
     covariance = torch.linalg.qr(q).Q
-    covariance = covariance * torch.tensor([4.0, 3.0, 0.5, 0.3, 0.2, 0.1], dtype=torch.float64) @ covariance.mT
+    covariance = (
+        covariance
+        * torch.tensor([4.0, 3.0, 0.5, 0.3, 0.2, 0.1], dtype=torch.float64)
+        @ covariance.mT
+    )
     factor = torch.linalg.cholesky(weight)
     values, vectors = torch.linalg.eigh(factor.mT @ covariance @ factor)
     leading = vectors[:, -r:]
@@ -270,7 +319,9 @@ def minimise(manifold, start, loss, steps, lr=0.1):
 @every_manifold
 def test_riemannian_adam_finds_the_best_oblique_projector(manifold):
     loss, minimum, projector = best_oblique_projector()
-    start = BiorthogonalManifold().random(12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    start = BiorthogonalManifold().random(
+        12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     x = minimise(manifold, start, loss, 400, lr=0.3)
     assert infeasibility(x) < 1e-12
     assert loss(x).item() == pytest.approx(minimum, rel=1e-6)
@@ -281,7 +332,9 @@ def test_riemannian_adam_finds_the_best_oblique_projector(manifold):
 @every_manifold
 def test_stacked_points_do_not_mix(manifold):
     loss, _, _ = best_oblique_projector()
-    start = manifold.random(3, 12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).data
+    start = manifold.random(
+        3, 12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+    ).data
     together = minimise(manifold, start, loss, 20)
     for point, row in zip(start, together, strict=True):
         assert torch.allclose(minimise(manifold, point, loss, 20), row, rtol=0, atol=1e-12)
@@ -294,7 +347,9 @@ def test_stacked_points_do_not_mix(manifold):
 def test_a_parameter_survives_copies_files_and_casts(manifold, tmp_path):
     generator = torch.Generator().manual_seed(0)
     module = torch.nn.Module()
-    module.pair = geoopt.ManifoldParameter(manifold.random(2, 12, 3, generator=generator), manifold=manifold)
+    module.pair = geoopt.ManifoldParameter(
+        manifold.random(2, 12, 3, generator=generator), manifold=manifold
+    )
     twin, fresh = copy.deepcopy(module), copy.deepcopy(module)
     assert repr(twin.pair.manifold) == repr(manifold)
     torch.save(module.state_dict(), tmp_path / "module.pt")

@@ -18,12 +18,17 @@ shapes = st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(1, 3), st.i
 
 
 def make(method, shape, *, perturb=0.3, basis=None):
-    """A projection of random size, or behind a basis, whose parameters are away from their symmetric start."""
+    """A projection of random size, or behind a basis, whose parameters are away from their
+    symmetric start.
+    """
     m, extra, p, seed = shape
     n = m + extra if basis is None else basis.size
     names, context = tuple(f"x{k}" for k in range(n)), tuple(f"c{k}" for k in range(p))
     frame = Frame("", names, ("1",) * n, context, ("1",) * p, basis=basis)
-    frame.state_shift, frame.state_scale = torch.linspace(-1, 1, m + extra), torch.linspace(0.5, 2, m + extra)
+    frame.state_shift, frame.state_scale = (
+        torch.linspace(-1, 1, m + extra),
+        torch.linspace(0.5, 2, m + extra),
+    )
     frame.context_shift, frame.context_scale = torch.linspace(0, 3, p), torch.linspace(0.1, 2, p)
     kind, generator = METHODS[method], torch.Generator().manual_seed(seed)
     model = kind(frame, generator, **architecture(kind, frame, latent_dim=m))
@@ -37,7 +42,9 @@ def make(method, shape, *, perturb=0.3, basis=None):
 @settings(max_examples=5)
 @given(shape=shapes, spread=st.sampled_from([1.0, 10.0]))
 def test_contract_at_random_shapes_and_contexts(method, shape, spread):
-    assume(method != "flow" or shape[1] > 0)  # its couplings move what is beside the latent components
+    assume(
+        method != "flow" or shape[1] > 0
+    )  # its couplings move what is beside the latent components
     check_projection(make(method, shape), spreads=(spread,))
 
 
@@ -61,7 +68,11 @@ def test_a_wrong_tangent_or_batch_is_caught(law, monkeypatch):
     maps = points.operator._maps
     right = maps.decode_jvp
     monkeypatch.setattr(maps, "decode_jvp", lambda z, w: right(z, 1.001 * w))
-    monkeypatch.setattr(points.operator, "decode", lambda z: 1.001 * type(points.operator).decode(points.operator, z))
+    monkeypatch.setattr(
+        points.operator,
+        "decode",
+        lambda z: 1.001 * type(points.operator).decode(points.operator, z),
+    )
     with pytest.raises(AssertionError):
         law(points)
 
@@ -81,7 +92,10 @@ def test_activations_equal_the_textbook_form(alpha, x):
     csc2, sec2 = 1 / math.sin(alpha) ** 2, 1 / math.cos(alpha) ** 2
     a, b = csc2 - sec2, csc2 + sec2
     for sign, sigma in ((1, plus), (-1, minus)):
-        root = math.sqrt((2 * x / (math.sin(alpha) * math.cos(alpha)) - sign * 2**0.5 / math.cos(alpha)) ** 2 + 2 * a)
+        root = math.sqrt(
+            (2 * x / (math.sin(alpha) * math.cos(alpha)) - sign * 2**0.5 / math.cos(alpha)) ** 2
+            + 2 * a
+        )
         expected = b * x / a - sign * 2**0.5 / (a * math.sin(alpha)) + sign * root / a
         got = sigma(torch.tensor([x], dtype=torch.float64)).item()
         assert got == pytest.approx(expected, rel=1e-8, abs=1e-8)
@@ -128,16 +142,22 @@ def test_bandwidth_is_the_range_that_the_embedding_sees(shape):
 def test_cae_with_linear_activation_and_orthonormal_weights_is_pod(shape):
     pod = make("pod", shape)
     cae = CAE(pod.frame, torch.Generator(), layers=(shape[0], shape[0] + shape[1]), slope=0.0)
-    cae.weights[0].phi.data, cae.weights[0].psi.data = pod.modes.data.clone(), pod.modes.data.clone()
+    cae.weights[0].phi.data, cae.weights[0].psi.data = (
+        pod.modes.data.clone(),
+        pod.modes.data.clone(),
+    )
     points, plain = probe(cae), probe(pod)
-    # POD's modes are orthonormal to float32 only, and the two restore ρ ∘ φ = id in float64 on different sides.
+    # POD's modes are orthonormal to float32 only, and the two restore ρ ∘ φ = id in float64 on
+    # different sides.
     assert torch.allclose(points.operator(points.x), plain.operator(points.x), atol=1e-5)
 
 
 @settings(max_examples=8)
 @given(shape=shapes)
 def test_learned_manifolds_of_two_contexts_are_diffeomorphic(shape):
-    """φ_b ∘ ρ_a maps the manifold of a to that of b, with inverse φ_a ∘ ρ_b (paper, proposition 3.2)."""
+    """φ_b ∘ ρ_a maps the manifold of a to that of b, with inverse φ_a ∘ ρ_b (paper, proposition
+    3.2).
+    """
     points = probe(make("ncae", shape))
     a, b = points.projection(points.c), points.projection(points.c.flip(0))
     on_a = a(points.x)
@@ -158,21 +178,28 @@ def test_the_manifold_moves_at_most_lipschitz_with_the_context(shape, scale):
         along = lambda s: points.projection(points.c + s * delta).decode(z)  # noqa: E731
         return torch.func.jvp(along, (t,), (torch.ones_like(t),))[1].norm(dim=-1)
 
-    bound = torch.stack([speed(t) for t in torch.linspace(0, 1, 41, dtype=torch.float64)]).max(0).values
+    bound = (
+        torch.stack([speed(t) for t in torch.linspace(0, 1, 41, dtype=torch.float64)]).max(0).values
+    )
     assert bool((moved <= bound * 1.01 + 1e-12).all())
 
 
 def test_a_stack_has_one_scaling_and_gives_back_its_members(lorenz_data):
     models = [make("ncae", (2, 4, 2, seed)) for seed in range(3)]
     for model, back in zip(models, unstack(stack(models)), strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), back.parameters(), strict=True))
+        assert all(
+            torch.equal(a, b) for a, b in zip(model.parameters(), back.parameters(), strict=True)
+        )
     model = romkit.fit("pod", lorenz_data, latent_dim=2)
     shifted = romkit.fit("pod", lorenz_data.assign(state=lorenz_data.state + 1), latent_dim=2)
     for other in (shifted, copy.deepcopy(model).double()):
         refused("models: expected one frame and precision", stack, [model, other])
     refused("models: expected single models", stack, [stack([model])])
     F = 1e-60 * lorenz_data.F.drop_attrs()
-    for data in (lorenz_data.assign(state=1e-60 * lorenz_data.state), lorenz_data.assign_coords(F=F)):
+    for data in (
+        lorenz_data.assign(state=1e-60 * lorenz_data.state),
+        lorenz_data.assign_coords(F=F),
+    ):
         refused("float32 can hold, got smaller ones", romkit.fit, "pod", data, latent_dim=2)
 
 

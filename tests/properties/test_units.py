@@ -33,7 +33,12 @@ def forecast(method, law, epochs, **units):
     time, speed = units.get("time", 1.0), units.get("speed", 1.0)
     start = data.state.values[1, 0]
     run = romkit.forecast(
-        projection, dynamics=fitted, initial_state=start, duration=3 * time, dt=0.05 * time, speed=0.95 * speed
+        projection,
+        dynamics=fitted,
+        initial_state=start,
+        duration=3 * time,
+        dt=0.05 * time,
+        speed=0.95 * speed,
     )
     return np.stack([run[name].values / units.get(name, 1.0) for name in ("u", "v")])
 
@@ -52,7 +57,9 @@ def forecast(method, law, epochs, **units):
 )
 def test_a_forecast_is_the_same_in_other_units(method, law):
     draw = np.random.default_rng(len(type(law).__name__))
-    units = dict(zip(("time", "u", "v", "speed"), 10.0 ** draw.integers(-6, 7, size=4), strict=True))
+    units = dict(
+        zip(("time", "u", "v", "speed"), 10.0 ** draw.integers(-6, 7, size=4), strict=True)
+    )
     plain = forecast(method, law, 3)
     assert np.isfinite(plain).all()
     assert np.abs(forecast(method, law, 3, **units) - plain).max() < 1e-6, units

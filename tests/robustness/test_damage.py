@@ -1,5 +1,6 @@
-# ruff: noqa: E501, the tables read better in long lines
-"""Files that are damaged, forged, or in places that vanish: refused soon, and nothing that was computed is lost."""
+"""Files that are damaged, forged, or in places that vanish: refused soon, and nothing that was
+computed is lost.
+"""
 
 import json
 import resource
@@ -27,13 +28,21 @@ SETTINGS = {"layers": (2, 4), "batch_size": 10, "engine": "torch"}
 
 def snapshot(seeds=2, parameters=5):
     theta = torch.linspace(0, 1, seeds * parameters).reshape(seeds, parameters)
-    state = State(theta, (theta + 1, theta + 2), torch.tensor(7.0), torch.ones(seeds, 1, dtype=torch.bool))
-    return Snapshot(state, Plateaus.start(theta), torch.full((3, seeds), torch.inf), Best.start(theta, True))
+    state = State(
+        theta, (theta + 1, theta + 2), torch.tensor(7.0), torch.ones(seeds, 1, dtype=torch.bool)
+    )
+    return Snapshot(
+        state, Plateaus.start(theta), torch.full((3, seeds), torch.inf), Best.start(theta, True)
+    )
 
 
 @pytest.mark.parametrize(
     "other",
-    [snapshot(3), snapshot(2, 6), snapshot()._replace(state=State(*snapshot().state[:1], (), *snapshot().state[2:]))],
+    [
+        snapshot(3),
+        snapshot(2, 6),
+        snapshot()._replace(state=State(*snapshot().state[:1], (), *snapshot().state[2:])),
+    ],
 )
 def test_a_checkpoint_of_other_shapes_or_parts_is_refused(tmp_path, other):
     checkpoint = Checkpoint(tmp_path / "a.safetensors", {"run": 1})
@@ -69,10 +78,14 @@ def test_a_checkpoint_folder_that_vanishes_does_not_cost_the_model(tmp_path, mon
         return write(*given)
 
     monkeypatch.setattr(sealed, "write", vanish)
-    with pytest.warns(RuntimeWarning, match="training goes on without checkpoints: .*folder does not exist"):
+    with pytest.warns(
+        RuntimeWarning, match="training goes on without checkpoints: .*folder does not exist"
+    ):
         found = romkit.fit("cae", data(), epochs=3, checkpoint=folder, **SETTINGS)
     whole = romkit.fit("cae", data(), epochs=3, **SETTINGS)
-    assert all(torch.equal(a, b) for a, b in zip(found.parameters(), whole.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(found.parameters(), whole.parameters(), strict=True)
+    )
 
 
 # -- forged models -------------------------------------------------------------------------------------------------
@@ -121,11 +134,16 @@ def test_more_than_100_forged_models_are_refused_at_once_and_cost_nothing(tmp_pa
     forgeries = [
         ({}, {name: change(tensors[name])})
         for name, (kind, change) in product(sorted(tensors)[::3], WRONG.items())
-        if not (name.startswith("frame.exact.") and kind in ("another precision", "removed"))  # or files of before
+        if not (
+            name.startswith("frame.exact.") and kind in ("another precision", "removed")
+        )  # or files of before
     ]
     forgeries += [(header, {}) for header in HEADERS]
     scales = (f"frame.{name}" for name in ("state_scale", "state_std", "context_scale"))
-    forgeries += [({}, {name: torch.full_like(tensors[name], number)}) for name, number in product(scales, (0.0, -1.0))]
+    forgeries += [
+        ({}, {name: torch.full_like(tensors[name], number)})
+        for name, number in product(scales, (0.0, -1.0))
+    ]
     assert len(forgeries) > 100
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for header, changes in forgeries:
@@ -142,7 +160,9 @@ def test_an_unknown_dynamics_in_a_report_is_refused_where_it_is_followed(tmp_pat
     path = romkit.save(model(), tmp_path / "a.safetensors")
     for recipe in ({"rollouts": {"dynamics": "magic"}}, {"rollouts": "galerkn"}, {"phase": [1]}):
         forge(path, {"report": {"recipe": recipe}}, {})
-        with pytest.raises(romkit.errors.InputError, match="dynamics of the training: expected one of"):
+        with pytest.raises(
+            romkit.errors.InputError, match="dynamics of the training: expected one of"
+        ):
             romkit.follow(romkit.load(path), data())
 
 
@@ -154,14 +174,18 @@ def test_nested_bombs_are_refused(tmp_path, bomb):
     with pytest.raises(FileError, match="no romkit header, or a damaged one"):
         romkit.load(path)
     forged = data().assign_attrs(parameters=bomb)
-    with pytest.raises(romkit.errors.InputError, match="parameters: expected those of lorenz96, as JSON"):
+    with pytest.raises(
+        romkit.errors.InputError, match="parameters: expected those of lorenz96, as JSON"
+    ):
         system_of(forged)
 
 
 # -- places --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/proc/a.nc", "/proc/self/a.nc", "/dev/null/a.nc", "/", "~nobody-here/a.nc"])
+@pytest.mark.parametrize(
+    "path", ["/proc/a.nc", "/proc/self/a.nc", "/dev/null/a.nc", "/", "~nobody-here/a.nc"]
+)
 def test_places_that_cannot_be_written(path):
     for save, thing in ((save_dataset, data()), (romkit.save, model())):
         with pytest.raises(FileError) as caught:

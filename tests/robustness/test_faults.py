@@ -1,8 +1,9 @@
-# ruff: noqa: E501, the tables read better in long lines
-"""Deliberate faults, by area: what was once accepted in silence, or ended in another library's exception.
+# ruff: noqa: E501, a row per case
+"""Deliberate faults, by area: what was once accepted in silence, or ended in another library's
+exception.
 
-Each is refused by one line that names the argument: numbers that nobody can mean, and arguments that do not go with each
-other.
+Each is refused by one line that names the argument: numbers that nobody can mean, and arguments
+that do not go with each other.
 """
 
 import math
@@ -17,7 +18,13 @@ import xarray as xr
 
 import romkit
 from romkit import integrators, metrics, plotting, projections, solvers, systems
-from romkit.core.errors import DataWarning, DivergenceWarning, ExtrapolationWarning, FitWarning, RomkitError
+from romkit.core.errors import (
+    DataWarning,
+    DivergenceWarning,
+    ExtrapolationWarning,
+    FitWarning,
+    RomkitError,
+)
 from romkit.integrators import SINDy
 
 NAN, INF = math.nan, math.inf
@@ -60,16 +67,25 @@ def datasets() -> dict[str, xr.Dataset]:
 
 
 def of(make, name, *values):
-    """A fault for each value of one argument: name and value, what is called, and what the refusal names."""
-    return [(f"{name}={value!r:.20}", lambda value=value: make(**{name: value}), name) for value in values]
+    """A fault for each value of one argument: name and value, what is called, and what the refusal
+    names.
+    """
+    return [
+        (f"{name}={value!r:.20}", lambda value=value: make(**{name: value}), name)
+        for value in values
+    ]
 
 
 def rollout(**given):
-    return romkit.rollout(**{"source": lorenz(), "projection": model(), "F": 3.15, "duration": 0.05} | given)
+    return romkit.rollout(
+        **{"source": lorenz(), "projection": model(), "F": 3.15, "duration": 0.05} | given
+    )
 
 
 def fit(method="cae", found=None, **given):
-    return romkit.fit(method, data() if found is None else found, **{"epochs": 1, "layers": (2, 4)} | given)
+    return romkit.fit(
+        method, data() if found is None else found, **{"epochs": 1, "layers": (2, 4)} | given
+    )
 
 
 def solve(solver=None, field=lambda t, y: -y, y0=None, times=(0.0, 1.0)):
@@ -182,7 +198,10 @@ def test_faults_are_refused_by_a_line_that_names_the_argument(area):
         try:
             found = f"accepted: {call()!r:.60}"
         except RomkitError as error:
-            named = argument in getattr(error, "argument", "") or argument in str(error).partition(":")[0]
+            named = (
+                argument in getattr(error, "argument", "")
+                or argument in str(error).partition(":")[0]
+            )
             found = "" if named and str(error).isprintable() else str(error)
         except Exception as error:
             found = f"{type(error).__name__}: {error!s:.150}"
@@ -211,6 +230,6 @@ def test_a_warning_points_to_the_line_that_called_romkit(name):
     category, call = WARNINGS[name]
     with pytest.warns(category) as caught:
         call()
-    assert {Path(warning.filename).name for warning in caught if issubclass(warning.category, category)} == {
-        "test_faults.py"
-    }
+    assert {
+        Path(warning.filename).name for warning in caught if issubclass(warning.category, category)
+    } == {"test_faults.py"}

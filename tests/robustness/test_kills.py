@@ -24,7 +24,13 @@ from romkit.training import RolloutTraining
 def fit(folder):
     """Parameters of two seeds, on snapshots and then on rollouts."""
     data = romkit.systems.Lorenz96(transient=5.0).dataset(F=[3.14, 3.15, 3.18], duration=1.0)
-    settings = {"layers": (2, 36), "batch_size": 100, "engine": "torch", "epochs": 80, "verbose": False}
+    settings = {
+        "layers": (2, 36),
+        "batch_size": 100,
+        "engine": "torch",
+        "epochs": 80,
+        "verbose": False,
+    }
     rollouts = RolloutTraining(steps=30, length=10, every=2, batch=4, weight=1.0)
     model = romkit.fit("cae", data, seeds=[1, 2], checkpoint=folder, rollouts=rollouts, **settings)
     return [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
@@ -45,7 +51,9 @@ WORKS = {work.__name__: work for work in (fit, basis)}
 
 
 def survive(work, number, folder):
-    """Kill work, let it go on from what it left, as often as it takes to end; start afresh until `number` kills."""
+    """Kill work, let it go on from what it left, as often as it takes to end; start afresh until
+    `number` kills.
+    """
     work(folder / "warm")  # so that children, which inherit this process, start quickly
     started = time.perf_counter()
     whole = work(folder / "whole")

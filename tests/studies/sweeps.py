@@ -1,4 +1,6 @@
-"""Small tasks that do what real ones do, and what real ones should not. Workers and jobs import them from here."""
+"""Small tasks that do what real ones do, and what real ones should not. Workers and jobs import
+them from here.
+"""
 
 import multiprocessing
 import os
@@ -20,7 +22,9 @@ from romkit.tasks import Executor, Task, run
 
 @dataclass(frozen=True)
 class Seeded(Task):
-    """A spectrum by torch and numpy, large enough that several threads would round differently; one NaN in it."""
+    """A spectrum by torch and numpy, large enough that several threads would round differently; one
+    NaN in it.
+    """
 
     seed: int
     size: int = 300
@@ -30,12 +34,21 @@ class Seeded(Task):
         return f"seeded-{self.seed}"
 
     def run(self) -> xr.Dataset:
-        matrix = torch.randn(self.size, self.size, generator=torch.Generator().manual_seed(self.seed))
+        matrix = torch.randn(
+            self.size, self.size, generator=torch.Generator().manual_seed(self.seed)
+        )
         product = (matrix @ matrix.mT).numpy()
         spectrum = np.linalg.svd(product)[1]
         spectrum[self.seed] = np.nan
-        threads = [torch.get_num_threads(), *(pool["num_threads"] for pool in threadpoolctl.threadpool_info())]
-        variables = {"product": (("row", "column"), product), "spectrum": ("row", spectrum), "threads": max(threads)}
+        threads = [
+            torch.get_num_threads(),
+            *(pool["num_threads"] for pool in threadpoolctl.threadpool_info()),
+        ]
+        variables = {
+            "product": (("row", "column"), product),
+            "spectrum": ("row", spectrum),
+            "threads": max(threads),
+        }
         return xr.Dataset(variables, attrs={"seed": self.seed})
 
 
@@ -95,13 +108,17 @@ def waiting(notes: Path) -> Task:
 
 def start_runner(executor: Executor, tasks: list[Task], folder: Path) -> multiprocessing.Process:
     """A sweep in a process of its own, to be killed; forked, so that it begins at once."""
-    runner = multiprocessing.get_context("fork").Process(target=_sweep, args=(executor, tasks, folder))
+    runner = multiprocessing.get_context("fork").Process(
+        target=_sweep, args=(executor, tasks, folder)
+    )
     runner.start()
     return runner
 
 
 def _sweep(executor: Executor, tasks: list[Task], folder: Path) -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # tests in the background inherit that it is ignored
     run(tasks, folder, executor)
 
 

@@ -42,7 +42,9 @@ def test_an_archive_has_the_same_results_bit_for_bit_and_their_records(folder):
         assert json.loads(data.attrs.pop("record")) == record
         assert data.identical(alone)
         assert list(data.variables) == list(alone.variables)
-        assert all(data[name].values.tobytes() == alone[name].values.tobytes() for name in alone.variables)
+        assert all(
+            data[name].values.tobytes() == alone[name].values.tobytes() for name in alone.variables
+        )
 
 
 def test_what_is_archived_is_complete_and_a_task_that_changed_replaces_its_result(folder):
@@ -116,9 +118,11 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
     monkeypatch.setattr("studies.wake.report.draw", lambda found: {})
     assert tasks.run(planned, folder, only="4").complete == ["root-of-4"]
     assert merge(folder, archive) == ["root-of-4"]
-    assert numbers(folder)["root, of 4"] | {"versions": 0} == {"root": 2.0, "of": 4, "versions": 0} | {
-        "device": runtime.device_name("cpu")
-    }
+    assert numbers(folder)["root, of 4"] | {"versions": 0} == {
+        "root": 2.0,
+        "of": 4,
+        "versions": 0,
+    } | {"device": runtime.device_name("cpu")}
     (folder / "root-of-4.nc").unlink()
     sweep = Study("wake").run("full", tmp_path)
     assert (sweep.skipped, sweep.complete) == (["root-of-4"], ["root-of-9"])

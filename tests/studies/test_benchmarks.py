@@ -20,7 +20,10 @@ from romkit.training.optimizers import Adam
 
 # -- all of them ---------------------------------------------------------------------------------------------------
 
-SMOKE = {name: harness.preset(name, "smoke") for name in ("export", "optimizers", "rollout", "sindy", "training")}
+SMOKE = {
+    name: harness.preset(name, "smoke")
+    for name in ("export", "optimizers", "rollout", "sindy", "training")
+}
 SMALLER = {"rollout": {"cases": SMOKE["rollout"]["cases"][1:]}, "training": {"repeats": 1}}
 
 
@@ -39,14 +42,25 @@ def test_it_runs_and_reports_every_contestant(name, tmp_path):
 def test_known_singular_values_are_found(tmp_path):
     pytest.importorskip("distributed", reason="distributed is not installed")
     runs = harness.run("basis", harness.preset("basis", "smoke"), tmp_path)["runs"]
-    assert {run["contestant"] for run in runs} == {"romkit", "dask", "dask, 2 power iterations", "Gram matrix"}
-    assert all(run["error"] < 1e-6 for run in runs if run["contestant"] != "dask")  # which makes no iterations
+    assert {run["contestant"] for run in runs} == {
+        "romkit",
+        "dask",
+        "dask, 2 power iterations",
+        "Gram matrix",
+    }
+    assert all(
+        run["error"] < 1e-6 for run in runs if run["contestant"] != "dask"
+    )  # which makes no iterations
 
 
 @pytest.mark.slow
 def test_verbs_on_chunks_are_right(tmp_path):
     runs = harness.run("chunks", harness.preset("chunks", "smoke"), tmp_path)["runs"]
-    assert all(run["error"] is None or run["error"] < 1e-2 for run in runs if not run["verb"].startswith("fit"))
+    assert all(
+        run["error"] is None or run["error"] < 1e-2
+        for run in runs
+        if not run["verb"].startswith("fit")
+    )
     assert all(0 < run["before_gb"] <= run["memory_gb"] for run in runs)
 
 
@@ -134,7 +148,9 @@ def test_tolerances_are_the_largest_that_match_rk4(problem):
     found = contestants.calibrate(problem, contestants.torchdiffeq_dopri5, 1)
     assert found["error"] <= found["rk4_error"]
     looser = contestants.torchdiffeq_dopri5(problem, found["tolerance"] * 10**0.5, 1)
-    assert (looser - contestants.rk4(problem, 1, dt=contestants.DT / 10)).abs().max() > found["rk4_error"]
+    assert (looser - contestants.rk4(problem, 1, dt=contestants.DT / 10)).abs().max() > found[
+        "rk4_error"
+    ]
 
 
 # -- SINDy and training --------------------------------------------------------------------------------------------

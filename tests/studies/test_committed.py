@@ -1,4 +1,6 @@
-"""Committed results and pages: results are those of the present tasks, and pages those of the results."""
+"""Committed results and pages: results are those of the present tasks, and pages those of the
+results.
+"""
 
 import importlib
 import json
@@ -15,7 +17,9 @@ from studies.runner import archived_keys, discover
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-RESULTS = {name: ROOT / "studies" / name / "results" for name in ("exactness", "paper", "rollout_drift")}
+RESULTS = {
+    name: ROOT / "studies" / name / "results" for name in ("exactness", "paper", "rollout_drift")
+}
 PAGES = [
     ("benchmarks.basis.report", "results.json", "RESULTS.md"),
     ("benchmarks.export.report", "results.json", "RESULTS.md"),
@@ -54,7 +58,9 @@ def test_a_page_is_that_of_its_results(module, results, page):
 def test_pictures_of_answered_studies_are_those_of_their_results():
     for draw in (answered.accuracy, answered.limit_cycle, answered.own_data):
         assert (
-            draw(json.loads((ROOT / "studies" / draw.__name__ / "results.json").read_text())).axes[0].get_title("left")
+            draw(json.loads((ROOT / "studies" / draw.__name__ / "results.json").read_text()))
+            .axes[0]
+            .get_title("left")
         )
 
 
@@ -86,4 +92,6 @@ def test_tasks_have_different_names_and_archived_results_are_theirs(study):
         keys = {task.name: task.key for task in tasks}
         assert len(keys) == len(tasks) > 0
         archived = archived_keys(ROOT / "studies" / study.name / "results" / preset).items()
-        assert {(name, key) for name, key in archived if not any(term in name for term in ANSWERED)} <= keys.items()
+        assert {
+            (name, key) for name, key in archived if not any(term in name for term in ANSWERED)
+        } <= keys.items()

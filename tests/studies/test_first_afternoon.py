@@ -1,4 +1,6 @@
-"""The study of README's recipe on data of others: its rivals on a linear system, and a small set through all of it."""
+"""The study of README's recipe on data of others: its rivals on a linear system, and a small set
+through all of it.
+"""
 
 import numpy as np
 
@@ -14,12 +16,21 @@ def test_rivals_forecast_a_linear_system_whose_frequency_is_linear_in_the_parame
     held = np.array([1.025])
     truth = np.stack([np.cos(1.025 * times), np.sin(1.025 * times)], -1)[None] @ mixing
     found = side_by_side(runs, c, truth, held, times, scaled=False)
-    for package, tolerance in (("pydmd", 1e-3), ("opinf", 1e-3), ("pysindy", 0.1)):  # finite differences of order two
+    for package, tolerance in (
+        ("pydmd", 1e-3),
+        ("opinf", 1e-3),
+        ("pysindy", 0.1),
+    ):  # finite differences of order two
         assert np.abs(found[package][0] - truth).max() < tolerance * np.abs(truth).max()
 
 
 def test_a_small_set_goes_from_data_to_the_page():
     found = afternoon("Stuart-Landau field", runs=5, seconds=1.0, epochs=2)
     assert np.isfinite(found["romkit"]).all()
-    text = page({"Stuart-Landau field": found, "Stuart-Landau field, rivals": rivals("Stuart-Landau field", 5)})
+    text = page(
+        {
+            "Stuart-Landau field": found,
+            "Stuart-Landau field, rivals": rivals("Stuart-Landau field", 5),
+        }
+    )
     assert "| Stuart-Landau field | mu from 0.3 to 1 | 1 | 1e+06 | - | 200 |" in text

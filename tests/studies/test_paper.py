@@ -23,7 +23,9 @@ def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(tmp_path, mo
     assert len(sweep.complete) == len(tasks("smoke"))
     results = load(tmp_path / "smoke")
     measured = [entry for entry in reference() if measure(results, entry) is not None]
-    assert {(entry.table, entry.system) for entry in measured} == {(e.table, e.system) for e in reference()}
+    assert {(entry.table, entry.system) for entry in measured} == {
+        (e.table, e.system) for e in reference()
+    }
     assert {entry.method for entry in measured} == set(METHOD_OF)
     for name in FIGURES:
         assert 5_000 < (tmp_path / "figures" / f"{name}.png").stat().st_size < 150_000
@@ -41,9 +43,15 @@ def test_every_published_number_has_a_task():
         if dict(task.settings).get("velocity_weight", 1.0) == VELOCITY_TERM.get(task.method, 1.0)
     }
     for entry in reference():
-        noise = entry.table.removeprefix("train_noise_") if entry.table.startswith("train_noise") else ""
+        noise = (
+            entry.table.removeprefix("train_noise_")
+            if entry.table.startswith("train_noise")
+            else ""
+        )
         kind, condition = (
-            ("noise", f"{noise} {entry.condition.removeprefix('sigma=')}") if noise else ("clean", "clean")
+            ("noise", f"{noise} {entry.condition.removeprefix('sigma=')}")
+            if noise
+            else ("clean", "clean")
         )
         assert (kind, entry.system, METHOD_OF[entry.method], condition) in there, entry
 
@@ -58,7 +66,9 @@ def test_a_preset_that_changes_changes_the_keys_of_its_trainings(monkeypatch):
 
 
 def test_diverged_seeds_count_except_where_the_paper_leaves_them_out():
-    entries = {e.table: e for e in reference() if e[1:5] == ("lorenz96", "NcAE", "clean", "position_rmse")}
+    entries = {
+        e.table: e for e in reference() if e[1:5] == ("lorenz96", "NcAE", "clean", "position_rmse")
+    }
     measured = Measured(np.array([0.1, 0.3, np.inf]), np.array([False, False, True]))
     found = tables.statistics(entries["reconstruction"], measured)
     assert (found["ours"], found["n_seeds"]) == (np.inf, 3)
@@ -67,8 +77,12 @@ def test_diverged_seeds_count_except_where_the_paper_leaves_them_out():
 
 
 def test_mismatch_in_pattern_does_not_see_the_level_of_a_method():
-    """Errors that are wrong by a factor of each method's own fit the pattern; those of one condition do not."""
-    frame = pd.DataFrame([e for e in reference() if e.table == "test_noise_state" and np.isfinite(e.mean)])
+    """Errors that are wrong by a factor of each method's own fit the pattern; those of one
+    condition do not.
+    """
+    frame = pd.DataFrame(
+        [e for e in reference() if e.table == "test_noise_state" and np.isfinite(e.mean)]
+    )
     level = frame["method"].map({method: k * np.log(2) for k, method in enumerate(METHOD_OF)})
     odd = np.log(3) * (frame["condition"] == "sigma=0.50")
     assert tables.mismatch(frame.assign(ratio=level)) > 1
@@ -82,7 +96,10 @@ def test_a_published_mean_is_reached_in_the_digits_that_it_is_given_with():
     assert (entry.mean, entry.precision) == pytest.approx((0.012, 0.001))
     finite = np.zeros(2, dtype=bool)
     for second, reached in ((0.0129, True), (0.0133, False), (np.inf, False)):
-        assert tables.statistics(entry, Measured(np.array([0.0119, second]), finite))["reached"] == reached
+        assert (
+            tables.statistics(entry, Measured(np.array([0.0119, second]), finite))["reached"]
+            == reached
+        )
 
 
 def test_a_comparison_is_decided_by_its_interval():

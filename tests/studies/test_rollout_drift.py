@@ -1,4 +1,6 @@
-"""The study of drift: scores of waves whose drift is known and of orbits whose exponents are, and its smoke preset."""
+"""The study of drift: scores of waves whose drift is known and of orbits whose exponents are, and
+its smoke preset.
+"""
 
 import math
 import warnings
@@ -15,7 +17,12 @@ from romkit.projections import Path
 from romkit.systems import Lorenz96
 from studies.rollout_drift import models
 from studies.rollout_drift.models import make_system
-from studies.rollout_drift.scores import amplitude_drift, lyapunov_sum, phase_drift, wave_number_agreement
+from studies.rollout_drift.scores import (
+    amplitude_drift,
+    lyapunov_sum,
+    phase_drift,
+    wave_number_agreement,
+)
 from studies.rollout_drift.tasks import METHODS, tasks
 from studies.runner import Study
 
@@ -35,12 +42,18 @@ def value(x):
 
 
 @pytest.mark.parametrize("error", [0.0, 0.03, -0.4, 5.0])
-def test_phase_drift_is_the_error_of_the_speed_whatever_direction_lag_mean_amplitude_and_other_modes(error):
+def test_phase_drift_is_the_error_of_the_speed_whatever_direction_lag_mean_amplitude_and_other_modes(
+    error,
+):
     assert phase_drift(TIMES, wave(), wave(speed=2.0 + error)).item() == value(error)
     assert phase_drift(TIMES, wave(speed=-2.0), wave(speed=-2.0 - error)).item() == value(error)
-    assert phase_drift(10 * TIMES, wave(), wave(speed=2.0 + error)).item() == value(error / 10)  # ten times as slow
+    assert phase_drift(10 * TIMES, wave(), wave(speed=2.0 + error)).item() == value(
+        error / 10
+    )  # ten times as slow
     assert abs(phase_drift(TIMES, wave(speed=0.0), wave(speed=error)).item()) == value(abs(error))
-    rom = wave(speed=2.0 + error, phase=3.0, mean=-1.0, growth=-0.1) + wave(number=7, speed=9.0, growth=-0.1)
+    rom = wave(speed=2.0 + error, phase=3.0, mean=-1.0, growth=-0.1) + wave(
+        number=7, speed=9.0, growth=-0.1
+    )
     assert phase_drift(TIMES, wave(), rom).item() == value(error)
 
 
@@ -60,7 +73,9 @@ def test_only_the_part_before_the_divergence_counts_and_no_wave_has_no_drift(met
     for first in (0, 1):
         rom[first:] = torch.inf
         assert metric(TIMES, wave(), rom).isnan()
-    assert metric(TIMES, torch.full((len(TIMES), N), 3.1, dtype=torch.float64), wave()).isnan()  # no wave at all
+    assert metric(
+        TIMES, torch.full((len(TIMES), N), 3.1, dtype=torch.float64), wave()
+    ).isnan()  # no wave at all
 
 
 def test_wave_numbers_agree_until_they_change_or_the_member_diverges():
@@ -100,15 +115,23 @@ def test_lyapunov_sum_of_the_circle_to_which_a_hopf_normal_form_settles():
 def test_lyapunov_sum_of_a_reduced_model_against_finite_differences(dynamics):
     system = Lorenz96(n=8, transient=2.0)
     data = system.dataset(F=[3.14, 3.18], duration=2.0)
-    model = romkit.fit("ncae", data, layers=(2, 4, 8), seeds=range(2), epochs=1, engine="torch").double()
+    model = romkit.fit(
+        "ncae", data, layers=(2, 4, 8), seeds=range(2), epochs=1, engine="torch"
+    ).double()
     P = model(torch.tensor([[3.14], [3.16], [3.18]], dtype=torch.float64).expand(2, -1, -1))
     field = dynamics.field(system.problem(Path.constant(P), P.context))
-    states = torch.randn(2, 3, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    states = torch.randn(
+        2, 3, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     h, expected = 1e-5, torch.zeros(2, 3, dtype=torch.float64)
     with torch.no_grad():
         for z in states.unbind(-2):
             for k, axis in enumerate(h * torch.eye(2, dtype=torch.float64)):
-                expected += (field(0.0, z + axis) - field(0.0, z - axis))[..., k] / (2 * h) / states.shape[-2]
+                expected += (
+                    (field(0.0, z + axis) - field(0.0, z - axis))[..., k]
+                    / (2 * h)
+                    / states.shape[-2]
+                )
         torch.testing.assert_close(lyapunov_sum(field, states), expected, rtol=1e-6, atol=1e-7)
 
 
@@ -157,12 +180,20 @@ def test_the_task_follows_models_as_rollout_does(folder, system):
 @pytest.mark.slow
 def test_exact_projections_may_be_re_encoded_and_others_not_and_all_are_on_the_page(folder):
     page = (folder / "REPORT.md").read_text()
-    for name in (*(f"{method}/paper-loss" for method in METHODS), "ncae/dynamics", "lspg", "sindy", "neural-ode"):
+    for name in (
+        *(f"{method}/paper-loss" for method in METHODS),
+        "ncae/dynamics",
+        "lspg",
+        "sindy",
+        "neural-ode",
+    ):
         assert name in page
     assert len(list(folder.glob("*.png"))) == 7
     changes = {}
     for method in METHODS:
         curves = result(folder, method).nrmse
-        changes[method] = float(np.abs(curves.sel(mode="latent") - curves.sel(mode="re-encoded")).max())
+        changes[method] = float(
+            np.abs(curves.sel(mode="latent") - curves.sel(mode="re-encoded")).max()
+        )
     assert max(changes[method] for method in ("ncae", "cae", "pod")) < 1e-5
     assert min(changes[method] for method in ("context-cae", "ae", "film-ae")) > 1e-3

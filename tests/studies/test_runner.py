@@ -1,4 +1,6 @@
-"""The runner of studies: results are complete or absent, never lost, and the same from every executor."""
+"""The runner of studies: results are complete or absent, never lost, and the same from every
+executor.
+"""
 
 import io
 import json
@@ -21,14 +23,27 @@ from romkit.core import runtime
 from romkit.core.errors import InputError
 from romkit.data import open_dataset
 from romkit.tasks import Executor, run
-from tests.studies.sweeps import Doing, Raised, Seeded, contents, failing, start_runner, wait_for, waiting
+from tests.studies.sweeps import (
+    Doing,
+    Raised,
+    Seeded,
+    contents,
+    failing,
+    start_runner,
+    wait_for,
+    waiting,
+)
 
 
 def test_a_result_says_what_made_it(tmp_path):
     task = Seeded(1)
     assert run([task], tmp_path).complete == ["seeded-1"]
     attrs = open_dataset(tmp_path / "seeded-1.nc").attrs
-    assert (attrs["key"], attrs["seed"], json.loads(attrs["config"])) == (task.key, 1, {"seed": 1, "size": 300})
+    assert (attrs["key"], attrs["seed"], json.loads(attrs["config"])) == (
+        task.key,
+        1,
+        {"seed": 1, "size": 300},
+    )
     assert json.loads(attrs["versions"]) == runtime.versions()
     assert attrs["device"]
     record = json.loads((tmp_path / "seeded-1.json").read_text())
@@ -78,7 +93,9 @@ def test_what_the_fields_stand_for_changes_the_key_and_is_in_the_file(tmp_path, 
     monkeypatch.setattr(Seeded, "resolved", {"sizes": (2, 18)})
     assert Seeded(0).key != before
     run([Seeded(0)], tmp_path)
-    assert json.loads(open_dataset(tmp_path / "seeded-0.nc").attrs["resolved"]) == {"sizes": [2, 18]}
+    assert json.loads(open_dataset(tmp_path / "seeded-0.nc").attrs["resolved"]) == {
+        "sizes": [2, 18]
+    }
 
 
 def test_a_damaged_result_is_computed_again(tmp_path):
@@ -129,9 +146,15 @@ def test_a_running_task_is_awaited_and_not_computed_twice(tmp_path):
     assert set(contents(tmp_path)) == {"waiting.nc"}
 
 
-@pytest.mark.parametrize(("cluster", "number"), [("local", signal.SIGKILL), ("debug", signal.SIGINT)])
-def test_a_runner_that_is_killed_or_interrupted_loses_the_running_task_at_most(tmp_path, cluster, number):
-    """SIGKILL, which nobody can answer: the local process ends all the same, and the same sweep goes on."""
+@pytest.mark.parametrize(
+    ("cluster", "number"), [("local", signal.SIGKILL), ("debug", signal.SIGINT)]
+)
+def test_a_runner_that_is_killed_or_interrupted_loses_the_running_task_at_most(
+    tmp_path, cluster, number
+):
+    """SIGKILL, which nobody can answer: the local process ends all the same, and the same sweep
+    goes on.
+    """
     tasks = [Doing("first"), waiting(tmp_path / "pid")]
     run(tasks[:1], tmp_path)
     runner = start_runner(Executor(cluster, 1), tasks, tmp_path)
@@ -186,11 +209,15 @@ def test_former_names_of_executors_warn_and_work():
 def scheduler_runs():
     if not shutil.which("sinfo"):
         return False
-    nodes = subprocess.run(["sinfo", "--noheader", "--format=%t"], capture_output=True, text=True, check=False)
+    nodes = subprocess.run(
+        ["sinfo", "--noheader", "--format=%t"], capture_output=True, text=True, check=False
+    )
     return any(state in nodes.stdout for state in ("idle", "mix", "alloc"))
 
 
-needs_slurm = pytest.mark.skipif(not scheduler_runs(), reason="no Slurm scheduler with a node that is up")
+needs_slurm = pytest.mark.skipif(
+    not scheduler_runs(), reason="no Slurm scheduler with a node that is up"
+)
 
 
 @needs_slurm
@@ -216,7 +243,9 @@ def test_a_killed_runner_finds_its_jobs_again(tmp_path):
     wait_for((tmp_path / "pid").exists)
     runner.kill()
     runner.join()
-    threading.Timer(5.0, (tmp_path / "go").touch).start()  # a task that ends before the runner looks has no job to find
+    threading.Timer(
+        5.0, (tmp_path / "go").touch
+    ).start()  # a task that ends before the runner looks has no job to find
     assert run(tasks, tmp_path, Executor("slurm")).complete == ["waiting"]
     assert len((tmp_path / "pid").read_text().split()) == 1
 
@@ -242,7 +271,9 @@ def programs(tmp_path, monkeypatch):
 
 def test_what_sbatch_refuses_is_one_line_with_its_reason(programs, tmp_path):
     programs(squeue="", srun="", sbatch="echo invalid partition >&2; exit 1")
-    with pytest.raises(InputError, match=r"executor: expected jobs that sbatch takes, got .*invalid partition"):
+    with pytest.raises(
+        InputError, match=r"executor: expected jobs that sbatch takes, got .*invalid partition"
+    ):
         run([Seeded(0)], tmp_path, Executor("slurm"))
 
 

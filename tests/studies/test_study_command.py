@@ -51,7 +51,9 @@ def study_command(words):
 
 
 def test_the_command_runs_where_the_user_is_and_ends_by_ctrl_c(tmp_path):
-    """In a folder that has another `studies`, which must not be taken; SIGINT in the middle of a task."""
+    """In a folder that has another `studies`, which must not be taken; SIGINT in the middle of a
+    task.
+    """
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies" / "__main__.py").write_text("print('somebody else')")
     words = ["study", "paper", "--preset", "smoke", "--only", "bifurcation"]
@@ -59,11 +61,22 @@ def test_the_command_runs_where_the_user_is_and_ends_by_ctrl_c(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(studies.__file__).parents[1])}
     # Processes in the background inherit that SIGINT is ignored.
     answer = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    process = Popen(command, env=environment, cwd=tmp_path, preexec_fn=answer, stdout=PIPE, stderr=PIPE, text=True)
+    process = Popen(
+        command,
+        env=environment,
+        cwd=tmp_path,
+        preexec_fn=answer,
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
+    )
     lock = tmp_path / "runs" / "paper" / "smoke" / ".running" / "lorenz96-bifurcation.lock"
     wait_for(lambda: lock.exists() or process.poll() is not None)
     process.send_signal(signal.SIGINT)
-    assert "KeyboardInterrupt" in process.communicate(timeout=60)[1] or process.returncode in (130, -signal.SIGINT)
+    assert "KeyboardInterrupt" in process.communicate(timeout=60)[1] or process.returncode in (
+        130,
+        -signal.SIGINT,
+    )
     assert process.returncode != 0
     assert not list(lock.parents[1].glob("*.nc"))
 
@@ -88,8 +101,13 @@ def test_the_command_runs_a_study_and_ends_with_1_if_a_task_failed(toy_study):
 
 def test_the_command_passes_its_options_on(toy_study, monkeypatch):
     given = {}
-    monkeypatch.setattr("romkit.tasks.run", lambda tasks, *place, **more: given.update(place=place, **more) or Sweep())
-    result = study_command("toy --preset smoke --executor workers --workers 2 --only seeded --out here")
+    monkeypatch.setattr(
+        "romkit.tasks.run",
+        lambda tasks, *place, **more: given.update(place=place, **more) or Sweep(),
+    )
+    result = study_command(
+        "toy --preset smoke --executor workers --workers 2 --only seeded --out here"
+    )
     assert (result.exit_code, given["only"]) == (0, "seeded")
     assert given["place"] == (Path("here/smoke").absolute(), Executor("local", 2))
 

@@ -1,4 +1,6 @@
-"""What type checkers know of a user's program: `make lint` runs mypy on this file, which is not executed."""
+"""What type checkers know of a user's program: `make lint` runs mypy on this file, which is not
+executed.
+"""
 
 from typing import assert_type
 

@@ -1,4 +1,6 @@
-"""Verbs on data in chunks of dask, and data that stay in their files: the numbers of data in memory."""
+"""Verbs on data in chunks of dask, and data that stay in their files: the numbers of data in
+memory.
+"""
 
 import threading
 
@@ -18,8 +20,15 @@ DIMS = romkit.data.DIMS
 SYSTEM = romkit.systems.Lorenz96(n=12, transient=1.0)
 DATA = SYSTEM.dataset(F=[3.12, 3.14, 3.16, 3.18], duration=0.6)
 BASIS = romkit.basis(DATA, rank=6)
-MOVING = DATA.assign_coords(F=(DIMS[:2], DATA.F.values[:, None] + 0.01 * DATA.time.values, DATA.F.attrs))
-CHUNKS = [{"trajectory": 3}, {"time": 17}, {"component": 5}, {"trajectory": 2, "time": 11, "component": 7}]
+MOVING = DATA.assign_coords(
+    F=(DIMS[:2], DATA.F.values[:, None] + 0.01 * DATA.time.values, DATA.F.attrs)
+)
+CHUNKS = [
+    {"trajectory": 3},
+    {"time": 17},
+    {"component": 5},
+    {"trajectory": 2, "time": 11, "component": 7},
+]
 FEW = {"latent_dim": 2, "epochs": 1, "engine": "torch", "verbose": False, "seed": 0}
 KINDS = {
     "plain": ("ncae", DATA, {}),
@@ -45,17 +54,25 @@ def test_operators_give_the_numbers_of_memory_chunk_by_chunk(kind):
         encoded, projected = P.encode(lazy), P(lazy)
         xr.testing.assert_allclose(encoded.compute(), P.encode(data), rtol=1e-10)
         xr.testing.assert_allclose(projected.compute(), P(data), rtol=1e-10)
-        xr.testing.assert_allclose(P.decode(encoded).compute(), P.decode(P.encode(data)), rtol=1e-10)
-        if "component" not in chunks:  # else chunks are cut along time, so that whole states are no larger than these
+        xr.testing.assert_allclose(
+            P.decode(encoded).compute(), P.decode(P.encode(data)), rtol=1e-10
+        )
+        if (
+            "component" not in chunks
+        ):  # else chunks are cut along time, so that whole states are no larger than these
             assert projected.state.chunks[-3:] == lazy.state.chunks
         assert P.encode(lazy.state.astype(np.float32)).dtype == np.float32
 
 
 def test_fields_of_a_user_stay_in_chunks():
     t, re = 0.1 * np.arange(40), np.array([1.0, 2.0, 3.0])
-    u = np.sin(re[:, None, None, None] * t[:, None, None] + np.arange(4.0)[:, None] + 0.3 * np.arange(5.0))
+    u = np.sin(
+        re[:, None, None, None] * t[:, None, None] + np.arange(4.0)[:, None] + 0.3 * np.arange(5.0)
+    )
     u[..., 1, 2] = np.nan  # land
-    own = xr.Dataset({"u": (("trajectory", "time", "y", "x"), u), "p": (("trajectory", "time"), u[..., 0, 0])})
+    own = xr.Dataset(
+        {"u": (("trajectory", "time", "y", "x"), u), "p": (("trajectory", "time"), u[..., 0, 0])}
+    )
     own = own.assign_coords(Re=("trajectory", re), time=t)
     lazy = chunked(own, {"trajectory": 2, "time": 7, "y": 3})
     known, found = (romkit.data.describe(data, context=["Re"]) for data in (own, lazy))
@@ -78,26 +95,36 @@ def test_verbs_give_the_numbers_of_memory(chunks):
     assert torch.allclose(found.frame.state_std, known.frame.state_std)
     runs = [romkit.rollout(data, known) for data in (DATA, lazy)]
     assert all(runs[1][name].chunks for name in ("truth", "rom", "projected"))
-    assert not any(runs[1][name].chunks for name in ("latent", "nrmse", "nrmse_projected", "valid_time"))
+    assert not any(
+        runs[1][name].chunks for name in ("latent", "nrmse", "nrmse_projected", "valid_time")
+    )
     xr.testing.assert_allclose(runs[0], runs[1].compute())
     reduced = romkit.follow(known, lazy)
-    xr.testing.assert_allclose(romkit.score(lazy, reduced), romkit.score(DATA, reduced.compute()), rtol=1e-10)
+    xr.testing.assert_allclose(
+        romkit.score(lazy, reduced), romkit.score(DATA, reduced.compute()), rtol=1e-10
+    )
 
 
 def test_fit_without_a_basis_reads_data_into_memory():
     known, found = (romkit.fit("ncae", data, **FEW) for data in (DATA, chunked(DATA, {"time": 17})))
-    assert all(torch.equal(a, b) for a, b in zip(known.parameters(), found.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(known.parameters(), found.parameters(), strict=True)
+    )
 
 
 def test_second_order_runs_are_decoded_chunk_by_chunk():
     data = romkit.systems.Pendulum().dataset(duration=0.03, l1=[0.4, 0.41], l2=0.5, l3=0.5, l4=0.6)
-    known, found = (romkit.follow(romkit.load("ncae-pendulum"), x) for x in (data, chunked(data, {"time": 20})))
+    known, found = (
+        romkit.follow(romkit.load("ncae-pendulum"), x) for x in (data, chunked(data, {"time": 20}))
+    )
     assert found.velocity.chunks
     xr.testing.assert_allclose(found.compute(), known, rtol=1e-10)
 
 
 class Store:
-    """States (1, T, n) that are made chunk by chunk, with the chunks alive now, the most at any time, and all made."""
+    """States (1, T, n) that are made chunk by chunk, with the chunks alive now, the most at any
+    time, and all made.
+    """
 
     def __init__(self, states, length):
         self.states, self.length = states, length
@@ -165,7 +192,12 @@ def test_a_cluster_gives_the_numbers_of_threads(tmp_path):
         return [romkit.rollout(lazy, model).compute().drop_attrs() for model in models]
 
     here = runs()
-    own = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "local_directory": tmp_path}
+    own = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": ":0",
+        "local_directory": tmp_path,
+    }
     with distributed.Client(**own):
         for a, b in zip(here, runs(), strict=True):
             xr.testing.assert_allclose(a, b, rtol=1e-12)
@@ -199,7 +231,10 @@ def test_bad_input(tmp_path, monkeypatch):
     reduced = romkit.follow(pod, DATA)
     some = lazy.state.data[:, da.arange(60, chunks=20) > -1]
     unknown = xr.Dataset({"state": (DIMS, some)}, {"F": DATA.F})
-    numbers, sizes = "data: expected real numbers as state, got dtype object", "expected chunks of known sizes of state"
+    numbers, sizes = (
+        "data: expected real numbers as state, got dtype object",
+        "expected chunks of known sizes of state",
+    )
     context = "data: expected context F in memory, got chunks of dask; read it"
     cases = [
         (numbers, lazy.astype(object)),

@@ -1,4 +1,6 @@
-"""The command line: what it prints and writes, and how it refuses: one line, exit code 2, no traceback."""
+"""The command line: what it prints and writes, and how it refuses: one line, exit code 2, no
+traceback.
+"""
 
 import base64
 import re
@@ -52,7 +54,9 @@ def _here(files, monkeypatch, tmp_path):
 
 
 def romkit_command(*words, split=True):
-    """Result of a command in this process; words with spaces are several, unless they must not be split."""
+    """Result of a command in this process; words with spaces are several, unless they must not be
+    split.
+    """
     words = [part for word in words for part in str(word).split()] if split else words
     result = CliRunner().invoke(app, words, prog_name="romkit")
     if result.exception and not isinstance(result.exception, SystemExit):
@@ -90,7 +94,9 @@ def test_rollout_prints_errors_and_writes_run_and_picture():
     assert Path("runs/rollout-lorenz96/rollout.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(("run", "model"), [("lorenz96 --F 3.15", "ncae"), ("kuramoto-sivashinsky --L 16", "flow")])
+@pytest.mark.parametrize(
+    ("run", "model"), [("lorenz96 --F 3.15", "ncae"), ("kuramoto-sivashinsky --L 16", "flow")]
+)
 def test_the_default_model_is_the_one_that_ships(run, model):
     ran("rollout", run, "--duration 0.1 --out here/and/there")
     assert open_dataset("here/and/there/rollout.nc").attrs["projection"] == model
@@ -106,7 +112,9 @@ def test_dataset_writes_what_python_makes():
 
 
 def test_fit_takes_a_file_with_settings_or_the_training_set_of_a_system():
-    settings = "--seed 7 --set epochs=1 --set batch_size=64 --set layers=3,12,36 --set optimizer=adam"
+    settings = (
+        "--seed 7 --set epochs=1 --set batch_size=64 --set layers=3,12,36 --set optimizer=adam"
+    )
     ran("fit ncae data.nc", settings, "--out my.safetensors")
     projection = romkit.load("my.safetensors")
     assert projection.latent_dim == 3
@@ -114,14 +122,24 @@ def test_fit_takes_a_file_with_settings_or_the_training_set_of_a_system():
     assert projection.report["recipe"]["snapshots"]["batch_size"] == 64
     assert Path("my.png").is_file()
     ran("fit pod lorenz96")
-    assert romkit.load("runs/pod-lorenz96/projection.safetensors").report["data"]["split"] == "train"
+    assert (
+        romkit.load("runs/pod-lorenz96/projection.safetensors").report["data"]["split"] == "train"
+    )
     assert not Path("runs/pod-lorenz96/projection.png").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("", [*SYSTEMS, *romkit.projections.METHODS, *romkit.integrators.DYNAMICS, *romkit.presets.PRESETS]),
+        (
+            "",
+            [
+                *SYSTEMS,
+                *romkit.projections.METHODS,
+                *romkit.integrators.DYNAMICS,
+                *romkit.presets.PRESETS,
+            ],
+        ),
         ("", ["F in [3.133, 3.193]", "l1 in [0.35, 0.65] m"]),
         ("lorenz96", ["indices modulo n"]),
         ("ncae", ["bandwidth", "epochs", "rollouts.steps", "quick"]),
@@ -202,7 +220,9 @@ REFUSALS = {
 }
 """Command lines, and a part of the line that refuses each."""
 NOT_BY_SET = ("seed=3", "method=cae", "data=a", "checkpoint=a", "device=cpu", "system=lorenz96")
-REFUSALS |= {f"fit cae data.nc --set {setting}": "--set: expected a setting" for setting in NOT_BY_SET}
+REFUSALS |= {
+    f"fit cae data.nc --set {setting}": "--set: expected a setting" for setting in NOT_BY_SET
+}
 
 
 @pytest.mark.parametrize("words", REFUSALS)
@@ -233,7 +253,11 @@ def attempts(command):
     """A valid command with one option or argument changed."""
     valid = VALID[command].split()
     first = next((k for k, word in enumerate(valid) if word.startswith("--")), len(valid))
-    own = [p for p in COMMANDS[command].params if not getattr(p, "is_flag", False) and p.name != "workers"]
+    own = [
+        p
+        for p in COMMANDS[command].params
+        if not getattr(p, "is_flag", False) and p.name != "workers"
+    ]
     options = [option for p in own for option in p.opts if option.startswith("--")]
     for text in BAD:
         yield from ([*valid[:k], text, *valid[k + 1 :]] for k in range(first))
@@ -249,7 +273,11 @@ def fault(words):
         return f"{type(error).__name__}: {error!s:.200}"
     lines = result.stderr.splitlines()
     refused = len(lines) == 1 and lines[0].startswith("romkit: ") and lines[0].isprintable()
-    return "" if result.exit_code == 0 or (result.exit_code == 2 and refused) else f"{result.exit_code} {lines}"
+    return (
+        ""
+        if result.exit_code == 0 or (result.exit_code == 2 and refused)
+        else f"{result.exit_code} {lines}"
+    )
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"explore", "study"}))
@@ -289,7 +317,9 @@ def test_auto_takes_the_best_law_and_prints_what_was_tried():
 
 
 def test_law_fits_and_rollout_and_info_read_it(lorenz_data):
-    printed = ran("law sindy m.safetensors data.nc --set degree=5 --set threshold=0.001 --out own.safetensors")
+    printed = ran(
+        "law sindy m.safetensors data.nc --set degree=5 --set threshold=0.001 --out own.safetensors"
+    )
     assert "wrote own.safetensors" in printed
     text = ran("info own.safetensors")
     assert text == printed.partition("\n\nwrote")[0] + "\n"
@@ -299,7 +329,9 @@ def test_law_fits_and_rollout_and_info_read_it(lorenz_data):
     own.attrs = {}  # measurements, without a system that romkit knows
     save_dataset(own, "own.nc")
     for source in ("lorenz96 --F 3.15 --duration 0.1", "data.nc", "own.nc"):
-        text = ran("rollout", source, "--dynamics own.safetensors --out run --force --model m.safetensors")
+        text = ran(
+            "rollout", source, "--dynamics own.safetensors --out run --force --model m.safetensors"
+        )
         assert ("full model" in text) == ("--F" in source)
         assert open_dataset("run/rollout.nc").attrs["dynamics"] == "Equation"
 
@@ -331,7 +363,9 @@ def test_text_of_a_file_is_not_markup(lorenz_data):
     Path("lorenz").mkdir()
     save_dataset(lorenz_data.assign_attrs(notes), "lorenz/data.nc")
     ran("report lorenz/data.nc")
-    page = Path("report-lorenz.html").read_text(encoding="utf-8")  # data.nc is what commands call every dataset
+    page = Path("report-lorenz.html").read_text(
+        encoding="utf-8"
+    )  # data.nc is what commands call every dataset
     assert "&lt;script&gt;" in page
     assert "<td>| [a](b) *c*</td>" in page
     assert "<script" not in page
@@ -343,8 +377,14 @@ def test_the_report_of_a_study_is_one_page_with_its_pictures():
     text = "# How far\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n![a curve](curve.png) [more](elsewhere.md) <script>\n"
     Path("results/REPORT.md").write_text(text)
     ran("report results/REPORT.md --out page.html")
-    page, picture = Path("page.html").read_text(encoding="utf-8"), base64.b64encode(b"not really a picture").decode()
-    assert all(part in page for part in ("<title>How far</title>", "<h1>How far</h1>", "<td>2</td>", picture))
+    page, picture = (
+        Path("page.html").read_text(encoding="utf-8"),
+        base64.b64encode(b"not really a picture").decode(),
+    )
+    assert all(
+        part in page
+        for part in ("<title>How far</title>", "<h1>How far</h1>", "<td>2</td>", picture)
+    )
     assert not OUTSIDE.search(page)
     Path("results/curve.png").unlink()
     assert "curve.png: no such file" in refusal("report results/REPORT.md --out other.html")

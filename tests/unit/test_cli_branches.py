@@ -27,7 +27,18 @@ def test_a_branch_is_written_and_left_at_its_special_point(tmp_path, monkeypatch
     assert abs(float(branch["special_parameter"][0]) - 1) < 1e-6
     assert (tmp_path / "rest" / "verified.nc").exists()
     assert (tmp_path / "rest" / "branches.png").exists()
-    result = called("--F", "0.5,1.5", "--from", "rest/branches.nc", "--leave", "0", "--points", "2", "--out", "waves")
+    result = called(
+        "--F",
+        "0.5,1.5",
+        "--from",
+        "rest/branches.nc",
+        "--leave",
+        "0",
+        "--points",
+        "2",
+        "--out",
+        "waves",
+    )
     assert result.exit_code == 0, result.output
     assert romkit.data.open_dataset("waves/branches.nc").attrs["kind"] == "orbits"
 

@@ -1,4 +1,6 @@
-"""The path of a user's own data on the command line: check, fit, law, forecast, compare; and a system in a file."""
+"""The path of a user's own data on the command line: check, fit, law, forecast, compare; and a
+system in a file.
+"""
 
 import re
 import sys
@@ -47,7 +49,9 @@ def own():
     """my.nc: waves at nine speeds, with a label that is nobody's context."""
     time, speed = np.linspace(0, 3, 61), np.linspace(0.8, 1.2, 9)
     angle = 2 * speed[:, None] * time
-    state = np.stack([np.cos(angle), np.sin(angle)], axis=-1) @ np.random.default_rng(0).normal(size=(2, 5))
+    state = np.stack([np.cos(angle), np.sin(angle)], axis=-1) @ np.random.default_rng(0).normal(
+        size=(2, 5)
+    )
     coords = {"time": time, "speed": ("trajectory", speed), "batch": ("trajectory", np.arange(9.0))}
     data = xr.Dataset({"state": (("trajectory", "time", "component"), state)}, coords)
     return str(save_dataset(data, "my.nc"))
@@ -100,7 +104,9 @@ def test_compare_prints_a_table_and_goes_on_where_it_ended(own, monkeypatch):
     monkeypatch.setattr(romkit.integrators.SINDy, "DEGREES", (1,))
     words = f"compare {own} --methods pod --laws dmd,sindy --set latent_dim=2 --set epochs=1"
     text = ran(words)
-    assert " ".join(text.split()).startswith("projection law NRMSE projection alone valid for lost seconds pod dmd")
+    assert " ".join(text.split()).startswith(
+        "projection law NRMSE projection alone valid for lost seconds pod dmd"
+    )
     assert open_dataset("runs/compare-my/comparison.nc").sizes["law"] == 2
     assert "--set: expected a setting, got 'seed'" in refusal(words, "--set seed=3")
     before = Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns
@@ -111,21 +117,36 @@ def test_compare_prints_a_table_and_goes_on_where_it_ended(own, monkeypatch):
 def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(fitted):
     data, pod, _ = fitted
     shape = (data.sizes["trajectory"], data.sizes["time"], 1)
-    data = data.assign(control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape)))
+    data = data.assign(
+        control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape))
+    )
     save_dataset(data, "driven.nc")
     law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
     romkit.save(law, "driven.safetensors")
     words = "forecast pod.safetensors --dynamics driven.safetensors --duration 1 --from driven.nc --trajectory 2 --at"
     ran(words, "3 --out own.nc")
     first, dt = data.isel(trajectory=2, time=slice(3, None)), float(data.time[1])
-    start = {"initial_state": first.state[0], "duration": 1.0, "dt": dt, "dynamics": law, "speed": float(first.speed)}
+    start = {
+        "initial_state": first.state[0],
+        "duration": 1.0,
+        "dt": dt,
+        "dynamics": law,
+        "speed": float(first.speed),
+    }
     by_hand = romkit.forecast(pod, control=first.control[: round(1 / dt) + 1], **start)
     np.testing.assert_allclose(open_dataset("own.nc").state, by_hand.state, rtol=1e-6, atol=1e-9)
-    save_dataset(first[["control"]].drop_vars("speed").assign_coords(time=first.time.values + 7.0), "inputs.nc")
+    save_dataset(
+        first[["control"]].drop_vars("speed").assign_coords(time=first.time.values + 7.0),
+        "inputs.nc",
+    )
     ran(words, "3 --control inputs.nc --out file.nc")
     assert open_dataset("file.nc").state.equals(open_dataset("own.nc").state)
-    assert "--control: expected inputs up to 1 after the first state, got up to 0" in refusal(words, "-1")
-    assert "--control: expected control (time, input) of u0, got data" in refusal(words, "0 --control data.nc")
+    assert "--control: expected inputs up to 1 after the first state, got up to 0" in refusal(
+        words, "-1"
+    )
+    assert "--control: expected control (time, input) of u0, got data" in refusal(
+        words, "0 --control data.nc"
+    )
 
 
 def test_a_forecast_starts_from_data_of_any_kind_and_refuses_what_it_cannot_make(fitted):
@@ -153,15 +174,25 @@ def test_a_table_goes_in_and_a_forecast_has_its_columns(own):
     data = open_dataset(own)
     columns = xr.Dataset({f"a{k}": data.state.isel(component=k) for k in range(5)})
     columns.assign(speed=data.speed).to_dataframe().reset_index().to_csv("my.csv", index=False)
-    assert "a0, a1, a2, a3, a4" in ran("check my.csv --context speed --state a0,a1,a2,a3,a4 --out data.nc")
+    assert "a0, a1, a2, a3, a4" in ran(
+        "check my.csv --context speed --state a0,a1,a2,a3,a4 --out data.nc"
+    )
     ran("fit pod data.nc --set latent_dim=2 --out pod.safetensors")
-    ran("law sindy pod.safetensors data.nc --set degree=1 --set threshold=0.01 --out law.safetensors")
+    ran(
+        "law sindy pod.safetensors data.nc --set degree=1 --set threshold=0.01 --out law.safetensors"
+    )
     ran(FORECAST, "data.nc --trajectory 2 --out ahead.nc")
     ahead = open_dataset("ahead.nc")
-    assert np.allclose(ahead.a3, columns.a3.isel(trajectory=2, time=slice(ahead.sizes["time"])), atol=1e-2)
+    assert np.allclose(
+        ahead.a3, columns.a3.isel(trajectory=2, time=slice(ahead.sizes["time"])), atol=1e-2
+    )
     Path("bad.csv").write_bytes(b"\xff\xfe\x00")
     Path("empty.csv").touch()
-    for name, message in (("none", "no such file"), ("bad", "cannot be read as a table"), ("empty", "cannot be read")):
+    for name, message in (
+        ("none", "no such file"),
+        ("bad", "cannot be read as a table"),
+        ("empty", "cannot be read"),
+    ):
         assert message in refusal(f"check {name}.csv")
 
 
@@ -190,7 +221,9 @@ def test_a_system_in_a_file():
         assert "F in [3.133, 3.193]" in ran(f"info {file}.py:Own")
     assert sys.modules["signal"] is before
     ran("fit pod my_system.py:Own --set latent_dim=3 --out pod.safetensors")
-    assert "own-lorenz at F = 3.15" in ran("rollout my_system.py:Own --F 3.15 --model pod.safetensors")
+    assert "own-lorenz at F = 3.15" in ran(
+        "rollout my_system.py:Own --F 3.15 --model pod.safetensors"
+    )
     assert Path("runs/rollout-Own/rollout.png").exists()
     ran("dataset my_system.py:small --F 3.14,3.15")
     assert open_dataset("runs/small-contexts/data.nc").sizes["time"] == 50

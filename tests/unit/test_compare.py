@@ -39,7 +39,9 @@ def test_all_combinations_are_scored_on_what_is_held_out(data, tmp_path):
     best = found.sel(projection="pod")
     assert float(best.nrmse_projected.max()) < 1e-6
     assert float(best.sel(law="sindy").nrmse.max()) < 0.05  # the speed is a parameter of its terms
-    assert 0.1 < float(best.sel(law="dmd").nrmse.max()) < 1.5  # and an input of this one, which cannot turn faster
+    assert (
+        0.1 < float(best.sel(law="dmd").nrmse.max()) < 1.5
+    )  # and an input of this one, which cannot turn faster
     assert float(found.sel(projection="narrow").nrmse_projected.median()) > 0.1
     assert "δz0' =" in str(best.sel(law="sindy").equations.values)
     train, test = romkit.data.split(data, 0.25, seed=0)
@@ -51,14 +53,20 @@ def test_all_combinations_are_scored_on_what_is_held_out(data, tmp_path):
 def test_what_is_complete_is_not_computed_again(data, tmp_path, monkeypatch):
     linear = SINDy(degree=1, threshold=0.0)
     first = compared(data, tmp_path, ["dmd"])
-    times = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.*") if file.suffix in (".nc", ".safetensors")}
+    times = {
+        file: file.stat().st_mtime_ns
+        for file in tmp_path.rglob("*.*")
+        if file.suffix in (".nc", ".safetensors")
+    }
     both = compared(data, tmp_path, ["dmd", linear])
     assert np.array_equal(both.sel(law="dmd").nrmse, first.sel(law="dmd").nrmse)
     assert {file: file.stat().st_mtime_ns for file in times} == times
     assert len(list((tmp_path / "projections").glob("*.safetensors"))) == 2  # laws share them
     other = compared(data.assign(state=1.1 * data.state), tmp_path, ["dmd"])
     assert not np.array_equal(other.nrmse, first.nrmse)
-    placed = data.assign_coords(place=("trajectory", np.arange(9.0) ** 2))  # the same numbers at another context
+    placed = data.assign_coords(
+        place=("trajectory", np.arange(9.0) ** 2)
+    )  # the same numbers at another context
     placed = romkit.data.describe(placed, context=["speed", "place"])
     assert "place" in compared(placed, tmp_path, [linear]).equations.values.flat[0]
 
@@ -79,9 +87,21 @@ def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
         (["pod"], ["dmc"], "laws: expected one of .* did you mean 'dmd'"),
         (["pod"], [], "laws: expected one or more"),
         ({}, ["dmd"], "methods: expected one or more"),
-        (["pod"], [SINDy(degree=1), SINDy(degree=2)], "laws: expected one or more, each once.* name them by a dict"),
-        (["pod"], [romkit.integrators.Galerkin()], r"laws\[0\]: expected text or an Estimator .*, got Galerkin"),
-        ({"pod": {"latent_dim": np.arange(3)}}, ["dmd"], "methods.latent_dim: expected plain values"),
+        (
+            ["pod"],
+            [SINDy(degree=1), SINDy(degree=2)],
+            "laws: expected one or more, each once.* name them by a dict",
+        ),
+        (
+            ["pod"],
+            [romkit.integrators.Galerkin()],
+            r"laws\[0\]: expected text or an Estimator .*, got Galerkin",
+        ),
+        (
+            {"pod": {"latent_dim": np.arange(3)}},
+            ["dmd"],
+            "methods.latent_dim: expected plain values",
+        ),
     ],
 )
 def test_what_cannot_be_compared(data, tmp_path, methods, laws, message):

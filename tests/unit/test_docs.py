@@ -1,4 +1,6 @@
-"""The Python blocks of README.md and of the pages run, each page as one script, with smaller settings."""
+"""The Python blocks of README.md and of the pages run, each page as one script, with smaller
+settings.
+"""
 
 import pydoc
 import re
@@ -29,23 +31,39 @@ def blocks(page):
 
 
 def with_few_runs(verb, *args, training=None, **more):
-    """Call a verb of inference with four of the trajectories that it is given, and the first second of them."""
-    few = {} if training is None else {"training": training.isel(trajectory=slice(4), time=slice(41))}
+    """Call a verb of inference with four of the trajectories that it is given, and the first second
+    of them.
+    """
+    few = (
+        {} if training is None else {"training": training.isel(trajectory=slice(4), time=slice(41))}
+    )
     return verb(*args, **more, **few)
 
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """Short transients, rollouts and certificates, two epochs whatever the page says, files in a temporary folder."""
+    """Short transients, rollouts and certificates, two epochs whatever the page says, files in a
+    temporary folder.
+    """
     lorenz = partial(romkit.systems.Lorenz96, transient=2.0, duration=0.5, horizon=0.5)
     fit, rollout = romkit.fit, romkit.rollout
     monkeypatch.setattr(romkit.systems, "Lorenz96", lorenz)
-    monkeypatch.setattr(romkit, "fit", lambda *args, **more: fit(*args, **{"engine": "torch"} | more | {"epochs": 2}))
+    monkeypatch.setattr(
+        romkit,
+        "fit",
+        lambda *args, **more: fit(*args, **{"engine": "torch"} | more | {"epochs": 2}),
+    )
     short = lambda source: {} if isinstance(source, xr.Dataset) else {"duration": 0.5}  # noqa: E731
-    monkeypatch.setattr(romkit, "rollout", lambda source, *args, **more: rollout(source, *args, **more | short(source)))
+    monkeypatch.setattr(
+        romkit,
+        "rollout",
+        lambda source, *args, **more: rollout(source, *args, **more | short(source)),
+    )
     network = romkit.integrators.NeuralODE
     few = {"regression_steps": 20, "shooting_steps": 2}
-    monkeypatch.setattr(romkit.integrators, "NeuralODE", lambda **settings: network(**settings | few))
+    monkeypatch.setattr(
+        romkit.integrators, "NeuralODE", lambda **settings: network(**settings | few)
+    )
     law = romkit.law
     one = [romkit.integrators.SINDy(degree=1, threshold=0.1)]
     monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": one}))
@@ -82,24 +100,41 @@ def test_scripts_of_the_site_run(script, small):
 
 
 FOLDERS = (".", "docs", "docs/howto", "docs/explanation", "studies/*", "benchmarks/*")
-ALL_PAGES = [page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md")) if page.name != "page.md"]
+ALL_PAGES = [
+    page
+    for folder in FOLDERS
+    for page in sorted(ROOT.glob(f"{folder}/*.md"))
+    if page.name != "page.md"
+]
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_paths_and_names_of_a_page_exist(page):
     text = page.read_text(encoding="utf-8")
     links = [page.parent / link for link in re.findall(r"\]\((?!http)([^)#]+)", text)]
-    paths = [ROOT / path for path in re.findall(r"`((?:romkit|tests|docs|studies|benchmarks)/[\w./-]+)`", text)]
+    paths = [
+        ROOT / path
+        for path in re.findall(r"`((?:romkit|tests|docs|studies|benchmarks)/[\w./-]+)`", text)
+    ]
     by_the_site = "../measured"
     missing = [path for path in links + paths if not path.exists() and by_the_site not in str(path)]
-    missing += [name for name in re.findall(r"`(romkit(?:\.\w+)+)\b", text) if pydoc.locate(name) is None]
+    missing += [
+        name for name in re.findall(r"`(romkit(?:\.\w+)+)\b", text) if pydoc.locate(name) is None
+    ]
     assert not missing
 
 
 def test_the_release_has_one_version():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == version
+    assert (
+        re.search(
+            r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+        )[1]
+        == version
+    )
 
 
 def test_pages_of_results_have_a_picture():

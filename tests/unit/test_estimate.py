@@ -1,4 +1,6 @@
-"""Errors of rollouts without their truth: a wave that is late, intervals, ensembles, and what is refused."""
+"""Errors of rollouts without their truth: a wave that is late, intervals, ensembles, and what is
+refused.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +24,10 @@ class Wave(romkit.systems.System):
     dt, duration, horizon = 0.05, 40.0, 40.0
 
     def rhs(self, t, x, c):
-        return TRUE * torch.stack([-x[..., 1], x[..., 0]], -1) + (1 - x.square().sum(-1, keepdim=True)) * x
+        return (
+            TRUE * torch.stack([-x[..., 1], x[..., 0]], -1)
+            + (1 - x.square().sum(-1, keepdim=True)) * x
+        )
 
     def initial_state(self, contexts, rng):
         return contexts.new_tensor([[1.0, 0.0]]).expand(len(contexts), 2)
@@ -36,7 +41,11 @@ def run(frequency, radius=1.0, duration=40.0):
     x = turned(frequency[:, None], radius[:, None] + 0 * t)
     error = np.sqrt(((x - turned(TRUE, 1 + 0 * t)) ** 2).mean(-1) * 2)
     variables = {"state": (romkit.data.schema.DIMS, x), "nrmse": (("trajectory", "time"), error)}
-    coords = {"time": t, "a": ("trajectory", 0 * frequency), "state_std": ("component", np.full(2, 0.5**0.5))}
+    coords = {
+        "time": t,
+        "a": ("trajectory", 0 * frequency),
+        "state_std": ("component", np.full(2, 0.5**0.5)),
+    }
     return xr.Dataset(variables, coords)
 
 
@@ -44,14 +53,18 @@ def test_a_late_wave_has_the_error_of_its_phase():
     rates = TRUE / np.array([1.002, 1.0005, 0.999])
     late = run(rates)
     estimate = romkit.error_estimate(late, Wave())
-    np.testing.assert_allclose(estimate.drift, TRUE / rates - 1, rtol=0.02)  # windows are straight to (Δω w)²
+    np.testing.assert_allclose(
+        estimate.drift, TRUE / rates - 1, rtol=0.02
+    )  # windows are straight to (Δω w)²
     np.testing.assert_allclose(estimate["shift"][:, 100:], late.nrmse[:, 100:], rtol=0.05)
     assert estimate.attrs["share"] <= 0.1
 
 
 def test_windows_at_other_places_of_a_single_run():
     late = run(TRUE / 1.002).isel(trajectory=0)
-    assert late.merge(romkit.error_estimate(late, Wave())).error.dims == late.nrmse.dims  # a column of the run
+    assert (
+        late.merge(romkit.error_estimate(late, Wave())).error.dims == late.nrmse.dims
+    )  # a column of the run
     drift = [float(romkit.error_estimate(late, Wave(), windows=k).drift) for k in (1, 3, 8)]
     np.testing.assert_allclose(drift, 0.002, rtol=0.02)
 
@@ -64,7 +77,10 @@ def test_amplitude_is_no_lag():
 
 def test_intervals_cover_what_they_state():
     rng = np.random.default_rng(0)
-    known, unseen = (run(TRUE * (1 + 0.003 * rng.standard_normal(40)), 1 + 0.03 * rng.random(40)) for _ in range(2))
+    known, unseen = (
+        run(TRUE * (1 + 0.003 * rng.standard_normal(40)), 1 + 0.03 * rng.random(40))
+        for _ in range(2)
+    )
     estimate = romkit.error_estimate(unseen, Wave(), known=known)
     inside = (estimate.lower <= unseen.nrmse) & (unseen.nrmse <= estimate.upper)
     assert 0.8 < float(inside.mean()) < 0.99  # of 40 trajectories, whose times are not independent
@@ -96,17 +112,31 @@ def test_disagreement_of_an_ensemble():
     [
         ("run: expected a system, or the run of an ensemble, got neither", {"system": None}),
         ("run: expected 5 steps or more, got 4", {"run": run(TRUE, duration=0.2)}),
-        ("run: expected the run of one model, got no state_std", {"run": run(TRUE).drop_vars("state_std")}),
+        (
+            "run: expected the run of one model, got no state_std",
+            {"run": run(TRUE).drop_vars("state_std")},
+        ),
         ("run: expected the run of one model, got a stack", {"run": run(TRUE).expand_dims(seed=2)}),
-        ("run: expected a context that stays", {"run": run(TRUE).assign_coords(a=("time", np.zeros(801)))}),
-        ("run: expected the run of one model, got no velocity", {"system": romkit.systems.Pendulum()}),
+        (
+            "run: expected a context that stays",
+            {"run": run(TRUE).assign_coords(a=("time", np.zeros(801)))},
+        ),
+        (
+            "run: expected the run of one model, got no velocity",
+            {"system": romkit.systems.Pendulum()},
+        ),
         ("known: expected two rollouts", {"known": run(TRUE)}),
-        ("known: expected the run of one model, got no nrmse", {"known": run([TRUE, TRUE]).drop_vars("nrmse")}),
+        (
+            "known: expected the run of one model, got no nrmse",
+            {"known": run([TRUE, TRUE]).drop_vars("nrmse")},
+        ),
         ("windows: expected", {"windows": 0}),
         ("coverage: expected", {"coverage": 1.5}),
     ],
 )
 def test_refusals(words, given):
     if isinstance(given.get("system"), romkit.systems.Pendulum):
-        given["run"] = run(TRUE).assign_coords({name: 0.5 for name in given["system"].context_names})
+        given["run"] = run(TRUE).assign_coords(
+            {name: 0.5 for name in given["system"].context_names}
+        )
     refused(words, romkit.error_estimate, **({"run": run(TRUE), "system": Wave()} | given))

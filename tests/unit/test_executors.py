@@ -1,4 +1,6 @@
-"""Executors: the numbers of a loop, by processes, jobs of submitit and workers of dask; lost workers; refusals."""
+"""Executors: the numbers of a loop, by processes, jobs of submitit and workers of dask; lost
+workers; refusals.
+"""
 
 import multiprocessing
 import os
@@ -35,7 +37,9 @@ def jobs(folder):
 
 def dask(folder):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-    return distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=folder)
+    return distributed.Client(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=folder
+    )
 
 
 @pytest.mark.slow
@@ -52,11 +56,21 @@ def test_every_verb_gives_the_numbers_of_a_loop(tmp_path):
     assert simulated(executor=executor).equals(simulated())
     data = SYSTEM.dataset(duration=0.5, **F)
     few = {"latent_dim": 2, "epochs": 1, "engine": "torch", "verbose": False}
-    few |= {"optimizer": partial(torch.optim.SGD, lr=1e-3)}  # does not amplify the rounding by which stacks differ
-    here, there = (romkit.fit("ncae", data, seeds=range(2), **few, **how) for how in ({}, {"executor": executor}))
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(here.parameters(), there.parameters(), strict=True))
+    few |= {
+        "optimizer": partial(torch.optim.SGD, lr=1e-3)
+    }  # does not amplify the rounding by which stacks differ
+    here, there = (
+        romkit.fit("ncae", data, seeds=range(2), **few, **how)
+        for how in ({}, {"executor": executor})
+    )
+    assert all(
+        torch.allclose(a, b, atol=1e-6)
+        for a, b in zip(here.parameters(), there.parameters(), strict=True)
+    )
     pod, law = romkit.fit("pod", data, latent_dim=2), SINDy(degree=1, threshold=0.0)
-    here, there = (romkit.bootstrap(pod, law, data, members=2, **how) for how in ({}, {"executor": executor}))
+    here, there = (
+        romkit.bootstrap(pod, law, data, members=2, **how) for how in ({}, {"executor": executor})
+    )
     assert torch.allclose(here.law.coefficients, there.law.coefficients, rtol=1e-9)
     folders = [tmp_path / name for name in ("here", "there")]
     tables = [
@@ -84,8 +98,17 @@ def doubled(number, folder):
 def test_a_lost_worker_costs_its_piece_alone_and_errors_are_those_of_a_loop(tmp_path):
     (tmp_path / "runner").write_text(str(os.getpid()))
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(1, mp_context=fork) as executor, pytest.warns(RuntimeWarning, match="a worker was lost"):
-        assert mapped(doubled, [(n, tmp_path) for n in range(5)], executor, "numbers") == [0, 2, 4, 6, 8]
+    with (
+        ProcessPoolExecutor(1, mp_context=fork) as executor,
+        pytest.warns(RuntimeWarning, match="a worker was lost"),
+    ):
+        assert mapped(doubled, [(n, tmp_path) for n in range(5)], executor, "numbers") == [
+            0,
+            2,
+            4,
+            6,
+            8,
+        ]
     with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="negative"):
         mapped(doubled, [(-1, tmp_path)], executor, "numbers")
 
@@ -105,4 +128,6 @@ def test_what_is_no_executor_is_refused():
     refused(message, romkit.simulate, SYSTEM, F=3.15, duration=0.1, executor=4)
     with ThreadPoolExecutor(1) as executor:
         moving = "executor: expected contexts that stay"
-        refused(moving, romkit.simulate, SYSTEM, F=lambda t: 3.15 + t, duration=0.1, executor=executor)
+        refused(
+            moving, romkit.simulate, SYSTEM, F=lambda t: 3.15 + t, duration=0.1, executor=executor
+        )

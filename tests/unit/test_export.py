@@ -20,7 +20,17 @@ from tests.refusals import refused
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-shared", "-fPIC"]
+STRICT = [
+    "-std=c99",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-pedantic",
+    "-Werror",
+    "-shared",
+    "-fPIC",
+]
 
 
 class Exported:
@@ -33,9 +43,16 @@ class Exported:
         self.set("context", context)
 
     def call(self, function, *arguments):
-        arrays = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else ctypes.c_double(x) for x in arguments]
-        pointers = [x.ctypes.data_as(ctypes.c_void_p) if isinstance(x, np.ndarray) else x for x in arrays]
-        getattr(self.library, f"{self.name}_{function}")(self.model.ctypes.data_as(ctypes.c_void_p), *pointers)
+        arrays = [
+            np.ascontiguousarray(x) if isinstance(x, np.ndarray) else ctypes.c_double(x)
+            for x in arguments
+        ]
+        pointers = [
+            x.ctypes.data_as(ctypes.c_void_p) if isinstance(x, np.ndarray) else x for x in arrays
+        ]
+        getattr(self.library, f"{self.name}_{function}")(
+            self.model.ctypes.data_as(ctypes.c_void_p), *pointers
+        )
 
     def set(self, what, values):
         self.call(f"set_{what}", np.array(values, dtype=np.float64))
@@ -100,7 +117,9 @@ def model(request, waves, modes):
 @needs_compiler
 @pytest.mark.parametrize("model", MODELS, indirect=True)
 def test_c_follows_the_rollout(model, waves, tmp_path):
-    """10 000 steps at two contexts that are given at run time; a context is set again in the middle of another's."""
+    """10 000 steps at two contexts that are given at run time; a context is set again in the middle
+    of another's.
+    """
     projection, dynamics = model
     made = Exported(romkit.export(projection, tmp_path / "model.c", **dynamics), 3.19)
     for F in (3.145, 3.175):
@@ -109,17 +128,25 @@ def test_c_follows_the_rollout(model, waves, tmp_path):
         P = projection.double()(F=F)
         z = P.encode(torch.from_numpy(x)).detach().numpy()
         assert np.allclose(made.mapped("encode", x, len(z)), z, rtol=0, atol=1e-12)
-        run = romkit.forecast(projection, initial_state=z, duration=100, dt=0.01, engine="compiled", F=F, **dynamics)
+        run = romkit.forecast(
+            projection, initial_state=z, duration=100, dt=0.01, engine="compiled", F=F, **dynamics
+        )
         assert int(run.status) == 0
         states = made.states(z, 10_000, 0.01)
-        rounding = 10_000 * np.finfo(float).eps * abs(run.latent.values).max()  # a phase grows to 200 rad
+        rounding = (
+            10_000 * np.finfo(float).eps * abs(run.latent.values).max()
+        )  # a phase grows to 200 rad
         assert abs(states - run.latent.values).max() < max(1e-10, rounding)
-        assert abs(made.mapped("decode", states[-1], 36) - run.state.values[-1]).max() < max(1e-10, 5 * rounding)
+        assert abs(made.mapped("decode", states[-1], 36) - run.state.values[-1]).max() < max(
+            1e-10, 5 * rounding
+        )
 
 
 @needs_compiler
 def test_a_mechanical_model(tmp_path):
-    """(z, ż) and (q, q̇) where the dynamics are of order two, against the engine of torch; the C of an FMU."""
+    """(z, ż) and (q, q̇) where the dynamics are of order two, against the engine of torch; the C of
+    an FMU.
+    """
     projection, system = romkit.load("ncae-pendulum"), Pendulum()
     context = {"l1": 0.4, "l2": 0.5, "l3": 0.5, "l4": 0.6}
     outputs = [f"der({projection.frame.state_names[1]})"]
@@ -127,7 +154,13 @@ def test_a_mechanical_model(tmp_path):
     zipfile.ZipFile(fmu).extractall(tmp_path)
     made = Exported(tmp_path / "sources" / "model.c", *context.values())
     z, dz = np.full(4, 0.1), np.array([1.0, -1.0, 0.5, 0.0])
-    given = {"initial_state": z, "initial_velocity": dz, "duration": 0.05, "dt": 0.001, "system": system}
+    given = {
+        "initial_state": z,
+        "initial_velocity": dz,
+        "duration": 0.05,
+        "dt": 0.001,
+        "system": system,
+    }
     run = romkit.forecast(projection, engine="torch", **given, **context)
     states = made.states(np.concatenate([z, dz]), 50, 0.001)
     assert abs(states[:, :4] - run.latent.values).max() < 1e-12
@@ -151,7 +184,9 @@ class Driven(LearnedField):
 def test_inputs_in_c_are_held_between_steps(modes, tmp_path):
     made = Exported(romkit.export(modes, tmp_path / "model.c", dynamics=Driven()), 0.5)
     made.set("control", [1.0])
-    states = made.states(np.zeros(2), 400, 0.01, lambda k: made.set("control", [1.0 if k < 200 else -1.0]))
+    states = made.states(
+        np.zeros(2), 400, 0.01, lambda k: made.set("control", [1.0 if k < 200 else -1.0])
+    )
     t = 0.01 * np.arange(401)
     there = 2 * (1 - np.exp(-1.0))
     exact = np.where(t <= 2, 2 * (1 - np.exp(-t / 2)), -2 + (there + 2) * np.exp(-(t - 2) / 2))
@@ -160,8 +195,12 @@ def test_inputs_in_c_are_held_between_steps(modes, tmp_path):
 
 @needs_compiler
 def test_the_context_is_computed_when_it_is_set_alone(tmp_path):
-    """A model at a context is its struct: a copy of the numbers is the model, and no step changes them."""
-    made = Exported(romkit.export(romkit.load("ncae-lorenz96"), tmp_path / "model.c", system=Lorenz96()), 3.15)
+    """A model at a context is its struct: a copy of the numbers is the model, and no step changes
+    them.
+    """
+    made = Exported(
+        romkit.export(romkit.load("ncae-lorenz96"), tmp_path / "model.c", system=Lorenz96()), 3.15
+    )
     before, start = made.model.copy(), np.array([0.5, 0.2])
     first = made.states(start, 10, 0.01)
     assert np.array_equal(made.model, before)
@@ -177,30 +216,53 @@ def test_the_program_of_the_page_runs(tmp_path):
     (tmp_path / "main.c").write_text(re.search(r"```c\n(.*?)```", page, re.DOTALL)[1])
     projection, system = romkit.load("ncae-lorenz96"), Lorenz96()
     romkit.export(projection, tmp_path / "model.c", system=system)
-    subprocess.run([COMPILER, "-std=c99", "-O2", "main.c", "model.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [COMPILER, "-std=c99", "-O2", "main.c", "model.c", "-o", "main", "-lm"],
+        cwd=tmp_path,
+        check=True,
+    )
     said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
     start = {"initial_state": [0.5, 0.0], "F": 3.15}
-    run = romkit.forecast(projection, duration=100, dt=0.01, system=system, engine="compiled", **start)
+    run = romkit.forecast(
+        projection, duration=100, dt=0.01, system=system, engine="compiled", **start
+    )
     expected = [run.latent.values[-1, 0], run.state.values[-1, 0]]
     assert np.allclose([float(x) for x in said.split()], expected, rtol=0, atol=1e-10)
 
 
 @needs_compiler
 def test_an_fmu_follows_the_rollout(tmp_path):
-    """Communication steps of two steps; in the middle the context changes, and the state is encoded anew."""
+    """Communication steps of two steps; in the middle the context changes, and the state is encoded
+    anew.
+    """
     projection, system = romkit.load("ncae-lorenz96"), Lorenz96()
     fmu = romkit.export(projection, tmp_path / "waves.fmu", system=system, outputs=["x7", "x0"])
     assert_standard(fmu)
-    F = np.array([(0.0, 3.14), (4.98, 3.14), (5.0, 3.18), (10.0, 3.18)], dtype=[("time", float), ("F", float)])
+    F = np.array(
+        [(0.0, 3.14), (4.98, 3.14), (5.0, 3.18), (10.0, 3.18)],
+        dtype=[("time", float), ("F", float)],
+    )
     names = ["latent[0]", "latent[1]", "x0", "x7"]
-    found = simulated(fmu, 10.0, 0.02, input=F, start_values={"latent[0]": 0.5, "latent[1]": 0.1}, output=names)
+    found = simulated(
+        fmu, 10.0, 0.02, input=F, start_values={"latent[0]": 0.5, "latent[1]": 0.1}, output=names
+    )
     given = {"duration": 5.0, "dt": 0.01, "system": system, "engine": "compiled"}
     first = romkit.forecast(projection, initial_state=[0.5, 0.1], F=3.14, **given)
-    z = projection.double()(F=3.18).encode(torch.from_numpy(first.state.values[-1])).detach().numpy()
+    z = (
+        projection.double()(F=3.18)
+        .encode(torch.from_numpy(first.state.values[-1]))
+        .detach()
+        .numpy()
+    )
     second = romkit.forecast(projection, initial_state=z, F=3.18, **given)
-    runs = [run.isel(time=times) for run, times in ((first, slice(0, None, 2)), (second, slice(2, None, 2)))]
+    runs = [
+        run.isel(time=times)
+        for run, times in ((first, slice(0, None, 2)), (second, slice(2, None, 2)))
+    ]
     for k, name in enumerate(names):
-        parts = [run.latent.values[:, k] if k < 2 else run.state.values[:, (0, 7)[k - 2]] for run in runs]
+        parts = [
+            run.latent.values[:, k] if k < 2 else run.state.values[:, (0, 7)[k - 2]] for run in runs
+        ]
         assert abs(found[name] - np.concatenate(parts)).max() < 1e-10
 
 
@@ -232,13 +294,22 @@ def test_programs_run_without_romkit(waves, tmp_path):
     """At five contexts, where the examples of the export had another number."""
     projection, system = romkit.load("ncae-lorenz96"), Lorenz96()
     romkit.export(projection, tmp_path / "model.pt2", system=system)
-    x, F = torch.from_numpy(waves.state.values[0, :5]).double(), torch.linspace(3.14, 3.18, 5).double().unsqueeze(1)
+    x, F = (
+        torch.from_numpy(waves.state.values[0, :5]).double(),
+        torch.linspace(3.14, 3.18, 5).double().unsqueeze(1),
+    )
     torch.save({"x": x, "F": F}, tmp_path / "given.pt")
     subprocess.run([sys.executable, "-c", RUN_ALONE], cwd=tmp_path, check=True)
     z, state = torch.load(tmp_path / "found.pt")
     start = projection.double()(F=F[:, 0]).encode(x).detach().numpy()
     run = romkit.forecast(
-        projection, initial_state=start, duration=0.05, dt=0.01, system=system, F=F[:, 0].numpy(), engine="torch"
+        projection,
+        initial_state=start,
+        duration=0.05,
+        dt=0.01,
+        system=system,
+        F=F[:, 0].numpy(),
+        engine="torch",
     )
     assert abs(z.numpy() - run.latent.values[:, -1]).max() < 1e-12
     assert abs(state.numpy() - run.state.values[:, -1]).max() < 1e-12
@@ -247,7 +318,13 @@ def test_programs_run_without_romkit(waves, tmp_path):
 class Branching(System):
     """A field that decides in Python on a value of the state."""
 
-    name, state_names, dt, duration, horizon = "branching", [f"x{k}" for k in range(36)], 0.01, 1.0, 1.0
+    name, state_names, dt, duration, horizon = (
+        "branching",
+        [f"x{k}" for k in range(36)],
+        0.01,
+        1.0,
+        1.0,
+    )
     context = (ContextParameter("F", "1", 3.0, 4.0, "forcing"),)
 
     def rhs(self, t, x, c):
@@ -262,20 +339,50 @@ def test_refusals(modes, tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "/nowhere/cc")
     stack = romkit.projections.stack([modes, modes])
     for words, projection, path, given in (
-        ("path: expected a name that ends in .c, .fmu, .pt2", modes, tmp_path / "model.txt", {"system": system}),
+        (
+            "path: expected a name that ends in .c, .fmu, .pt2",
+            modes,
+            tmp_path / "model.txt",
+            {"system": system},
+        ),
         ("path: expected a name of letters", modes, tmp_path / "my-model.c", {"system": system}),
-        ("projection: expected a single one, got a stack of 2 seeds", stack, file, {"system": system}),
+        (
+            "projection: expected a single one, got a stack of 2 seeds",
+            stack,
+            file,
+            {"system": system},
+        ),
         ("dynamics: expected a law, since there are no equations", modes, file, {}),
-        ("outputs: expected none but for an FMU", modes, file, {"system": system, "outputs": ["x0"]}),
+        (
+            "outputs: expected none but for an FMU",
+            modes,
+            file,
+            {"system": system, "outputs": ["x0"]},
+        ),
         ("dt: expected none but for an FMU", modes, file, {"system": system, "dt": 0.1}),
         ("outputs: expected one of x0, ", modes, fmu, {"system": system, "outputs": ["y0"]}),
         ("dt: expected a number for an FMU of a law", modes, fmu, {"dynamics": Driven()}),
-        ("path: expected a compiler for an FMU, got no compiler starts", modes, fmu, {"system": system}),
-        ("dynamics: expected dynamics that RK4 integrates, got LSPG", modes, file, {"dynamics": LSPG(dt=0.1)}),
+        (
+            "path: expected a compiler for an FMU, got no compiler starts",
+            modes,
+            fmu,
+            {"system": system},
+        ),
+        (
+            "dynamics: expected dynamics that RK4 integrates, got LSPG",
+            modes,
+            file,
+            {"dynamics": LSPG(dt=0.1)},
+        ),
         ("projection: expected one of 'pendulum'", modes, file, {"system": Pendulum()}),
         ("dynamics: expected a fitted law", modes, file, {"dynamics": SINDy()}),
         ("system: expected operations that can be exported", modes, file, {"system": Branching()}),
-        ("system: expected operations that can be exported", modes, tmp_path / "model.pt2", {"system": Branching()}),
+        (
+            "system: expected operations that can be exported",
+            modes,
+            tmp_path / "model.pt2",
+            {"system": Branching()},
+        ),
     ):
         refused(words, romkit.export, projection, path, **given)
     assert not list(tmp_path.iterdir())

@@ -40,7 +40,9 @@ def fill_the_disk(target):
 
 
 def test_an_error_of_the_system_is_a_file_error_on_one_line(tmp_path):
-    with pytest.raises(FileError, match=r"cannot be written \(No space left on device\); check free space") as caught:
+    with pytest.raises(
+        FileError, match=r"cannot be written \(No space left on device\); check free space"
+    ) as caught:
         fill_the_disk(tmp_path / "a.txt")
     assert "\n" not in str(caught.value)
     with pytest.raises(FileError, match="cannot be written"), atomic(tmp_path / "a.txt"):
@@ -56,12 +58,18 @@ def test_a_folder_that_becomes_read_only_is_a_file_error(tmp_path, monkeypatch):
 
     for name in ("replace", "unlink"):
         monkeypatch.setattr(Path, name, refuse)
-    with pytest.raises(FileError, match=r"cannot be written \(Read-only file system\)"), atomic(tmp_path / "a") as file:
+    with (
+        pytest.raises(FileError, match=r"cannot be written \(Read-only file system\)"),
+        atomic(tmp_path / "a") as file,
+    ):
         file.write_text("whole")
 
 
 def test_a_missing_folder_and_a_folder_as_target(tmp_path):
-    with pytest.raises(FileError, match="folder does not exist; make it first: mkdir -p"), atomic(tmp_path / "b" / "a"):
+    with (
+        pytest.raises(FileError, match="folder does not exist; make it first: mkdir -p"),
+        atomic(tmp_path / "b" / "a"),
+    ):
         pass
     with pytest.raises(FileError, match="is a folder; add a file name"), atomic(tmp_path):
         pass

@@ -31,7 +31,9 @@ def test_the_best_of_some_kinds_and_the_table_of_all(data, pod, tmp_path):
     assert [row["error"] for row in law.report] == sorted(row["error"] for row in law.report)
     assert {row["law"] for row in law.report} == {"dmd", "sindy", "neural-ode"}
     (chosen,) = (row for row in law.report if row["chosen"])
-    assert chosen["error"] < 0.01  # the wave is linear, so the equations are exact but for the differentiation
+    assert (
+        chosen["error"] < 0.01
+    )  # the wave is linear, so the equations are exact but for the differentiation
     assert f"tried {chosen['law']}" in law.facts()
     run = romkit.rollout(data, pod, dynamics=law)
     assert float(run.nrmse.max()) < 0.02
@@ -43,7 +45,9 @@ def test_an_equation_is_never_empty_in_a_slow_unit_of_time(data, pod):
     for share in (None, 10.0):
         law = SINDy(degree=3, share=share, around=0.0).fit(pod, data)
         assert bool(law.support.any(0).all())
-    assert not bool(SINDy(degree=3, threshold=0.1).fit(pod, data).support.any())  # asked for, per unit of time
+    assert not bool(
+        SINDy(degree=3, threshold=0.1).fit(pod, data).support.any()
+    )  # asked for, per unit of time
 
 
 def test_a_rollout_that_comes_to_rest_or_grows_does_not_stay(data, pod):
@@ -54,8 +58,12 @@ def test_a_rollout_that_comes_to_rest_or_grows_does_not_stay(data, pod):
     assert float(rollout_error(exact, samples)[1]) == 1.0
     for change in (-3e-6, 3e-6):
         turned = exact.coefficients.clone()
-        turned[[2, 4], [0, 1]] += change  # terms δz0 and δz1 of their own rates; each with a context term behind
-        damped = type(exact)(**{f: getattr(exact, f) for f in exact.__dataclass_fields__} | {"coefficients": turned})
+        turned[[2, 4], [0, 1]] += (
+            change  # terms δz0 and δz1 of their own rates; each with a context term behind
+        )
+        damped = type(exact)(
+            **{f: getattr(exact, f) for f in exact.__dataclass_fields__} | {"coefficients": turned}
+        )
         assert float(rollout_error(damped, samples)[1]) == 0.0
 
 
@@ -73,7 +81,11 @@ BAD = [
     ({"validation": 1.0}, "validation: expected a number below 1"),
     ({"projection": "flow"}, "projection: expected"),
     (
-        {"data": romkit.data.from_arrays(np.ones((2, 9, 3)), np.arange(9.0), context={"a": [1.0, 2.0]})},
+        {
+            "data": romkit.data.from_arrays(
+                np.ones((2, 9, 3)), np.arange(9.0), context={"a": [1.0, 2.0]}
+            )
+        },
         "data: expected",
     ),
 ]

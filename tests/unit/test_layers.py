@@ -1,4 +1,6 @@
-"""Imports run one way, lazy ones too, and each heavy dependency has one door. The table is that of docs/design.md."""
+"""Imports run one way, lazy ones too, and each heavy dependency has one door. The table is that of
+docs/design.md.
+"""
 
 import ast
 from collections import defaultdict
@@ -36,7 +38,9 @@ def room(file):
 
 
 def module(file):
-    return ".".join(("romkit", *file.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+    return ".".join(("romkit", *file.relative_to(ROOT).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    )
 
 
 def imported(file):
@@ -50,7 +54,9 @@ def imported(file):
 
 
 def rooms_used(file):
-    """Rooms of romkit that a file imports. `import romkit` itself means the verbs, which only the top may use."""
+    """Rooms of romkit that a file imports. `import romkit` itself means the verbs, which only the
+    top may use.
+    """
     for name in imported(file):
         if name == "romkit":
             yield "verbs"
@@ -59,7 +65,9 @@ def rooms_used(file):
 
 
 def test_every_room_has_a_floor_and_imports_run_one_way():
-    assert {room(file) for file in files()} == set(FLOOR), "put the new room into FLOORS and docs/design.md"
+    assert {room(file) for file in files()} == set(FLOOR), (
+        "put the new room into FLOORS and docs/design.md"
+    )
     wrong = [
         f"{file.relative_to(ROOT)} imports {used}"
         for file in files()
@@ -73,7 +81,13 @@ def test_no_circles():
     """No circle of imports among files; those inside of functions and for type checkers count."""
     own = {module(file): file for file in files() if file.name != "__init__.py"}
     arrows = {
-        name: {found for each in imported(file) for found in (each, each.rpartition(".")[0]) if found in own} - {name}
+        name: {
+            found
+            for each in imported(file)
+            for found in (each, each.rpartition(".")[0])
+            if found in own
+        }
+        - {name}
         for name, file in own.items()
     }
     while free := [name for name, used in arrows.items() if not used]:

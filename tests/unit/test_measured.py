@@ -1,4 +1,5 @@
-"""What README and the pages say was measured: each statement holds in committed results, and none is without them.
+"""What README and the pages say was measured: each statement holds in committed results, and none
+is without them.
 
 The pages of results are those of their result files, see `tests/studies/test_committed.py`.
 """
@@ -11,33 +12,56 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md")))
-PAGES = [page.relative_to(ROOT).as_posix() for page in PAGES if page.parent.name not in ("measured", "reference")]
+PAGES = sorted(
+    (ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md"))
+)
+PAGES = [
+    page.relative_to(ROOT).as_posix()
+    for page in PAGES
+    if page.parent.name not in ("measured", "reference")
+]
 
-LARGE, SAMPLED, WAKE = "studies/large/RESULTS.md", "studies/large/SAMPLED.md", "studies/wake/RESULTS.md"
+LARGE, SAMPLED, WAKE = (
+    "studies/large/RESULTS.md",
+    "studies/large/SAMPLED.md",
+    "studies/wake/RESULTS.md",
+)
 SAMPLING = "studies/sampling/RESULTS.md"
 EXACT, SPEED, CUDA = (
     "studies/exactness/results/REPORT.md",
     "benchmarks/rollout/RESULTS.md",
     "benchmarks/rollout/RESULTS-cuda.md",
 )
-TRAINING, ACCURACY, START = "benchmarks/training/RESULTS.md", "studies/accuracy/RESULTS.md", "# Results"
+TRAINING, ACCURACY, START = (
+    "benchmarks/training/RESULTS.md",
+    "studies/accuracy/RESULTS.md",
+    "# Results",
+)
 ROMKIT, STEP = "romkit, RK4 (default)", "µs per step, trajectory"
 
 
 @functools.cache
 def rows(page, heading, number=0):
-    """Rows (name, {column: numbers}) of a table under a heading; the name is the text of the first cell."""
-    text = (ROOT / page).read_text(encoding="utf-8").split(f"{heading}\n", 1)[1].split("\n## ", 1)[0]
+    """Rows (name, {column: numbers}) of a table under a heading; the name is the text of the first
+    cell.
+    """
+    text = (
+        (ROOT / page).read_text(encoding="utf-8").split(f"{heading}\n", 1)[1].split("\n## ", 1)[0]
+    )
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
-    head, _, *lines = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in tables[number].splitlines())
+    head, _, *lines = (
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in tables[number].splitlines()
+    )
     parsed = lambda cell: [float(each) for each in re.findall(r"\d+(?:\.\d+)?(?:e[-+]\d+)?", cell)]  # noqa: E731
     return [(line[0], dict(zip(head, map(parsed, line), strict=True))) for line in lines]
 
 
 def cells(page, heading, name, column, number=0):
     """Numbers of a column in all rows whose name starts so."""
-    return [x for row, each in rows(page, heading, number) if row.startswith(name) for x in each[column]]
+    return [
+        x for row, each in rows(page, heading, number) if row.startswith(name) for x in each[column]
+    ]
 
 
 def burgers(name, column="mean over contexts"):
@@ -61,20 +85,28 @@ FLOW, LINEAR, FOLDED = "flow, 10 latents", "POD-Galerkin, 80 modes", "NcAE, 10 l
 
 def sampled_rows_of_the_reaction():
     fine = [
-        each for _, each in rows(SAMPLED, "## A reaction in a square") if each["sampled"] < [1.15 * each["Galerkin"][0]]
+        each
+        for _, each in rows(SAMPLED, "## A reaction in a square")
+        if each["sampled"] < [1.15 * each["Galerkin"][0]]
     ]
-    return {each["modes"][0] for each in fine} == {5, 10, 20, 30} and all(each["over RK4"][0] > 100 for each in fine)
+    return {each["modes"][0] for each in fine} == {5, 10, 20, 30} and all(
+        each["over RK4"][0] > 100 for each in fine
+    )
 
 
 def sampled_rows_of_burgers():
     text = " ".join((ROOT / SAMPLED).read_text(encoding="utf-8").split())
-    error, seconds = map(float, re.search(r"the error is ([\d.]+)% and a run costs ([\d.]+) s", text).groups())
+    error, seconds = map(
+        float, re.search(r"the error is ([\d.]+)% and a run costs ([\d.]+) s", text).groups()
+    )
     found = [each for _, each in rows(SAMPLED, "## Burgers: sampled against exact")]
     return any(each["error"][0] <= error and each["one run"][0] < 1e3 * seconds for each in found)
 
 
 def states_themselves():
-    """Distance from the exact tensors with modes at the states themselves, over that at the projected ones."""
+    """Distance from the exact tensors with modes at the states themselves, over that at the
+    projected ones.
+    """
     seen, own = (
         {
             each["modes of right-hand sides"][0]: each["from exact"][0]
@@ -88,31 +120,45 @@ def states_themselves():
 def cards():
     """Devices of all committed numbers that are not of a CPU."""
     files = [
-        json.loads(file.read_text()) for file in (*ROOT.glob("benchmarks/*/*.json"), *ROOT.glob("studies/*/*.json"))
+        json.loads(file.read_text())
+        for file in (*ROOT.glob("benchmarks/*/*.json"), *ROOT.glob("studies/*/*.json"))
     ]
-    return {name for name in re.findall(r'"device": "([^"]*)"', json.dumps(files)) if "NVIDIA" in name}
+    return {
+        name for name in re.findall(r'"device": "([^"]*)"', json.dumps(files)) if "NVIDIA" in name
+    }
 
 
 CLAIMS = [
     (
         "README.md",
         "A step of the reduced Lorenz96 costs more than one of the full model",
-        lambda: all(each["reduced model"] > each["full model"] for _, each in rows(SPEED, "## Cost against n")),
+        lambda: all(
+            each["reduced model"] > each["full model"]
+            for _, each in rows(SPEED, "## Cost against n")
+        ),
     ),
     (
         "README.md",
         "On the cylinder wake, trained at ten Reynolds numbers, POD-Galerkin with 64 modes is more accurate than every "
         "network, and the networks are faster",
         lambda: (
-            all(wake("POD-Galerkin, 64", error) < wake(name, error) for error in WAKE_ERRORS for name in NETWORKS)
-            and all(wake("POD-Galerkin, 64", "seconds for 40 s") > wake(name, "seconds for 40 s") for name in NETWORKS)
+            all(
+                wake("POD-Galerkin, 64", error) < wake(name, error)
+                for error in WAKE_ERRORS
+                for name in NETWORKS
+            )
+            and all(
+                wake("POD-Galerkin, 64", "seconds for 40 s") > wake(name, "seconds for 40 s")
+                for name in NETWORKS
+            )
         ),
     ),
     (
         "README.md",
         "64 modes of five of the runs are still [more accurate than networks on all ten](studies/sampling).",
         lambda: all(
-            cells(SAMPLING, "## NcAE of the wake, on five runs and on ten", "modes, 64", error)[0] < wake(name, longer)
+            cells(SAMPLING, "## NcAE of the wake, on five runs and on ten", "modes, 64", error)[0]
+            < wake(name, longer)
             for error, longer in zip(FEWER_ERRORS, WAKE_ERRORS, strict=True)
             for name in NETWORKS
         ),
@@ -124,7 +170,10 @@ CLAIMS = [
         lambda: (
             0.7 < burgers(LINEAR)[0] / max(burgers(FLOW)) < 1.1
             and burgers(LINEAR, "one run") < burgers(FLOW, "one run")
-            and all(burgers(name, "one run") < burgers(LINEAR, "one run") for name in (FOLDED, "FiLM+AE"))
+            and all(
+                burgers(name, "one run") < burgers(LINEAR, "one run")
+                for name in (FOLDED, "FiLM+AE")
+            )
             and all(min(burgers(name)) > burgers(LINEAR)[0] for name in (FOLDED, "FiLM+AE"))
         ),
     ),
@@ -147,7 +196,12 @@ CLAIMS = [
     (
         "docs/engine.md",
         "which makes a step of one member more than a hundred times slower",
-        lambda: cells(SPEED, "## 1 context", "torchdiffeq, rk4, field by torch.compile", "times romkit's")[0] > 100,
+        lambda: (
+            cells(
+                SPEED, "## 1 context", "torchdiffeq, rk4, field by torch.compile", "times romkit's"
+            )[0]
+            > 100
+        ),
     ),
     (
         "docs/guide.md",
@@ -164,7 +218,9 @@ CLAIMS = [
         "a rank correlation of more than 0.8 with its error, on the full model of the wake 0.67",
         lambda: all(
             each["estimate"][0] == 0.67 if name == "Wake, NcAE" else each["estimate"][0] > 0.8
-            for name, each in rows("studies/estimates/RESULTS.md", "## Rank correlation with the true error")
+            for name, each in rows(
+                "studies/estimates/RESULTS.md", "## Rank correlation with the true error"
+            )
         ),
     ),
     (
@@ -193,7 +249,8 @@ CLAIMS = [
         "docs/large.md",
         "Out of the cache a run costs several times as much as the number of its products suggests.",
         lambda: (
-            burgers("POD-Galerkin, 100 modes", "one run")[0] / burgers("POD-Galerkin, 64 modes", "one run")[0]
+            burgers("POD-Galerkin, 100 modes", "one run")[0]
+            / burgers("POD-Galerkin, 64 modes", "one run")[0]
             > 3 * (100**2 * 101) / (64**2 * 65)
         ),
     ),
@@ -210,7 +267,9 @@ CLAIMS = [
         "ten latents of a coupling flow are as accurate as the best published ten",
         lambda: (
             max(burgers(FLOW, "error at (4.56, 0.019)"))
-            < cells(LARGE, "## Reduced models, n = 20 000", "POD and autoencoder, 10", "error", 3)[0]
+            < cells(LARGE, "## Reduced models, n = 20 000", "POD and autoencoder, 10", "error", 3)[
+                0
+            ]
         ),
     ),
     (
@@ -237,14 +296,21 @@ CLAIMS = [
         lambda: all(
             10 * each["one run"][0] < each["on all rows"][0]
             and each["on all rows"][0]
-            > max(x for _, other in rows(LARGE, "## Reduced models, n = 20 000") for x in other["one run"])
+            > max(
+                x
+                for _, other in rows(LARGE, "## Reduced models, n = 20 000")
+                for x in other["one run"]
+            )
             for _, each in rows(LARGE, "## Reduced models, n = 20 000", 1)
         ),
     ),
     (
         "docs/howto/pays.md",
         "(Lorenz96, the pendulum): the reduced model is the slower one",
-        lambda: all(each["reduced model"] > each["full model"] for _, each in rows(SPEED, "## Cost against n")),
+        lambda: all(
+            each["reduced model"] > each["full model"]
+            for _, each in rows(SPEED, "## Cost against n")
+        ),
     ),
     (
         "docs/howto/choose.md",
@@ -276,8 +342,10 @@ CLAIMS = [
         "docs/howto/gpu.md",
         "This pays from thousands of trajectories on.",
         lambda: (
-            cells(CUDA, "## 10000 contexts", ROMKIT, STEP)[0] < cells(SPEED, "## 1000 contexts", ROMKIT, STEP)[0]
-            and cells(CUDA, "## 1 context", ROMKIT, STEP)[0] > cells(SPEED, "## 1 context", ROMKIT, STEP)[0]
+            cells(CUDA, "## 10000 contexts", ROMKIT, STEP)[0]
+            < cells(SPEED, "## 1000 contexts", ROMKIT, STEP)[0]
+            and cells(CUDA, "## 1 context", ROMKIT, STEP)[0]
+            > cells(SPEED, "## 1 context", ROMKIT, STEP)[0]
         ),
     ),
 ]
@@ -289,7 +357,9 @@ def text_of(page):
     return " ".join(re.sub(r"^On paper, .*?(?=^## |\Z)", "", text, flags=re.M | re.S).split())
 
 
-@pytest.mark.parametrize(("page", "words", "holds"), CLAIMS, ids=[f"{page}: {words[:50]}" for page, words, _ in CLAIMS])
+@pytest.mark.parametrize(
+    ("page", "words", "holds"), CLAIMS, ids=[f"{page}: {words[:50]}" for page, words, _ in CLAIMS]
+)
 def test_a_statement_stands_in_its_page_and_holds_in_committed_results(page, words, holds):
     assert words in text_of(page)
     assert holds()
@@ -325,4 +395,8 @@ def test_a_page_has_no_measured_statement_without_a_result(page):
     for own, words, _ in CLAIMS:
         text = text.replace(words, "") if own == page else text
     sentences = re.split(r"(?<=[.;:]) |(?<=\|) (?=\|)| - ", text)
-    assert [each for each in sentences if re.search(MEASURES, each) and not any(rule in each for rule in RULES)] == []
+    assert [
+        each
+        for each in sentences
+        if re.search(MEASURES, each) and not any(rule in each for rule in RULES)
+    ] == []

@@ -1,4 +1,6 @@
-"""Errors of rollouts, valid prediction time, distance from the manifold, energy drift, latent geometry, and spectra."""
+"""Errors of rollouts, valid prediction time, distance from the manifold, energy drift, latent
+geometry, and spectra.
+"""
 
 import math
 
@@ -36,7 +38,9 @@ def test_nrmse_is_the_error_in_standard_deviations():
     assert nrmse(truth, truth + torch.nan, std).isnan().all()
 
 
-@pytest.mark.parametrize(("threshold", "expected"), [(0.5, 3.0), (0.05, 1.0), (0.01, 0.0), (2.0, 4.0)])
+@pytest.mark.parametrize(
+    ("threshold", "expected"), [(0.5, 3.0), (0.05, 1.0), (0.01, 0.0), (2.0, 4.0)]
+)
 def test_valid_time_ends_where_the_threshold_is_first_exceeded(threshold, expected):
     errors = torch.tensor([0.02, 0.03, 0.04, 0.06, 0.03, 0.1, 0.5, 0.6, 0.4], dtype=torch.float64)
     assert valid_time(TIMES, errors, threshold).item() == expected
@@ -50,7 +54,10 @@ def test_a_diverged_member_is_valid_until_then_and_its_neighbour_is_not_touched(
     assert valid_time(TIMES, errors).tolist() == [4.0, 0.0]
     states = torch.zeros(2, 6, 3)
     states[0, 2, 1], states[1, 5, 0] = torch.inf, torch.nan
-    assert diverged(states).tolist() == [[False, False, True, True, True, True], [False] * 5 + [True]]  # for good
+    assert diverged(states).tolist() == [
+        [False, False, True, True, True, True],
+        [False] * 5 + [True],
+    ]  # for good
 
 
 def test_decoded_states_of_an_exact_projection_lie_on_its_manifold():
@@ -62,7 +69,9 @@ def test_decoded_states_of_an_exact_projection_lie_on_its_manifold():
     assert off.min() > 1e-3
     torch.testing.assert_close(off, nrmse(p.x, p.operator(p.x), std))
     p.x[3] = torch.nan
-    assert manifold_distance(p.operator, p.x, std).isnan().tolist() == [k == 3 for k in range(len(p.x))]
+    assert manifold_distance(p.operator, p.x, std).isnan().tolist() == [
+        k == 3 for k in range(len(p.x))
+    ]
 
 
 def test_for_one_standard_deviation_it_is_the_idempotency_error_up_to_the_root_of_n():
@@ -85,17 +94,27 @@ def test_an_oscillator_that_gains_gives_its_gain_and_a_diverged_member_an_infini
     expected = [0.0, math.expm1(0.2), -math.expm1(-0.4)]
     assert peak_energy_drift(energy, energy[:, 0]).tolist() == pytest.approx(expected, abs=1e-14)
     of_the_caller = torch.tensor([4.0])
-    assert energy_drift(torch.tensor([[1.0, 2.0, 0.5]]), of_the_caller).tolist() == [[0.0, 0.25, -0.125]]
+    assert energy_drift(torch.tensor([[1.0, 2.0, 0.5]]), of_the_caller).tolist() == [
+        [0.0, 0.25, -0.125]
+    ]
     energy = torch.ones(2, 5)
     energy[0, 3:] = torch.nan
-    assert energy_drift(energy, torch.ones(2))[0].isnan().tolist() == [False, False, False, True, True]
+    assert energy_drift(energy, torch.ones(2))[0].isnan().tolist() == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert peak_energy_drift(energy, torch.ones(2)).tolist() == [torch.inf, 0.0]
     assert peak_energy_drift(torch.tensor([1.0, torch.inf]), torch.tensor(1.0)) == torch.inf
 
 
 ANGLE = 2 * torch.pi * torch.arange(200, dtype=torch.float64) / 200
 CIRCLE = torch.stack([ANGLE.cos(), ANGLE.sin()], dim=-1)
-TURN = torch.linalg.qr(torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+TURN = torch.linalg.qr(
+    torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+).Q
 
 
 def test_a_circle_has_condition_one_and_an_ellipse_its_squared_aspect_wherever_it_lies():
@@ -120,7 +139,9 @@ def test_uniform_motion_has_no_variation_and_known_speeds_have_theirs():
     assert latent_speed_variation(CIRCLE).item() == pytest.approx(0.0, abs=1e-12)
     speeds = torch.tensor([1.0, 3.0] * 10, dtype=torch.float64)
     for unit in (1.0, 1e3):
-        assert latent_speed_variation(unit * speeds.unsqueeze(-1) * CIRCLE[:20]).item() == pytest.approx(0.5)
+        assert latent_speed_variation(
+            unit * speeds.unsqueeze(-1) * CIRCLE[:20]
+        ).item() == pytest.approx(0.5)
     assert latent_speed_variation(torch.zeros(10, 2)).isnan()
     assert latent_speed_variation(torch.full((10, 2), torch.nan)).isnan()
 
@@ -171,21 +192,42 @@ DISTANCES = {
     "disjoint": (tone(10), tone(200), 1.0, 1.0, 1e-12),
     "neighbours": (tone(10), tone(11), 0.0, 1.0, 1e-12),
     "rest": (tone(10), REST, 0.0, 1.0, 1e-12),
-    "p = (½, ½), q = (1, 0)": (tone(10) + tone(50), tone(10), 0.0, math.sqrt(1 - math.sqrt(0.5)), 1e-6),
-    "Gaussians of width 4, 6 apart": (tone(100), tone(106), 4.0, math.sqrt(1 - math.exp(-36 / 128)), 2e-3),
+    "p = (½, ½), q = (1, 0)": (
+        tone(10) + tone(50),
+        tone(10),
+        0.0,
+        math.sqrt(1 - math.sqrt(0.5)),
+        1e-6,
+    ),
+    "Gaussians of width 4, 6 apart": (
+        tone(100),
+        tone(106),
+        4.0,
+        math.sqrt(1 - math.exp(-36 / 128)),
+        2e-3,
+    ),
 }
 
 
-@pytest.mark.parametrize(("x", "y", "smoothing", "expected", "near"), DISTANCES.values(), ids=DISTANCES)
+@pytest.mark.parametrize(
+    ("x", "y", "smoothing", "expected", "near"), DISTANCES.values(), ids=DISTANCES
+)
 def test_distances_that_are_known(x, y, smoothing, expected, near):
     assert hellinger_distance(x, y, smoothing=smoothing).item() == pytest.approx(expected, abs=near)
     assert hellinger_distance(x, x, smoothing=smoothing).item() == 0
 
 
-@given(st.integers(0, 2**31), st.integers(0, 2**31), st.integers(0, 2**31), st.sampled_from([0.0, 1.0, 5.0]))
+@given(
+    st.integers(0, 2**31),
+    st.integers(0, 2**31),
+    st.integers(0, 2**31),
+    st.sampled_from([0.0, 1.0, 5.0]),
+)
 def test_it_is_a_distance(i, j, k, smoothing):
     x, y, z = noise(i), tone(i % 290 + 1).expand(-1, 3) + 0.1 * noise(j), noise(k).sin()
-    ab, ba, bc, ac = (hellinger_distance(*pair, smoothing=smoothing) for pair in ((x, y), (y, x), (y, z), (x, z)))
+    ab, ba, bc, ac = (
+        hellinger_distance(*pair, smoothing=smoothing) for pair in ((x, y), (y, x), (y, z), (x, z))
+    )
     assert torch.equal(ab, ba)
     assert bool((ac <= ab + bc + 1e-12).all())
     assert bool((ab >= 0).all())
@@ -194,7 +236,12 @@ def test_it_is_a_distance(i, j, k, smoothing):
 
 def test_members_are_scored_one_by_one_and_a_diverged_one_is_as_far_as_can_be():
     truth, rom = noise(0, 1, 2), noise(1, 3, 2)
-    loop = torch.stack([torch.stack([hellinger_distance(truth[0, c], rom[s, c]) for c in range(2)]) for s in range(3)])
+    loop = torch.stack(
+        [
+            torch.stack([hellinger_distance(truth[0, c], rom[s, c]) for c in range(2)])
+            for s in range(3)
+        ]
+    )
     torch.testing.assert_close(hellinger_distance(truth, rom), loop)
     truth, rom = truth[0], rom[0]
     alone = hellinger_distance(truth[0], rom[0])

@@ -1,6 +1,7 @@
 """Contexts that vary in time: rates of the manifold, laws, and rollouts along a ramp.
 
-That latent dynamics follow motions on a manifold that moves is in their contract, `romkit.testing.check_dynamics`.
+That latent dynamics follow motions on a manifold that moves is in their contract,
+`romkit.testing.check_dynamics`.
 """
 
 import copy
@@ -12,7 +13,14 @@ import xarray as xr
 import romkit
 from romkit.core.errors import InputError
 from romkit.core.types import Dual
-from romkit.integrators import DMD, LearnedField, OperatorInference, SINDy, WeakSINDy, differentiated_samples
+from romkit.integrators import (
+    DMD,
+    LearnedField,
+    OperatorInference,
+    SINDy,
+    WeakSINDy,
+    differentiated_samples,
+)
 from romkit.integrators.laws.base import rollout_error
 from romkit.integrators.laws.neural_ode import Shooting, make_paths
 from romkit.projections import Path
@@ -29,7 +37,9 @@ TIMES = torch.linspace(0, 1, 11, dtype=torch.float64)
 
 
 def ramp(t):
-    """From one end of the training range to the other in one unit of time: fast, so that the term matters."""
+    """From one end of the training range to the other in one unit of time: fast, so that the term
+    matters.
+    """
     return torch.as_tensor([[3.133 + 0.06 * float(t)]], dtype=torch.float64)
 
 
@@ -39,7 +49,10 @@ def latent_truth(t, z):
 
 @pytest.mark.parametrize("unit", [1.0, 1e-9, 1e-3, 1e6])
 def test_the_rate_of_the_decoder_against_finite_differences_in_any_unit_of_time(ncae, unit):
-    path, z = Path(ncae, lambda t: ramp(t / unit), unit * TIMES), torch.tensor([[0.3, -0.2]], dtype=torch.float64)
+    path, z = (
+        Path(ncae, lambda t: ramp(t / unit), unit * TIMES),
+        torch.tensor([[0.3, -0.2]], dtype=torch.float64),
+    )
     t, h = torch.tensor(0.4 * unit, dtype=torch.float64), 1e-4 * unit
     difference = (path.at(t + h).decode(z) - path.at(t - h).decode(z)) / (2 * h)
     assert torch.allclose(path.decoder_rate(t, z) * unit, difference * unit, atol=1e-6)
@@ -65,12 +78,16 @@ class Turning(LearnedField):
 
 
 def test_a_law_for_fixed_contexts_is_carried_along(ncae):
-    """A fitted law follows a moving context with the term D_cρ ċ, here against the encoded motion of the full state."""
+    """A fitted law follows a moving context with the term D_cρ ċ, here against the encoded motion
+    of the full state.
+    """
     path, t = Path(ncae, ramp, TIMES), torch.tensor(0.3, dtype=torch.float64)
     z, h = torch.tensor([[0.3, -0.2]], dtype=torch.float64), 1e-4
     x = path.at(t).decode(z)
     turned = (path.at(t + h).encode(x) - path.at(t - h).encode(x)) / (2 * h)
-    assert torch.allclose(Turning().field(FirstOrder(path))(t, z), latent_truth(t, z) + turned, atol=1e-6)
+    assert torch.allclose(
+        Turning().field(FirstOrder(path))(t, z), latent_truth(t, z) + turned, atol=1e-6
+    )
 
 
 def test_a_ramp_of_the_forcing_is_as_good_as_a_constant_one():
@@ -86,12 +103,16 @@ def test_a_ramp_of_the_forcing_is_as_good_as_a_constant_one():
 
 def test_mechanical_systems_refuse_it():
     lengths = {"l1": lambda t: 0.4, "l2": 0.5, "l3": 0.5, "l4": 0.5}
-    with pytest.raises(InputError, match="l1: expected numbers for pendulum, got a function of time"):
+    with pytest.raises(
+        InputError, match="l1: expected numbers for pendulum, got a function of time"
+    ):
         romkit.rollout(romkit.systems.Pendulum(), romkit.load("ncae-pendulum"), **lengths)
 
 
 class Shifted:
-    """ρ(x; F) = x - F a of data of two components: their encoded states move with F, however the full ones move."""
+    """ρ(x; F) = x - F a of data of two components: their encoded states move with F, however the
+    full ones move.
+    """
 
     latent_dim, a = 2, torch.tensor([1.0, -0.5], dtype=torch.float64)
 
@@ -125,7 +146,9 @@ def shifted():
     velocity = torch.stack([rate(t, x[:, k]) for k, t in enumerate(times)], dim=1)
     dims = ("trajectory", "time", "component")
     F = (dims[:2], torch.sin(3 * times).expand(3, -1).clone().numpy())
-    return xr.Dataset({"state": (dims, x.numpy()), "velocity": (dims, velocity.numpy())}, {"time": times, "F": F})
+    return xr.Dataset(
+        {"state": (dims, x.numpy()), "velocity": (dims, velocity.numpy())}, {"time": times, "F": F}
+    )
 
 
 LINEAR = {"degree": 1, "context_degree": 0}
@@ -158,22 +181,30 @@ def test_segments_and_held_out_rollouts_move_with_the_context(shifted):
         """The same law of scaled latents, by sampling intervals."""
 
         def right_hand_side(self, c):
-            return lambda y: latent_truth(None, paths.origin + paths.unit * y) * paths.dt / paths.unit
+            return lambda y: (
+                latent_truth(None, paths.origin + paths.unit * y) * paths.dt / paths.unit
+            )
 
     segments = Shooting.along(paths, torch.tensor([1]), 8)
     assert segments.error(Scaled(), 50, 0.0, torch.Generator().manual_seed(0)).max() < 1e-5
 
 
 def test_laws_are_fitted_to_data_whose_context_moves(ncae):
-    data = romkit.simulate(romkit.systems.Lorenz96(transient=0.0), F=lambda t: 3.15 + 0.01 * t, duration=0.5, dt=0.01)
+    data = romkit.simulate(
+        romkit.systems.Lorenz96(transient=0.0), F=lambda t: 3.15 + 0.01 * t, duration=0.5, dt=0.01
+    )
     assert SINDy(degree=1, threshold=0.0).fit(ncae, data).samples == 51
     for refused in (
         lambda: differentiated_samples(ncae, data, order=2),
         lambda: SINDy().fit(ncae, data.assign(acceleration=data.velocity)),
     ):
-        with pytest.raises(InputError, match="data: expected a context that stays for a law of order 2"):
+        with pytest.raises(
+            InputError, match="data: expected a context that stays for a law of order 2"
+        ):
             refused()
     still = data.assign(acceleration=data.velocity, F=("trajectory", [3.15])).set_coords("F")
     second = SINDy(degree=1, threshold=0.0).fit(ncae, still)
-    with pytest.raises(InputError, match="dynamics: expected a law of order 1 for a context that moves"):
+    with pytest.raises(
+        InputError, match="dynamics: expected a law of order 1 for a context that moves"
+    ):
         romkit.follow(ncae, data, dynamics=second)

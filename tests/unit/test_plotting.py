@@ -79,7 +79,11 @@ def test_each_variable_of_data_has_panels_and_a_scale_of_its_own():
     own["v"] = 10 * own.v.assign_attrs(long_name="height")
     data = describe(own, context=["k"])
     pod = romkit.fit("pod", data, latent_dim=2)
-    figure = draw(romkit.rollout(data, pod, dynamics=romkit.integrators.DMD().fit(pod, data)).isel(trajectory=[0]))
+    figure = draw(
+        romkit.rollout(data, pod, dynamics=romkit.integrators.DMD().fit(pod, data)).isel(
+            trajectory=[0]
+        )
+    )
     maps = [axes for axes in panels(figure) if axes.collections]
     assert [axes.get_ylabel() for axes in maps][::3] == ["data\nx (m)"] * 2
     assert maps[-1].collections[0].get_array().shape[0] == own.sizes["x"]
@@ -89,7 +93,9 @@ def test_each_variable_of_data_has_panels_and_a_scale_of_its_own():
 
 
 def test_contexts_stand_side_by_side_up_to_four(run):
-    runs = xr.concat([run.assign_coords(F=F) for F in (3.14, 3.15, 3.16, 3.17, 3.18)], dim="trajectory")
+    runs = xr.concat(
+        [run.assign_coords(F=F) for F in (3.14, 3.15, 3.16, 3.17, 3.18)], dim="trajectory"
+    )
     figure = draw(runs.isel(time=slice(50)))
     assert len(panels(figure)) == 4 * 4
     assert "the first 4 of 5 contexts" in titles(figure)
@@ -116,7 +122,9 @@ def test_long_runs_show_their_beginning_and_end_with_units_on_the_axes():
     assert 4 * 2.5 <= extents[0][1] <= 10 * 2.5
     assert panels(figure)[-1].get_xlim() == pytest.approx((0.0, 99.95))
     assert "first 15 s" in titles(figure) or "first 20 s" in titles(figure)
-    labels = {axes.get_ylabel() for axes in figure.axes} | {axes.get_xlabel() for axes in figure.axes}
+    labels = {axes.get_ylabel() for axes in figure.axes} | {
+        axes.get_xlabel() for axes in figure.axes
+    }
     assert {"state (m)", "error (m)", "time (s)", "NRMSE"} <= labels
 
 
@@ -152,7 +160,10 @@ def band():
     """A forecast of two trajectories with an interval of 80%."""
     times = np.linspace(0, 1, 11)
     state = np.stack([np.outer(times, [1.0, 5.0, 0.1]), np.outer(times, [2.0, 3.0, 0.2])])
-    dims, coords = ("trajectory", "time", "component"), {"time": times, "component": ["a", "b", "c"]}
+    dims, coords = (
+        ("trajectory", "time", "component"),
+        {"time": times, "component": ["a", "b", "c"]},
+    )
     parts = {"state": state, "lower": state - 1, "upper": state + 2}
     return xr.Dataset({name: (dims, x, {"level": 0.8}) for name, x in parts.items()}, coords)
 
@@ -192,7 +203,9 @@ def trained():
 
 @pytest.fixture(scope="module")
 def learned(trained):
-    return romkit.rollout(waves(), trained, dynamics=romkit.integrators.SINDy(degree=1).fit(trained, waves()))
+    return romkit.rollout(
+        waves(), trained, dynamics=romkit.integrators.SINDy(degree=1).fit(trained, waves())
+    )
 
 
 def grid():
@@ -212,7 +225,9 @@ def test_a_training_is_a_curve_for_each_seed_and_set(trained):
 
 
 def test_a_latent_portrait_has_a_plane_for_each_pair(trained, learned):
-    for latent, colour in itertools.product((learned, trained(waves()).encode(waves())), ("time", "speed")):
+    for latent, colour in itertools.product(
+        (learned, trained(waves()).encode(waves())), ("time", "speed")
+    ):
         (axes,) = panels(plotting.plot_latent(latent, colour=colour))
         assert len(axes.collections) == 4
     pod = romkit.fit("pod", waves(), latent_dim=3)
@@ -245,7 +260,9 @@ def test_fields_stand_on_their_own_coordinates():
 
 
 def test_an_animation_has_its_frames(tmp_path):
-    path = plotting.save_animation(plotting.animate(grid(), frames=3, per_second=5), tmp_path / "grid.GIF")
+    path = plotting.save_animation(
+        plotting.animate(grid(), frames=3, per_second=5), tmp_path / "grid.GIF"
+    )
     with Image.open(path) as image:
         assert image.n_frames == 3
     assert [file.name for file in tmp_path.iterdir()] == ["grid.GIF"]
@@ -267,21 +284,31 @@ def test_a_spectrum_peaks_at_the_frequency_of_the_motion(learned):
 
 
 REFUSALS = {
-    r"truth: expected components in the order a \.\.\. c": lambda b: plot_forecast(b, b.isel(component=[2, 1, 0])),
-    "truth: expected 2 trajectories, as in the band, got 1": lambda b: plot_forecast(b, b.isel(trajectory=[0])),
+    r"truth: expected components in the order a \.\.\. c": lambda b: plot_forecast(
+        b, b.isel(component=[2, 1, 0])
+    ),
+    "truth: expected 2 trajectories, as in the band, got 1": lambda b: plot_forecast(
+        b, b.isel(trajectory=[0])
+    ),
     "band: expected real numbers, got no lower, no upper": lambda b: plot_forecast(b[["state"]]),
     "components: expected one of a, b, c, got 'z'": lambda b: plot_forecast(b, components=["z"]),
     "components: expected 1 or more of them": lambda b: plot_forecast(b, components=[]),
     "reliability: expected real numbers, got no level": plot_calibration,
     "run: expected real numbers, got no truth, no rom.*; plot_space_time shows a forecast": plot_rollout,
-    "model: expected a trained projection": lambda b: plotting.plot_training(romkit.fit("pod", waves(), latent_dim=2)),
+    "model: expected a trained projection": lambda b: plotting.plot_training(
+        romkit.fit("pod", waves(), latent_dim=2)
+    ),
     "x: expected one of": lambda b: plotting.plot_phase(waves(), "q", "x3"),
     "variable over time and 1 dimensions of space": lambda b: plotting.plot_space_time(grid()),
     "variable over time and 2 dimensions of space": lambda b: plotting.plot_frames(line()),
-    "trajectory: expected an index into 4, got 9": lambda b: plotting.plot_frames(grid(), trajectory=9),
+    "trajectory: expected an index into 4, got 9": lambda b: plotting.plot_frames(
+        grid(), trajectory=9
+    ),
     "variable: expected one of": lambda b: plotting.plot_frames(grid(), variable="w"),
     "did you mean 'png'": lambda b: save_figure(plot_forecast(b), "run.pnk"),
-    r"a name that ends in \.gif, \.mp4": lambda b: plotting.save_animation(plotting.animate(grid()), "grid.avi"),
+    r"a name that ends in \.gif, \.mp4": lambda b: plotting.save_animation(
+        plotting.animate(grid()), "grid.avi"
+    ),
 }
 
 

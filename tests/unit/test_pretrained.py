@@ -21,7 +21,9 @@ def test_they_are_exact(name):
     model = romkit.load(name).double()
     norm, gen = model.frame, torch.Generator().manual_seed(0)
     y = torch.randn(5, norm.size, dtype=torch.float64, generator=gen)
-    P = model(norm.denormalise_context(torch.rand(1, len(norm.context_names), generator=gen).double()))
+    P = model(
+        norm.denormalise_context(torch.rand(1, len(norm.context_names), generator=gen).double())
+    )
     image = P(norm.denormalise(y))
     assert model.idempotent
     assert ((P(image) - image) / norm.state_std).abs().max() < 1e-10
@@ -44,7 +46,10 @@ def test_they_are_named_after_method_and_system_and_small():
 
 @pytest.mark.parametrize(
     ("name", "context", "duration"),
-    [("flow-kuramoto-sivashinsky", {"L": 16.0}, 5.0), ("flow-burgers2d", {"mu1": 4.56, "mu2": 0.019}, 2.0)],
+    [
+        ("flow-kuramoto-sivashinsky", {"L": 16.0}, 5.0),
+        ("flow-burgers2d", {"mu1": 4.56, "mu2": 0.019}, 2.0),
+    ],
 )
 def test_they_follow_the_system_with_its_own_grid_and_step(name, context, duration):
     system = SYSTEMS[name.split("-", 1)[1]]()

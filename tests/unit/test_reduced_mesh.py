@@ -1,4 +1,6 @@
-"""Reduced meshes: LSPG on few rows is LSPG on all of them, sees nothing else, and stays near its training data."""
+"""Reduced meshes: LSPG on few rows is LSPG on all of them, sees nothing else, and stays near its
+training data.
+"""
 
 from dataclasses import replace
 
@@ -29,7 +31,9 @@ def data(burgers):
 
 @pytest.fixture(scope="module")
 def model(data):
-    return romkit.fit("ncae", data, basis=12, latent_dim=3, epochs=40, learning_rate=0.01, verbose=False)
+    return romkit.fit(
+        "ncae", data, basis=12, latent_dim=3, epochs=40, learning_rate=0.01, verbose=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +73,18 @@ def full(model, truth):
     return romkit.follow(model, truth, dynamics=LSPG(dt=0.1))
 
 
-def test_few_rows_do_what_all_do_and_a_larger_tolerance_takes_fewer(burgers, model, data, truth, mesh, full):
+def test_few_rows_do_what_all_do_and_a_larger_tolerance_takes_fewer(
+    burgers, model, data, truth, mesh, full
+):
     coarse = romkit.reduced_mesh(burgers, model, data, tolerance=0.3)
     assert len(coarse.rows) < len(mesh.rows) < 0.3 * mesh.basis.size
-    assert torch.equal(romkit.reduced_mesh(burgers, model, model.basis.project(data), tolerance=0.3).rows, coarse.rows)
-    few, fewer = (romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=each)) for each in (mesh, coarse))
+    assert torch.equal(
+        romkit.reduced_mesh(burgers, model, model.basis.project(data), tolerance=0.3).rows,
+        coarse.rows,
+    )
+    few, fewer = (
+        romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=each)) for each in (mesh, coarse)
+    )
     assert apart(few, full) < 0.02
     assert apart(few, full) < apart(fewer, full)
 
@@ -119,22 +130,40 @@ def test_states_inside_are_left_alone():
     region = Region.ellipsoid(z)
     assert torch.allclose(region.clamp(z), z, rtol=1e-14, atol=1e-14)
     assert float(region.distance(z).max()) == pytest.approx(1.0)
-    assert torch.allclose(region.distance(region.clamp(10 * z)).max(), torch.tensor(FARTHEST, dtype=T64))
+    assert torch.allclose(
+        region.distance(region.clamp(10 * z)).max(), torch.tensor(FARTHEST, dtype=T64)
+    )
 
 
 def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
     short = Lorenz96(n=8, transient=0.0).dataset(F=3.15, duration=1.0)
-    lorenz = {"system": Lorenz96(n=8), "projection": romkit.fit("pod", short, basis=4, latent_dim=2), "data": short}
-    described, turned = romkit.data.describe(data, context=["mu2", "mu1"]), data.isel(component=slice(None, None, -1))
+    lorenz = {
+        "system": Lorenz96(n=8),
+        "projection": romkit.fit("pod", short, basis=4, latent_dim=2),
+        "data": short,
+    }
+    described, turned = (
+        romkit.data.describe(data, context=["mu2", "mu1"]),
+        data.isel(component=slice(None, None, -1)),
+    )
     swapped = romkit.fit("pod", described, basis=model.basis, latent_dim=2)
     plain = romkit.fit("pod", data, latent_dim=2)
     for given, message in (
         (lorenz, r"system: expected one of first order that gives its rows, got lorenz96"),
-        ({"projection": plain}, r"projection: expected a single one behind a basis, got one without"),
-        ({"projection": swapped}, r"projection: expected one with the context mu1, mu2, got one with mu2, mu1"),
+        (
+            {"projection": plain},
+            r"projection: expected a single one behind a basis, got one without",
+        ),
+        (
+            {"projection": swapped},
+            r"projection: expected one with the context mu1, mu2, got one with mu2, mu1",
+        ),
         ({"tolerance": 1e-300}, r"tolerance: expected one that can be reached, got .* left by"),
         ({"tolerance": 1.0}, r"tolerance: expected a number below 1"),
-        ({"data": data.isel(time=[0])}, r"dt: expected a step, got none, and data of a single time"),
+        (
+            {"data": data.isel(time=[0])},
+            r"dt: expected a step, got none, and data of a single time",
+        ),
         (
             {"data": turned},
             r"data: expected components in the order u0_0 \.\.\. v11_11",
@@ -146,7 +175,9 @@ def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
         romkit.fit("pod", data, basis=5, latent_dim=2),
         romkit.fit("pod", data.isel(trajectory=[0]), basis=12, latent_dim=2),
     ):
-        with pytest.raises(InputError, match=r"projection: expected a model behind the Basis\(12 modes"):
+        with pytest.raises(
+            InputError, match=r"projection: expected a model behind the Basis\(12 modes"
+        ):
             romkit.follow(other, data, dynamics=LSPG(mesh=mesh))
 
 

@@ -1,4 +1,6 @@
-"""Every name of the reference has a docstring with an example that runs, and every public method has a docstring."""
+"""Every name of the reference has a docstring with an example that runs, and every public method
+has a docstring.
+"""
 
 import doctest
 import importlib
@@ -40,7 +42,9 @@ NAMES = described()
 
 def methods(cls):
     """Public methods and properties that a class of romkit has from itself or its bases, by name."""
-    own = {name for base in cls.__mro__ if base.__module__.startswith("romkit") for name in vars(base)}
+    own = {
+        name for base in cls.__mro__ if base.__module__.startswith("romkit") for name in vars(base)
+    }
     found = {name: inspect.getattr_static(cls, name) for name in own if not name.startswith("_")}
     return {name: getattr(cls, name) for name, member in found.items() if _computes(member)}
 
@@ -54,7 +58,9 @@ def test_names_have_an_example_that_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = inspect.cleandoc(NAMES[name].__doc__ or "")  # and not that of a base class
     example = doctest.DocTestParser().get_doctest(own, {}, name, None, None)
-    assert example.examples, "no example: two to five lines under `Example:` at the end of the docstring"
+    assert example.examples, (
+        "no example: two to five lines under `Example:` at the end of the docstring"
+    )
     said = []
     with warnings.catch_warnings():
         warnings.simplefilter("always")  # examples show some
@@ -76,7 +82,9 @@ def test_methods_have_a_docstring():
 def test_pages_show_what_romkit_defines_and_nothing_that_classes_have_from_elsewhere():
     reference, NcAE = pages(), romkit.projections.NcAE
     left = {
-        name for name in dir(NcAE) if not reference.inherited(None, "method", name, getattr(NcAE, name), False, None)
+        name
+        for name in dir(NcAE)
+        if not reference.inherited(None, "method", name, getattr(NcAE, name), False, None)
     }
     shown = {name for name in left if not name.startswith("_")}
     assert shown >= set(methods(NcAE))

@@ -27,16 +27,22 @@ def test_one_context_has_the_documented_variables(lorenz, projection):
     assert all("units" in run[name].attrs for name in run.data_vars)
     assert {"system", "versions", "training", "device", "idempotency_error"} <= set(run.attrs)
     for model in ("full_model", "reduced_model"):
-        assert {f"{key}_{model}" for key in ("solver", "engine", "seconds_compiling", "seconds_computing")} <= set(
-            run.attrs
-        )
+        assert {
+            f"{key}_{model}"
+            for key in ("solver", "engine", "seconds_compiling", "seconds_computing")
+        } <= set(run.attrs)
     assert not {"solver", "engine", "seconds_compiling", "seconds_computing"} & set(run.attrs)
 
 
 def test_what_ran_is_recorded_with_its_settings(lorenz, projection):
     solver = Adaptive("bosh3", rtol=1e-5)
-    run = romkit.rollout(lorenz, projection, F=3.15, duration=0.1, dynamics=PetrovGalerkin(), solver=solver)
-    assert (run.attrs["dynamics"], run.attrs["dynamics_settings"]) == ("PetrovGalerkin", "PetrovGalerkin()")
+    run = romkit.rollout(
+        lorenz, projection, F=3.15, duration=0.1, dynamics=PetrovGalerkin(), solver=solver
+    )
+    assert (run.attrs["dynamics"], run.attrs["dynamics_settings"]) == (
+        "PetrovGalerkin",
+        "PetrovGalerkin()",
+    )
     assert run.attrs["solver_reduced_model"] == str(solver)
     assert run.attrs["solver_full_model"] == f"RK4(dt={lorenz.dt}, divergence_threshold={1e12})"
     assert run.attrs["seconds_computing_reduced_model"] > 0
@@ -49,7 +55,10 @@ def test_both_engines_compute_the_same(lorenz, projection):
         for engine in ("torch", "compiled")
     )
     for run, engine in ((eager, "torch"), (compiled, "compiled")):
-        assert (run.attrs["engine_full_model"], run.attrs["engine_reduced_model"]) == (engine, engine)
+        assert (run.attrs["engine_full_model"], run.attrs["engine_reduced_model"]) == (
+            engine,
+            engine,
+        )
     for name in ("truth", "rom", "latent", "nrmse"):
         assert np.allclose(eager[name], compiled[name], rtol=1e-9, atol=1e-9)
     assert compiled.attrs["seconds_compiling_reduced_model"] > 0
@@ -84,7 +93,11 @@ FORCINGS = {"F": [3.15, 3.18]}
     [
         (Lorenz96(transient=5.0), FORCINGS, Galerkin()),
         (Lorenz96(transient=5.0), FORCINGS, PetrovGalerkin()),
-        (Pendulum(), LENGTHS, PetrovGalerkin()),  # whose inertia in 16 latents is singular, so that Galerkin has none
+        (
+            Pendulum(),
+            LENGTHS,
+            PetrovGalerkin(),
+        ),  # whose inertia in 16 latents is singular, so that Galerkin has none
     ],
 )
 def test_a_projection_without_loss_reproduces_the_truth(system, context, dynamics):
@@ -97,7 +110,10 @@ def test_a_projection_without_loss_reproduces_the_truth(system, context, dynamic
 def test_the_default_is_what_training_followed(lorenz, lorenz_data):
     settings = {"epochs": 1, "engine": "torch"}
     assert (
-        romkit.rollout(lorenz, romkit.fit("cae", lorenz_data, **settings), F=3.15, duration=0.1).dynamics == "Galerkin"
+        romkit.rollout(
+            lorenz, romkit.fit("cae", lorenz_data, **settings), F=3.15, duration=0.1
+        ).dynamics
+        == "Galerkin"
     )
     for name in ("petrov-galerkin", "galerkin"):
         rollouts = RolloutTraining(steps=1, every=1, dynamics=name)
@@ -127,7 +143,10 @@ class Runaway(System):
 def test_a_diverging_member_is_scored_and_its_neighbour_is_the_same_to_the_bit(engine):
     system = Runaway()
     pod = romkit.fit("pod", system.dataset(c=[-1.0, 0.5]), latent_dim=2)
-    with pytest.warns(DivergenceWarning, match=r"full model of runaway: 1 of 2 trajectories are lost: 1 \(c=0.9, t="):
+    with pytest.warns(
+        DivergenceWarning,
+        match=r"full model of runaway: 1 of 2 trajectories are lost: 1 \(c=0.9, t=",
+    ):
         run = romkit.rollout(system, pod, c=[-1.0, 0.9], engine=engine)
     assert run.status.values.tolist() == [Status.COMPLETED, Status.DIVERGED]
     unharmed = romkit.rollout(system, pod, c=[-1.0, -0.5], engine=engine)
@@ -142,16 +161,31 @@ def test_a_diverging_member_is_scored_and_its_neighbour_is_the_same_to_the_bit(e
     [
         ({}, "F: expected a value for this context parameter, got none; add F=..."),
         ({"G": 3.1}, "G: expected a context parameter, got an unknown name; the context is F"),
-        ({"F": "three"}, r"F: expected real numbers \(tensor, array or list\), got 'three'; give numbers"),
+        (
+            {"F": "three"},
+            r"F: expected real numbers \(tensor, array or list\), got 'three'; give numbers",
+        ),
         ({"F": float("nan")}, "F: expected finite numbers"),
         ({"F": 3.15, "duration": -1}, "duration: expected a positive number"),
         ({"F": 3.15, "initial_state": np.zeros(35)}, r"initial_state: expected shape \(..., 36\)"),
-        ({"F": [3.1, 3.2], "initial_state": np.zeros((3, 36))}, "initial_state: expected one state .*, or 2 of"),
+        (
+            {"F": [3.1, 3.2], "initial_state": np.zeros((3, 36))},
+            "initial_state: expected one state .*, or 2 of",
+        ),
         ({"F": 3.15, "initial_velocity": np.zeros(36)}, "initial_velocity: expected nothing"),
-        ({"F": 3.15, "engine": "compile"}, "engine: expected one of auto, compiled, torch, got 'compile'"),
-        ({"F": 3.15, "engine": "compiled", "solver": Adaptive()}, "engine: expected 'torch' for Adaptive"),
+        (
+            {"F": 3.15, "engine": "compile"},
+            "engine: expected one of auto, compiled, torch, got 'compile'",
+        ),
+        (
+            {"F": 3.15, "engine": "compiled", "solver": Adaptive()},
+            "engine: expected 'torch' for Adaptive",
+        ),
         ({"F": 3.15, "source": Lorenz96(n=40)}, r"x0 \.\.\. x39 \(40\)"),
-        ({"source": Pendulum()} | LENGTHS, r"projection: expected one of 'pendulum'.*got one of 'lorenz96'"),
+        (
+            {"source": Pendulum()} | LENGTHS,
+            r"projection: expected one of 'pendulum'.*got one of 'lorenz96'",
+        ),
     ],
 )
 def test_bad_input_is_named_in_one_line(lorenz, projection, arguments, message):

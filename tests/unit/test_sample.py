@@ -1,4 +1,6 @@
-"""`romkit.sample`: choices against linear algebra, designs, resumed calls, data that exist, and refusals."""
+"""`romkit.sample`: choices against linear algebra, designs, resumed calls, data that exist, and
+refusals.
+"""
 
 import itertools
 import json
@@ -61,21 +63,29 @@ def test_the_first_choice_is_where_the_forcing_is_farthest_from_those_of_trainin
     std = found.data.isel(trajectory=[0, 1]).state.values.std((0, 1))
     distance = np.linalg.norm(left / np.where(std > 0, std, np.inf), axis=-1)
     assert chosen(found) == [0.0, 1.0, c[distance.argmax()]]
-    assert abs(c[distance.argmax()] - POWER ** (-1 / (POWER - 1))) < 0.15  # c - c^power is largest there
+    assert (
+        abs(c[distance.argmax()] - POWER ** (-1 / (POWER - 1))) < 0.15
+    )  # c - c^power is largest there
     assert found.history.entered.values[[0, -1]].tolist() == [0, 0]
 
 
 def test_estimates_have_the_units_of_errors(tmp_path):
-    """Modes that do not even span the training data: errors there are known, and elsewhere of their size."""
+    """Modes that do not even span the training data: errors there are known, and elsewhere of their
+    size.
+    """
     found = romkit.sample(Forced(), 2, candidates=CANDIDATES, latent_dim=1, folder=tmp_path)
     run = romkit.rollout(Forced(), found.projection, c=CANDIDATES["c"])
     ratio = found.history.estimate.values[-1] / run.nrmse.mean("time").values
-    assert np.isclose(np.log(ratio[[0, -1]]).mean(), 0, atol=0.2)  # a run of `rollout` has one time more
+    assert np.isclose(
+        np.log(ratio[[0, -1]]).mean(), 0, atol=0.2
+    )  # a run of `rollout` has one time more
     assert 0.2 < np.median(ratio) < 5
 
 
 def test_a_model_that_is_exact_everywhere_ends_the_choice_at_once(tmp_path):
-    exact = romkit.sample(Forced(power=1), 6, candidates=CANDIDATES, latent_dim=2, tolerance=1e-6, folder=tmp_path)
+    exact = romkit.sample(
+        Forced(power=1), 6, candidates=CANDIDATES, latent_dim=2, tolerance=1e-6, folder=tmp_path
+    )
     assert chosen(exact) == [0.0, 1.0]
     assert exact.history.sizes["round"] == 1
 
@@ -96,7 +106,13 @@ def test_a_larger_budget_goes_on_from_what_is_there(tmp_path):
 
 def test_an_interrupted_call_goes_on_with_the_same_weights(tmp_path, monkeypatch):
     system = Lorenz96(n=8, transient=0.0, duration=0.3)
-    settings = {"projection": "ncae", "latent_dim": 2, "epochs": 3, "candidates": 5, "verbose": False}
+    settings = {
+        "projection": "ncae",
+        "latent_dim": 2,
+        "epochs": 3,
+        "candidates": 5,
+        "verbose": False,
+    }
     whole = romkit.sample(system, 3, folder=tmp_path / "a", **settings)
     follow = sampling.follow
 
@@ -111,7 +127,9 @@ def test_an_interrupted_call_goes_on_with_the_same_weights(tmp_path, monkeypatch
     monkeypatch.undo()
     again = romkit.sample(system, 3, folder=tmp_path / "b", **settings)
     assert np.array_equal(again.data.state, whole.data.state)
-    for own, other in zip(again.projection.parameters(), whole.projection.parameters(), strict=True):
+    for own, other in zip(
+        again.projection.parameters(), whole.projection.parameters(), strict=True
+    ):
         assert torch.equal(own, other)
     assert np.array_equal(again.history.estimate, whole.history.estimate)
 
@@ -134,11 +152,17 @@ def test_designs_are_those_of_their_names():
     assert np.allclose(design("uniform", 1, 5, 0).ravel(), np.linspace(0, 1, 5))
     roots = np.polynomial.chebyshev.chebroots([0] * 7 + [1])
     assert np.allclose(np.sort(2 * design("chebyshev", 1, 7, 0).ravel() - 1), np.sort(roots))
-    for method, (p, number) in itertools.product(("uniform", "chebyshev"), ((2, 9), (2, 8), (3, 30), (4, 5))):
+    for method, (p, number) in itertools.product(
+        ("uniform", "chebyshev"), ((2, 9), (2, 8), (3, 30), (4, 5))
+    ):
         grid = design(method, p, number, 0)
         sides = [len(np.unique(axis.round(12))) for axis in grid.T]
-        assert len(grid) == np.prod(sides) <= number < np.prod(sides) // min(sides) * (min(sides) + 1)
-    eighths = np.sort((8 * design("sobol", 2, 8, 3)).astype(int), axis=0)  # a net has a point in each
+        assert (
+            len(grid) == np.prod(sides) <= number < np.prod(sides) // min(sides) * (min(sides) + 1)
+        )
+    eighths = np.sort(
+        (8 * design("sobol", 2, 8, 3)).astype(int), axis=0
+    )  # a net has a point in each
     assert (eighths == np.arange(8)[:, None]).all()
     for method in ("sobol", "random"):
         once, twice, other = (design(method, 2, 6, seed) for seed in (0, 0, 1))
@@ -148,7 +172,9 @@ def test_designs_are_those_of_their_names():
 
 
 def test_contexts_of_one_round_keep_apart(tmp_path):
-    found = romkit.sample(Forced(), 4, at_once=2, candidates=CANDIDATES, latent_dim=2, folder=tmp_path)
+    found = romkit.sample(
+        Forced(), 4, at_once=2, candidates=CANDIDATES, latent_dim=2, folder=tmp_path
+    )
     assert found.history.sizes["round"] == 2
     a, b = chosen(found)[2:]
     assert abs(a - b) > 0.1
@@ -170,7 +196,12 @@ def measured():
 
 
 @pytest.mark.parametrize(
-    "how", [{"system": Forced()}, {"dynamics": DMD()}, {"dynamics": DMD(), "projection": "ncae", "seeds": range(2)}]
+    "how",
+    [
+        {"system": Forced()},
+        {"dynamics": DMD()},
+        {"dynamics": DMD(), "projection": "ncae", "seeds": range(2)},
+    ],
 )
 def test_trajectories_that_exist_are_chosen_without_a_look_at_them(measured, how, tmp_path):
     """Only their first states and their contexts count: others behind these change nothing."""
@@ -182,7 +213,9 @@ def test_trajectories_that_exist_are_chosen_without_a_look_at_them(measured, how
     assert np.array_equal(found.history.entered.values < 0, rest)
     state = measured.state.values.copy()
     state[rest, 1:] = 7.0
-    other = romkit.sample(measured.assign(state=(measured.state.dims, state)), 4, folder=tmp_path / "b", **settings)
+    other = romkit.sample(
+        measured.assign(state=(measured.state.dims, state)), 4, folder=tmp_path / "b", **settings
+    )
     assert chosen(other) == chosen(found)
 
 
@@ -224,11 +257,23 @@ NO_CONTEXT = "source: expected a system, or trajectories, with contexts that sta
             {"system": Forced()},
             "source: expected a system, or trajectories, with contexts that stay, got no context",
         ),
-        (Forced(), {"method": "gredy"}, "method: expected one of .*greedy.*uniform.* did you mean 'greedy'"),
-        (Forced(), {"candidates": {"c": [0.0, 1.5]}}, "candidates: expected c within 0 to 1, got 0 to 1.5"),
+        (
+            Forced(),
+            {"method": "gredy"},
+            "method: expected one of .*greedy.*uniform.* did you mean 'greedy'",
+        ),
+        (
+            Forced(),
+            {"candidates": {"c": [0.0, 1.5]}},
+            "candidates: expected c within 0 to 1, got 0 to 1.5",
+        ),
         (Forced(), {"candidates": {"d": [0.0, 0.5]}}, "d: expected a context parameter"),
         (Forced(), {"projection": "pot"}, "projection: expected one of .* did you mean 'pod'"),
-        (MEASURED, {}, "dynamics: expected settings of a law, for data without equations, got None"),
+        (
+            MEASURED,
+            {},
+            "dynamics: expected settings of a law, for data without equations, got None",
+        ),
         (3.0, {}, "source: expected a System or an xarray.Dataset"),
     ],
 )
@@ -239,5 +284,21 @@ def test_what_cannot_be_sampled_is_refused_in_a_line(source, given, words, tmp_p
 def test_a_start_of_other_sizes_is_refused():
     data = Lorenz96(n=8, transient=0.0, duration=0.1).dataset(F=[3.14, 3.18])
     start = romkit.fit("ncae", data, latent_dim=2, epochs=1, verbose=False)
-    refused("start: expected 1 of ncae with", romkit.fit, "ncae", data, latent_dim=3, epochs=1, start=start)
-    refused("start: expected 2 of ncae with", romkit.fit, "ncae", data, latent_dim=2, seeds=[0, 1], start=start)
+    refused(
+        "start: expected 1 of ncae with",
+        romkit.fit,
+        "ncae",
+        data,
+        latent_dim=3,
+        epochs=1,
+        start=start,
+    )
+    refused(
+        "start: expected 2 of ncae with",
+        romkit.fit,
+        "ncae",
+        data,
+        latent_dim=2,
+        seeds=[0, 1],
+        start=start,
+    )

@@ -1,4 +1,6 @@
-"""What single solvers add to the contract: compiled loops, states that are replaced, steps for each member."""
+"""What single solvers add to the contract: compiled loops, states that are replaced, steps for each
+member.
+"""
 
 import shutil
 import sys
@@ -26,7 +28,10 @@ def problem(lorenz):
     contexts = torch.linspace(3.14, 3.18, 5, dtype=torch.float64).unsqueeze(-1)
     with torch.no_grad():
         P = romkit.load("ncae-lorenz96").double()(contexts)
-        yield lorenz.problem(Path.constant(P), contexts), P.encode(lorenz.initial_state(contexts, None))
+        yield (
+            lorenz.problem(Path.constant(P), contexts),
+            P.encode(lorenz.initial_state(contexts, None)),
+        )
 
 
 @needs_compiler
@@ -34,7 +39,9 @@ def problem(lorenz):
 def test_it_equals_torch_to_rounding(problem, dynamics):
     field, z0 = dynamics.field(problem[0]), problem[1]
     with torch.no_grad():
-        eager, short, compiled = (RK4(0.02)(field, z0, FINE, engine=e) for e in ("torch", "auto", "compiled"))
+        eager, short, compiled = (
+            RK4(0.02)(field, z0, FINE, engine=e) for e in ("torch", "auto", "compiled")
+        )
     engines = [run.cost["engine"] for run in (eager, short, compiled)]
     assert engines == ["torch", "torch (too short a run to compile)", "compiled"]
     assert torch.allclose(eager.states, compiled.states, rtol=1e-10, atol=1e-11, equal_nan=True)
@@ -47,7 +54,9 @@ def test_it_equals_torch_to_rounding(problem, dynamics):
 def test_derivatives_along_a_direction_and_the_time_are_compiled():
     def field(t, y):
         parts = zip((torch.relu, torch.sigmoid, torch.tanh), y.split(2, dim=-1), strict=True)
-        return torch.cat([torch.func.jvp(f, (x,), (torch.cos(t + x),))[1] for f, x in parts], dim=-1)
+        return torch.cat(
+            [torch.func.jvp(f, (x,), (torch.cos(t + x),))[1] for f, x in parts], dim=-1
+        )
 
     y0 = torch.linspace(-2, 2, 24, dtype=torch.float64).reshape(4, 6)
     with torch.no_grad():
@@ -65,7 +74,12 @@ MISTRANSLATIONS = {
         torch.float32,
     ),
     "away from the start": ("relu", lambda a: a, lambda t, y: torch.relu(y - 0.95), torch.float64),
-    "at a later time": ("cos", lambda a: f"({a} * T(0) + T(1))", lambda t, y: y * torch.cos(t), torch.float64),
+    "at a later time": (
+        "cos",
+        lambda a: f"({a} * T(0) + T(1))",
+        lambda t, y: y * torch.cos(t),
+        torch.float64,
+    ),
 }
 
 
@@ -80,7 +94,9 @@ def test_a_mistranslation_is_noticed(case, monkeypatch):
 
 @needs_compiler
 def test_a_singular_member_does_not_keep_the_others_from_being_compiled():
-    hilbert = 1 / (torch.arange(14)[:, None] + torch.arange(14) + 1.0).double()  # condition 1e17: all digits are noise
+    hilbert = (
+        1 / (torch.arange(14)[:, None] + torch.arange(14) + 1.0).double()
+    )  # condition 1e17: all digits are noise
     eye = torch.eye(14, dtype=torch.float64)
 
     def field(t, y):
@@ -102,7 +118,10 @@ def test_what_cannot_be_compiled_runs_in_torch_or_says_why():
     def reads_the_time(t, y):
         return torch.cos(torch.tensor(float(t), dtype=y.dtype)) * torch.ones_like(y)
 
-    y0, times = torch.zeros(2, 1, dtype=torch.float64), torch.linspace(0, 3, 6001, dtype=torch.float64)
+    y0, times = (
+        torch.zeros(2, 1, dtype=torch.float64),
+        torch.linspace(0, 3, 6001, dtype=torch.float64),
+    )
     for field, exact in ((decides, 0 * times), (reads_the_time, torch.sin(times))):
         run = RK4(1e-3)(field, y0, times)
         assert run.cost["engine"].startswith("torch (")
@@ -121,16 +140,23 @@ def test_what_is_compiled_depends_on_steps_calls_and_members(calls, members, ste
             y = torch.sin(y)
         return y
 
-    assert pays(trace_field(field, torch.ones(members, 1, dtype=torch.float64)), 4 * steps) == compiled
+    assert (
+        pays(trace_field(field, torch.ones(members, 1, dtype=torch.float64)), 4 * steps) == compiled
+    )
 
 
 @needs_compiler
 def test_intermediate_results_have_to_fit_the_stack(monkeypatch):
-    solver, times = partial(RK4(0.1), engine="compiled"), torch.tensor([0.0, 1.0], dtype=torch.float64)
+    solver, times = (
+        partial(RK4(0.1), engine="compiled"),
+        torch.tensor([0.0, 1.0], dtype=torch.float64),
+    )
     decay, y0 = lambda t, y: -y, torch.ones(8, 20_000, dtype=torch.float64)
     refused("do not fit", solver, decay, y0, times)
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(solver, decay, y0[:, :6000], times).result()  # nearly all that is allowed, in a thread
+        found = pool.submit(
+            solver, decay, y0[:, :6000], times
+        ).result()  # nearly all that is allowed, in a thread
     assert found.cost["engine"] == "compiled"
     assert torch.allclose(found.states[..., -1, :], torch.exp(-times[-1]), atol=1e-6)
     monkeypatch.setattr("threading.stack_size", lambda: 2**17)
@@ -153,12 +179,16 @@ def double(t, y):
 @pytest.mark.parametrize("every", [1, 7, 20, 50])
 def test_states_between_jumps_are_those_of_the_field(solver, every):
     found = Restarted(solver, every, double)(decay, START, LONG)
-    jumps = torch.arange(len(LONG)).sub(1).clamp(min=0) // every  # the state at the time of a jump is that before it
+    jumps = (
+        torch.arange(len(LONG)).sub(1).clamp(min=0) // every
+    )  # the state at the time of a jump is that before it
     expected = START.unsqueeze(-2) * (2.0**jumps * torch.exp(-LONG)).unsqueeze(-1)
     assert torch.allclose(found.states, expected, rtol=1e-7)
     assert found.status.tolist() == [Status.COMPLETED] * 2
     timed = Restarted(solver, 10, lambda t, y: torch.full_like(y, t.item()))(decay, START, LONG)
-    assert torch.allclose(timed.states[:, 11], torch.full_like(START, LONG[10] * torch.exp(-LONG[1]).item()))
+    assert torch.allclose(
+        timed.states[:, 11], torch.full_like(START, LONG[10] * torch.exp(-LONG[1]).item())
+    )
     refused("every", Restarted, solver, 0, double)
 
 
@@ -171,7 +201,8 @@ def test_a_field_is_compiled_once_for_all_parts():
         return -torch.sin(y)
 
     eager, compiled = (
-        Restarted(RK4(0.01), 3, double)(counted, START, LONG, engine=engine) for engine in ("torch", "compiled")
+        Restarted(RK4(0.01), 3, double)(counted, START, LONG, engine=engine)
+        for engine in ("torch", "compiled")
     )
     assert compiled.cost["engine"] == "compiled"
     assert torch.allclose(eager.states, compiled.states, rtol=1e-12)
@@ -192,11 +223,19 @@ TIMES = torch.linspace(0, 1, 11, dtype=T64)
     ],
 )
 def test_fields_of_several_members_do_not_depend_on_time(field):
-    refused("field: expected one that does not depend on t", PerMember(), field, torch.ones(2, 1, dtype=T64), TIMES)
+    refused(
+        "field: expected one that does not depend on t",
+        PerMember(),
+        field,
+        torch.ones(2, 1, dtype=T64),
+        TIMES,
+    )
 
 
 def test_members_take_steps_of_their_own():
-    """A stiff member beside an easy one: torchdiffeq's common step makes the easy one exact, torchode's does not."""
+    """A stiff member beside an easy one: torchdiffeq's common step makes the easy one exact,
+    torchode's does not.
+    """
     rate = torch.tensor([[1.0], [1000.0]], dtype=T64)
     y0 = torch.ones(2, 1, dtype=T64)
     error = {}
@@ -206,7 +245,9 @@ def test_members_take_steps_of_their_own():
     assert error[PerMember] > 100 * error[Adaptive]
     assert error[PerMember] < 1e-4
     alone = PerMember(rtol=1e-4, atol=1e-6)(lambda t, y: -y, y0[:1], TIMES).states[0, -1, 0]
-    assert abs(alone.item() - torch.exp(-TIMES[-1]).item()) == pytest.approx(error[PerMember], rel=1e-9)
+    assert abs(alone.item() - torch.exp(-TIMES[-1]).item()) == pytest.approx(
+        error[PerMember], rel=1e-9
+    )
 
 
 def test_bad_arguments_are_named(monkeypatch):

@@ -18,7 +18,9 @@ ONE = {"latent_dim": 1}
 QUICK = {"epochs": 2, "verbose": False, "engine": "torch"}
 
 
-@parametrize_with_checks([ProjectionTransformer(**ONE), ProjectionTransformer("cae", **ONE, settings=QUICK)])
+@parametrize_with_checks(
+    [ProjectionTransformer(**ONE), ProjectionTransformer("cae", **ONE, settings=QUICK)]
+)
 def test_sklearn_checks(estimator, check):
     check(estimator)
 
@@ -36,7 +38,9 @@ def test_pod_spans_what_pca_does(snapshots):
 
 def test_a_table_in_a_pipeline_comes_back(snapshots):
     table = pd.DataFrame(snapshots, columns=[f"u{k}" for k in range(16)])
-    pipeline = make_pipeline(StandardScaler(), ProjectionTransformer()).set_output(transform="pandas")
+    pipeline = make_pipeline(StandardScaler(), ProjectionTransformer()).set_output(
+        transform="pandas"
+    )
     z = pipeline.fit_transform(table)
     assert list(z.columns) == ["projectiontransformer0", "projectiontransformer1"]
     back = pipeline[0].inverse_transform(pipeline[1].inverse_transform(z))
@@ -61,7 +65,10 @@ def test_columns_of_the_context_pass_through(snapshots):
 
 REFUSALS = [
     ({"method": "poddle"}, "method: .*did you mean 'pod'"),
-    ({"latent_dim": 17}, "latent_dim: expected at most 16, as n_features=16 with 0 contexts, got 17"),
+    (
+        {"latent_dim": 17},
+        "latent_dim: expected at most 16, as n_features=16 with 0 contexts, got 17",
+    ),
     ({"latent_dim": 0}, "latent_dim: expected "),
     ({"contexts": 15}, "latent_dim: expected at most 1, as n_features=16 with 15 contexts, got 2"),
     ({"contexts": -1}, "contexts: expected "),
@@ -72,5 +79,9 @@ REFUSALS = [
 @pytest.mark.parametrize(("settings", "message"), REFUSALS)
 def test_bad_input_is_one_line(snapshots, settings, message):
     refused(message, ProjectionTransformer(**settings).fit, snapshots)
-    refused("X: expected 2 columns, got 3", ProjectionTransformer().fit(snapshots).inverse_transform, np.zeros((2, 3)))
+    refused(
+        "X: expected 2 columns, got 3",
+        ProjectionTransformer().fit(snapshots).inverse_transform,
+        np.zeros((2, 3)),
+    )
     assert "ProjectionTransformer" in romkit.__all__

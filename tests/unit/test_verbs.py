@@ -35,7 +35,9 @@ def test_the_three_verbs_make_the_rollout(lorenz, projection):
 def test_one_trajectory_is_scored_with_and_without_its_dimension(lorenz, projection, lorenz_data):
     truth = lorenz_data.isel(trajectory=[0], time=slice(0, 11))
     reduced, start = romkit.follow(projection, truth), truth.state.values[0, 0]
-    ahead = romkit.forecast(projection, initial_state=start, system=lorenz, duration=0.1, dt=0.01, F=truth.F.values)
+    ahead = romkit.forecast(
+        projection, initial_state=start, system=lorenz, duration=0.1, dt=0.01, F=truth.F.values
+    )
     scores = romkit.score(truth, reduced)
     assert "trajectory" not in ahead.dims
     for given in (truth, truth.squeeze("trajectory")):
@@ -50,7 +52,9 @@ def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
     run = romkit.rollout(data, projection)
     assert np.array_equal(run.truth, data.state)
     assert run.attrs["dynamics"] == "Galerkin"  # the data name their system
-    simulated = romkit.rollout(lorenz, projection, F=data.F.values, duration=0.3, initial_state=data.state.values[:, 0])
+    simulated = romkit.rollout(
+        lorenz, projection, F=data.F.values, duration=0.3, initial_state=data.state.values[:, 0]
+    )
     assert np.allclose(run.rom, simulated.rom, atol=1e-9)
     assert np.allclose(run.nrmse, simulated.nrmse, atol=1e-9)
     nameless = data.drop_attrs()
@@ -58,8 +62,12 @@ def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
         romkit.rollout(nameless, projection)
     message = "system: expected one of lorenz96, .* got 'ring' of the data; .* --import"
     refused(message, romkit.follow, projection, data.assign_attrs(system="ring"))
-    assert np.allclose(romkit.follow(projection, nameless, system=lorenz).state, run.rom, atol=1e-12)
-    law = romkit.integrators.SINDy(degree=1).fit_samples(romkit.integrators.encoded_samples(projection, data))
+    assert np.allclose(
+        romkit.follow(projection, nameless, system=lorenz).state, run.rom, atol=1e-12
+    )
+    law = romkit.integrators.SINDy(degree=1).fit_samples(
+        romkit.integrators.encoded_samples(projection, data)
+    )
     learned = romkit.rollout(nameless, projection, dynamics=law)
     renamed = nameless.assign_coords(component=[f"sensor {k}" for k in range(36)])
     assert np.array_equal(romkit.rollout(renamed, projection, dynamics=law).truth, data.state)
@@ -67,9 +75,13 @@ def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
     assert learned.nrmse.values[:, 0] == pytest.approx(run.nrmse_projected.values[:, 0])
 
 
-@pytest.mark.parametrize("given", [{"duration": 1.0}, {"F": 3.15}, {"dt": 0.1}, {"context": {"F": 3.15}}])
+@pytest.mark.parametrize(
+    "given", [{"duration": 1.0}, {"F": 3.15}, {"dt": 0.1}, {"context": {"F": 3.15}}]
+)
 def test_a_dataset_leaves_nothing_to_choose(projection, lorenz_data, given):
-    with pytest.raises(InputError, match=r"expected nothing beside a dataset.*select what you want"):
+    with pytest.raises(
+        InputError, match=r"expected nothing beside a dataset.*select what you want"
+    ):
         romkit.rollout(lorenz_data, projection, **given)
 
 
@@ -87,7 +99,10 @@ def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection)
     assert np.abs(followed.rom[0] - constant.rom).max() > 1e-3
     assert np.allclose(followed.projected[0], run.projected, atol=1e-9)
     there = truth.time != truth.time[5]
-    with pytest.raises(InputError, match="data: expected a context that is known while a trajectory lasts, got gaps"):
+    with pytest.raises(
+        InputError,
+        match="data: expected a context that is known while a trajectory lasts, got gaps",
+    ):
         romkit.follow(projection, truth.where(there).assign_coords(F=truth.F.where(there)))
 
 
@@ -101,7 +116,10 @@ def test_data_are_taken_by_names_whatever_their_order(lorenz, projection):
     for data, message in (
         (truth.rename(F="G"), "data: expected the context F, got G"),
         (truth.isel(component=slice(9)), "data: expected 36 components, got 9"),
-        (truth.isel(component=slice(None, None, -1)), "data: expected components in the order x0 ... x35, got x35 ..."),
+        (
+            truth.isel(component=slice(None, None, -1)),
+            "data: expected components in the order x0 ... x35, got x35 ...",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             romkit.follow(projection, data)
@@ -115,7 +133,9 @@ def test_parameters_may_stand_in_another_order_than_in_training():
     data = romkit.data.from_arrays(state, time, context={"a": a[:, 0], "b": b[:, 0]})
     other = romkit.data.describe(data, context=["b", "a"])
     own = {"layers": (2, 3), "epochs": 3}
-    ncae, again = (romkit.fit("ncae", data, validation=held_out, **own) for held_out in (data, other))
+    ncae, again = (
+        romkit.fit("ncae", data, validation=held_out, **own) for held_out in (data, other)
+    )
     assert ncae.report["validation_losses"] == again.report["validation_losses"]
     law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(ncae, data)
     expected = romkit.follow(ncae, data, dynamics=law)
@@ -125,7 +145,9 @@ def test_parameters_may_stand_in_another_order_than_in_training():
     assert np.array_equal(romkit.follow(ncae, data, dynamics=same).latent, expected.latent)
     z, c = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(2, 20, 1).expand(2, 20, 2)
     turned = romkit.integrators.SINDy(degree=1).fit_samples(z, z, c, parameters=["b", "a"])
-    with pytest.raises(InputError, match="dynamics: expected a law with the context a, b, got one with b, a"):
+    with pytest.raises(
+        InputError, match="dynamics: expected a law with the context a, b, got one with b, a"
+    ):
         romkit.follow(ncae, data, dynamics=turned)
     with pytest.raises(InputError, match=r"data: expected components in the order x0 \.\.\. x2"):
         romkit.integrators.SINDy(degree=1).fit(ncae, data.isel(component=[1, 0, 2]))
@@ -136,7 +158,9 @@ def test_parameters_may_stand_in_another_order_than_in_training():
 def test_a_dataset_that_begins_later_starts_at_the_context_of_its_first_time(lorenz, projection):
     truth = romkit.simulate(lorenz, F=lambda t: 3.14 + 0.2 * t, duration=0.2, dt=0.02)
     later = truth.assign_coords(time=truth.time + 10.0)
-    assert np.allclose(romkit.follow(projection, later).latent, romkit.follow(projection, truth).latent, atol=1e-6)
+    assert np.allclose(
+        romkit.follow(projection, later).latent, romkit.follow(projection, truth).latent, atol=1e-6
+    )
 
 
 def test_a_forecast_is_the_reduced_model_of_a_rollout(lorenz, projection, lorenz_data):
@@ -147,7 +171,9 @@ def test_a_forecast_is_the_reduced_model_of_a_rollout(lorenz, projection, lorenz
     assert full.state.dims == ("time", "component")
     assert np.allclose(full.state, run.rom, atol=1e-12)
     for same in (z0, run.latent[0], torch.from_numpy(z0), z0.tolist()):
-        assert np.allclose(romkit.forecast(projection, initial_state=same, **given).state, run.rom, atol=1e-12)
+        assert np.allclose(
+            romkit.forecast(projection, initial_state=same, **given).state, run.rom, atol=1e-12
+        )
     both = romkit.forecast(projection, initial_state=x0, **given | {"F": [3.14, 3.15]})
     assert both.state.dims == ("trajectory", "time", "component")
     assert np.allclose(both.state[1], run.rom, atol=1e-10)
@@ -170,10 +196,14 @@ def test_a_mechanical_forecast_needs_a_velocity_full_or_latent():
     more = {"system": system, "duration": 0.02, "dt": 0.002, **lengths}
     full = romkit.forecast(model, initial_state=q0, initial_velocity=np.zeros(16), **more)
     assert np.allclose(full.state, run.rom, atol=1e-9)
-    latent = romkit.forecast(model, initial_state=run.latent.values[0], initial_velocity=np.zeros(4), **more)
+    latent = romkit.forecast(
+        model, initial_state=run.latent.values[0], initial_velocity=np.zeros(4), **more
+    )
     assert np.allclose(latent.state, run.rom, atol=1e-9)
     assert np.allclose(latent.velocity[0], 0.0)
-    with pytest.raises(InputError, match="initial_velocity: expected a value for dynamics of order two, got none"):
+    with pytest.raises(
+        InputError, match="initial_velocity: expected a value for dynamics of order two, got none"
+    ):
         romkit.forecast(model, initial_state=q0, **more)
 
 
@@ -187,7 +217,10 @@ class Stepped(romkit.systems.Lorenz96):
 def test_a_parameter_called_like_an_argument_goes_into_context():
     plain, stepped = (kind(n=4, transient=0.0) for kind in (romkit.systems.Lorenz96, Stepped))
     data = stepped.dataset(dt=[3.1, 3.2], duration=0.5)
-    model, same = (romkit.fit("pod", each, latent_dim=2) for each in (data, plain.dataset(F=[3.1, 3.2], duration=0.5)))
+    model, same = (
+        romkit.fit("pod", each, latent_dim=2)
+        for each in (data, plain.dataset(F=[3.1, 3.2], duration=0.5))
+    )
     span = {"duration": 0.5, "dt": 0.1}
     run = romkit.rollout(stepped, model, context={"dt": 3.15}, **span)
     expected = romkit.rollout(plain, same, F=3.15, **span)
@@ -195,9 +228,13 @@ def test_a_parameter_called_like_an_argument_goes_into_context():
     assert run["dt"].item() == 3.15
     for name in ("truth", "rom"):
         assert np.array_equal(run[name], expected[name])
-    assert np.array_equal(romkit.simulate(stepped, context={"dt": 3.15}, **span).state[0], run.truth)
+    assert np.array_equal(
+        romkit.simulate(stepped, context={"dt": 3.15}, **span).state[0], run.truth
+    )
     start = run.truth.values[0]
-    forecast = romkit.forecast(model, system=stepped, initial_state=start, context={"dt": 3.15}, **span)
+    forecast = romkit.forecast(
+        model, system=stepped, initial_state=start, context={"dt": 3.15}, **span
+    )
     assert np.allclose(forecast.state, run.rom, atol=1e-12)
 
 
@@ -205,7 +242,9 @@ def test_a_state_with_as_many_components_as_latents_is_a_full_one():
     system = romkit.systems.Lorenz96(n=4, transient=0.0)
     data = system.dataset(F=[3.14, 3.18], duration=1.0)
     pod = romkit.fit("pod", data, latent_dim=4)
-    run = romkit.forecast(pod, system=system, initial_state=data.state.values[0, 0], duration=0.1, dt=0.05, F=3.14)
+    run = romkit.forecast(
+        pod, system=system, initial_state=data.state.values[0, 0], duration=0.1, dt=0.05, F=3.14
+    )
     assert np.allclose(run.state[0], data.state[0, 0])
 
 
@@ -232,7 +271,9 @@ def test_starts_and_contexts_that_do_not_go_together_are_named(lorenz, projectio
         with pytest.raises(InputError, match=message):
             romkit.simulate(lorenz, initial_state=start, **given)
     with pytest.raises(InputError, match="F: expected one value, or 3, one for each state, got 2"):
-        romkit.forecast(projection, system=lorenz, initial_state=times.values[:3], **given | {"F": [3.14, 3.15]})
+        romkit.forecast(
+            projection, system=lorenz, initial_state=times.values[:3], **given | {"F": [3.14, 3.15]}
+        )
 
 
 def waves(speed, drag=1.0):
@@ -246,7 +287,9 @@ def waves(speed, drag=1.0):
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e5])
 def test_a_context_of_one_value_has_no_range_whatever_its_unit(unit, tmp_path):
     data = waves([1.0, 2.0], unit)
-    pod = romkit.load(romkit.save(romkit.fit("pod", data, latent_dim=2), tmp_path / "pod.safetensors"))
+    pod = romkit.load(
+        romkit.save(romkit.fit("pod", data, latent_dim=2), tmp_path / "pod.safetensors")
+    )
     assert pod.frame.fixed == ("drag",)
     law = romkit.integrators.SINDy(degree=1, threshold=0.0, context_degree=0).fit(pod, data)
     with warnings.catch_warnings():

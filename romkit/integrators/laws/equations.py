@@ -1,4 +1,6 @@
-"""Equations: libraries of candidate terms, their products with terms of the context, and laws that print themselves."""
+"""Equations: libraries of candidate terms, their products with terms of the context, and laws that
+print themselves.
+"""
 
 import abc
 import functools
@@ -32,10 +34,11 @@ MOST_TERMS = 10_000
 
 
 class Library(abc.ABC):
-    """Terms θ₁, ..., θ_K of d variables. `a + b` has the terms of both, `a * b` every product of a term of each.
+    """Terms θ₁, ..., θ_K of d variables. `a + b` has the terms of both, `a * b` every product of a
+    term of each.
 
-    A term whose name appears twice counts once; products of polynomials with each other repeat terms under other
-    names, so raise the degree instead.
+    A term whose name appears twice counts once; products of polynomials with each other repeat
+    terms under other names, so raise the degree instead.
     """
 
     @abc.abstractmethod
@@ -79,7 +82,10 @@ class Polynomial(Library):
         found = []
         for monomial in _monomials(self.degree, len(variables)):
             powers = ((variables[i], len([*group])) for i, group in itertools.groupby(monomial))
-            found.append(" ".join(name if power == 1 else f"{name}^{power}" for name, power in powers) or CONSTANT)
+            found.append(
+                " ".join(name if power == 1 else f"{name}^{power}" for name, power in powers)
+                or CONSTANT
+            )
         return found
 
     def __call__(self, x: Tensor) -> list[Tensor]:
@@ -102,7 +108,11 @@ class Fourier(Library):
     frequencies: Count
 
     def names(self, variables: Sequence[str]) -> list[str]:
-        waves = [f"{k} {name}" if k > 1 else name for k in range(1, self.frequencies + 1) for name in variables]
+        waves = [
+            f"{k} {name}" if k > 1 else name
+            for k in range(1, self.frequencies + 1)
+            for name in variables
+        ]
         return [f"{function}({wave})" for wave in waves for function in ("sin", "cos")]
 
     def __call__(self, x: Tensor) -> list[Tensor]:
@@ -126,7 +136,12 @@ class Functions(Library):
 
     def __init__(self, functions: Mapping[str, Callable[[Tensor], Tensor]]):
         if not functions:
-            raise InputError("functions", expected="at least one term", got="none", fix="give {name: function, ...}")
+            raise InputError(
+                "functions",
+                expected="at least one term",
+                got="none",
+                fix="give {name: function, ...}",
+            )
         self.functions = dict(functions)
 
     def names(self, variables: Sequence[str]) -> list[str]:
@@ -139,10 +154,14 @@ class Functions(Library):
                 found.append(function(x))
             except (IndexError, RuntimeError, TypeError) as error:
                 expected = f"a function of {x.shape[-1]} variables"
-                raise InputError(f"term {name!r}", expected=expected, got=reason(error), fix=fix) from error
+                raise InputError(
+                    f"term {name!r}", expected=expected, got=reason(error), fix=fix
+                ) from error
             if not torch.is_tensor(found[-1]) or found[-1].shape != x.shape[:-1]:
                 expected = f"a tensor of shape {tuple(x.shape[:-1])} for variables of shape {tuple(x.shape)}"
-                raise InputError(f"term {name!r}", expected=expected, got=checks.shown(found[-1]), fix=fix)
+                raise InputError(
+                    f"term {name!r}", expected=expected, got=checks.shown(found[-1]), fix=fix
+                )
         return found
 
     def __repr__(self) -> str:
@@ -222,8 +241,14 @@ def _monomials(degree: int, variables: int) -> list[tuple[int, ...]]:
     """Monomials as sorted indices of their factors; each without its last factor stands before it."""
     if (number := math.comb(variables + degree, degree)) > MOST_TERMS:
         got = f"degree {degree} of {variables} variables, {number} terms"
-        raise InputError("degree", expected=f"at most {MOST_TERMS} terms", got=got, fix="lower the degree")
-    return [m for d in range(degree + 1) for m in itertools.combinations_with_replacement(range(variables), d)]
+        raise InputError(
+            "degree", expected=f"at most {MOST_TERMS} terms", got=got, fix="lower the degree"
+        )
+    return [
+        m
+        for d in range(degree + 1)
+        for m in itertools.combinations_with_replacement(range(variables), d)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +271,12 @@ class Features:
     def of(cls, samples: LatentSamples, library: Library, context_library: Library) -> "Features":
         """Terms of the variables and parameters of samples; of several terms of one name the first."""
         variables, context = samples.variables, samples.parameters
-        return cls(distinct(library, variables.symbols), distinct(context_library, context.symbols), variables, context)
+        return cls(
+            distinct(library, variables.symbols),
+            distinct(context_library, context.symbols),
+            variables,
+            context,
+        )
 
     @functools.cached_property
     def latent_names(self) -> list[str]:
@@ -264,7 +294,9 @@ class Features:
         return product_names(self.latent_names, self.context_names)
 
     def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
-        """Terms at z (..., d) and c (..., p) in physical units, each (...); leading axes broadcast as in torch."""
+        """Terms at z (..., d) and c (..., p) in physical units, each (...); leading axes broadcast
+        as in torch.
+        """
         return self.terms_of_scaled(self.variables.on(z)(z), c)
 
     def terms_of_scaled(self, z: Tensor, c: Tensor) -> list[Tensor]:
@@ -272,7 +304,9 @@ class Features:
         latent = self.library(z)
         if self.context_names == [CONSTANT]:
             return latent
-        return [a * b for a, b in itertools.product(latent, self.context_library(self.context.on(c)(c)))]
+        return [
+            a * b for a, b in itertools.product(latent, self.context_library(self.context.on(c)(c)))
+        ]
 
     def scaled(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
         """Latents (..., N, d) and rates (..., N, m) as they enter the equation: scaled, in float64."""
@@ -280,15 +314,19 @@ class Features:
         return self.variables.on(z)(z), rate / self.rate_scale(rate)
 
     def rate_scale(self, rate: Tensor) -> Tensor:
-        """Unit of rates (..., m), by which those in the equation are multiplied to have physical ones."""
+        """Unit of rates (..., m), by which those in the equation are multiplied to have physical
+        ones.
+        """
         return align(self.variables.scale.to(rate)[..., : rate.shape[-1]], rate)
 
     def at(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
-        """Right-hand side z (..., d) -> (..., m) at a context, whose terms are evaluated once, here.
+        """Right-hand side z (..., d) -> (..., m) at a context, whose terms are evaluated once,
+        here.
 
         Args:
             coefficients: (..., K, m); leading axes are stacked equations.
-            c: (..., p) in physical units; leading axes match those of the coefficients from the left.
+            c: (..., p) in physical units; leading axes match those of the coefficients from the
+                left.
         """
         context = torch.stack(self.context_library(self.context.on(c)(c)), dim=-1)
         lead, m = coefficients.shape[:-2], coefficients.shape[-1]
@@ -301,49 +339,64 @@ class Features:
         def g(z: Tensor) -> Tensor:
             theta = torch.stack(self.library(scaled(z)), dim=-1).unsqueeze(-2)
             extra = (1,) * max(0, z.ndim + 1 - weights.ndim) if weights.ndim > 2 else ()
-            return (theta @ weights.reshape(*weights.shape[:-2], *extra, *weights.shape[-2:])).squeeze(-2)
+            return (
+                theta @ weights.reshape(*weights.shape[:-2], *extra, *weights.shape[-2:])
+            ).squeeze(-2)
 
         return g
 
 
 ROUNDING = 1e-12
-"""Smallest term of a multiplied-out formula, relative to the largest one where the data are; smaller ones are
-remainders of terms that cancel."""
+"""Smallest term of a multiplied-out formula, relative to the largest one where the data are;
+smaller ones are remainders of terms that cancel."""
 
 
 def _expanded(expression: "sympy.Expr", sizes: "dict[sympy.Symbol, float]") -> "sympy.Expr":
-    """The expression multiplied out, without terms that cancelled; sizes of symbols tell how large a term is."""
+    """The expression multiplied out, without terms that cancelled; sizes of symbols tell how large
+    a term is.
+    """
     parts = expression.expand().as_coefficients_dict()
     large = {}
     for term, value in parts.items():
-        large[term] = abs(value) * math.prod(sizes.get(x, 1.0) ** power for x, power in term.as_powers_dict().items())
+        large[term] = abs(value) * math.prod(
+            sizes.get(x, 1.0) ** power for x, power in term.as_powers_dict().items()
+        )
     largest = max(large.values(), default=0)
-    return sum((value * term for term, value in parts.items() if large[term] > ROUNDING * largest), 0 * expression)
+    return sum(
+        (value * term for term, value in parts.items() if large[term] > ROUNDING * largest),
+        0 * expression,
+    )
 
 
 def _rounded(expression: "sympy.Expr", digits: int) -> "sympy.Expr":
     """The expression with numbers of this many digits."""
     import sympy
 
-    return expression.xreplace({x: sympy.Float(float(x), digits) for x in expression.atoms(sympy.Float)})
+    return expression.xreplace(
+        {x: sympy.Float(float(x), digits) for x in expression.atoms(sympy.Float)}
+    )
 
 
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
 class Equation(LearnedField):
-    """Law żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): the result of `SINDy`, `OperatorInference` and `DMD`.
+    """Law żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): the result of `SINDy`,
+    `OperatorInference` and `DMD`.
 
-    One equation for all contexts. A stack of problems has a leading axis on coefficients, condition, converged and
-    residual; `model[i]` is one of it, and the stack as it is drives a stack of projections.
+    One equation for all contexts. A stack of problems has a leading axis on coefficients,
+    condition, converged and residual; `model[i]` is one of it, and the stack as it is drives a
+    stack of projections.
 
     Attributes:
         basis: the candidate terms.
         coefficients: ξ (..., terms, latent), float64.
         order, source, samples, control_names, domain, report: as in every `LearnedField`.
-        condition: (...) condition number of the library with columns of norm 1. From about 1e4 on, coefficients of
-            single terms depend on details of the data, while the fitted field need not.
+        condition: (...) condition number of the library with columns of norm 1. From about 1e4 on,
+            coefficients of single terms depend on details of the data, while the fitted field need
+            not.
         converged: (...) whether the support settled within `max_iter` steps.
-        residual: (..., latent) root mean square residual over the samples, relative to that of the target.
+        residual: (..., latent) root mean square residual over the samples, relative to that of the
+            target.
 
     Example:
         >>> import torch
@@ -409,13 +462,17 @@ class Equation(LearnedField):
 
     @validated
     def median(self, *, inclusion: Share = 0.0) -> "Equation":
-        """Median of each coefficient of a stack; zero for terms that fewer than this share of the equations have.
+        """Median of each coefficient of a stack; zero for terms that fewer than this share of the
+        equations have.
 
-        Attributes of the result that describe a fit are those of the stack: the largest condition and residual.
+        Attributes of the result that describe a fit are those of the stack: the largest condition
+        and residual.
         """
         return replace(
             self[0],
-            coefficients=torch.where(self.inclusion >= inclusion, self.coefficients.quantile(0.5, dim=0), 0.0),
+            coefficients=torch.where(
+                self.inclusion >= inclusion, self.coefficients.quantile(0.5, dim=0), 0.0
+            ),
             condition=self.condition.amax(0),
             converged=self.converged.all(0),
             residual=self.residual.amax(0),
@@ -423,14 +480,18 @@ class Equation(LearnedField):
         )
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
-        """Map w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are evaluated once, here."""
+        """Map w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are
+        evaluated once, here.
+        """
         return self.basis.at(self.coefficients, c)
 
     @validated
     def predict(self, z: Tensor, context: Tensor | None = None) -> Tensor:
-        """Right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in physical units.
+        """Right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in
+        physical units.
 
-        Leading axes of the context match those of z from the left; samples of a stack are (problems, N, m).
+        Leading axes of the context match those of z from the left; samples of a stack are
+        (problems, N, m).
         """
         variables, parameters = self.basis.variables.names, self.basis.context.names
         checks.last_axis("z", z.shape, len(variables), f"({', '.join(variables)})")
@@ -440,7 +501,8 @@ class Equation(LearnedField):
 
     @validated
     def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
-        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents, contexts and inputs.
+        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents,
+        contexts and inputs.
 
         Raises:
             InputError: a stack, a law of second order, or one that is not ż = A z + B (1, c, u).
@@ -448,33 +510,50 @@ class Equation(LearnedField):
         self._check_single("step")
         m, p = self.latent_dim, len(self.basis.context)
         linear = {CONSTANT, *self.basis.variables.symbols, *self.basis.context.symbols}
-        used = [name for name, row in zip(self.terms, self.support.any(-1).tolist(), strict=True) if row]
+        used = [
+            name for name, row in zip(self.terms, self.support.any(-1).tolist(), strict=True) if row
+        ]
         if self.order != 1 or not linear.issuperset(used):
             got, fix = f"order {self.order}, terms {', '.join(used)}", "fit it with DMD()"
             raise InputError("model", expected="a linear law of order 1", got=got, fix=fix)
         rest = torch.zeros(m, dtype=torch.float64), torch.zeros(p, dtype=torch.float64)
         A, B = torch.func.jacrev(lambda z, c: self.right_hand_side(c)(z), argnums=(0, 1))(*rest)
         generator = torch.zeros(m + 1 + p, m + 1 + p, dtype=torch.float64)
-        generator[:m] = torch.cat([A, self.right_hand_side(rest[1])(rest[0]).unsqueeze(-1), B], dim=-1)
+        generator[:m] = torch.cat(
+            [A, self.right_hand_side(rest[1])(rest[0]).unsqueeze(-1), B], dim=-1
+        )
         stepped = torch.linalg.matrix_exp(dt * generator)[:m]
         return stepped[:, :m], stepped[:, m:]
 
     @validated
     def equations(self, digits: Count = 4) -> list[str]:
-        """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000 δz0 F`."""
+        """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000
+        δz0 F`.
+        """
         self._check_single("equations")
         columns = zip(self.basis.variables.symbols, self.coefficients.T.tolist(), strict=False)
-        return [f"{name}{chr(39) * self.order} = {formula(column, self.terms, digits)}" for name, column in columns]
+        return [
+            f"{name}{chr(39) * self.order} = {formula(column, self.terms, digits)}"
+            for name, column in columns
+        ]
 
     def details(self) -> list[str]:
         """Each equation with its residual, and definitions of scaled variables."""
         if self.coefficients.ndim > 2:
-            return [line for k in range(len(self)) for line in (f"law {k} of the stack", *self[k].details())]
+            return [
+                line
+                for k in range(len(self))
+                for line in (f"law {k} of the stack", *self[k].details())
+            ]
         rows = zip(self.equations(), self.residual.tolist(), strict=True)
-        return [*(f"{equation}   (residual {residual:.1e})" for equation, residual in rows), *self._definitions]
+        return [
+            *(f"{equation}   (residual {residual:.1e})" for equation, residual in rows),
+            *self._definitions,
+        ]
 
     def to_sympy(self) -> "list[sympy.Eq]":
-        """One equation per latent in physical latents and contexts, multiplied out; `.rhs` is its right-hand side.
+        """One equation per latent in physical latents and contexts, multiplied out; `.rhs` is its
+        right-hand side.
 
         Raises:
             InputError: a stack, or terms that are functions of the user's own.
@@ -483,21 +562,35 @@ class Equation(LearnedField):
 
         self._check_single("to_sympy")
         basis, factors, sizes, found = self.basis, [], {}, []
-        for scaling, library in ((basis.variables, basis.library), (basis.context, basis.context_library)):
+        for scaling, library in (
+            (basis.variables, basis.library),
+            (basis.context, basis.context_library),
+        ):
             symbols = map(sympy.Symbol, scaling.names)
             rows = list(zip(symbols, scaling.shift.tolist(), scaling.scale.tolist(), strict=True))
-            factors.append(library.symbolic([(x - a) / b if (a, b) != (0, 1) else x for x, a, b in rows]))
+            factors.append(
+                library.symbolic([(x - a) / b if (a, b) != (0, 1) else x for x, a, b in rows])
+            )
             sizes |= {x: abs(a) + b for x, a, b in rows}
         theta = [a * b for a, b in itertools.product(*factors)]
         weights = (self.coefficients * basis.rate_scale(self.coefficients)).T.tolist()
         for name, column in zip(basis.variables.names, weights, strict=False):
-            total = sum((value * term for value, term in zip(column, theta, strict=True) if value), sympy.S.Zero)
-            found.append(sympy.Eq(sympy.Symbol(name + "'" * self.order), _expanded(total, sizes), evaluate=False))
+            total = sum(
+                (value * term for value, term in zip(column, theta, strict=True) if value),
+                sympy.S.Zero,
+            )
+            found.append(
+                sympy.Eq(
+                    sympy.Symbol(name + "'" * self.order), _expanded(total, sizes), evaluate=False
+                )
+            )
         return found
 
     @validated
     def formulas(self, digits: Count = 4) -> list[str]:
-        """Equations of `to_sympy` as text with this many significant digits, `z0' = 0.9252 - 0.9095 z0`."""
+        """Equations of `to_sympy` as text with this many significant digits, `z0' = 0.9252 - 0.9095
+        z0`.
+        """
         found = (f"{each.lhs} = {_rounded(each.rhs, digits)}" for each in self.to_sympy())
         return [text.replace("**", "^").replace("*", " ") for text in found]
 
@@ -507,7 +600,10 @@ class Equation(LearnedField):
         import sympy
 
         found = self.to_sympy()
-        dotted = {name: sympy.latex(sympy.Symbol(name)) for name in self.basis.variables.names[: len(found)]}
+        dotted = {
+            name: sympy.latex(sympy.Symbol(name))
+            for name in self.basis.variables.names[: len(found)]
+        }
         symbols = {sympy.Symbol(f"{name}'"): rf"\dot{{{text}}}" for name, text in dotted.items()}
         return [
             rf"\{'d' * self.order}ot{{{text}}} = {sympy.latex(_rounded(each.rhs, digits), symbol_names=symbols)}"
@@ -515,10 +611,11 @@ class Equation(LearnedField):
         ]
 
     def to_pysindy(self) -> object:
-        """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
+        """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its
+        control input.
 
-        For second order its inputs are (z, ż), the rates ż are features of their own in front of the terms, and its
-        `predict` gives (ż, z̈).
+        For second order its inputs are (z, ż), the rates ż are features of their own in front of
+        the terms, and its `predict` gives (ż, z̈).
         """
         import pysindy
         from pysindy.feature_library.base import BaseFeatureLibrary, x_sequence_or_item
@@ -538,10 +635,15 @@ class Equation(LearnedField):
 
             @x_sequence_or_item
             def transform(self, several):
-                several, found = [torch.from_numpy(np.array(x, dtype=np.float64)) for x in several], []
+                several, found = (
+                    [torch.from_numpy(np.array(x, dtype=np.float64)) for x in several],
+                    [],
+                )
                 for x in several:
                     terms = (term.expand(len(x)) for term in basis.terms(x[:, :d], x[:, d:]))
-                    found.append(torch.stack([*x[:, d - rates : d].unbind(-1), *terms], dim=-1).numpy())
+                    found.append(
+                        torch.stack([*x[:, d - rates : d].unbind(-1), *terms], dim=-1).numpy()
+                    )
                 return found
 
             def get_feature_names(self, input_features=None):
@@ -550,7 +652,9 @@ class Equation(LearnedField):
         optimizer = pysindy.STLSQ()
         optimizer.coef_ = np.zeros((rates + m, rates + K))
         optimizer.coef_[:rates, :rates] = np.eye(rates)
-        optimizer.coef_[rates:, rates:] = (self.coefficients * basis.rate_scale(self.coefficients)).T.cpu().numpy()
+        optimizer.coef_[rates:, rates:] = (
+            (self.coefficients * basis.rate_scale(self.coefficients)).T.cpu().numpy()
+        )
         optimizer.ind_, optimizer.intercept_ = optimizer.coef_ != 0, 0.0
         model = pysindy.SINDy(optimizer=optimizer, feature_library=Terms())
         model.feature_names = [*basis.variables.names, *basis.context.names]
@@ -564,9 +668,14 @@ class Equation(LearnedField):
             fix = "use the equation itself"
             raise InputError("index", expected="a stack of equations", got="a single one", fix=fix)
         index = checks.index("index", index, len(self))
-        own = {part: getattr(self, part)[index] for part in ("coefficients", "condition", "converged", "residual")}
+        own = {
+            part: getattr(self, part)[index]
+            for part in ("coefficients", "condition", "converged", "residual")
+        }
         basis = replace(self.basis, variables=self.basis.variables[index])
-        return replace(self, basis=basis, domain=None if self.domain is None else self.domain[index], **own)
+        return replace(
+            self, basis=basis, domain=None if self.domain is None else self.domain[index], **own
+        )
 
     def __iter__(self) -> "Iterator[Equation]":
         return (self[k] for k in range(len(self)))
@@ -582,7 +691,9 @@ class Equation(LearnedField):
         facts = f"{int(kept.sum())} of {kept.numel()} coefficients, residual {residual}"
         facts += f", condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
         unsettled = [] if bool(self.converged) else ["the support had not settled: raise max_iter"]
-        return "\n  ".join([f"Equation({facts})", *self.equations(), *self._definitions, *unsettled])
+        return "\n  ".join(
+            [f"Equation({facts})", *self.equations(), *self._definitions, *unsettled]
+        )
 
     @property
     def _definitions(self) -> list[str]:
@@ -591,7 +702,9 @@ class Equation(LearnedField):
     def _check_single(self, method: str) -> None:
         if self.coefficients.ndim > 2:
             got = f"a stack of shape {tuple(self.coefficients.shape[:-2])}"
-            raise InputError("model", expected="a single equation", got=got, fix=f"take one: model[0].{method}()")
+            raise InputError(
+                "model", expected="a single equation", got=got, fix=f"take one: model[0].{method}()"
+            )
 
 
 def formula(column: list[float], names: list[str], digits: int) -> str:

@@ -1,4 +1,6 @@
-"""Neural ODEs: a small network for the latent field, trained on rates and then on segments of trajectories."""
+"""Neural ODEs: a small network for the latent field, trained on rates and then on segments of
+trajectories.
+"""
 
 import functools
 import math
@@ -32,16 +34,18 @@ Layers = tuple[tuple[Tensor, Tensor], ...]
 class NeuralODEModel(LearnedField):
     """Latent field that `NeuralODE.fit` returns. A stack of fields drives a stack of projections.
 
-    The network sees latents as (w - shift) / scale, w = z or (z, ż), and contexts scaled to [-1, 1] over the training
-    range; its output is multiplied by `rate`.
+    The network sees latents as (w - shift) / scale, w = z or (z, ż), and contexts scaled to [-1, 1]
+    over the training range; its output is multiplied by `rate`.
 
     Attributes:
         layers: weights and biases; the inputs are those for w, then those for the context.
-        shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of ż counts as 0.
+        shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of
+            ż counts as 0.
         rate: (..., m) root mean square of ż, or of z̈, over the training data.
         context: names and scaling of the context.
         order, source, samples, control_names, domain, report: as in every `LearnedField`.
-        velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
+        velocity_error: (...) root mean square error of the rates of the training data, in units of
+            `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
 
     Example:
@@ -94,7 +98,9 @@ class NeuralODEModel(LearnedField):
         return g
 
     def detached(self, *, single: bool) -> "NeuralODEModel":
-        """A copy without gradients; with `single`, the only field of its stack, without the leading axis."""
+        """A copy without gradients; with `single`, the only field of its stack, without the leading
+        axis.
+        """
         plain = lambda tensor: tensor.detach()[0] if single else tensor.detach()  # noqa: E731
         parts = ("shift", "scale", "rate", "velocity_error", "trajectory_error")
         layers = tuple(tuple(map(plain, layer)) for layer in self.layers)
@@ -103,19 +109,30 @@ class NeuralODEModel(LearnedField):
     def _scaled(self, like: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Layers with shift, scale and rate multiplied into the first and the last."""
         layers = [(weight.to(like), bias.to(like)) for weight, bias in self.layers]
-        shift, scale, rate = (value.to(like).unsqueeze(-2) for value in (self.shift, self.scale, self.rate))
+        shift, scale, rate = (
+            value.to(like).unsqueeze(-2) for value in (self.shift, self.scale, self.rate)
+        )
         d, (weight, bias) = scale.shape[-1], layers[0]
         inner = weight[..., :d, :] / scale.mT
-        layers[0] = torch.cat([inner, weight[..., d:, :]], dim=-2), bias - (shift @ inner).squeeze(-2)
+        layers[0] = (
+            torch.cat([inner, weight[..., d:, :]], dim=-2),
+            bias - (shift @ inner).squeeze(-2),
+        )
         weight, bias = layers[-1]
         layers[-1] = weight * rate, bias * rate.squeeze(-2)
         return layers
 
     def details(self) -> list[str]:
         """Widths of the network, and its errors on the training data, the largest of a stack."""
-        widths = " -> ".join(str(weight.shape[-2]) for weight, _ in self.layers) + f" -> {self.latent_dim}"
+        widths = (
+            " -> ".join(str(weight.shape[-2]) for weight, _ in self.layers)
+            + f" -> {self.latent_dim}"
+        )
         errors = f"velocity {self.velocity_error.max():.1e}, trajectory {self.trajectory_error.max():.1e}"
-        return ["".join(f"stack of {size}, " for size in self.rate.shape[:-1]) + widths, f"training errors: {errors}"]
+        return [
+            "".join(f"stack of {size}, " for size in self.rate.shape[:-1]) + widths,
+            f"training errors: {errors}",
+        ]
 
     def __repr__(self) -> str:
         names = ", ".join(self.context.names) or "none"
@@ -124,7 +141,9 @@ class NeuralODEModel(LearnedField):
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Product x W + b along the last axis of x, for one layer or one per seed; b may have axes of x as well."""
+    """Product x W + b along the last axis of x, for one layer or one per seed; b may have axes of x
+    as well.
+    """
     if x.ndim == weight.ndim == 3 and len(x) == len(weight):
         return torch.baddbmm(bias if bias.ndim == 3 else bias.unsqueeze(1), x, weight)
     y = matmul(x, weight)
@@ -132,19 +151,23 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 STEPS_PER_DEVIATION = 8
-"""Default steps while the latent state moves by one standard deviation at its root mean square speed.
+"""Default steps while the latent state moves by one standard deviation at its root mean square
+speed.
 
-The network learns the field that gives the right segments at this step. Where it is too long for the method, that is
-another field, and a rollout at a shorter step drifts in phase: on Lorenz96 half as many steps doubled the drift."""
+The network learns the field that gives the right segments at this step. Where it is too long for
+the method, that is another field, and a rollout at a shorter step drifts in phase: on Lorenz96 half
+as many steps doubled the drift."""
 
 
 class Paths(NamedTuple):
-    """Latent trajectories w (S, C, T, d), rates of the highest order (S, C, T, m), parameters (S or 1, C, T, p), drift
-    (S, C, T, m) of z, which samples are complete (C, T); scaled, with the `origin` and `unit` (S, d) of w.
+    """Latent trajectories w (S, C, T, d), rates of the highest order (S, C, T, m), parameters (S or
+    1, C, T, p), drift (S, C, T, m) of z, which samples are complete (C, T); scaled, with the
+    `origin` and `unit` (S, d) of w.
 
-    The scaled w is (w - origin) / unit, time is in sampling intervals `dt`, and numbers of any dtype are rounded to
-    single precision. So training sees the same numbers whatever the units of the data, ties in rounding apart, and does
-    not amplify differences of rounding. Numbers are NaN where samples are missing, in all S alike.
+    The scaled w is (w - origin) / unit, time is in sampling intervals `dt`, and numbers of any
+    dtype are rounded to single precision. So training sees the same numbers whatever the units of
+    the data, ties in rounding apart, and does not amplify differences of rounding. Numbers are NaN
+    where samples are missing, in all S alike.
     """
 
     states: Tensor
@@ -161,9 +184,13 @@ def make_paths(samples: LatentSamples) -> Paths:
     """Scaled trajectories of samples, and the context of each."""
     if samples.inputs.ndim > 3:
         got = f"a stack of shape {tuple(samples.inputs.shape[:-2])}"
-        raise InputError("samples", expected="one problem or a stack of them", got=got, fix="flatten the stack")
+        raise InputError(
+            "samples", expected="one problem or a stack of them", got=got, fix="flatten the stack"
+        )
     dt, scaled_context = interval(samples), samples.parameters.on(samples.context)(samples.context)
-    w, rates, c, drift = samples.paths(samples.inputs, samples.targets, scaled_context, samples.drift)
+    w, rates, c, drift = samples.paths(
+        samples.inputs, samples.targets, scaled_context, samples.drift
+    )
     observed, m = samples.observed.unflatten(0, (-1, len(samples.times))), rates.shape[-1]
     z = w[:, observed][..., :m]
     mean, deviation = z.mean(1), z.std(1)
@@ -171,7 +198,12 @@ def make_paths(samples: LatentSamples) -> Paths:
     origin = torch.cat([mean, torch.zeros_like(mean)][: samples.order], dim=-1)
     unit = torch.cat([deviation, deviation / dt][: samples.order], dim=-1)
     per = deviation[:, None, None]
-    parts = ((w - origin[:, None, None]) / unit[:, None, None], rates * dt**samples.order / per, c, drift * dt / per)
+    parts = (
+        (w - origin[:, None, None]) / unit[:, None, None],
+        rates * dt**samples.order / per,
+        c,
+        drift * dt / per,
+    )
     return Paths(*(part.float().to(part) for part in parts), observed, origin, unit, dt)
 
 
@@ -194,9 +226,11 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
 
 
 class Shooting(NamedTuple):
-    """Segments of `length` steps without missing samples; a step of field s is strides[s] (S,) samples long.
+    """Segments of `length` steps without missing samples; a step of field s is strides[s] (S,)
+    samples long.
 
-    Where samples are missing, `starts` has the path and the first sample (K, 2) of each segment of each field.
+    Where samples are missing, `starts` has the path and the first sample (K, 2) of each segment of
+    each field.
     """
 
     paths: Paths
@@ -218,16 +252,24 @@ class Shooting(NamedTuple):
         for size in (length * strides).tolist():
             starts.append((count[:, size + 1 :] == count[:, : -size - 1]).nonzero())
         if min(map(len, starts)) == 0:
-            got, fix = "a missing sample in every one", "shorten the segment or the step, or fit SINDy"
+            got, fix = (
+                "a missing sample in every one",
+                "shorten the segment or the step, or fit SINDy",
+            )
             raise InputError("segment", expected=f"stretches of {length} steps", got=got, fix=fix)
         return cls(paths, strides, length, starts)
 
-    def error(self, field: NeuralODEModel, batch: int, noise: float, draw: torch.Generator) -> Tensor:
+    def error(
+        self, field: NeuralODEModel, batch: int, noise: float, draw: torch.Generator
+    ) -> Tensor:
         """Mean squared error (S,) along `batch` random segments, in standard deviations of w."""
         w, _, c, drift, *_ = self.paths
         S, C, T, d = w.shape
         if self.starts is None:
-            path, room = torch.randint(C, (batch,), generator=draw), (T - self.length * self.strides).unsqueeze(-1)
+            path, room = (
+                torch.randint(C, (batch,), generator=draw),
+                (T - self.length * self.strides).unsqueeze(-1),
+            )
             first = (torch.rand(batch, generator=draw, dtype=w.dtype) * room).long()
         else:
             picked = [own[torch.randint(len(own), (batch,), generator=draw)] for own in self.starts]
@@ -235,20 +277,28 @@ class Shooting(NamedTuple):
         index = first + self.strides.unsqueeze(-1) * torch.arange(self.length + 1).view(-1, 1, 1)
         each = torch.arange(S).unsqueeze(-1)
         truth = w[each, path, index]  # (length + 1, S, batch, d)
-        start = truth[0] + noise * field.scale.unsqueeze(1) * torch.randn(batch, d, generator=draw, dtype=w.dtype)
+        start = truth[0] + noise * field.scale.unsqueeze(1) * torch.randn(
+            batch, d, generator=draw, dtype=w.dtype
+        )
         step, ticks = self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
         if torch.equal(c, c[:, :, :1].expand_as(c)):
             motion = field.motion(c[each if len(c) > 1 else each[:1], path, 0])
         else:
             at = interpolated(ticks, c.expand(S, *c.shape[1:])[each, path, index])
-            beside = interpolated(ticks, torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index])
+            beside = interpolated(
+                ticks, torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index]
+            )
             motion = lambda t, w: field.motion(at(t))(t, w) + beside(t)  # noqa: E731
         reached = odeint(lambda t, w: step * motion(t, w), start, ticks)
         return ((reached - truth)[1:] / field.scale.unsqueeze(1)).square().mean((0, 2, 3))
 
 
 def regression_error(
-    field: NeuralODEModel, paths: Paths, batch: int, draw: torch.Generator, rows: Tensor | None = None
+    field: NeuralODEModel,
+    paths: Paths,
+    batch: int,
+    draw: torch.Generator,
+    rows: Tensor | None = None,
 ) -> Tensor:
     """Mean squared error (S,) of the rates at `batch` random samples, in units of `field.rate`.
 
@@ -267,7 +317,9 @@ CLIP = 1.0
 """Largest norm of the gradient of a field."""
 
 AT_REST = 1e-30
-"""Unit of the rate of a latent that never moves, so that it stays where it is, whatever the unit of time."""
+"""Unit of the rate of a latent that never moves, so that it stays where it is, whatever the unit of
+time.
+"""
 
 TRIAL = 100
 """Share of the steps, as its inverse, that tells how long all of them take."""
@@ -279,29 +331,34 @@ TEST_BATCH = 1024
 @validated
 @dataclass(frozen=True)
 class NeuralODE(Estimator):
-    """Settings of a fit; `fit` returns the latent field: a tanh network for ż = g(z, c) or z̈ = g(z, ż, c).
+    """Settings of a fit; `fit` returns the latent field: a tanh network for ż = g(z, c) or z̈ =
+    g(z, ż, c).
 
-    Training has two stages, both by Adam with a cosine schedule: regression on the latent velocities of the data (fast,
-    but blind to how errors add up), then multiple shooting. There, short segments of encoded trajectories are
-    integrated from their first point, and the loss is the mean squared distance from the rest of the segment, in
-    standard deviations of the latent state.
+    Training has two stages, both by Adam with a cosine schedule: regression on the latent
+    velocities of the data (fast, but blind to how errors add up), then multiple shooting. There,
+    short segments of encoded trajectories are integrated from their first point, and the loss is
+    the mean squared distance from the rest of the segment, in standard deviations of the latent
+    state.
 
     Args:
         hidden: widths of the hidden layers.
         segment: steps in a segment.
-        step: length of a step, rounded to the sampling of the data; by default an eighth of the time in which the
-            latent state moves by one standard deviation, and no more than lets a segment fit into a trajectory.
-        noise: standard deviation of noise on the first point of a segment, in those of the latent state. The field
-            learns to return to the data, which by themselves say nothing about directions across an attractor.
+        step: length of a step, rounded to the sampling of the data; by default an eighth of the
+            time in which the latent state moves by one standard deviation, and no more than lets a
+            segment fit into a trajectory.
+        noise: standard deviation of noise on the first point of a segment, in those of the latent
+            state. The field learns to return to the data, which by themselves say nothing about
+            directions across an attractor.
         regression_steps, shooting_steps: updates in each stage.
         batch_size: samples, or segments, per update.
         learning_rate: highest rate of each stage.
 
-    Samples have to be whole trajectories at equally spaced times: arrays z (C, T, m) with `times` (T,). Segments lie
-    where no sample is missing; parameters that move, inputs say, go on straight lines between samples.
+    Samples have to be whole trajectories at equally spaced times: arrays z (C, T, m) with `times`
+    (T,). Segments lie where no sample is missing; parameters that move, inputs say, go on straight
+    lines between samples.
 
-    Source: Chen, Rubanova, Bettencourt, Duvenaud (2018), Neural ordinary differential equations; multiple shooting
-    of Bock & Plitt (1984), with the encoded data as the starts of all segments.
+    Source: Chen, Rubanova, Bettencourt, Duvenaud (2018), Neural ordinary differential equations;
+    multiple shooting of Bock & Plitt (1984), with the encoded data as the starts of all segments.
 
     Example:
         >>> import torch
@@ -325,16 +382,23 @@ class NeuralODE(Estimator):
     batch_size: Count = 256
     learning_rate: Positive = 5e-3
 
-    def affordable(self, several: Sequence[LatentSamples], seconds: float) -> "list[tuple[NeuralODE, LatentSamples]]":
-        """These settings, with steps halved until a fit takes no longer than this; nothing where a sixteenth does.
+    def affordable(
+        self, several: Sequence[LatentSamples], seconds: float
+    ) -> "list[tuple[NeuralODE, LatentSamples]]":
+        """These settings, with steps halved until a fit takes no longer than this; nothing where a
+        sixteenth does.
 
         A hundredth of the steps tells how long they take.
         """
         if seconds <= 0:
             return []
-        some = {name: getattr(self, name) // TRIAL for name in ("regression_steps", "shooting_steps")}
+        some = {
+            name: getattr(self, name) // TRIAL for name in ("regression_steps", "shooting_steps")
+        }
         with bars(False):
-            replace(self, regression_steps=1, shooting_steps=1)._fit(several[0], 0)  # what is slow once
+            replace(self, regression_steps=1, shooting_steps=1)._fit(
+                several[0], 0
+            )  # what is slow once
             started = time.perf_counter()
             replace(self, **some)._fit(several[0], 0)
         halved = max(0, math.ceil(math.log2((time.perf_counter() - started) * TRIAL / seconds)))
@@ -347,7 +411,9 @@ class NeuralODE(Estimator):
         rows = None if shoot.starts is None else paths.observed.nonzero()
         field = self._initial(samples, paths, draw)
         with one_thread():
-            rate_errors = functools.partial(regression_error, field, paths, self.batch_size, draw, rows)
+            rate_errors = functools.partial(
+                regression_error, field, paths, self.batch_size, draw, rows
+            )
             path_errors = functools.partial(shoot.error, field, self.batch_size, self.noise, draw)
             self._minimise(field, rate_errors, self.regression_steps, "neural ODE: regression")
             self._minimise(field, path_errors, self.shooting_steps, "neural ODE: shooting")
@@ -365,34 +431,54 @@ class NeuralODE(Estimator):
         )
         return fitted.detached(single=samples.inputs.ndim == 2)
 
-    def _minimise(self, field: NeuralODEModel, errors: Callable[[], Tensor], steps: int, label: str) -> None:
-        """Update the layers of `field` in place to lower `errors()` (S,), each field of the stack on its own."""
+    def _minimise(
+        self, field: NeuralODEModel, errors: Callable[[], Tensor], steps: int, label: str
+    ) -> None:
+        """Update the layers of `field` in place to lower `errors()` (S,), each field of the stack
+        on its own.
+        """
         parameters = [tensor for layer in field.layers for tensor in layer]
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
         for k in track(range(steps), label):
-            optimizer.param_groups[0]["lr"] = self.learning_rate * (1 + math.cos(math.pi * k / steps)) / 2
+            optimizer.param_groups[0]["lr"] = (
+                self.learning_rate * (1 + math.cos(math.pi * k / steps)) / 2
+            )
             optimizer.zero_grad()
             errors().sum().backward()
-            norm = torch.stack([each.grad.flatten(1).square().sum(1) for each in parameters]).sum(0).sqrt()
+            norm = (
+                torch.stack([each.grad.flatten(1).square().sum(1) for each in parameters])
+                .sum(0)
+                .sqrt()
+            )
             for each in parameters:
                 each.grad.mul_((CLIP / norm.clamp(min=CLIP)).view(-1, *(1,) * (each.ndim - 1)))
             optimizer.step()
 
-    def _initial(self, samples: LatentSamples, paths: Paths, draw: torch.Generator) -> NeuralODEModel:
-        """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of each one's paths."""
+    def _initial(
+        self, samples: LatentSamples, paths: Paths, draw: torch.Generator
+    ) -> NeuralODEModel:
+        """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of
+        each one's paths.
+        """
         w, rates = paths.states[:, paths.observed], paths.rates[:, paths.observed]  # (S, N, d or m)
         S, m, d = len(w), rates.shape[-1], w.shape[-1]
         shift, scale, rate = w.mean(1), w.std(1), rates.square().mean(1).sqrt()
         shift[:, m:], scale[:, m:] = 0.0, w[..., m:].square().mean(1).sqrt()
         layers = []
         for inputs, outputs in pairwise((d + paths.context.shape[-1], *self.hidden, m)):
-            values = (2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=w.dtype) - 1) / math.sqrt(inputs)
+            values = (
+                2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=w.dtype) - 1
+            ) / math.sqrt(inputs)
             parts = (values[:-1], values[-1])
-            layers.append(tuple(part.expand(S, *part.shape).clone().requires_grad_() for part in parts))
+            layers.append(
+                tuple(part.expand(S, *part.shape).clone().requires_grad_() for part in parts)
+            )
         scale, rate = torch.where(scale > 0, scale, 1.0), torch.where(rate > 0, rate, AT_REST)
         context = Scaling.none(samples.parameters.names)  # scaled already
         facts = (samples.order, samples.source, int(paths.observed.sum()))
         unknown = torch.full((S,), torch.nan, dtype=w.dtype)
         errors = {"velocity_error": unknown, "trajectory_error": unknown}
         control = samples.control_names
-        return NeuralODEModel(tuple(layers), shift, scale, rate, context, *facts, **errors, control_names=control)
+        return NeuralODEModel(
+            tuple(layers), shift, scale, rate, context, *facts, **errors, control_names=control
+        )

@@ -22,18 +22,21 @@ from romkit.integrators.laws.sindy import Fit, design_of, equation, judged, nonz
 class OperatorInference(Estimator):
     """Settings of a fit; `fit` returns the law, with every polynomial term up to the degree.
 
-    Minimises ‖ż - Θ(z, c) ξ‖² + ‖λ ξ‖², where λ keeps rollouts from drifting and blowing up. Each operator is a
-    polynomial in the context.
+    Minimises ‖ż - Θ(z, c) ξ‖² + ‖λ ξ‖², where λ keeps rollouts from drifting and blowing up. Each
+    operator is a polynomial in the context.
 
     Args:
-        degree: of the polynomials in the latent coordinates: 1 for c + A z, 2 with H (z ⊗ z), 3 with a cubic term.
+        degree: of the polynomials in the latent coordinates: 1 for c + A z, 2 with H (z ⊗ z), 3
+            with a cubic term.
         context_degree: of the operators in the context.
-        regularization: λ, one number for all coefficients, or two: for terms up to degree 1, and for those above. By
-            default chosen from `CANDIDATES` √N (N samples) by rollouts of held-out trajectories.
+        regularization: λ, one number for all coefficients, or two: for terms up to degree 1, and
+            for those above. By default chosen from `CANDIDATES` √N (N samples) by rollouts of
+            held-out trajectories.
 
     `fit(projection, data)` scales the latents, and λ acts on the scaled coefficients.
 
-    Source: Peherstorfer, Willcox (2016); choice of λ: McQuarrie, Huang, Willcox (2021), section 3.3.
+    Source: Peherstorfer, Willcox (2016); choice of λ: McQuarrie, Huang, Willcox (2021), section
+    3.3.
 
     Example:
         >>> import torch
@@ -58,22 +61,33 @@ class OperatorInference(Estimator):
         given = self.regularization
         if isinstance(given, tuple) and len(given) != 2:
             fix = "give one number, or a pair: up to degree 1, and above"
-            raise InputError("regularization", expected="one or two numbers", got=repr(given), fix=fix)
+            raise InputError(
+                "regularization", expected="one or two numbers", got=repr(given), fix=fix
+            )
 
     def candidates(self, samples: LatentSamples) -> "list[OperatorInference]":
         if self.regularization is not None:
             return [self]
         low, high = self.CANDIDATES if self.degree > 1 else (self.CANDIDATES[1], (0.0,))
         root = len(samples) ** 0.5
-        return [replace(self, regularization=(a * root, b * root)) for a, b in itertools.product(low, high)]
+        return [
+            replace(self, regularization=(a * root, b * root))
+            for a, b in itertools.product(low, high)
+        ]
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         basis = Features.of(samples, Polynomial(self.degree), Polynomial(self.context_degree))
         design = design_of(samples, basis)
-        pair = self.regularization if isinstance(self.regularization, tuple) else (self.regularization,) * 2
+        pair = (
+            self.regularization
+            if isinstance(self.regularization, tuple)
+            else (self.regularization,) * 2
+        )
         simple = 1 + len(basis.variables)  # 1, z0, z1, ... come first
         each = [pair[k >= simple] for k in range(len(basis.latent_names))]
-        penalty = torch.tensor(each, dtype=torch.float64).repeat_interleave(len(basis.context_names))
+        penalty = torch.tensor(each, dtype=torch.float64).repeat_interleave(
+            len(basis.context_names)
+        )
         found = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
         return equation(self, samples, basis, Fit(*map(torch.stack, zip(*found, strict=True))))
 
@@ -90,17 +104,18 @@ def _ridge(R: Tensor, penalty: Tensor) -> Fit:
 @validated
 @dataclass(frozen=True)
 class DMD(Estimator):
-    """Settings of a fit; `fit` returns ż = A z + B (1, c), whose motion over one sampling interval is that of DMDc.
+    """Settings of a fit; `fit` returns ż = A z + B (1, c), whose motion over one sampling interval
+    is that of DMDc.
 
-    Least squares for z(t + dt) = A' z(t) + B' (1, c(t)) over all neighbours in time; (A, B) is the matrix logarithm of
-    (A', B') for inputs that are held over an interval. The context enters as an input, so the eigenvalues are the same
-    at all contexts.
+    Least squares for z(t + dt) = A' z(t) + B' (1, c(t)) over all neighbours in time; (A, B) is the
+    matrix logarithm of (A', B') for inputs that are held over an interval. The context enters as an
+    input, so the eigenvalues are the same at all contexts.
 
     Args:
         rank: how many singular values of the data (z, 1, c) to keep; all by default.
 
-    Samples have to be whole trajectories at evenly spaced times. In second order the state is (z, ż), and its last rows
-    are the law: exact for linear systems, a fit for others.
+    Samples have to be whole trajectories at evenly spaced times. In second order the state is (z,
+    ż), and its last rows are the law: exact for linear systems, a fit for others.
 
     Source: Proctor, Brunton, Kutz (2016), Dynamic mode decomposition with control, section 3.
 
@@ -132,8 +147,8 @@ class DMD(Estimator):
     def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> Fit:
         """Fit of one problem, from scaled states w (C, T, d) and contexts c (C, T, p).
 
-        `half` (C, T, d) is the drift of the states in half a step, which is no part of the law and enters by the
-        trapezoidal rule. The residual is that of a step, relative to the step itself.
+        `half` (C, T, d) is the drift of the states in half a step, which is no part of the law and
+        enters by the trapezoidal rule. The residual is that of a step, relative to the step itself.
         """
         d, p = w.shape[-1], c.shape[-1]
         before, after = (x.flatten(0, 1) for x in ((w + half)[:, :-1], (w - half)[:, 1:]))
@@ -142,12 +157,18 @@ class DMD(Estimator):
         known, before, after = known[complete], before[complete], after[complete]
         if not len(known):
             fix = "take a law that needs single samples, or data without gaps"
-            raise InputError("data", expected="neighbours in time", got="a gap between any two samples", fix=fix)
+            raise InputError(
+                "data", expected="neighbours in time", got="a gap between any two samples", fix=fix
+            )
         U, s, Vh = torch.linalg.svd(known, full_matrices=False)
         keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
         operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ (after - before))  # (d + 1 + p, d)
-        operator[:d] += torch.eye(d, dtype=w.dtype)  # directions that the data do not show to move stay
-        missed = (after - known @ operator)[:, -m:].norm(dim=0) / nonzero((after - before)[:, -m:].norm(dim=0))
+        operator[:d] += torch.eye(
+            d, dtype=w.dtype
+        )  # directions that the data do not show to move stay
+        missed = (after - known @ operator)[:, -m:].norm(dim=0) / nonzero(
+            (after - before)[:, -m:].norm(dim=0)
+        )
         generator = _generator(operator.mT.numpy(), step)[-m:]
         table = generator.new_zeros(1 + d, 1 + p, m)  # of 1, w0, w1, ... times 1, c0, c1, ...
         table[0], table[1:, 0] = generator[:, d:].mT, generator[:, :d].mT
@@ -167,5 +188,10 @@ def _generator(operator: np.ndarray, step: float) -> Tensor:
         worst = values[np.argmin(values.real)].real
         fix = "sample more finely, lower rank or the number of latents, or take another law"
         expected = "steps that a linear motion can make"
-        raise InputError("data", expected=expected, got=f"a mode that is multiplied by {worst:.2g} in a step", fix=fix)
+        raise InputError(
+            "data",
+            expected=expected,
+            got=f"a mode that is multiplied by {worst:.2g} in a step",
+            fix=fix,
+        )
     return torch.from_numpy(np.real(scipy.linalg.logm(whole))[:d] / step)

@@ -1,4 +1,6 @@
-"""Laws of waves whose shifts are factored out: the shape moves by a law of its own, and tells the phase its speed."""
+"""Laws of waves whose shifts are factored out: the shape moves by a law of its own, and tells the
+phase its speed.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,22 +18,25 @@ from romkit.integrators.laws.samples import ProjectionFamily, Scaling, encoded_s
 from romkit.integrators.region import Region
 
 DEGREES = 1, 2
-"""Degrees of the speed of a phase in the shape and in the context. Linear in the shape, so that small motions of the
-shape that a law leaves out do not change the mean speed."""
+"""Degrees of the speed of a phase in the shape and in the context. Linear in the shape, so that
+small motions of the shape that a law leaves out do not change the mean speed."""
 
 
 @dataclass(frozen=True, eq=False)
 class PhaseLaw(LearnedField):
-    """ż = g(z; c) and φ̇ = ω(z; c), the result of fitting any law to a projection of `romkit.fit(symmetry=...)`.
+    """ż = g(z; c) and φ̇ = ω(z; c), the result of fitting any law to a projection of
+    `romkit.fit(symmetry=...)`.
 
-    No rate depends on the phase, so that the law commutes with all shifts. The speed is linear in z and quadratic in c,
-    fitted by least squares to rates of the phase of the data: no error of the decoder enters.
+    No rate depends on the phase, so that the law commutes with all shifts. The speed is linear in z
+    and quadratic in c, fitted by least squares to rates of the phase of the data: no error of the
+    decoder enters.
 
     Attributes:
         shape: law of z.
         speed: ω, as an equation with one row.
 
-    Source: Rowley, Kevrekidis, Marsden, Lust (2003), Reduction and reconstruction for self-similar dynamical systems.
+    Source: Rowley, Kevrekidis, Marsden, Lust (2003), Reduction and reconstruction for self-similar
+    dynamical systems.
 
     Example:
         >>> import romkit
@@ -65,7 +70,9 @@ class PhaseLaw(LearnedField):
             return None
         phase = own.scale[..., :1]
         points = torch.nn.functional.pad(own.points, (0, 1))
-        return Region(points, torch.cat([own.scale, torch.full_like(phase, torch.inf)], dim=-1), own.reach)
+        return Region(
+            points, torch.cat([own.scale, torch.full_like(phase, torch.inf)], dim=-1), own.reach
+        )
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         g, speed = self.shape.right_hand_side(c), self.speed.right_hand_side(c)
@@ -77,21 +84,33 @@ class PhaseLaw(LearnedField):
             return self.shape.details()
         found = formula(self.speed.coefficients[:, 0].tolist(), self.speed.terms, 4)
         unit = float(self.speed.basis.variables.scale[0])
-        return [*self.shape.details(), f"phase' = {unit:.6g} ({found})   (residual {float(self.speed.residual):.1e})"]
+        return [
+            *self.shape.details(),
+            f"phase' = {unit:.6g} ({found})   (residual {float(self.speed.residual):.1e})",
+        ]
 
 
 def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Dataset) -> LearnedField:
-    """Law of the shape with the speed of the phase, fitted to the same data; the law itself where there is no phase."""
+    """Law of the shape with the speed of the phase, fitted to the same data; the law itself where
+    there is no phase.
+    """
     if shape.latent_dim == projection.latent_dim:
         return shape
     samples = encoded_samples(projection, needing_velocity(data)).complete()
-    z, rate, scaled = samples.inputs[..., :-1], samples.targets[..., -1:], samples.scaled().variables
+    z, rate, scaled = (
+        samples.inputs[..., :-1],
+        samples.targets[..., -1:],
+        samples.scaled().variables,
+    )
     variables = Scaling(scaled.names[:-1], scaled.shift[..., :-1], scaled.scale[..., :-1])
     basis = Features(*map(Polynomial, DEGREES), variables, samples.parameters)
     theta = torch.stack(torch.broadcast_tensors(*basis.terms(z, samples.context)), dim=-1)
     target = rate / align(variables.scale[..., :1], rate)
     coefficients = torch.linalg.lstsq(theta, target, driver="gelsd").solution
     left = (theta @ coefficients - target).square().mean(-2) / target.square().mean(-2)
-    facts = {"condition": torch.linalg.cond(theta), "converged": torch.ones(theta.shape[:-2], dtype=torch.bool)}
+    facts = {
+        "condition": torch.linalg.cond(theta),
+        "converged": torch.ones(theta.shape[:-2], dtype=torch.bool),
+    }
     facts |= {"residual": left.sqrt(), "control_names": samples.control_names}
     return PhaseLaw(shape, Equation(basis, coefficients, 1, samples.source, len(samples), **facts))

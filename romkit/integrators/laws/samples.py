@@ -57,7 +57,8 @@ class Scaling:
     @classmethod
     @validated
     def of_context(cls, data: xr.Dataset) -> "Scaling":
-        """Scaling of the context to [-1, 1] over its training range, or over its values where none is declared.
+        """Scaling of the context to [-1, 1] over its training range, or over its values where none
+        is declared.
 
         Inputs follow, scaled to [-1, 1] over their values.
         """
@@ -65,7 +66,9 @@ class Scaling:
         low = torch.from_numpy(np.concatenate([low, np.nanmin(control, axis=(0, 1))]))
         high = torch.from_numpy(np.concatenate([high, np.nanmax(control, axis=(0, 1))]))
         scale = torch.where(high > low, (high - low) / 2, 1.0)
-        return cls(datasets.context_names(data) + datasets.control_names(data), (low + high) / 2, scale)
+        return cls(
+            datasets.context_names(data) + datasets.control_names(data), (low + high) / 2, scale
+        )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -73,7 +76,9 @@ class Scaling:
     def equals(self, other: "Scaling") -> bool:
         """Whether names and scaling are the same."""
         pairs = (self.shift, other.shift), (self.scale, other.scale)
-        return self.names == other.names and all(torch.equal(mine, theirs) for mine, theirs in pairs)
+        return self.names == other.names and all(
+            torch.equal(mine, theirs) for mine, theirs in pairs
+        )
 
     def __getitem__(self, problem: int) -> "Scaling":
         """Scaling of one problem of a stack; the same where problems share it."""
@@ -84,7 +89,11 @@ class Scaling:
         return self._each(lambda part: part.expand(number, *part.shape))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Scaling":
-        return self if self.shift.ndim == 1 else Scaling(self.names, change(self.shift), change(self.scale))
+        return (
+            self
+            if self.shift.ndim == 1
+            else Scaling(self.names, change(self.shift), change(self.scale))
+        )
 
     def on(self, like: Tensor) -> Callable[[Tensor], Tensor]:
         """Map x (..., d) -> (x - shift) / scale, for tensors of the dtype and device of `like`.
@@ -99,14 +108,20 @@ class Scaling:
     @functools.cached_property
     def symbols(self) -> tuple[str, ...]:
         """Symbol of each variable in an equation: δ and its name where any problem scales it."""
-        scaled = torch.atleast_2d((self.shift != 0) | (self.scale != 1)).flatten(0, -2).any(0).tolist()
-        return tuple(f"δ{name}" if own else name for name, own in zip(self.names, scaled, strict=True))
+        scaled = (
+            torch.atleast_2d((self.shift != 0) | (self.scale != 1)).flatten(0, -2).any(0).tolist()
+        )
+        return tuple(
+            f"δ{name}" if own else name for name, own in zip(self.names, scaled, strict=True)
+        )
 
     @property
     def definitions(self) -> list[str]:
         """Definition of each scaled variable, as text; for a single problem."""
         found = []
-        for symbol, name, a, b in zip(self.symbols, self.names, self.shift.tolist(), self.scale.tolist(), strict=True):
+        for symbol, name, a, b in zip(
+            self.symbols, self.names, self.shift.tolist(), self.scale.tolist(), strict=True
+        ):
             moved = f"({name} {'-' if a > 0 else '+'} {abs(a):.6g})" if a else name
             found += [f"{symbol} = {moved} / {b:.6g}"] if symbol != name else []
         return found
@@ -130,14 +145,17 @@ class LatentSamples:
         inputs: z (..., N, m), or (z, ż) (..., N, 2m).
         targets: ż or z̈ (..., N, m).
         context: (..., N, p) in physical units; an axis of size 1 where problems share it.
-        drift: D_cρ ċ (..., N, m), motion of z with a moving context while the state stays; no part of the law.
+        drift: D_cρ ċ (..., N, m), motion of z with a moving context while the state stays; no part
+            of the law.
         variables: names of the inputs and how they enter the terms.
         parameters: names of the context parameters and how they enter the terms.
         source: where the samples came from, in words.
-        times: (T,) where the samples are whole trajectories, one after the other, at these times; else None.
+        times: (T,) where the samples are whole trajectories, one after the other, at these times;
+            else None.
         control_names: names of the inputs among the parameters, the last ones.
 
-    Samples may be missing: the numbers of such a row are NaN, `observed` says which, and `complete` leaves them out.
+    Samples may be missing: the numbers of such a row are NaN, `observed` says which, and `complete`
+    leaves them out.
 
     Example:
         >>> import torch
@@ -162,17 +180,20 @@ class LatentSamples:
 
     @classmethod
     @validated
-    def first_order(cls, z: Tensor, zdot: Tensor, context: Tensor | None = None, **labels: object) -> "LatentSamples":
+    def first_order(
+        cls, z: Tensor, zdot: Tensor, context: Tensor | None = None, **labels: object
+    ) -> "LatentSamples":
         """Samples of ż = g(z; c), from tensors or arrays.
 
         Args:
             z: (..., N, m); or trajectories (..., C, T, m), with `times`.
             zdot: the same.
-            context: (..., N, p), or (N, p) for all problems; with `times` (..., C, T, p), or (C, p).
-            **labels: `names` of the latent coordinates, z0, z1, ... by default; `parameters`, names of the context
-                parameters or their Scaling, c0, c1, ... by default; `times` (T,); `control_names`, of the last
-                parameters that are inputs; `drift`, as z, of trajectories whose context moves, zero by default; and
-                `source`, in words.
+            context: (..., N, p), or (N, p) for all problems; with `times` (..., C, T, p), or (C,
+                p).
+            **labels: `names` of the latent coordinates, z0, z1, ... by default; `parameters`, names
+                of the context parameters or their Scaling, c0, c1, ... by default; `times` (T,);
+                `control_names`, of the last parameters that are inputs; `drift`, as z, of
+                trajectories whose context moves, zero by default; and `source`, in words.
 
         Raises:
             InputError: shapes that do not match, infinite values, or none that is complete.
@@ -190,7 +211,9 @@ class LatentSamples:
     @property
     def observed(self) -> Tensor:
         """(N,) which samples are complete, in every problem."""
-        parts = (getattr(self, part).isfinite().all(-1).reshape(-1, len(self)).all(0) for part in SAMPLED)
+        parts = (
+            getattr(self, part).isfinite().all(-1).reshape(-1, len(self)).all(0) for part in SAMPLED
+        )
         return functools.reduce(torch.logical_and, parts)
 
     def complete(self) -> "LatentSamples":
@@ -219,8 +242,9 @@ class LatentSamples:
     def scaled(self) -> "LatentSamples":
         """Standardise the terms: latent coordinates of mean 0 and standard deviation 1.
 
-        Where latents are far from zero or of very different size, one threshold then fits all terms. Each problem of a
-        stack is scaled by its own samples; rates keep their zero, and have the scale of their variable.
+        Where latents are far from zero or of very different size, one threshold then fits all
+        terms. Each problem of a stack is scaled by its own samples; rates keep their zero, and have
+        the scale of their variable.
         """
         z = self.latents.double()
         z = z[..., z.isfinite().all(-1).reshape(-1, len(self)).all(0), :]
@@ -232,26 +256,43 @@ class LatentSamples:
 
     @validated
     def only(self, rows: Mask, times: Times | None = None) -> "LatentSamples":
-        """Some of the samples, by a mask (N,); no longer trajectories, unless their times are given."""
-        return replace(self, **{part: getattr(self, part)[..., rows, :] for part in SAMPLED}, times=times)
+        """Some of the samples, by a mask (N,); no longer trajectories, unless their times are
+        given.
+        """
+        return replace(
+            self, **{part: getattr(self, part)[..., rows, :] for part in SAMPLED}, times=times
+        )
 
     def returning(self, spread: float, seed: int) -> "LatentSamples":
-        """Complete samples with `COPIES` of each, displaced across the motion, whose rates lead back to the data.
+        """Complete samples with `COPIES` of each, displaced across the motion, whose rates lead
+        back to the data.
 
-        Displacements have a deviation of `spread` (of the scaled latents, order 1) and decay in the time in which the
-        latent state moves by one deviation. So orbits attract, of which data on an orbit say nothing.
+        Displacements have a deviation of `spread` (of the scaled latents, order 1) and decay in the
+        time in which the latent state moves by one deviation. So orbits attract, of which data on
+        an orbit say nothing.
         """
         known, draw = self.complete(), torch.Generator().manual_seed(seed)
         scale = known.variables.scale.unsqueeze(-2)
         z, rate = known.inputs.double() / scale, known.targets.double() / scale
-        time = (z.var(-2).sum(-1) / rate.square().sum(-1).mean(-1)).sqrt().nan_to_num(posinf=1.0)[..., None, None]
+        time = (
+            (z.var(-2).sum(-1) / rate.square().sum(-1).mean(-1))
+            .sqrt()
+            .nan_to_num(posinf=1.0)[..., None, None]
+        )
         along = torch.nn.functional.normalize(rate, dim=-1, eps=torch.finfo(rate.dtype).tiny)
         parts = {part: [getattr(known, part)] * (1 + COPIES) for part in SAMPLED}
         for k in range(1, 1 + COPIES):
             apart = spread * torch.randn(z.shape[-2:], generator=draw, dtype=z.dtype).to(z.device)
             apart = apart - (apart * along).sum(-1, keepdim=True) * along
-            parts["inputs"][k], parts["targets"][k] = scale * (z + apart), scale * (rate - apart / time)
-        return replace(known, **{part: torch.cat(several, dim=-2) for part, several in parts.items()}, times=None)
+            parts["inputs"][k], parts["targets"][k] = (
+                scale * (z + apart),
+                scale * (rate - apart / time),
+            )
+        return replace(
+            known,
+            **{part: torch.cat(several, dim=-2) for part, several in parts.items()},
+            times=None,
+        )
 
     def __len__(self) -> int:
         return self.targets.shape[-2]
@@ -261,10 +302,18 @@ class LatentSamples:
         mine, theirs = ((each.variables, each.parameters) for each in (self, other))
         if not all(a.equals(b) for a, b in zip(mine, theirs, strict=True)):
             fix = "join samples of one projection, and scale them afterwards"
-            mine, theirs = ((*variables.symbols, *context.symbols) for variables, context in (mine, theirs))
-            raise InputError("samples", expected=f"{mine} with the same scaling", got=str(theirs), fix=fix)
-        source = self.source if other.source == self.source else f"{self.source}; and {other.source}"
-        joined = {part: torch.cat([getattr(self, part), getattr(other, part)], dim=-2) for part in SAMPLED}
+            mine, theirs = (
+                (*variables.symbols, *context.symbols) for variables, context in (mine, theirs)
+            )
+            raise InputError(
+                "samples", expected=f"{mine} with the same scaling", got=str(theirs), fix=fix
+            )
+        source = (
+            self.source if other.source == self.source else f"{self.source}; and {other.source}"
+        )
+        joined = {
+            part: torch.cat([getattr(self, part), getattr(other, part)], dim=-2) for part in SAMPLED
+        }
         return replace(self, **joined, source=source, times=None)
 
     def __repr__(self) -> str:
@@ -283,7 +332,9 @@ def latent_samples(
     control_names: Sequence[str] = (),
     drift: Tensor | None = None,
 ) -> LatentSamples:
-    """Samples of latent states and their rates {name: (..., N, m)}, as `LatentSamples.first_order` describes."""
+    """Samples of latent states and their rates {name: (..., N, m)}, as `LatentSamples.first_order`
+    describes.
+    """
     z, all_given = given["z"].detach(), given if drift is None else given | {"drift": drift}
     for name, x in all_given.items():
         tensors.axes(name, x, "samples components")
@@ -302,16 +353,24 @@ def latent_samples(
     c = context_of_samples(context, z, times)
     names = tuple(f"z{k}" for k in range(z.shape[-1])) if names is None else names
     if not isinstance(parameters, Scaling):
-        parameters = Scaling.none([f"c{k}" for k in range(c.shape[-1])] if parameters is None else parameters)
+        parameters = Scaling.none(
+            [f"c{k}" for k in range(c.shape[-1])] if parameters is None else parameters
+        )
     if len(parameters) != c.shape[-1]:
         expected = f"{len(parameters)} parameters ({', '.join(parameters.names)}) on the last axis"
-        raise InputError("context", expected=expected, got=f"{c.shape[-1]}", fix="name every parameter once")
-    if len(names) != z.shape[-1] or len({*names, *parameters.names}) < len(names) + len({*parameters.names}):
+        raise InputError(
+            "context", expected=expected, got=f"{c.shape[-1]}", fix="name every parameter once"
+        )
+    if len(names) != z.shape[-1] or len({*names, *parameters.names}) < len(names) + len(
+        {*parameters.names}
+    ):
         expected = f"{z.shape[-1]} names, one per latent, unlike each other and the context's"
         raise InputError("names", expected=expected, got=str(names), fix="name each latent once")
     variables = Scaling.none(names + tuple(f"{name}'" for name in names) * (len(rates) - 1))
     inputs = torch.cat([z, *rates[:-1]], dim=-1)
-    return LatentSamples(inputs, rates[-1], c, drift, variables, parameters, source, times, control_names)
+    return LatentSamples(
+        inputs, rates[-1], c, drift, variables, parameters, source, times, control_names
+    )
 
 
 def check_numbers(argument: str, x: Tensor) -> None:
@@ -320,11 +379,15 @@ def check_numbers(argument: str, x: Tensor) -> None:
         return
     got = "infinity" if bool(x.isinf().any()) else "NaN alone" if bool(x.isnan().all()) else ""
     if got:
-        raise InputError(argument, expected="numbers, or NaN where missing", got=got, fix="drop those samples")
+        raise InputError(
+            argument, expected="numbers, or NaN where missing", got=got, fix="drop those samples"
+        )
 
 
 def context_of_samples(given: Tensor | None, z: Tensor, times: Tensor | None) -> Tensor:
-    """Context (..., N, p) with as many axes as z (..., N, m), leading ones of size 1 where problems share it."""
+    """Context (..., N, p) with as many axes as z (..., N, m), leading ones of size 1 where problems
+    share it.
+    """
     *lead, N, _ = z.shape
     if given is None:
         return z.new_empty((*(1 for _ in lead), N, 0))
@@ -334,8 +397,14 @@ def context_of_samples(given: Tensor | None, z: Tensor, times: Tensor | None) ->
         c = c.repeat_interleave(len(times), 0) if c.ndim == 2 else c.flatten(-3, -2)
     c = c[(None,) * len(lead)] if c.ndim == 2 else c
     own, wanted = tuple(c.shape[:-1]), (*lead, N)
-    if len(own) != len(wanted) or own[-1] != N or any(a not in (1, b) for a, b in zip(own, wanted, strict=True)):
-        expected = f"the context of each of {N} samples" + (f", or of each problem {tuple(lead)} too" if lead else "")
+    if (
+        len(own) != len(wanted)
+        or own[-1] != N
+        or any(a not in (1, b) for a, b in zip(own, wanted, strict=True))
+    ):
+        expected = f"the context of each of {N} samples" + (
+            f", or of each problem {tuple(lead)} too" if lead else ""
+        )
         fix = "give the context of every sample, parameters on the last axis"
         raise InputError("context", expected=expected, got=f"shape {tuple(given.shape)}", fix=fix)
     return c
@@ -354,7 +423,9 @@ def trajectory_times(samples: LatentSamples) -> Tensor:
     """
     if samples.times is None:
         fix = "give z (C, T, m) and times (T,), neither joined nor thinned out"
-        raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
+        raise InputError(
+            "samples", expected="whole trajectories with their times", got="single ones", fix=fix
+        )
     return samples.times
 
 
@@ -367,17 +438,26 @@ def interval(samples: LatentSamples) -> float:
     times = trajectory_times(samples)
     dt = datasets.even_step(times.numpy())
     if dt is None:
-        raise InputError("times", expected="equally spaced times", got=f"{len(times)} others", fix="resample the data")
+        raise InputError(
+            "times",
+            expected="equally spaced times",
+            got=f"{len(times)} others",
+            fix="resample the data",
+        )
     return dt
 
 
 NUDGE = 1e-3
-"""Difference of the context by which the drift of encoded states is measured [time steps of its motion]."""
+"""Difference of the context by which the drift of encoded states is measured [time steps of its
+motion].
+"""
 
 
 @runtime_checkable
 class ProjectionFamily(Protocol):
-    """A torch module that, called with a dataset, gives the operator at its contexts (see `romkit.projections`)."""
+    """A torch module that, called with a dataset, gives the operator at its contexts (see
+    `romkit.projections`).
+    """
 
     def __call__(self, context: xr.Dataset) -> Operator: ...
 
@@ -390,7 +470,8 @@ class ProjectionFamily(Protocol):
 def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
     """Latent states z = ρ(x) and their exact rates at every snapshot of a dataset.
 
-    First order: ż = Dρ(x) ẋ. With a variable `acceleration`: z̈ = Dρ(q) q̈ + D²ρ(q)(q̇, q̇) for samples of second order.
+    First order: ż = Dρ(x) ẋ. With a variable `acceleration`: z̈ = Dρ(q) q̈ + D²ρ(q)(q̇, q̇) for
+    samples of second order.
 
     Args:
         projection: trained on such data; a stack of seeds gives a stack of problems.
@@ -416,7 +497,9 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
             return _samples(data, z, dz, source="encoded data, rate Dρ(x) ẋ", drift=drift)
         curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))[1]
         ddz = P.encode_jvp(x, encoder.variable("acceleration")).tangent + curvature
-        return _samples(data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)", drift=drift)
+        return _samples(
+            data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)", drift=drift
+        )
 
 
 @validated
@@ -428,21 +511,23 @@ def differentiated_samples(
     window: Count | None = None,
     degree: Count | None = None,
 ) -> LatentSamples:
-    """Latent states z = ρ(x) with rates by differentiation in time; the dataset needs no velocities.
+    """Latent states z = ρ(x) with rates by differentiation in time; the dataset needs no
+    velocities.
 
-    Rates are those of a polynomial through the samples in a window; none in stretches that are shorter.
+    Rates are those of a polynomial through the samples in a window; none in stretches that are
+    shorter.
 
     Args:
         projection: trained on such data.
         data: in romkit's schema, with evenly spaced times.
         order: 2 for an equation of second order, else 1.
-        window: samples that the polynomial is fitted to, an odd number above the degree; by default the one that
-            predicts left-out latents best, longer for noisy data.
+        window: samples that the polynomial is fitted to, an odd number above the degree; by default
+            the one that predicts left-out latents best, longer for noisy data.
         degree: of the polynomial, at least `order`; by default likewise.
 
     Raises:
-        InputError: the order is neither 1 nor 2, times are uneven or fewer than the window, the settings do not fit
-            each other, or order 2 with a context that moves.
+        InputError: the order is neither 1 nor 2, times are uneven or fewer than the window, the
+            settings do not fit each other, or order 2 with a context that moves.
 
     Source: Savitzky, Golay (1964); scipy.signal.savgol_filter.
 
@@ -459,7 +544,9 @@ def differentiated_samples(
 
 
 def windows(projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
-    """Samples as of `differentiated_samples`, and with a window twice as long where there is room for four of those."""
+    """Samples as of `differentiated_samples`, and with a window twice as long where there is room
+    for four of those.
+    """
     return _differentiated(projection, data, 1, None, None, lengths=(1, 2))
 
 
@@ -477,36 +564,58 @@ def _differentiated(
     data, times, x = encoder.data, datasets.times_of(data), encoder.variable("state")
     with torch.no_grad():
         z, drift = encoder.P.encode(x), encoder.drift(x)
-    paths = z.reshape(-1, *z.shape[-3:]).movedim(0, -2).flatten(-2).cpu().numpy()  # of all problems, side by side
+    paths = (
+        z.reshape(-1, *z.shape[-3:]).movedim(0, -2).flatten(-2).cpu().numpy()
+    )  # of all problems, side by side
     whole = np.isfinite(paths).all(-1)
     best, found = datasets.smoothest(paths, whole), []
     for length in lengths:
         rule = Smoothing((window or best.window) * length + (length + 1) % 2, degree or best.degree)
-        if length > 1 and 4 * rule.window > max(piece.stop - piece.start for _, piece in stretches(whole)):
+        if length > 1 and 4 * rule.window > max(
+            piece.stop - piece.start for _, piece in stretches(whole)
+        ):
             break
         parts, rates = _smooth_stretches(rule, order, times, whole), []
         for k in range(1, order + 1):
             rate = differentiated(paths, times.numpy(), parts, functools.partial(rule, order=k))
-            rates.append(torch.from_numpy(rate).unflatten(-1, (-1, z.shape[-1])).movedim(-2, 0).reshape(z.shape).to(z))
+            rates.append(
+                torch.from_numpy(rate)
+                .unflatten(-1, (-1, z.shape[-1]))
+                .movedim(-2, 0)
+                .reshape(z.shape)
+                .to(z)
+            )
         rates[0] = rates[0] if drift is None else rates[0] - drift
-        source = f"encoded data, rates by differentiation (window {rule.window}, degree {rule.degree})"
+        source = (
+            f"encoded data, rates by differentiation (window {rule.window}, degree {rule.degree})"
+        )
         found.append(_samples(data, z, *rates, source=source, drift=drift))
     return found
 
 
-def _smooth_stretches(rule: Smoothing, order: int, times: Tensor, whole: np.ndarray) -> list[tuple[int, slice]]:
+def _smooth_stretches(
+    rule: Smoothing, order: int, times: Tensor, whole: np.ndarray
+) -> list[tuple[int, slice]]:
     """Stretches of complete samples (C, T) that are as long as the window.
 
     Raises:
-        InputError: a window that the degree or the order does not fit, no stretches, or uneven times.
+        InputError: a window that the degree or the order does not fit, no stretches, or uneven
+            times.
     """
     checks.at_least("degree", rule.degree, order)
     if checks.at_least("window", rule.window, rule.degree + 1) % 2 == 0:
-        raise InputError("window", expected="an odd number", got=rule.window, fix=f"take {rule.window + 1}")
+        raise InputError(
+            "window", expected="an odd number", got=rule.window, fix=f"take {rule.window + 1}"
+        )
     parts = stretches(whole, rule.window)
     if not parts:
         got = f"{len(times)}, or gaps between them"
-        raise InputError("data", expected=f"at least {rule.window} times in a row", got=got, fix="shorten the window")
+        raise InputError(
+            "data",
+            expected=f"at least {rule.window} times in a row",
+            got=got,
+            fix="shorten the window",
+        )
     for _, piece in parts:
         if datasets.even_step(times[piece].numpy()) is None:
             steps = times[piece].diff()
@@ -529,14 +638,15 @@ def galerkin_samples(
 ) -> LatentSamples:
     """Latent field of the full model at points scattered around the encoded data.
 
-    A point is left out for all models of a stack where one of them has no such field, because the tangents of its
-    decoder are dependent.
+    A point is left out for all models of a stack where one of them has no such field, because the
+    tangents of its decoder are dependent.
 
     Args:
         projection: trained on such data.
         data: in romkit's schema; with velocities for a mechanical system.
         problem: (path, context (..., p)) -> the problem to reduce: `system.problem`.
-        spread: standard deviation of the Gaussian scatter, in standard deviations of each latent coordinate.
+        spread: standard deviation of the Gaussian scatter, in standard deviations of each latent
+            coordinate.
         copies: scattered points per snapshot.
         seed: of the scatter.
         dynamics: source of the latent field; `Galerkin()` by default.
@@ -563,16 +673,24 @@ def galerkin_samples(
     with torch.no_grad():
         parts = tuple(encoder.variable(name) for name in ("state", "velocity")[: task.order])
         scattered = [_scattered(part, spread, draw) for part in task.split(task.encode(P, parts))]
-        times = torch.from_numpy(several["time"].values.astype(np.float64)).unsqueeze(-1)  # beside states (C, T, n)
+        times = torch.from_numpy(several["time"].values.astype(np.float64)).unsqueeze(
+            -1
+        )  # beside states (C, T, n)
         rate = dynamics.latent_rate(task)(times, task.join(*scattered))
     exists = rate.isfinite().all(-1)
-    several = several.assign_coords(time=range(several.sizes["time"]))  # no trajectories: `only` forgets the times
-    samples = _samples(several, *scattered, torch.where(exists.unsqueeze(-1), rate, 0.0), source=source)
+    several = several.assign_coords(
+        time=range(several.sizes["time"])
+    )  # no trajectories: `only` forgets the times
+    samples = _samples(
+        several, *scattered, torch.where(exists.unsqueeze(-1), rate, 0.0), source=source
+    )
     return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0) & samples.observed)
 
 
 class Encoder(NamedTuple):
-    """A projection in float64 and a dataset with the context and components that it was trained on, in its order."""
+    """A projection in float64 and a dataset with the context and components that it was trained on,
+    in its order.
+    """
 
     projection: ProjectionFamily
     data: xr.Dataset
@@ -595,10 +713,14 @@ class Encoder(NamedTuple):
         """Variable (C, T, n), with a leading axis of size 1 where the operator has seeds."""
         fix = "differentiated_samples works from states alone" if name == "velocity" else "add it"
         x = datasets.trajectories(self.data, name, fix=fix).to(self.P.context)
-        return x if self.P.context.ndim == datasets.context_matrix(self.data).ndim else x.unsqueeze(0)
+        return (
+            x if self.P.context.ndim == datasets.context_matrix(self.data).ndim else x.unsqueeze(0)
+        )
 
     def drift(self, x: Tensor) -> Tensor | None:
-        """D_cρ ċ (..., C, T, m) at states x (..., C, T, n), by differences; None where no context moves."""
+        """D_cρ ċ (..., C, T, m) at states x (..., C, T, n), by differences; None where no context
+        moves.
+        """
         data = self.data
         names = [name for name in datasets.context_names(data) if "time" in data[name].dims]
         if not names or data.sizes["time"] < 2:
@@ -607,24 +729,34 @@ class Encoder(NamedTuple):
         change = {name: step * data[name].differentiate("time", edge_order=order) for name in names}
 
         def encoded(sign: int) -> Tensor:
-            moved = {name: data[name].copy(data=data[name] + sign * each) for name, each in change.items()}
+            moved = {
+                name: data[name].copy(data=data[name] + sign * each)
+                for name, each in change.items()
+            }
             return self.projection(data.assign_coords(moved)).encode(x)
 
         return (encoded(1) - encoded(-1)) / (2 * step)
 
 
 def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
-    """Latent states (..., C, T, m) with Gaussian scatter in units of the deviation of each coordinate."""
+    """Latent states (..., C, T, m) with Gaussian scatter in units of the deviation of each
+    coordinate.
+    """
     rows = z.flatten(-3, -2)
     complete = rows.isfinite().all(-1).reshape(-1, rows.shape[-2]).all(0)
     deviation = rows[..., complete, :].std(-2, keepdim=True).unsqueeze(-2)
     return z + spread * deviation * torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z)
 
 
-def _samples(data: xr.Dataset, z: Tensor, *rates: Tensor, source: str, drift: Tensor | None = None) -> LatentSamples:
+def _samples(
+    data: xr.Dataset, z: Tensor, *rates: Tensor, source: str, drift: Tensor | None = None
+) -> LatentSamples:
     """Samples of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z."""
     if len(rates) == 2 and drift is not None:
-        expected, fix = "a context that stays for a law of order 2", "drop the acceleration, for one of order 1"
+        expected, fix = (
+            "a context that stays for a law of order 2",
+            "drop the acceleration, for one of order 1",
+        )
         raise InputError("data", expected=expected, got="one that moves", fix=fix)
     if "transient" in data.attrs:
         source += f", transient of {float(data.attrs['transient']):g} discarded"
@@ -632,12 +764,22 @@ def _samples(data: xr.Dataset, z: Tensor, *rates: Tensor, source: str, drift: Te
     mean = z.nanmean((-3, -2), keepdim=True)
     size = (z - mean).square().nanmean((-3, -2), keepdim=True).sqrt()
     rests = size <= torch.finfo(torch.float32).eps * torch.hypot(size, mean).amax(-1, keepdim=True)
-    z = torch.where(rests & z.isfinite(), mean.float().to(z), z)  # a mean of few bits, so that sums of it are exact
+    z = torch.where(
+        rests & z.isfinite(), mean.float().to(z), z
+    )  # a mean of few bits, so that sums of it are exact
     values = [z, *(torch.where(rests, 0.0, rate) for rate in rates)]
     context, inputs = datasets.context_matrix(data), datasets.control_names(data)
     if inputs:  # (C, T, p + q), inputs behind the context
-        context = context if context.ndim == 3 else np.repeat(context[:, None], data.sizes["time"], axis=1)
+        context = (
+            context
+            if context.ndim == 3
+            else np.repeat(context[:, None], data.sizes["time"], axis=1)
+        )
         context = np.concatenate([context, datasets.control_matrix(data)], axis=-1)
-    labels = {"times": datasets.times_of(data), "parameters": Scaling.of_context(data), "control_names": inputs}
+    labels = {
+        "times": datasets.times_of(data),
+        "parameters": Scaling.of_context(data),
+        "control_names": inputs,
+    }
     make = LatentSamples.first_order if len(rates) == 1 else LatentSamples.second_order
     return make(*values, torch.from_numpy(context).to(z), source=source, drift=drift, **labels)

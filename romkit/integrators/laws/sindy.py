@@ -21,29 +21,38 @@ from romkit.integrators.laws.samples import LatentSamples, one_axis, trajectory_
 from romkit.integrators.region import Region
 
 GRAM_ERROR = 3e-8
-"""Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram matrix.
+"""Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram
+matrix.
 
-κ is the condition number of the library, whose Gram matrix has its square; ε = 2.2e-16; ξ are coefficients of columns
-of norm 1, in units of the norm of their rate. So κ is 1e4 at most, and less where coefficients are large. Errors were
-seen to be up to five times the expected one.
+κ is the condition number of the library, whose Gram matrix has its square; ε = 2.2e-16; ξ are
+coefficients of columns of norm 1, in units of the norm of their rate. So κ is 1e4 at most, and less
+where coefficients are large. Errors were seen to be up to five times the expected one.
 """
 
 CHUNK = 3 * 2**17
-"""Entries of one chunk of the design matrix: 3 MiB, few enough for a cache, many enough to hide the cost of a call."""
+"""Entries of one chunk of the design matrix: 3 MiB, few enough for a cache, many enough to hide the
+cost of a call.
+"""
 
 LENGTH = 512
 """Fewest samples of a chunk, long enough for fast products, however many problems there are."""
 
 ALIGNMENT = 12
-"""Rows of the design matrix are padded to a multiple of this many: matrix products are up to twice as fast."""
+"""Rows of the design matrix are padded to a multiple of this many: matrix products are up to twice
+as fast.
+"""
 
 Solve = Callable[[Tensor, Tensor], Tensor]
-"""(mask, ridge) -> solution, each (..., m, K): least squares in the masked columns, ridge 0 where there is none."""
+"""(mask, ridge) -> solution, each (..., m, K): least squares in the masked columns, ridge 0 where
+there is none.
+"""
 
 
 @dataclass(frozen=True)
 class Design:
-    """Samples of S problems: scaled inputs (S, N, d), context (S or 1, N, p), scaled targets (S, N, m); the basis."""
+    """Samples of S problems: scaled inputs (S, N, d), context (S or 1, N, p), scaled targets (S, N,
+    m); the basis.
+    """
 
     basis: Features
     inputs: Tensor
@@ -58,15 +67,19 @@ class Design:
     def write(self, out: Tensor, samples: slice, problems: slice = slice(None)) -> None:
         """Write the terms of some samples, and below them the targets, into out (S, K + m, n)."""
         context = self.context[problems] if len(self.context) > 1 else self.context
-        z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
+        z, c, y = (
+            x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems])
+        )
         columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
-        for row, values in zip(out.unbind(-2), (*self.basis.terms_of_scaled(columns, c), *y.unbind(-1)), strict=True):
+        for row, values in zip(
+            out.unbind(-2), (*self.basis.terms_of_scaled(columns, c), *y.unbind(-1)), strict=True
+        ):
             row.copy_(values)
 
 
 class Fit(NamedTuple):
-    """Coefficients (..., K, m); condition number of the scaled library (...); whether the support settled (...);
-    root mean square residual relative to that of the target (..., m).
+    """Coefficients (..., K, m); condition number of the scaled library (...); whether the support
+    settled (...); root mean square residual relative to that of the target (..., m).
     """
 
     coefficients: Tensor
@@ -92,7 +105,9 @@ def gram(design: Design, start: int, stop: int) -> Tensor:
 
 
 def triangular(design: Design, problem: int, weights: Tensor | None = None) -> Tensor:
-    """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem, each sample weighted by `weights` (N,)."""
+    """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem, each sample weighted by
+    `weights` (N,).
+    """
     N, length = design.targets.shape[1], 8 * design.size
     buffer = design.targets.new_empty((1, design.size, min(N, length)), dtype=torch.float64)
     R = buffer.new_empty((0, design.size))
@@ -106,11 +121,15 @@ def triangular(design: Design, problem: int, weights: Tensor | None = None) -> T
 
 
 def judged(R: Tensor, coefficients: Tensor, matrix: Tensor, converged: Tensor) -> Fit:
-    """Fit of one problem with its residual, from the triangular factor R of (Θ, ż) and the matrix that was solved."""
+    """Fit of one problem with its residual, from the triangular factor R of (Θ, ż) and the matrix
+    that was solved.
+    """
     K = len(coefficients)
     singular = torch.linalg.svdvals(matrix / nonzero(matrix.norm(dim=0)))
     miss = (R[:, K:] - R[:, :K] @ coefficients).norm(dim=0)
-    return Fit(coefficients, singular[0] / singular[-1], converged, miss / nonzero(R[:, K:].norm(dim=0)))
+    return Fit(
+        coefficients, singular[0] / singular[-1], converged, miss / nonzero(R[:, K:].norm(dim=0))
+    )
 
 
 def nonzero(norms: Tensor) -> Tensor:
@@ -133,7 +152,9 @@ def regress(design: Design, grams: Tensor, settings: "SINDy", weights: Tensor | 
     scale = nonzero(squares[..., :K].sqrt())
     unit = G / (scale.unsqueeze(-1) * scale.unsqueeze(-2))
     norms = y.sqrt()
-    coefficients, converged = stlsq(normal_equations(unit, (b / scale.unsqueeze(-1)).mT), scale, norms, settings)
+    coefficients, converged = stlsq(
+        normal_equations(unit, (b / scale.unsqueeze(-1)).mT), scale, norms, settings
+    )
     eigenvalues = torch.linalg.eigvalsh(unit)
     condition = (eigenvalues[..., -1] / eigenvalues[..., 0].clamp(min=0)).sqrt()
     explained = (coefficients * (2 * b - G @ coefficients)).sum(-2)
@@ -144,7 +165,9 @@ def regress(design: Design, grams: Tensor, settings: "SINDy", weights: Tensor | 
     for index in (~(error <= GRAM_ERROR)).nonzero().tolist():  # NaN included
         R = triangular(design, index[-1], None if weights is None else weights[tuple(index[:-1])])
         scale = nonzero(R[:, :K].norm(dim=0))
-        found, settled = stlsq(orthogonal(R[:K, :K] / scale, R[:K, K:].mT), scale, R[:, K:].norm(dim=0), settings)
+        found, settled = stlsq(
+            orthogonal(R[:K, :K] / scale, R[:K, K:].mT), scale, R[:, K:].norm(dim=0), settings
+        )
         alone = judged(R, found, R[:K, :K], settled)
         for whole, part in zip(fit, alone, strict=True):
             whole[tuple(index)] = part
@@ -152,12 +175,16 @@ def regress(design: Design, grams: Tensor, settings: "SINDy", weights: Tensor | 
 
 
 def normal_equations(G: Tensor, b: Tensor) -> Solve:
-    """Least squares by Cholesky, for a Gram matrix G (..., K, K) with unit diagonal and b (..., m, K)."""
+    """Least squares by Cholesky, for a Gram matrix G (..., K, K) with unit diagonal and b (..., m,
+    K).
+    """
 
     def solve(mask: Tensor, ridge: Tensor) -> Tensor:
         kept = mask.to(G)
         matrix = G.unsqueeze(-3) * kept.unsqueeze(-1) * kept.unsqueeze(-2)
-        diagonal = torch.where(mask, ridge.unsqueeze(-2), 1.0)  # a column that is out has the equation w = 0
+        diagonal = torch.where(
+            mask, ridge.unsqueeze(-2), 1.0
+        )  # a column that is out has the equation w = 0
         factor = torch.linalg.cholesky_ex(matrix + torch.diag_embed(diagonal)).L
         return torch.cholesky_solve((b * kept).unsqueeze(-1), factor).squeeze(-1)
 
@@ -179,14 +206,17 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
 
 
 def stlsq(solve: Solve, scale: Tensor, norms: Tensor, settings: "SINDy") -> tuple[Tensor, Tensor]:
-    """Ridge regression, dropping small coefficients, until the support stays the same; then without ridge.
+    """Ridge regression, dropping small coefficients, until the support stays the same; then without
+    ridge.
 
-    `solve` sees columns of norm 1, which is only a matter of rounding: ridge and threshold act on the coefficients
-    of the terms themselves, or on those of the columns of norm 1 with `normalize_columns`. A share compares those of
-    norm 1 with the norm (..., m) of the rates, and lets the largest term stay. Returns the coefficients (..., K, m),
-    and whether the support settled (...).
+    `solve` sees columns of norm 1, which is only a matter of rounding: ridge and threshold act on
+    the coefficients of the terms themselves, or on those of the columns of norm 1 with
+    `normalize_columns`. A share compares those of norm 1 with the norm (..., m) of the rates, and
+    lets the largest term stay. Returns the coefficients (..., K, m), and whether the support
+    settled (...).
 
-    Source: Brunton, Proctor, Kutz (2016), supporting information; pysindy's STLSQ, whose steps these are.
+    Source: Brunton, Proctor, Kutz (2016), supporting information; pysindy's STLSQ, whose steps
+    these are.
     """
     unit = torch.ones_like(scale) if settings.normalize_columns else scale
     ridge, unit, norms = settings.alpha / unit.square(), unit.unsqueeze(-2), norms.unsqueeze(-1)
@@ -209,11 +239,14 @@ def stlsq(solve: Solve, scale: Tensor, norms: Tensor, settings: "SINDy") -> tupl
 
 
 def bootstrap(samples: int, models: int, blocks: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Edges (J + 1,) of blocks of samples, and the number of times (B, J) that each member has each block.
+    """Edges (J + 1,) of blocks of samples, and the number of times (B, J) that each member has each
+    block.
 
     Members draw as many blocks as there are, with replacement; the same for a seed on every device.
     """
-    counts = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=models)
+    counts = np.random.default_rng(seed).multinomial(
+        blocks, np.full(blocks, 1 / blocks), size=models
+    )
     edges = torch.from_numpy(np.linspace(0, samples, blocks + 1).round().astype(int))
     return edges, torch.from_numpy(counts).double()
 
@@ -228,33 +261,42 @@ EXPLAINED = 0.9
 @validated
 @dataclass(frozen=True)
 class SINDy(Estimator):
-    """Settings of a fit; `fit` returns the equation. Candidate terms are products of latent and context terms.
+    """Settings of a fit; `fit` returns the equation. Candidate terms are products of latent and
+    context terms.
 
-    Minimises ‖ż - Θ(z, c) ξ‖² + α ‖ξ‖², dropping coefficients below the threshold until the support settles, and then
-    fits what is left without α. With a threshold, support and coefficients are those of pysindy's STLSQ.
+    Minimises ‖ż - Θ(z, c) ξ‖² + α ‖ξ‖², dropping coefficients below the threshold until the support
+    settles, and then fits what is left without α. With a threshold, support and coefficients are
+    those of pysindy's STLSQ.
 
     Args:
-        degree: of the polynomials in the latent coordinates (and their rates, for second order); by default chosen from
-            `DEGREES` by rollouts of held-out trajectories, and 3 for samples that are no trajectories.
-        threshold: smallest coefficient that stays, as pysindy's: per unit of time of the data, as rates are, so that in
-            milliseconds it is a thousandth of what it is in seconds. In place of `share`.
-        share: smallest size of a term that stays, relative to its rate (norms over the samples), whatever the units;
-            the largest term always stays. By default chosen from `SHARES`, as the degree; 0.01 without trajectories.
-        alpha: ridge penalty α on the coefficients; sums over samples are not normalised, so it weakens with N.
+        degree: of the polynomials in the latent coordinates (and their rates, for second order); by
+            default chosen from `DEGREES` by rollouts of held-out trajectories, and 3 for samples
+            that are no trajectories.
+        threshold: smallest coefficient that stays, as pysindy's: per unit of time of the data, as
+            rates are, so that in milliseconds it is a thousandth of what it is in seconds. In place
+            of `share`.
+        share: smallest size of a term that stays, relative to its rate (norms over the samples),
+            whatever the units; the largest term always stays. By default chosen from `SHARES`, as
+            the degree; 0.01 without trajectories.
+        alpha: ridge penalty α on the coefficients; sums over samples are not normalised, so it
+            weakens with N.
         context_degree: of the polynomials in the context.
         library: candidate terms in place of the polynomials in the latent coordinates.
         context_library: candidate terms in place of the polynomials in the context.
-        normalize_columns: whether α and threshold act on terms divided by their norm over the samples.
+        normalize_columns: whether α and threshold act on terms divided by their norm over the
+            samples.
         unbias: whether the coefficients that stay are fitted again without α.
         max_iter: most rounds of thresholding.
-        around: standard deviation of samples around the data that lead back to them, in those of the latents (see
-            `LatentSamples.returning`); they make an orbit attract. By default chosen from `AROUND` as the degree is,
-            and 0, none, with a threshold, in second order, and without trajectories.
+        around: standard deviation of samples around the data that lead back to them, in those of
+            the latents (see `LatentSamples.returning`); they make an orbit attract. By default
+            chosen from `AROUND` as the degree is, and 0, none, with a threshold, in second order,
+            and without trajectories.
 
-    `fit(projection, data)` scales the latents; `fit_samples` takes samples as they are. Both warn (`FitWarning`) of an
-    equation that explains less than 90 % of the variance of its rate; `residual` of the result has the numbers.
-    Source: Brunton, Proctor, Kutz (2016); context as a parameter: section "parametric" there, and Champion et al.
-    (2019) for latent spaces.
+    `fit(projection, data)` scales the latents; `fit_samples` takes samples as they are. Both warn
+    (`FitWarning`) of an equation that explains less than 90 % of the variance of its rate;
+    `residual` of the result has the numbers.
+    Source: Brunton, Proctor, Kutz (2016); context as a parameter: section "parametric" there, and
+    Champion et al. (2019) for latent spaces.
 
     Example:
         >>> import torch
@@ -293,11 +335,18 @@ class SINDy(Estimator):
             first, *more = self.DEGREES
             grid["degree"] = [first, *(degree for degree in more if terms(degree) <= MOST_TERMS)]
         if self.around is None:
-            grid["around"] = self.AROUND if samples.order == 1 and self.threshold is None else (0.0,)
-        return [replace(self, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
+            grid["around"] = (
+                self.AROUND if samples.order == 1 and self.threshold is None else (0.0,)
+            )
+        return [
+            replace(self, **dict(zip(grid, values, strict=True)))
+            for values in itertools.product(*grid.values())
+        ]
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
-        design = self._design(samples)  # refuses too few samples, of which displaced copies are none
+        design = self._design(
+            samples
+        )  # refuses too few samples, of which displaced copies are none
         if self.around:
             design = self._design(samples.returning(self.around, seed))
         targets, N = design.targets, design.targets.shape[1]
@@ -326,8 +375,9 @@ class SINDy(Estimator):
 
         Its `inclusion`, `spread` and `median` say how sure its terms are.
 
-        Blocks of consecutive samples are drawn with replacement, because neighbours in time tell the same. All
-        members need little more time than one fit, because sums over each block are made once.
+        Blocks of consecutive samples are drawn with replacement, because neighbours in time tell
+        the same. All members need little more time than one fit, because sums over each block are
+        made once.
 
         Args:
             samples: as in `fit_samples`; order them by trajectory and time.
@@ -335,20 +385,31 @@ class SINDy(Estimator):
             blocks: into how many blocks the samples are cut.
             seed: of the draws.
 
-        Source: Fasel, Kutz, Brunton, Brunton (2022), ensemble-SINDy, section 2 (bagging); Künsch (1989) for blocks.
+        Source: Fasel, Kutz, Brunton, Brunton (2022), ensemble-SINDy, section 2 (bagging); Künsch
+        (1989) for blocks.
         """
         chosen = self.candidates(samples)[0]
         design = chosen._design(samples)
         if blocks > (N := design.targets.shape[1]):
-            raise InputError("blocks", expected=f"at most {N}, the samples", got=blocks, fix="lower it")
-        edges, counts = (part.to(samples.targets.device) for part in bootstrap(N, models, blocks, seed))
-        sums = torch.stack([gram(design, start, stop) for start, stop in itertools.pairwise(edges.tolist())])
+            raise InputError(
+                "blocks", expected=f"at most {N}, the samples", got=blocks, fix="lower it"
+            )
+        edges, counts = (
+            part.to(samples.targets.device) for part in bootstrap(N, models, blocks, seed)
+        )
+        sums = torch.stack(
+            [gram(design, start, stop) for start, stop in itertools.pairwise(edges.tolist())]
+        )
         weights = counts.repeat_interleave(edges.diff(), dim=-1)
         found = regress(design, torch.einsum("bj,j...->b...", counts, sums), chosen, weights)
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
         members = equation(self, samples, basis, found, models)
         source = f"{models} bootstrap samples of {blocks} blocks: {members.source}"
-        return replace(members, source=source, domain=Region.of(samples.latents, samples.times).repeated(models))
+        return replace(
+            members,
+            source=source,
+            domain=Region.of(samples.latents, samples.times).repeated(models),
+        )
 
     def _basis(self, samples: LatentSamples) -> Features:
         context = self.context_library or Polynomial(self.context_degree)
@@ -366,7 +427,10 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
     """
     terms, samples = len(basis.names), samples.complete()
     if len(samples) < terms:
-        expected, fix = f"at least {terms} samples, one per candidate term", "give more samples or lower the degree"
+        expected, fix = (
+            f"at least {terms} samples, one per candidate term",
+            "give more samples or lower the degree",
+        )
         raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
     context = samples.context
     if any(size > 1 for size in context.shape[:-2]):
@@ -375,16 +439,28 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
     return Design(basis, *map(one_axis, (inputs, context, targets)))
 
 
-def equation(estimator: Estimator, samples: LatentSamples, basis: Features, found: Fit, *members: int) -> Equation:
-    """Equation, or stack of them, of the members of an ensemble, if any, and of the problems of the samples."""
+def equation(
+    estimator: Estimator, samples: LatentSamples, basis: Features, found: Fit, *members: int
+) -> Equation:
+    """Equation, or stack of them, of the members of an ensemble, if any, and of the problems of the
+    samples.
+    """
     lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
-    parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
-    parts |= {"order": samples.order, "control_names": samples.control_names, "samples": int(samples.observed.sum())}
+    parts = {
+        name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()
+    }
+    parts |= {
+        "order": samples.order,
+        "control_names": samples.control_names,
+        "samples": int(samples.observed.sum()),
+    }
     return Equation(basis=basis, source=f"{type(estimator).__name__} of {samples.source}", **parts)
 
 
 LAGS = 3.0
-"""Half width of a window [times in which the latent state moves by one deviation]: half a period of a wave."""
+"""Half width of a window [times in which the latent state moves by one deviation]: half a period of
+a wave.
+"""
 
 
 @validated
@@ -392,24 +468,28 @@ LAGS = 3.0
 class WeakSINDy(SINDy):
     """Settings of a fit for noisy data; `fit` returns the equation. Rates of the data are not used.
 
-    Integration by parts over windows of time, with a test function φ that vanishes at their ends, makes of ż = g(z, c)
+    Integration by parts over windows of time, with a test function φ that vanishes at their ends,
+    makes of ż = g(z, c)
 
         - ∫ φ' z dt - ∫ φ d dt = Σₖ ξₖ ∫ φ θₖ(z, c) dt,        φ = (1 - s²)^p,  s in [-1, 1],
 
-    with the drift d of a context that moves (see `LatentSamples`): one equation for each window, solved for ξ as
-    `SINDy` does. Integrals are exact for what is linear between samples, so samples need not be evenly spaced, and
-    windows in which one is missing are left out. In second order, ż of the samples takes the place of z on the left.
+    with the drift d of a context that moves (see `LatentSamples`): one equation for each window,
+    solved for ξ as `SINDy` does. Integrals are exact for what is linear between samples, so samples
+    need not be evenly spaced, and windows in which one is missing are left out. In second order, ż
+    of the samples takes the place of z on the left.
 
     Args:
         windows: for each trajectory, evenly spread; they overlap.
-        width: length of a window, in the time unit of the data; by default six times the time in which the latent state
-            moves by one standard deviation, at most a quarter of a trajectory. Wider ones average more.
+        width: length of a window, in the time unit of the data; by default six times the time in
+            which the latent state moves by one standard deviation, at most a quarter of a
+            trajectory. Wider ones average more.
         smoothness: p.
 
-    The others are those of `SINDy`, without `around`. Samples have to be whole trajectories, with their times.
+    The others are those of `SINDy`, without `around`. Samples have to be whole trajectories, with
+    their times.
 
-    Source: Messenger, Bortz (2021), Weak SINDy; Reinbold, Gurevich, Grigoriev (2020); weights as in pysindy's
-    WeakPDELibrary.
+    Source: Messenger, Bortz (2021), Weak SINDy; Reinbold, Gurevich, Grigoriev (2020); weights as in
+    pysindy's WeakPDELibrary.
 
     Example:
         >>> import torch
@@ -433,16 +513,25 @@ class WeakSINDy(SINDy):
         spans = spread_windows(times, self.width or default_width(samples), self.windows)
         within, across = weak_weights(times, spans, self.smoothness)
         z, drift = basis.scaled(samples.inputs, samples.drift)
-        terms = torch.stack(torch.broadcast_tensors(*basis.terms_of_scaled(z, samples.context)), dim=-1)
+        terms = torch.stack(
+            torch.broadcast_tensors(*basis.terms_of_scaled(z, samples.context)), dim=-1
+        )
         known = samples.paths(terms, z[..., -m:], drift)  # (S, C, T, k)
         missing = torch.cat(known, dim=-1).isnan().any(-1).any(0)
         before = torch.nn.functional.pad(missing.cumsum(-1), (1, 0))
-        whole = torch.stack([before[:, last + 1] == before[:, first] for first, last in spans], dim=-1).flatten()
+        whole = torch.stack(
+            [before[:, last + 1] == before[:, first] for first, last in spans], dim=-1
+        ).flatten()
         theta, z, drift = (x.nan_to_num(nan=0.0) for x in known)
-        rows = torch.cat([within @ theta, -across @ z - within @ drift], dim=-1).flatten(1, 2)[:, whole]
+        rows = torch.cat([within @ theta, -across @ z - within @ drift], dim=-1).flatten(1, 2)[
+            :, whole
+        ]
         rows = rows / within.sum(-1).mean()  # so that a row weighs as much as a sample
         if rows.shape[1] < len(basis.names):
-            expected, fix = f"at least {len(basis.names)} windows, one per term", "raise windows or lower the degree"
+            expected, fix = (
+                f"at least {len(basis.names)} windows, one per term",
+                "raise windows or lower the degree",
+            )
             raise InputError("windows", expected=expected, got=f"{rows.shape[1]}", fix=fix)
         return WindowDesign(basis, rows, samples.context, rows[..., -m:])
 
@@ -492,21 +581,26 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
     spans = sorted({(int(a), int(b)) for a, b in zip(first, last, strict=True) if b - a >= 2})
     if not spans:
         got = f"{width:g} with {len(t)} samples over {t[-1] - t[0]:g}"
-        raise InputError("width", expected="windows of three samples or more", got=got, fix="widen the windows")
+        raise InputError(
+            "width", expected="windows of three samples or more", got=got, fix="widen the windows"
+        )
     return spans
 
 
 def default_width(samples: LatentSamples) -> float:
-    """2 `LAGS` times the time in which the latent state moves by one standard deviation, the mean over a stack.
+    """2 `LAGS` times the time in which the latent state moves by one standard deviation, the mean
+    over a stack.
 
-    At most a quarter of a trajectory. Read from the distance of samples that are some time apart, which noise
-    changes little.
+    At most a quarter of a trajectory. Read from the distance of samples that are some time apart,
+    which noise changes little.
     """
     times = trajectory_times(samples)
     step, longest = float(times.diff().mean()), max(1, int((len(times) - 1) / (8 * LAGS)))
     lags = []
     for z in samples.paths(samples.latents.double())[0]:  # (C, T, m) of each problem
         total = (z - z.nanmean((0, 1))).square().nanmean((0, 1)).sum()
-        moved = ((z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean() for lag in range(1, longest + 1))
+        moved = (
+            (z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean() for lag in range(1, longest + 1)
+        )
         lags.append(next((lag for lag, square in enumerate(moved, 1) if square >= total), longest))
     return 2 * LAGS * step * sum(lags) / len(lags)

@@ -11,16 +11,19 @@ from romkit.integrators.laws.equations import Equation, Features, Polynomial
 from romkit.integrators.laws.samples import LatentSamples
 
 RELAXATION = 0.05
-"""Default time of relaxation, as a share of the length of the trajectories: long for a step, short for a rollout."""
+"""Default time of relaxation, as a share of the length of the trajectories: long for a step, short
+for a rollout.
+"""
 
 
 @validated
 @dataclass(frozen=True)
 class Steady(Estimator):
-    """Settings of a fit; `fit` returns ż = (z*(c) - z) / τ, where z* is the mean of the data, a polynomial in c.
+    """Settings of a fit; `fit` returns ż = (z*(c) - z) / τ, where z* is the mean of the data, a
+    polynomial in c.
 
-    For shapes of travelling waves, whose shifts `romkit.fit(symmetry=...)` factors out: data at rest do not tell how
-    they attract, and any other law makes a drift of their small motions.
+    For shapes of travelling waves, whose shifts `romkit.fit(symmetry=...)` factors out: data at
+    rest do not tell how they attract, and any other law makes a drift of their small motions.
 
     Args:
         degree: of z* in the context.
@@ -42,7 +45,9 @@ class Steady(Estimator):
         known, times = samples.complete(), samples.times
         if known.order != 1 or (self.relaxation is None and times is None):
             fix = "drop the acceleration, and give relaxation=... for single samples"
-            raise InputError("samples", expected="trajectories of first order", got=repr(known), fix=fix)
+            raise InputError(
+                "samples", expected="trajectories of first order", got=repr(known), fix=fix
+            )
         rate = 1 / (self.relaxation or RELAXATION * float(times[-1] - times[0]))
         basis = Features(Polynomial(1), Polynomial(self.degree), known.variables, known.parameters)
         z, _ = basis.scaled(known.inputs, known.targets)
@@ -53,7 +58,10 @@ class Steady(Estimator):
         coefficients = rest.new_zeros(*lead, 1 + m, k, m)
         coefficients[..., 0, :, :] = rate * rest
         coefficients[..., range(1, 1 + m), 0, range(m)] = -rate
-        facts = {"condition": torch.linalg.cond(terms), "converged": torch.ones(lead, dtype=torch.bool)}
+        facts = {
+            "condition": torch.linalg.cond(terms),
+            "converged": torch.ones(lead, dtype=torch.bool),
+        }
         left = (z - terms @ rest).square().mean(-2).sqrt()
         source = f"{known.source}, taken to be at rest"
         facts |= {"residual": left, "control_names": known.control_names}

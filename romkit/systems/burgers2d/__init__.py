@@ -1,4 +1,6 @@
-"""Burgers' equation on a square: shocks that cross it, at a speed and with a growth that the context sets."""
+"""Burgers' equation on a square: shocks that cross it, at a speed and with a growth that the
+context sets.
+"""
 
 import ctypes
 import functools
@@ -25,12 +27,22 @@ WIDTH, SOURCE = 100.0, 0.02
 """Width of the square, and strength of the source."""
 
 CHEBYSHEV = 14
-"""Polynomials of μ₂ that the source is a sum of: to rounding over the training range and as much to both sides, and to
-10⁻⁵ over twice that."""
+"""Polynomials of μ₂ that the source is a sum of: to rounding over the training range and as much to
+both sides, and to 10⁻⁵ over twice that."""
 
-UNSEEN = ((4.56, 0.019), (4.4, 0.0175), (4.4, 0.028), (4.7, 0.024), (4.9, 0.017), (5.05, 0.0265), (5.2, 0.0205))
+UNSEEN = (
+    (4.56, 0.019),
+    (4.4, 0.0175),
+    (4.4, 0.028),
+    (4.7, 0.024),
+    (4.9, 0.017),
+    (5.05, 0.0265),
+    (5.2, 0.0205),
+)
 UNSEEN = (*UNSEEN, (5.35, 0.0165), (5.4, 0.0285))
-"""Contexts of the test set: the published one first, and eight between the nine of the training set."""
+"""Contexts of the test set: the published one first, and eight between the nine of the training
+set.
+"""
 
 
 @validated
@@ -38,20 +50,22 @@ UNSEEN = (*UNSEEN, (5.35, 0.0165), (5.4, 0.0285))
 class Burgers2D(System):
     """u_t + (u²/2)_x + (uv/2)_y = 0.02 exp(μ₂ x),  v_t + (uv/2)_x + (v²/2)_y = 0  on [0, 100]².
 
-    u = μ₁ flows in at the left, nothing at the bottom, and u = v = 1 at the start. Finite volumes of first order,
-    upwind: both velocities stay positive. The state is u, then v, row by row from below; n = 2 cells². The full model
-    takes steps dt of the trapezoidal rule, as published. Upwind fluxes make its equations triangular, with a closed
-    solution in each cell, so that a step needs one sweep and no iteration.
+    u = μ₁ flows in at the left, nothing at the bottom, and u = v = 1 at the start. Finite volumes
+    of first order,
+    upwind: both velocities stay positive. The state is u, then v, row by row from below; n = 2
+    cells². The full model takes steps dt of the trapezoidal rule, as published. Upwind fluxes make
+    its equations triangular, with a closed solution in each cell, so that a step needs one sweep
+    and no iteration.
 
     Args:
         cells: along each side; 100 (n = 20 000) and 250 (n = 125 000) are published.
         dt: step of the trapezoidal rule, and sampling interval.
         duration: length of the recorded trajectories.
 
-    What you should see: a front that moves to the right, faster for larger μ₁, and steepens, while the source raises u
-    behind it; velocities up to about 6.
-    Source: Barnett, Farhat, Maday (2023), Neural-network-augmented projection-based model order reduction for
-    mitigating the Kolmogorov barrier to reducibility, section 5.
+    What you should see: a front that moves to the right, faster for larger μ₁, and steepens, while
+    the source raises u behind it; velocities up to about 6.
+    Source: Barnett, Farhat, Maday (2023), Neural-network-augmented projection-based model order
+    reduction for mitigating the Kolmogorov barrier to reducibility, section 5.
 
     Example:
         >>> import romkit
@@ -96,18 +110,27 @@ class Burgers2D(System):
         mu1, mu2 = c.unsqueeze(-1).unbind(-2)
         source = SOURCE * torch.exp(mu2 * columns)  # (..., cells)
         source = torch.cat([source[..., :1] + mu1**2 / (2 * self.spacing), source[..., 1:]], dim=-1)
-        forcing = source.unsqueeze(-2).expand(*source.shape[:-1], self.cells, self.cells).flatten(-2)
+        forcing = (
+            source.unsqueeze(-2).expand(*source.shape[:-1], self.cells, self.cells).flatten(-2)
+        )
         return self._advection(x, x) + torch.cat([forcing, torch.zeros_like(forcing)], dim=-1)
 
     def terms(self) -> tuple[Term, ...]:
         low, high = (self.context[1].low, self.context[1].high)
-        middle, half = (low + high) / 2, high - low  # half the interval: the range and as much to both sides
+        middle, half = (
+            (low + high) / 2,
+            high - low,
+        )  # half the interval: the range and as much to both sides
 
         def chebyshev(k: int) -> Term:
-            return Term(0, lambda: profiles[k], lambda c: _chebyshev(k, (c[..., 1:] - middle) / half))
+            return Term(
+                0, lambda: profiles[k], lambda c: _chebyshev(k, (c[..., 1:] - middle) / half)
+            )
 
         angles = torch.pi * (torch.arange(CHEBYSHEV, dtype=torch.float64) + 0.5) / CHEBYSHEV
-        at_nodes = SOURCE * torch.exp((middle + half * torch.cos(angles)).unsqueeze(-1) * self._columns(angles))
+        at_nodes = SOURCE * torch.exp(
+            (middle + half * torch.cos(angles)).unsqueeze(-1) * self._columns(angles)
+        )
         weights = 2 / CHEBYSHEV * torch.cos(torch.arange(CHEBYSHEV).unsqueeze(-1) * angles)
         weights[0] /= 2
         profiles = self._in_u(weights @ at_nodes)
@@ -116,7 +139,9 @@ class Burgers2D(System):
         return (Term(2, self._advection), square, *map(chebyshev, range(CHEBYSHEV)))
 
     def stencil(self, rows: Tensor) -> Tensor:
-        """u in the cell, in the one to its left and in the one below it, then v; at the inflow the cell for those."""
+        """u in the cell, in the one to its left and in the one below it, then v; at the inflow the
+        cell for those.
+        """
         cell = rows % self.cells**2
         left, below = (cell % self.cells > 0).long(), (cell >= self.cells).long() * self.cells
         cells = torch.stack([cell, cell - left, cell - below], dim=-1)
@@ -128,7 +153,9 @@ class Burgers2D(System):
         u, v = x.unflatten(-1, (2, 3)).unbind(-2)
         carried = v + of_u.unsqueeze(-1) * (u - v)  # by the flow: what the row is of
         right, up = u * carried / 2, v * carried / 2
-        leaving = right[..., 0] - (1 - first) * right[..., 1] + up[..., 0] - (1 - lowest) * up[..., 2]
+        leaving = (
+            right[..., 0] - (1 - first) * right[..., 1] + up[..., 0] - (1 - lowest) * up[..., 2]
+        )
         inflow = first * c[..., :1] ** 2 / (2 * self.spacing)
         source = SOURCE * torch.exp(c[..., 1:] * self._columns(x)[cell % self.cells])
         return of_u * (source + inflow) - leaving / self.spacing
@@ -184,8 +211,8 @@ def _backward(flux: Tensor, dim: int) -> Tensor:
 class Trapezoidal(Solver):
     """Implicit, of order two, stable at any step.
 
-    Compiled it goes from cell to cell, in torch from one diagonal of cells to the next, which are independent: the same
-    to rounding, and some hundred times slower.
+    Compiled it goes from cell to cell, in torch from one diagonal of cells to the next, which are
+    independent: the same to rounding, and some hundred times slower.
 
     Args:
         dt: largest step.
@@ -199,24 +226,42 @@ class Trapezoidal(Solver):
     def __str__(self) -> str:
         return f"Trapezoidal(dt={self.dt})"
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         in_torch = lambda y, t: march(self, self._swept, y, t, label, rest=1.0)  # noqa: E731
         if engine == "torch":
             return in_torch, "torch"
         try:
-            code = library(resources.files(__package__).joinpath("march.cpp").read_text(encoding="utf-8")).evaluate
+            code = library(
+                resources.files(__package__).joinpath("march.cpp").read_text(encoding="utf-8")
+            ).evaluate
         except Unavailable as verdict:
             if engine == "compiled":
-                raise InputError("engine", expected="a compiler", got=str(verdict), fix="take 'auto'") from verdict
+                raise InputError(
+                    "engine", expected="a compiler", got=str(verdict), fix="take 'auto'"
+                ) from verdict
             return in_torch, f"torch ({verdict})"
         code.restype, pointer, number, count = None, ctypes.c_void_p, ctypes.c_double, ctypes.c_long
         code.argtypes = (pointer, pointer, number, count, number, number, count)
 
         def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
             y = y.clone(memory_format=torch.contiguous_format)
-            rows = y.view(-1, y.shape[-1]), self.sources.reshape(-1, self.sources.shape[-1]), self.inflow.flatten()
+            rows = (
+                y.view(-1, y.shape[-1]),
+                self.sources.reshape(-1, self.sources.shape[-1]),
+                self.inflow.flatten(),
+            )
             for state, source, flux in zip(*rows, strict=True):
-                code(state.data_ptr(), source.data_ptr(), flux.item(), len(source), self.spacing, h, number)
+                code(
+                    state.data_ptr(),
+                    source.data_ptr(),
+                    flux.item(),
+                    len(source),
+                    self.spacing,
+                    h,
+                    number,
+                )
             return y
 
         return lambda y, t: march(self, steps, y, t, label, rest=1.0), "compiled"

@@ -1,4 +1,6 @@
-"""The channel flow past a cylinder, from the steady flow to vortex shedding, over the Reynolds number."""
+"""The channel flow past a cylinder, from the steady flow to vortex shedding, over the Reynolds
+number.
+"""
 
 import functools
 from collections.abc import Callable
@@ -20,7 +22,13 @@ from romkit.core.types import Field
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.solvers.base import Run, Solver, inside
 from romkit.systems.base import System
-from romkit.systems.cylinder_wake.flow import MESHES, Discretisation, discretisation, integrate, steady
+from romkit.systems.cylinder_wake.flow import (
+    MESHES,
+    Discretisation,
+    discretisation,
+    integrate,
+    steady,
+)
 from romkit.systems.terms import Term
 
 Map = Callable[[np.ndarray], np.ndarray]
@@ -36,7 +44,9 @@ class LinearMap(torch.autograd.Function):
     @classmethod
     def of(cls, matrix: sparse.csr_array) -> Callable[[Tensor], Tensor]:
         """x -> A x along the last axis."""
-        return lambda x: cls.apply(x, lambda rows: (matrix @ rows.T).T, lambda rows: (matrix.T @ rows.T).T)
+        return lambda x: cls.apply(
+            x, lambda rows: (matrix @ rows.T).T, lambda rows: (matrix.T @ rows.T).T
+        )
 
     @classmethod
     def symmetric(cls, function: Map) -> Callable[[Tensor], Tensor]:
@@ -81,14 +91,16 @@ PLACE, SIZE = (0.35, 0.25), 0.002
 @validated
 @dataclass(frozen=True)
 class CylinderWake(System):
-    """u_t + (u · ∇) u = -∇p + ν ∇²u,  ∇ · u = 0,  in a channel of 2.2 m x 0.41 m with a cylinder, Re = 0.1 / ν.
+    """u_t + (u · ∇) u = -∇p + ν ∇²u,  ∇ · u = 0,  in a channel of 2.2 m x 0.41 m with a cylinder,
+    Re = 0.1 / ν.
 
-    The flow of Schäfer and Turek (1996), 2D-2, at any Reynolds number: parabolic inflow of mean 1 m/s, no slip on
-    walls and cylinder, no stress at the outlet. Taylor-Hood finite elements; the state is the velocity at all nodes,
-    boundaries included, and its metric the mass matrix. Pressure is no part of it: differences of states are free of
-    divergence, and such modes do not see it. Trajectories start from the steady flow with a whirl behind the cylinder,
-    and lead through the transient to the shedding of vortices. Time steps are of second order, implicit but for
-    convection.
+    The flow of Schäfer and Turek (1996), 2D-2, at any Reynolds number: parabolic inflow of mean 1
+    m/s, no slip on walls and cylinder, no stress at the outlet. Taylor-Hood finite elements; the
+    state is the velocity at all nodes, boundaries included, and its metric the mass matrix.
+    Pressure is no part of it: differences of states are free of divergence, and such modes do not
+    see it. Trajectories start from the steady flow with a whirl behind the cylinder, and lead
+    through the transient to the shedding of vortices. Time steps are of second order, implicit but
+    for convection.
 
     Needs scikit-fem: `pip install -e ".[flow]"`.
 
@@ -100,8 +112,9 @@ class CylinderWake(System):
         transient: in which the whirl leaves through the outlet.
         duration: length of the recorded trajectories.
 
-    What you should see: a steady wake up to Re of about 50, above it a street of vortices with a Strouhal number that
-    rises from 0.27 to 0.31. Drag, lift and Strouhal number at Re = 100 on each mesh are in studies/wake/RESULTS.md.
+    What you should see: a steady wake up to Re of about 50, above it a street of vortices with a
+    Strouhal number that rises from 0.27 to 0.31. Drag, lift and Strouhal number at Re = 100 on each
+    mesh are in studies/wake/RESULTS.md.
     Source: Schäfer, Turek (1996), Benchmark computations of laminar flow around a cylinder.
 
     Example:
@@ -160,7 +173,9 @@ class CylinderWake(System):
         def convection(x: Tensor, y: Tensor) -> Tensor:
             return -self._free(self._convection(x, y) + self._convection(y, x)) / 2
 
-        friction = Term(1, lambda x: -self._free(self._linear("stiffness")(x)), lambda c: DIAMETER / c)
+        friction = Term(
+            1, lambda x: -self._free(self._linear("stiffness")(x)), lambda c: DIAMETER / c
+        )
         return (Term(2, convection), friction)
 
     @validated
@@ -173,28 +188,39 @@ class CylinderWake(System):
         return -FORCE * load @ torch.from_numpy(self.flow.force_functionals).to(x)
 
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
-        found = self.forces(trajectories(data, "state"), torch.from_numpy(context_matrix(data))).numpy()
+        found = self.forces(
+            trajectories(data, "state"), torch.from_numpy(context_matrix(data))
+        ).numpy()
         for k, name in enumerate(("drag", "lift")):
-            data[name] = (("trajectory", "time"), found[..., k], {"units": "1", "long_name": f"{name} coefficient"})
+            data[name] = (
+                ("trajectory", "time"),
+                found[..., k],
+                {"units": "1", "long_name": f"{name} coefficient"},
+            )
         return data
 
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """Denser where shedding sets in."""
-        return np.array([[30.0], [40.0], [45.0], [52.0], [60.0], [70.0], [85.0], [100.0], [120.0], [150.0]])
+        return np.array(
+            [[30.0], [40.0], [45.0], [52.0], [60.0], [70.0], [85.0], [100.0], [120.0], [150.0]]
+        )
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         flow = self.flow
         whirl = self.disturbance * np.exp(-((flow.places - PLACE) ** 2).sum(-1) / SIZE)
         whirl[np.setdiff1d(np.arange(flow.n), flow.free)] = 0
         whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
-        return torch.from_numpy(np.stack([self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]))
+        return torch.from_numpy(
+            np.stack([self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()])
+        )
 
     @validated
     def steady(self, reynolds: Reynolds) -> np.ndarray:
         """(n,) the steady flow, stable or not.
 
         Raises:
-            InputError: Newton's method does not find it: at Reynolds numbers far beyond those of training.
+            InputError: Newton's method does not find it: at Reynolds numbers far beyond those of
+                training.
         """
         return _steady(self.mesh, reynolds).copy()
 
@@ -222,7 +248,9 @@ def _steady(mesh: str, reynolds: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class BDF2(Solver):
-    """Time steps of second order, implicit but for convection, which is extrapolated; a viscosity for each member."""
+    """Time steps of second order, implicit but for convection, which is extrapolated; a viscosity
+    for each member.
+    """
 
     flow: Discretisation = field(repr=False)
     step: float
@@ -230,12 +258,16 @@ class BDF2(Solver):
 
     divergence_threshold = 1e3
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         def run(y: Tensor, times: Tensor) -> Tensor:
             states = y.new_full((len(times), *y.shape), torch.nan)
             members = states.view(len(times), -1, y.shape[-1]).unbind(1)
             starts = y.reshape(-1, y.shape[-1]).unbind(0)
-            for found, start, nu in zip(members, starts, self.viscosity.flatten().tolist(), strict=True):
+            for found, start, nu in zip(
+                members, starts, self.viscosity.flatten().tolist(), strict=True
+            ):
                 samples = integrate(self.flow, start.numpy(), nu, times.numpy(), self.step)
                 for i in track(range(len(times)), f"{label}, Re = {DIAMETER / nu:g}"):
                     found[i] = torch.from_numpy(next(samples))

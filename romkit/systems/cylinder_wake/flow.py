@@ -1,4 +1,6 @@
-"""Finite elements of the channel with a cylinder (quadratic velocities, linear pressures), and the flow in time."""
+"""Finite elements of the channel with a cylinder (quadratic velocities, linear pressures), and the
+flow in time.
+"""
 
 import functools
 from collections.abc import Iterator
@@ -15,11 +17,16 @@ from romkit.core.errors import InputError
 HEIGHT, CENTRE, RADIUS, MEAN_INFLOW = 0.41, (0.2, 0.2), 0.05, 1.0
 """Lengths of the channel and of the cylinder in m, and velocity in m/s (Schäfer & Turek 1996)."""
 
-MESHES = {file.stem.removeprefix("mesh-"): file for file in sorted(Path(__file__).parent.glob("mesh-*.npz"))}
+MESHES = {
+    file.stem.removeprefix("mesh-"): file
+    for file in sorted(Path(__file__).parent.glob("mesh-*.npz"))
+}
 """Meshes that ship with romkit, by name, made once with gmsh (studies/wake/README.md)."""
 
 QUADRATURE = 5
-"""Order of the quadrature of the convective term, which is of this degree: it is integrated without error."""
+"""Order of the quadrature of the convective term, which is of this degree: it is integrated without
+error.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +34,8 @@ class Discretisation:
     """Matrices and boundary values on one mesh. Velocities have n components, pressures have k.
 
     Attributes:
-        places: (n, 2) where each velocity component sits, and `along` (n,) in which direction it points, 0 or 1.
+        places: (n, 2) where each velocity component sits, and `along` (n,) in which direction it
+            points, 0 or 1.
         mass, stiffness: (n, n) of velocities.
         divergence: (k, n), negative, tested by pressures.
         sampled: (6 q, n) values and gradients (u, v, uₓ, u_y, vₓ, v_y) at q quadrature points.
@@ -61,7 +69,9 @@ class Discretisation:
     def linearised_convection(self, u: np.ndarray) -> sparse.csr_array:
         """(n, n): δ -> (u · ∇) δ + (δ · ∇) u, tested."""
         x, y, ux, uy, vx, vy = (sparse.diags_array(part) for part in self._at_points(u))
-        X, Y, dUx, dUy, dVx, dVy = (self.sampled[k * x.shape[0] : (k + 1) * x.shape[0]] for k in range(6))
+        X, Y, dUx, dUy, dVx, dVy = (
+            self.sampled[k * x.shape[0] : (k + 1) * x.shape[0]] for k in range(6)
+        )
         first, second = x @ dUx + y @ dUy + ux @ X + uy @ Y, x @ dVx + y @ dVy + vx @ X + vy @ Y
         return (self.tested @ sparse.vstack([first, second])).tocsr()
 
@@ -73,24 +83,33 @@ class Discretisation:
 
     @functools.cached_property
     def leray(self) -> SuperLU:
-        """`saddle` of the mass matrix: its velocities are the divergence-free part of what is tested."""
+        """`saddle` of the mass matrix: its velocities are the divergence-free part of what is
+        tested.
+        """
         return self.saddle(self.mass)
 
-    def solve(self, factors: SuperLU, tested: np.ndarray, divergence: np.ndarray | None = None) -> np.ndarray:
-        """Velocities (n, ...), zero where they are fixed, of a system by `saddle`, with right-hand sides."""
+    def solve(
+        self, factors: SuperLU, tested: np.ndarray, divergence: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Velocities (n, ...), zero where they are fixed, of a system by `saddle`, with right-hand
+        sides.
+        """
         k = self.divergence.shape[0]
         below = np.zeros((k, *tested.shape[1:])) if divergence is None else divergence
         found = np.zeros(tested.shape)
-        found[self.free] = factors.solve(np.concatenate([tested[self.free], below]))[: len(self.free)]
+        found[self.free] = factors.solve(np.concatenate([tested[self.free], below]))[
+            : len(self.free)
+        ]
         return found
 
     @functools.cached_property
     def force_functionals(self) -> np.ndarray:
         """(n, 2) φ with drag and lift = -φᵀ (N(u, u) + ν K u), without pressure or acceleration.
 
-        φ is 1 along its direction on the cylinder, 0 on the other walls, free of divergence, and orthogonal to all
-        admissible accelerations: what the momentum equation leaves on the cylinder is then all that φ sees (Quartapelle
-        and Napolitano 1983, here for the discrete equations, without error).
+        φ is 1 along its direction on the cylinder, 0 on the other walls, free of divergence, and
+        orthogonal to all admissible accelerations: what the momentum equation leaves on the
+        cylinder is then all that φ sees (Quartapelle and Napolitano 1983, here for the discrete
+        equations, without error).
         """
         unit = np.zeros((self.n, 2))
         for direction in range(2):
@@ -120,7 +139,9 @@ def discretisation(mesh: str) -> Discretisation:
     quadrature = skfem.Basis(grid, skfem.ElementVector(skfem.ElementTriP2()), intorder=QUADRATURE)
     sampled, tested = _at_points(quadrature)
     places, along = velocity.doflocs.T, np.zeros(velocity.N, dtype=int)
-    along[np.concatenate([velocity.nodal_dofs[1], velocity.facet_dofs[1]])] = 1  # the vertical components
+    along[np.concatenate([velocity.nodal_dofs[1], velocity.facet_dofs[1]])] = (
+        1  # the vertical components
+    )
     wall, cylinder, inlet = _boundaries(velocity)
     inflow = np.zeros(velocity.N)
     x = inlet[along[inlet] == 0]
@@ -140,7 +161,9 @@ def discretisation(mesh: str) -> Discretisation:
 
 
 def _boundaries(velocity: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Velocity components on the channel's walls, on the cylinder, and at the inlet; the outlet is free of stress."""
+    """Velocity components on the channel's walls, on the cylinder, and at the inlet; the outlet is
+    free of stress.
+    """
     tolerance = 1e-9
     conditions = (
         lambda x: (x[1] < tolerance) | (x[1] > HEIGHT - tolerance),
@@ -166,7 +189,9 @@ def _at_points(basis: object) -> tuple[sparse.csr_array, sparse.csr_array]:
         for store, part in zip(values, (*value, *slope.reshape(4, cells, points)), strict=True):
             store.append(part.ravel())
     where = (np.concatenate(rows), np.concatenate(columns))
-    parts = [_csr(sparse.csr_array((np.concatenate(v), where), (row.size, basis.N))) for v in values]
+    parts = [
+        _csr(sparse.csr_array((np.concatenate(v), where), (row.size, basis.N))) for v in values
+    ]
     weights = sparse.diags_array(np.tile(basis.dx.ravel(), 2))
     return _csr(sparse.vstack(parts)), _csr((weights @ sparse.vstack(parts[:2])).T)
 
@@ -182,10 +207,14 @@ NEWTON = 20
 """Iterations at most; six are usual."""
 
 REYNOLDS_STEP = 40.0
-"""The steady state is continued in steps of this Reynolds number, which Newton's method follows, or in halves of it."""
+"""The steady state is continued in steps of this Reynolds number, which Newton's method follows, or
+in halves of it.
+"""
 
 SMALLEST_STEP, LOST = 2.0, 10.0
-"""Steps that are no longer halved, and a change of velocities in m/s from which Newton's method does not come back."""
+"""Steps that are no longer halved, and a change of velocities in m/s from which Newton's method
+does not come back.
+"""
 
 
 def rate(flow: Discretisation, u: np.ndarray, viscosity: float) -> np.ndarray:
@@ -194,20 +223,26 @@ def rate(flow: Discretisation, u: np.ndarray, viscosity: float) -> np.ndarray:
 
 
 def steady(flow: Discretisation, viscosity: float) -> np.ndarray:
-    """(n,) the steady flow, stable or not, by Newton's method; continued from large viscosities where it is far.
+    """(n,) the steady flow, stable or not, by Newton's method; continued from large viscosities
+    where it is far.
 
     Raises:
         InputError: Newton's method does not find it.
     """
     u, reached, step, target = flow.inflow, 0.0, REYNOLDS_STEP, 0.1 / viscosity
-    u = u + flow.solve(flow.saddle(flow.stiffness), -(flow.stiffness @ u), -(flow.divergence @ u))  # without inertia
+    u = u + flow.solve(
+        flow.saddle(flow.stiffness), -(flow.stiffness @ u), -(flow.divergence @ u)
+    )  # without inertia
     while reached < target:
         reynolds = min(reached + step, target)
         found = _newton(flow, u, viscosity if reynolds == target else 0.1 / reynolds)
         if found is not None:
             u, reached = found, reynolds
         elif (step := step / 2) < SMALLEST_STEP:
-            expected, fix = "a steady flow that Newton's method finds", "lower it, or take a finer mesh"
+            expected, fix = (
+                "a steady flow that Newton's method finds",
+                "lower it, or take a finer mesh",
+            )
             raise InputError("Re", expected=expected, got=f"none beyond Re = {reached:g}", fix=fix)
     return u
 
@@ -232,8 +267,8 @@ def integrate(
 ) -> Iterator[np.ndarray]:
     """Velocities (n,) at each of `times`, from u at the first.
 
-    Second order in time: implicit for pressure and viscosity (BDF2), extrapolated for convection, which limits the
-    step. One factorisation serves all steps of one length.
+    Second order in time: implicit for pressure and viscosity (BDF2), extrapolated for convection,
+    which limits the step. One factorisation serves all steps of one length.
 
     Args:
         flow: the finite elements.

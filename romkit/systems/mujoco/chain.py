@@ -1,13 +1,17 @@
-"""A planar chain of capsules in closed form: inertia, acceleration and energy, in torch, for any number of links.
+"""A planar chain of capsules in closed form: inertia, acceleration and energy, in torch, for any
+number of links.
 
-Link i hangs at the end of link i-1. With the absolute angles θᵢ = q₁ + ... + qᵢ from the vertical, its centre of
-mass is at Σₖ Wᵢₖ lₖ (sin θₖ, -cos θₖ), Wᵢₖ = 1 for k < i and ½ for k = i. So with B = Wᵀ W and wₖ = Σᵢ Wᵢₖ
+Link i hangs at the end of link i-1. With the absolute angles θᵢ = q₁ + ... + qᵢ from the vertical,
+its centre of mass is at Σₖ Wᵢₖ lₖ (sin θₖ, -cos θₖ), Wᵢₖ = 1 for k < i and ½ for k = i. So with B =
+Wᵀ W and wₖ = Σᵢ Wᵢₖ
 
     Mᵢⱼ = m Bᵢⱼ lᵢ lⱼ cos(θᵢ - θⱼ) + δᵢⱼ Iᵢ,
     Σⱼ Mᵢⱼ θ̈ⱼ + m Σⱼ Bᵢⱼ lᵢ lⱼ sin(θᵢ - θⱼ) θ̇ⱼ² + m g wᵢ lᵢ sin θᵢ = 0.
 
-Joint angles q and velocities v are (..., n) in rad and rad/s, lengths are (..., n) in m and broadcast against them.
-Source: the Lagrangian of a multiple pendulum with extended links, e.g. Goldstein, Classical Mechanics, ch. 1.
+Joint angles q and velocities v are (..., n) in rad and rad/s, lengths are (..., n) in m and
+broadcast against them.
+Source: the Lagrangian of a multiple pendulum with extended links, e.g. Goldstein, Classical
+Mechanics, ch. 1.
 """
 
 import torch
@@ -21,7 +25,8 @@ GRAVITY = 9.81  # m/s²
 
 
 def capsule_inertia(lengths: Tensor) -> Tensor:
-    """(..., n) moment of inertia in kg m² about the centre, across the axis, of capsules of uniform density.
+    """(..., n) moment of inertia in kg m² about the centre, across the axis, of capsules of uniform
+    density.
 
     `lengths` are those of the cylindrical part; the two hemispherical caps are beyond it.
     """
@@ -35,7 +40,9 @@ def capsule_inertia(lengths: Tensor) -> Tensor:
 def mass_matrix(q: Tensor, lengths: Tensor) -> Tensor:
     """(..., n, n) inertia in joint angles, kg m²: T = ½ vᵀ M v."""
     absolute = _absolute_mass(*_ends(q, lengths), capsule_inertia(lengths))
-    columns = absolute.flip(-1).cumsum(-1).flip(-1)  # θ = L q with L lower triangular of ones: M = Lᵀ M_θ L
+    columns = (
+        absolute.flip(-1).cumsum(-1).flip(-1)
+    )  # θ = L q with L lower triangular of ones: M = Lᵀ M_θ L
     return columns.flip(-2).cumsum(-2).flip(-2)
 
 

@@ -1,4 +1,6 @@
-"""MuJoCo models, simulated many at once: the chain of capsules, and files of the user's. The only one to import it."""
+"""MuJoCo models, simulated many at once: the chain of capsules, and files of the user's. The only
+one to import it.
+"""
 
 import contextlib
 import math
@@ -20,14 +22,17 @@ from romkit.solvers.base import Run
 from romkit.systems.mujoco.chain import GRAVITY, MASS, RADIUS
 
 STEPS_PER_CALL = 50_000
-"""Steps between two updates of the progress bar, over all members: about a third of a second on one core."""
+"""Steps between two updates of the progress bar, over all members: about a third of a second on one
+core.
+"""
 
 
 LINK = """<body pos="0 0 {above}"><joint axis="0 1 0"/>
 <geom type="capsule" {shape} fromto="0 0 0 0 0 {end}"/>{next}</body>"""
 """A link that swings about the end of the one above it."""
 
-# Links overlap at the hinges, hence no contacts. No reset: a diverged state must not turn into a valid one.
+# Links overlap at the hinges, hence no contacts. No reset: a diverged state must not turn into a
+# valid one.
 CHAIN = """<mujoco><option integrator="RK4" timestep="{step}" gravity="0 0 {gravity}">
 <flag contact="disable" autoreset="disable"/></option><worldbody>{links}</worldbody></mujoco>"""
 
@@ -42,15 +47,18 @@ def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
     links, shape = "", f'size="{RADIUS}" mass="{MASS}"'
     for above, length in reversed([*pairwise([0.0, *lengths])]):
         links = LINK.format(above=-above, shape=shape, end=-length, next=links)
-    return mujoco.MjModel.from_xml_string(CHAIN.format(step=timestep, gravity=-GRAVITY, links=links))
+    return mujoco.MjModel.from_xml_string(
+        CHAIN.format(step=timestep, gravity=-GRAVITY, links=links)
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Simulator(Solver):
     """MuJoCo's batched rollout of one model for each member, in equal steps.
 
-    Between two outputs, which are equally spaced, it takes the fewest steps that are no longer than `step`. Times are
-    in s. A member is lost where MuJoCo stops its clock, or where a joint leaves the threshold.
+    Between two outputs, which are equally spaced, it takes the fewest steps that are no longer than
+    `step`. Times are in s. A member is lost where MuJoCo stops its clock, or where a joint leaves
+    the threshold.
 
     Args:
         name: of the integrator.
@@ -59,7 +67,8 @@ class Simulator(Solver):
         joints: positions (N, nq) and velocities (N, nv) of the joints at states (N, d).
         states: (N, T, d) at positions and velocities.
         control: of the actuators, constant.
-        threads: members at a time; those of torch when this is made, since torch itself has one while it solves.
+        threads: members at a time; those of torch when this is made, since torch itself has one
+            while it solves.
     """
 
     name: str
@@ -75,7 +84,9 @@ class Simulator(Solver):
     def __str__(self) -> str:
         return f"{self.name}(dt={self.step:g})"
 
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
         substeps, step = substeps_of(times.cpu().numpy(), self.step)
         models, nu = self.models(step), len(self.control)
         threads = min(self.threads, len(models))
@@ -85,13 +96,25 @@ class Simulator(Solver):
         def run(y: Tensor, times: Tensor) -> Tensor:
             q, v = self.joints(y.reshape(-1, y.shape[-1]).cpu().double().numpy())
             outputs, place = len(times), slice(1, 1 + q.shape[-1] + v.shape[-1])
-            full = np.zeros((len(models), outputs, mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)))
-            full[:, 0, place] = np.concatenate([q, v], axis=-1)  # columns: time, positions, velocities, activations
+            full = np.zeros(
+                (
+                    len(models),
+                    outputs,
+                    mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS),
+                )
+            )
+            full[:, 0, place] = np.concatenate(
+                [q, v], axis=-1
+            )  # columns: time, positions, velocities, activations
             with Rollout(nthread=threads if threads > 1 else 0) as pool, _quiet():
                 for first in track(range(1, outputs, outputs_per_call), label):
                     count = min(outputs_per_call, outputs - first)
-                    drive = np.tile(self.control, (len(models), count * substeps, 1)) if nu else None
-                    found, _ = pool.rollout(models, datas, full[:, first - 1], drive, nstep=count * substeps)
+                    drive = (
+                        np.tile(self.control, (len(models), count * substeps, 1)) if nu else None
+                    )
+                    found, _ = pool.rollout(
+                        models, datas, full[:, first - 1], drive, nstep=count * substeps
+                    )
                     full[:, first : first + count] = found[:, substeps - 1 :: substeps]
             clock = np.arange(outputs) * substeps * step  # MuJoCo's stops where a member diverges
             on_time = np.abs(full[..., 0] - clock) < step / 2
@@ -107,7 +130,9 @@ class Simulator(Solver):
 def accelerations(
     models: Sequence[mujoco.MjModel], q: np.ndarray, v: np.ndarray, control: Sequence[float]
 ) -> np.ndarray:
-    """MuJoCo's own v̇ (N, T, nv), with contacts and all, at q (N, T, nq) and v (N, T, nv) of one model per row."""
+    """MuJoCo's own v̇ (N, T, nv), with contacts and all, at q (N, T, nq) and v (N, T, nv) of one
+    model per row.
+    """
     found = np.full_like(v, np.nan)
     with _quiet():
         for k, model in enumerate(models):
@@ -121,7 +146,8 @@ def accelerations(
 
 
 def affine_forces(model: mujoco.MjModel, control: Sequence[float]) -> tuple[np.ndarray, ...]:
-    """Gravity (3,), and drive, stiffness and damping (nv,) of springs, dampers and actuators: τ = d - k q - b v.
+    """Gravity (3,), and drive, stiffness and damping (nv,) of springs, dampers and actuators: τ = d
+    - k q - b v.
 
     Asked of MuJoCo, which knows what the flags of a file switch off.
     """
@@ -139,7 +165,9 @@ def affine_forces(model: mujoco.MjModel, control: Sequence[float]) -> tuple[np.n
 
 
 def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
-    """Steps between two of the output times (T,), the fewest that are no longer than dt, and their length."""
+    """Steps between two of the output times (T,), the fewest that are no longer than dt, and their
+    length.
+    """
     if len(times) == 1:
         return 1, dt
     spacing = (times[-1] - times[0]) / (len(times) - 1)
@@ -155,7 +183,8 @@ def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence warnings of MuJoCo."""
-    # by default MuJoCo reports a diverging member on the terminal and in a file in the working directory.
+    # by default MuJoCo reports a diverging member on the terminal and in a file in the working
+    # directory.
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
     try:

@@ -1,4 +1,6 @@
-"""MuJoCo models of the user: what a context parameter sets in a model file, and the joints of a compiled model."""
+"""MuJoCo models of the user: what a context parameter sets in a model file, and the joints of a
+compiled model.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,17 +13,27 @@ from romkit.core.boundary import Finite, validated
 from romkit.core.errors import InputError
 from romkit.systems.mujoco.engine import mujoco
 
-HINGE, SLIDE, BALL, FREE = (int(getattr(mujoco.mjtJoint, f"mjJNT_{k}")) for k in ("HINGE", "SLIDE", "BALL", "FREE"))
-NAMES = {HINGE: ("",), SLIDE: ("",), BALL: ("_w", "_i", "_j", "_k"), FREE: ("_x", "_y", "_z", "_w", "_i", "_j", "_k")}
-"""Suffixes of the name of a joint, one for each number of its position; w, i, j, k are those of a quaternion."""
+HINGE, SLIDE, BALL, FREE = (
+    int(getattr(mujoco.mjtJoint, f"mjJNT_{k}")) for k in ("HINGE", "SLIDE", "BALL", "FREE")
+)
+NAMES = {
+    HINGE: ("",),
+    SLIDE: ("",),
+    BALL: ("_w", "_i", "_j", "_k"),
+    FREE: ("_x", "_y", "_z", "_w", "_i", "_j", "_k"),
+}
+"""Suffixes of the name of a joint, one for each number of its position; w, i, j, k are those of a
+quaternion.
+"""
 UNITS = {HINGE: ("rad",), SLIDE: ("m",), BALL: ("1",) * 4, FREE: ("m",) * 3 + ("1",) * 4}
 
 
 class Joints(NamedTuple):
     """The nq positions and nv velocities of a model.
 
-    A hinge or slide has one of each, whose rate is the velocity. A unit quaternion u of a ball or free joint has four
-    numbers and its angular velocity ω, in the frame of the body, three: u̇ = ½ u (0, ω).
+    A hinge or slide has one of each, whose rate is the velocity. A unit quaternion u of a ball or
+    free joint has four numbers and its angular velocity ω, in the frame of the body, three: u̇ = ½
+    u (0, ω).
 
     Attributes:
         names, units: one for each of the nq positions.
@@ -39,13 +51,20 @@ class Joints(NamedTuple):
         """Joints of a compiled model.
 
         Raises:
-            InputError: none, or two of one name, as a joint q1 and the second one without a name have.
+            InputError: none, or two of one name, as a joint q1 and the second one without a name
+                have.
         """
         if model.njnt == 0:
-            raise InputError("model", expected="one joint or more", got="none", fix="add joints to the file")
+            raise InputError(
+                "model", expected="one joint or more", got="none", fix="add joints to the file"
+            )
         names, units, plain, turns = [], [], ([], []), []
         for k, kind in enumerate(model.jnt_type.tolist()):
-            name, q, v = model.joint(k).name or f"q{k}", int(model.jnt_qposadr[k]), int(model.jnt_dofadr[k])
+            name, q, v = (
+                model.joint(k).name or f"q{k}",
+                int(model.jnt_qposadr[k]),
+                int(model.jnt_dofadr[k]),
+            )
             names += [name + end for end in NAMES[kind]]
             units += UNITS[kind]
             straight = {BALL: 0, FREE: 3}.get(kind, 1)
@@ -61,11 +80,15 @@ class Joints(NamedTuple):
         """q (..., nq) with quaternions of length one."""
         q = q.copy()
         for place, _ in self.turns:
-            q[..., place : place + 4] /= np.linalg.norm(q[..., place : place + 4], axis=-1, keepdims=True)
+            q[..., place : place + 4] /= np.linalg.norm(
+                q[..., place : place + 4], axis=-1, keepdims=True
+            )
         return q
 
     def rates(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """q̇ (..., nq) from joint velocities v (..., nv); linear in both where there are quaternions."""
+        """q̇ (..., nq) from joint velocities v (..., nv); linear in both where there are
+        quaternions.
+        """
         found = np.zeros(q.shape)
         found[..., self.plain[0]] = v[..., self.plain[1]]
         for p, w in self.turns:
@@ -79,7 +102,10 @@ class Joints(NamedTuple):
     def of_states(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q (..., nq), with quaternions of length one, and v (..., nv) of y = (q, q̇)."""
         q, rates = np.split(y, 2, axis=-1)
-        q, v = self.normalised(q), np.zeros((*q.shape[:-1], len(self.plain[1]) + 3 * len(self.turns)))
+        q, v = (
+            self.normalised(q),
+            np.zeros((*q.shape[:-1], len(self.plain[1]) + 3 * len(self.turns))),
+        )
         v[..., self.plain[1]] = rates[..., self.plain[0]]
         for p, w in self.turns:
             back = q[..., p : p + 4] * [1, -1, -1, -1]
@@ -98,7 +124,9 @@ class Joints(NamedTuple):
 def _turned(u: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Product of quaternions u (..., 4) and (0, w), w (..., 3)."""
     scalar, vector = u[..., :1], u[..., 1:]
-    return np.concatenate([-(vector * w).sum(-1, keepdims=True), scalar * w + np.cross(vector, w)], axis=-1)
+    return np.concatenate(
+        [-(vector * w).sum(-1, keepdims=True), scalar * w + np.cross(vector, w)], axis=-1
+    )
 
 
 TARGET = re.compile(r"(\w+)/([^/\s]+)\.(\w+)(?:\[(\d+)\])?")
@@ -113,9 +141,10 @@ class ModelParameter:
     Args:
         low: smallest value in training.
         high: largest.
-        sets: what it sets: for each target `kind/name.attribute[index]` the factor that the value is multiplied by,
-            `{"geom/upper.fromto[5]": -1, "body/lower.pos[2]": -1}`; an array without an index means its first entry.
-            Or a function of the `mujoco.MjSpec` and the value, for what is not proportional.
+        sets: what it sets: for each target `kind/name.attribute[index]` the factor that the value
+            is multiplied by, `{"geom/upper.fromto[5]": -1, "body/lower.pos[2]": -1}`; an array
+            without an index means its first entry. Or a function of the `mujoco.MjSpec` and the
+            value, for what is not proportional.
         units: of the parameter.
         long_name: what it is, for figures.
 
@@ -134,7 +163,9 @@ class ModelParameter:
 
     def __post_init__(self):
         if self.low > self.high:
-            raise InputError("high", expected=f"{self.low:g} or more, as low", got=self.high, fix="exchange them")
+            raise InputError(
+                "high", expected=f"{self.low:g} or more, as low", got=self.high, fix="exchange them"
+            )
 
     @validated
     def apply(self, spec: "mujoco.MjSpec", value: float) -> None:
@@ -150,7 +181,10 @@ def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
     """Set the number of a model that a target names."""
     match = TARGET.fullmatch(target)
     if match is None:
-        expected, fix = "kind/name.attribute or kind/name.attribute[index]", "write 'geom/upper.size[0]', say"
+        expected, fix = (
+            "kind/name.attribute or kind/name.attribute[index]",
+            "write 'geom/upper.size[0]', say",
+        )
         raise InputError("sets", expected=expected, got=repr(target), fix=fix)
     kind, name, attribute, index = match.groups()
     try:
@@ -159,9 +193,14 @@ def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
         entries.flat[int(index or 0)] = value
         setattr(element, attribute, entries if entries.ndim else value)
     except IndexError as error:
-        raise InputError("sets", expected=f"an index below {entries.size}", got=repr(target), fix="lower it") from error
+        raise InputError(
+            "sets", expected=f"an index below {entries.size}", got=repr(target), fix="lower it"
+        ) from error
     except (AttributeError, TypeError, ValueError) as error:
-        expected, fix = "an element and a number or numbers of it", "compare with the names in the file"
+        expected, fix = (
+            "an element and a number or numbers of it",
+            "compare with the names in the file",
+        )
         raise InputError("sets", expected=expected, got=repr(target), fix=fix) from error
 
 

@@ -1,12 +1,14 @@
 """Trees of rigid bodies in closed form, in torch: inertia and acceleration of hinges and slides.
 
-Along the tree, frame by frame, go the rotation R, the position x, and with q̈ = 0 the angular velocity ω, the velocity
-u, the angular acceleration α and the acceleration a. With the Jacobians V and W of the centre of mass and of ω,
+Along the tree, frame by frame, go the rotation R, the position x, and with q̈ = 0 the angular
+velocity ω, the velocity u, the angular acceleration α and the acceleration a. With the Jacobians V
+and W of the centre of mass and of ω,
 
     M = Σ m VᵀV + Wᵀ I W + armature,        M q̈ = τ - Σ Vᵀ m (a - g) + Wᵀ (I α + ω × I ω).
 
-Everything is batched: constants (..., 3) and states (..., n) broadcast. Source: Featherstone (2008), Rigid Body
-Dynamics Algorithms, chapters 2 and 3, in world coordinates; the conventions are those of MuJoCo.
+Everything is batched: constants (..., 3) and states (..., n) broadcast. Source: Featherstone
+(2008), Rigid Body Dynamics Algorithms, chapters 2 and 3, in world coordinates; the conventions are
+those of MuJoCo.
 """
 
 from typing import NamedTuple
@@ -18,7 +20,9 @@ from romkit.core.tensors import linear_solve, matvec
 
 
 class Joint(NamedTuple):
-    """One joint, the k-th coordinate: its kind, axis and anchor (..., 3) in the frame of its body, reference (...)."""
+    """One joint, the k-th coordinate: its kind, axis and anchor (..., 3) in the frame of its body,
+    reference (...).
+    """
 
     k: int
     slides: bool
@@ -28,8 +32,8 @@ class Joint(NamedTuple):
 
 
 class Body(NamedTuple):
-    """One body in the frame of its parent: position (..., 3), rotation (..., 3, 3); its joints; its mass (...), centre
-    of mass (..., 3) and inertia (..., 3, 3) in its own frame.
+    """One body in the frame of its parent: position (..., 3), rotation (..., 3, 3); its joints; its
+    mass (...), centre of mass (..., 3) and inertia (..., 3, 3) in its own frame.
     """
 
     parent: int
@@ -42,9 +46,11 @@ class Body(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Bodies, parents first (0 is the world), gravity (..., 3), and joint forces τ = drive - stiffness q - damping v.
+    """Bodies, parents first (0 is the world), gravity (..., 3), and joint forces τ = drive -
+    stiffness q - damping v.
 
-    `drive`, `damping` (of which actuators are a part) and `armature` are (..., n), `stiffness` is (..., n).
+    `drive`, `damping` (of which actuators are a part) and `armature` are (..., n), `stiffness` is
+    (..., n).
     """
 
     bodies: tuple[Body, ...]
@@ -56,7 +62,9 @@ class Tree(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Place and motion of a body, and the joints that it depends on: number, axis, and anchor of a hinge."""
+    """Place and motion of a body, and the joints that it depends on: number, axis, and anchor of a
+    hinge.
+    """
 
     R: Tensor
     x: Tensor
@@ -69,7 +77,9 @@ class Placement(NamedTuple):
     def moved(self, r: Tensor) -> "Placement":
         """The frame at a point r (..., 3) away, on the same rigid body."""
         spin = cross(self.omega, r)
-        return self._replace(x=self.x + r, u=self.u + spin, a=self.a + cross(self.alpha, r) + cross(self.omega, spin))
+        return self._replace(
+            x=self.x + r, u=self.u + spin, a=self.a + cross(self.alpha, r) + cross(self.omega, spin)
+        )
 
 
 def acceleration(tree: Tree, q: Tensor, v: Tensor) -> Tensor:
@@ -108,7 +118,10 @@ def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
     """The frame of a body behind its joints."""
     frame = parent.moved(matvec(parent.R, body.position))._replace(R=parent.R @ body.rotation)
     for joint in body.joints:
-        step, rate = (q[..., joint.k] - joint.reference).unsqueeze(-1), v[..., joint.k].unsqueeze(-1)
+        step, rate = (
+            (q[..., joint.k] - joint.reference).unsqueeze(-1),
+            v[..., joint.k].unsqueeze(-1),
+        )
         axis = matvec(frame.R, joint.axis)
         if joint.slides:
             frame = frame.moved(axis * step)
@@ -117,7 +130,10 @@ def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
             continue
         hinge = frame.moved(matvec(frame.R, joint.anchor))
         R, spin = frame.R @ rotation(joint.axis, step.squeeze(-1)), frame.omega + axis * rate
-        alpha, joints = frame.alpha + cross(frame.omega, axis) * rate, (*frame.joints, (joint.k, axis, hinge.x))
+        alpha, joints = (
+            frame.alpha + cross(frame.omega, axis) * rate,
+            (*frame.joints, (joint.k, axis, hinge.x)),
+        )
         hinge = hinge._replace(R=R, omega=spin, alpha=alpha, joints=joints)
         frame = hinge.moved(-matvec(hinge.R, joint.anchor))
     return frame
@@ -136,7 +152,9 @@ def _jacobians(frame: Placement, q: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rotation(axis: Tensor, angle: Tensor) -> Tensor:
-    """(..., 3, 3) about a unit axis (..., 3) by an angle (...): 1 + sin K + (1 - cos) K², Kv = axis × v."""
+    """(..., 3, 3) about a unit axis (..., 3) by an angle (...): 1 + sin K + (1 - cos) K², Kv = axis
+    × v.
+    """
     a, b, c = axis.unbind(-1)
     zero = torch.zeros_like(a)
     K = torch.stack([zero, -c, b, c, zero, -a, -b, a, zero], dim=-1).unflatten(-1, (3, 3))

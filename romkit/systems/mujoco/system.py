@@ -29,10 +29,11 @@ class MuJoCo(MechanicalSystem):
 
         M(q; c) q̈ + h(q, q̇; c) = τ(q, q̇; c)
 
-    Datasets come from MuJoCo's batched rollout: RK4 without contacts, the integrator of the file with them. Without,
-    and where the model is smooth (no limits, dry friction, tendons, constraints), it has a field as well, the same
-    physics in closed form. With contacts, or with ball or free joints, it gives data only. The state of these is a
-    position and a unit quaternion, and the velocity its rate.
+    Datasets come from MuJoCo's batched rollout: RK4 without contacts, the integrator of the file
+    with them. Without, and where the model is smooth (no limits, dry friction, tendons,
+    constraints), it has a field as well, the same physics in closed form. With contacts, or with
+    ball or free joints, it gives data only. The state of these is a position and a unit quaternion,
+    and the velocity its rate.
 
     Args:
         path: of the MJCF file.
@@ -42,8 +43,10 @@ class MuJoCo(MechanicalSystem):
         duration: of the trajectories in a dataset.
         horizon: default length of a rollout; that duration by default.
         transient: simulated before the first sample.
-        start: (n,) positions that trajectories start from, at rest; those of the first keyframe, or of the file.
-        spread: in the training set, starts are uniform within start ± spread, one number or one per joint.
+        start: (n,) positions that trajectories start from, at rest; those of the first keyframe, or
+            of the file.
+        spread: in the training set, starts are uniform within start ± spread, one number or one per
+            joint.
         contacts: whether contacts are simulated.
         control: of the actuators, constant; zero by default.
         name: of the system in files; that of the file by default.
@@ -91,7 +94,9 @@ class MuJoCo(MechanicalSystem):
             raise FileError(path, problem=problem, fix=fix) from error
         middle = self.compiled([(p.low + p.high) / 2 for p in context.values()])
         self.name = Path(path).stem if name is None else name
-        parameters = ((key, p.units, p.low, p.high, p.long_name or key) for key, p in context.items())
+        parameters = (
+            (key, p.units, p.low, p.high, p.long_name or key) for key, p in context.items()
+        )
         self.context = tuple(ContextParameter(*parameter) for parameter in parameters)
         self.joints = Joints.of(middle)
         self.state_names, self.state_units = self.joints.names, self.joints.units
@@ -100,7 +105,9 @@ class MuJoCo(MechanicalSystem):
         self.duration, self.transient = duration, transient
         self.horizon = duration if horizon is None else horizon
         first = middle.key_qpos[0] if middle.nkey else middle.qpos0
-        self.first = tensors.states("start", first if start is None else start, len(self.state_names), 1)[0]
+        self.first = tensors.states(
+            "start", first if start is None else start, len(self.state_names), 1
+        )[0]
         if not all(self.first[place : place + 4].any() for place, _ in self.joints.turns):
             fix = "give 1, 0, 0, 0 for one that is not turned"
             raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
@@ -111,18 +118,23 @@ class MuJoCo(MechanicalSystem):
             checks.last_axis("control", (len(control),), middle.nu, "the actuators")
         if middle.na:
             fix = "leave out their activation (dyntype, timeconst): it is a state that data do not have"
-            raise InputError("model", expected="actuators without a state of their own", got="others", fix=fix)
+            raise InputError(
+                "model", expected="actuators without a state of their own", got="others", fix=fix
+            )
         self.control = tuple(float(u) for u in control) or (0.0,) * middle.nu
         self._unsmooth = unsmooth(middle)
 
     def compiled(self, values: Sequence[float], step: float | None = None) -> "mujoco.MjModel":
-        """The model with these values of the parameters, without resets; frictionless steps are those of RK4.
+        """The model with these values of the parameters, without resets; frictionless steps are
+        those of RK4.
 
         Raises:
             InputError: a target that is not there, or values that make no model.
         """
         spec = self.spec.copy()
-        flags = mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a diverged state must not turn into a valid one
+        flags = (
+            mujoco.mjtDisableBit.mjDSBL_AUTORESET
+        )  # a diverged state must not turn into a valid one
         if not self.contacts:
             flags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
             spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
@@ -134,9 +146,13 @@ class MuJoCo(MechanicalSystem):
         try:
             return spec.compile()
         except ValueError as error:
-            got = ", ".join(f"{name}={value:g}" for name, value in zip(self.parameters, values, strict=True))
+            got = ", ".join(
+                f"{name}={value:g}" for name, value in zip(self.parameters, values, strict=True)
+            )
             fix = f"check what they set ({reason(error)})"
-            raise InputError("context", expected="values that make a model", got=got, fix=fix) from error
+            raise InputError(
+                "context", expected="values that make a model", got=got, fix=fix
+            ) from error
 
     def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
         """q̈ in closed form.
@@ -160,7 +176,9 @@ class MuJoCo(MechanicalSystem):
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], len(self.first))
-        apart = 0.0 if rng is None else torch.from_numpy(rng.uniform(-1, 1, size=shape)) * self.spread
+        apart = (
+            0.0 if rng is None else torch.from_numpy(rng.uniform(-1, 1, size=shape)) * self.spread
+        )
         return torch.from_numpy(self.joints.normalised((self.first + apart).expand(shape).numpy()))
 
     def provenance(self) -> dict[str, object]:
@@ -174,7 +192,9 @@ class MuJoCo(MechanicalSystem):
 
     def make_solver(self, context: Tensor) -> Solver:
         models, joints = functools.partial(self._compiled, context), self.joints
-        return engine.Simulator(self.simulator, self.step, models, joints.of_states, joints.states, self.control)
+        return engine.Simulator(
+            self.simulator, self.step, models, joints.of_states, joints.states, self.control
+        )
 
     def rate_along(self, context: Tensor, times: Tensor, q: Tensor, v: Tensor) -> Tensor:
         """MuJoCo's own accelerations, with contacts and all."""
@@ -184,20 +204,31 @@ class MuJoCo(MechanicalSystem):
         return torch.from_numpy(self.joints.second(places, speeds, found)).to(q).reshape(q.shape)
 
     def _compiled(self, context: Tensor, step: float | None = None) -> list:
-        rows = context.detach().cpu().double().reshape(context.shape[:-1].numel(), len(self.context))
+        rows = (
+            context.detach().cpu().double().reshape(context.shape[:-1].numel(), len(self.context))
+        )
         return [self.compiled(row, step) for row in rows.numpy()]
 
     def _tree(self, c: Tensor) -> multibody.Tree:
         """The bodies at contexts (..., p), constants with the same leading axes."""
         if self._unsmooth:
             fix = "take them out of the model; or fit laws to its data, which need no field"
-            raise InputError("system", expected="a smooth model", got=f"one with {', '.join(self._unsmooth)}", fix=fix)
-        with torch._C._DisableFuncTorch():  # inside torch.func, tensors have no numbers, not even those from outside
+            raise InputError(
+                "system",
+                expected="a smooth model",
+                got=f"one with {', '.join(self._unsmooth)}",
+                fix=fix,
+            )
+        with (
+            torch._C._DisableFuncTorch()
+        ):  # inside torch.func, tensors have no numbers, not even those from outside
             models = self._compiled(c)
         return tree_of(models, c.shape[:-1], self.control)
 
 
-def tree_of(models: Sequence[object], lead: Sequence[int], control: Sequence[float]) -> multibody.Tree:
+def tree_of(
+    models: Sequence[object], lead: Sequence[int], control: Sequence[float]
+) -> multibody.Tree:
     """The closed form of models with equal joints; constants have the leading axes `lead`."""
 
     def stacked(rows: Sequence[np.ndarray]) -> Tensor:
@@ -205,14 +236,29 @@ def tree_of(models: Sequence[object], lead: Sequence[int], control: Sequence[flo
 
     names = ("body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia")
     names += ("jnt_axis", "jnt_pos", "qpos0", "dof_armature")
-    one, part = models[0], {name: stacked([getattr(model, name) for model in models]) for name in names}
+    one, part = (
+        models[0],
+        {name: stacked([getattr(model, name) for model in models]) for name in names},
+    )
     own, inner = (_matrices(part[name]) for name in ("body_quat", "body_iquat"))
     inertia = inner @ torch.diag_embed(part["body_inertia"]) @ inner.mT
     bodies = []
     for b in range(one.nbody):
-        joints = range(one.body_jntadr[b], one.body_jntadr[b] + one.body_jntnum[b]) if one.body_jntnum[b] else ()
-        slides, axes, anchors, references = one.jnt_type == SLIDE, part["jnt_axis"], part["jnt_pos"], part["qpos0"]
-        made = (multibody.Joint(k, slides[k], axes[..., k, :], anchors[..., k, :], references[..., k]) for k in joints)
+        joints = (
+            range(one.body_jntadr[b], one.body_jntadr[b] + one.body_jntnum[b])
+            if one.body_jntnum[b]
+            else ()
+        )
+        slides, axes, anchors, references = (
+            one.jnt_type == SLIDE,
+            part["jnt_axis"],
+            part["jnt_pos"],
+            part["qpos0"],
+        )
+        made = (
+            multibody.Joint(k, slides[k], axes[..., k, :], anchors[..., k, :], references[..., k])
+            for k in joints
+        )
         place = part["body_pos"][..., b, :], own[..., b, :, :]
         load = part["body_mass"][..., b], part["body_ipos"][..., b, :], inertia[..., b, :, :]
         bodies.append(multibody.Body(int(one.body_parentid[b]), *place, tuple(made), *load))
@@ -229,11 +275,17 @@ def _matrices(quaternion: Tensor) -> Tensor:
 
 
 def _like(tree: multibody.Tree, q: Tensor) -> multibody.Tree:
-    """The constants in the precision of q, with axes put in behind those of the context where q has more."""
+    """The constants in the precision of q, with axes put in behind those of the context where q has
+    more.
+    """
     lead = tree.gravity.ndim - 1
     missing = (1,) * (q.ndim - 1 - lead)
 
     def lifted(x: object) -> object:
-        return x.to(q).reshape((*x.shape[:lead], *missing, *x.shape[lead:])) if isinstance(x, Tensor) else x
+        return (
+            x.to(q).reshape((*x.shape[:lead], *missing, *x.shape[lead:]))
+            if isinstance(x, Tensor)
+            else x
+        )
 
     return tree_map(lifted, tree)

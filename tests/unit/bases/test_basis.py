@@ -1,4 +1,6 @@
-"""Bases: equal to the singular value decomposition, in any metric, from any side; and what they refuse."""
+"""Bases: equal to the singular value decomposition, in any metric, from any side; and what they
+refuse.
+"""
 
 import copy
 
@@ -35,7 +37,13 @@ WEIGHTS = {"none": lambda n: None, "vector": lambda n: RNG.uniform(0.1, 10.0, n)
 
 
 def dense(weight, n):
-    return np.eye(n) if weight is None else np.diag(weight) if isinstance(weight, np.ndarray) else weight.toarray()
+    return (
+        np.eye(n)
+        if weight is None
+        else np.diag(weight)
+        if isinstance(weight, np.ndarray)
+        else weight.toarray()
+    )
 
 
 @pytest.mark.parametrize("kind", WEIGHTS)
@@ -58,7 +66,9 @@ def test_a_basis_is_the_singular_value_decomposition_in_its_metric(kind, shape, 
 
 
 def test_modes_far_below_the_leading_ones_are_found_too_as_many_as_a_tolerance_asks_for():
-    x = snapshots(30, 500, decay=0.3)  # the last singular value is 1e-15 of the first: squares of half of them are lost
+    x = snapshots(
+        30, 500, decay=0.3
+    )  # the last singular value is 1e-15 of the first: squares of half of them are lost
     found = romkit.basis(x, rank=24)
     sigma = np.linalg.svd(x - x.mean(0), compute_uv=False)
     assert np.allclose(found.singular_values, sigma[:24], rtol=1e-2, atol=1e-14)

@@ -1,4 +1,6 @@
-"""Snapshots in chunks of dask: the numbers of memory for chunks along each dimension, never whole, on a cluster too."""
+"""Snapshots in chunks of dask: the numbers of memory for chunks along each dimension, never whole,
+on a cluster too.
+"""
 
 import os
 import signal
@@ -22,8 +24,15 @@ RNG = np.random.default_rng(0)
 LEFT, RIGHT = (np.linalg.qr(RNG.standard_normal((size, 60)))[0] for size in (180, 90))
 X = (LEFT * 0.75 ** np.arange(60)) @ RIGHT.T + np.linspace(50, 60, 90)
 DATA = xr.Dataset({"state": (DIMS, X.reshape(4, 45, 90))}, {"time": np.arange(45) * 0.1})
-CHUNKS = [{"trajectory": 3}, {"time": 7}, {"component": 20}, {"trajectory": 1, "time": 20, "component": 31}]
-MASS = sparse.diags_array([np.full(89, 0.2), np.linspace(1, 2, 90), np.full(89, 0.2)], offsets=[-1, 0, 1]).tocsr()
+CHUNKS = [
+    {"trajectory": 3},
+    {"time": 7},
+    {"component": 20},
+    {"trajectory": 1, "time": 20, "component": 31},
+]
+MASS = sparse.diags_array(
+    [np.full(89, 0.2), np.linspace(1, 2, 90), np.full(89, 0.2)], offsets=[-1, 0, 1]
+).tocsr()
 
 
 def near(found, known):
@@ -35,7 +44,9 @@ def near(found, known):
 
 
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
-@pytest.mark.parametrize("weight", [None, np.linspace(1, 2, 90), MASS], ids=["identity", "quadrature", "mass"])
+@pytest.mark.parametrize(
+    "weight", [None, np.linspace(1, 2, 90), MASS], ids=["identity", "quadrature", "mass"]
+)
 def test_chunks_give_the_basis_of_memory(chunks, weight):
     near(romkit.basis(DATA.chunk(chunks), 20, weight), romkit.basis(DATA, 20, weight))
 
@@ -79,7 +90,10 @@ def test_few_chunks_are_in_memory_at_a_time():
     sizes = ((1,), (20,) * 40, (300,))
     state = numbers.map_blocks(held.chunk, chunks=sizes, dtype=float, meta=np.empty((0, 0, 0)))
     data = xr.Dataset({"state": (DIMS, state)}, {"time": np.arange(800)})
-    with dask.config.set(scheduler="threads", num_workers=3), pytest.warns(romkit.errors.FitWarning):
+    with (
+        dask.config.set(scheduler="threads", num_workers=3),
+        pytest.warns(romkit.errors.FitWarning),
+    ):
         romkit.basis(data, 5)
     assert 1 <= held.most <= 10
 
@@ -93,8 +107,15 @@ def test_a_worker_that_is_killed_costs_time_alone(tmp_path):
         time.sleep(0.05)
         return chunk
 
-    data = DATA.assign(state=DATA.chunk(time=5).state.copy(data=DATA.chunk(time=5).state.data.map_blocks(slow)))
-    own = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "local_directory": tmp_path}
+    data = DATA.assign(
+        state=DATA.chunk(time=5).state.copy(data=DATA.chunk(time=5).state.data.map_blocks(slow))
+    )
+    own = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": ":0",
+        "local_directory": tmp_path,
+    }
     with distributed.Client(**own) as client:
         first, other = client.run(os.getpid).values()
         alarm = threading.Timer(0.5, os.kill, (first, signal.SIGKILL))

@@ -1,4 +1,6 @@
-"""Out of core: the same as in memory, whatever the blocks; stopped and resumed; and bases of parts, merged."""
+"""Out of core: the same as in memory, whatever the blocks; stopped and resumed; and bases of parts,
+merged.
+"""
 
 import itertools
 
@@ -38,12 +40,19 @@ def test_it_equals_the_decomposition_in_memory(chunk, weight):
     scale = memory.singular_values[0]
     assert (streamed.singular_values - memory.singular_values).abs().max() < 1e-8 * scale
     root = np.ones(80) if weight is None else np.sqrt(weight)
-    assert subspace_angles(root[:, None] * streamed.modes.numpy(), root[:, None] * memory.modes.numpy()).max() < 1e-6
+    assert (
+        subspace_angles(
+            root[:, None] * streamed.modes.numpy(), root[:, None] * memory.modes.numpy()
+        ).max()
+        < 1e-6
+    )
     assert np.allclose(streamed.energy, memory.energy, atol=1e-8)
 
 
 def test_small_singular_values_are_seen():
-    """Down to 2e-6 of the first, with their modes to 1e-6, although squares of them are close to rounding."""
+    """Down to 2e-6 of the first, with their modes to 1e-6, although squares of them are close to
+    rounding.
+    """
     steep = dataset(n=120, decay=0.5)
     x = steep.state.values.reshape(-1, 120)
     _, true, modes = np.linalg.svd(x - x.mean(0))
@@ -53,14 +62,18 @@ def test_small_singular_values_are_seen():
     assert subspace_angles(streamed.modes.numpy(), modes[:20].T).max() < 1e-6
 
 
-def test_passes_are_two_where_singular_values_fall_fast_and_modes_that_do_not_settle_are_a_warning(monkeypatch):
+def test_passes_are_two_where_singular_values_fall_fast_and_modes_that_do_not_settle_are_a_warning(
+    monkeypatch,
+):
     read, summed = [], streaming._summed
     monkeypatch.setattr(streaming, "_summed", lambda *given: read.append(1) or summed(*given))
     romkit.basis(dataset(decay=0.7), 10, chunk=45)
     assert len(read) == 2
     # noise has singular values of one size, none of which is ahead of the others
     noise = DATA.assign(state=DATA.state.copy(data=RNG.standard_normal(DATA.state.shape)))
-    with pytest.warns(FitWarning, match=r"the 5 modes are known up to an angle of \d.* after 12 passes"):
+    with pytest.warns(
+        FitWarning, match=r"the 5 modes are known up to an angle of \d.* after 12 passes"
+    ):
         romkit.basis(noise, 5, chunk=45)
     monkeypatch.setattr(streaming, "PASSES", 1)  # not enough, so that the tests above can fail
     memory, streamed = romkit.basis(DATA, 10), romkit.basis(DATA, 10, chunk=20)
@@ -72,7 +85,11 @@ class Killed(Exception):
 
 
 def test_a_call_that_is_stopped_three_times_gives_the_same_to_the_bit(tmp_path, monkeypatch):
-    whole, file, read = romkit.basis(DATA, 10, chunk=20), tmp_path / "progress.safetensors", itertools.count(1)
+    whole, file, read = (
+        romkit.basis(DATA, 10, chunk=20),
+        tmp_path / "progress.safetensors",
+        itertools.count(1),
+    )
     deviations = streaming._deviations
 
     def fragile(*given):
@@ -98,7 +115,9 @@ def test_files_are_read_block_by_block(tmp_path, monkeypatch):
     with xr.open_dataset(tmp_path / "large.nc", engine="h5netcdf") as lazy:
         streamed = romkit.basis(lazy, 10, chunk=15)
         assert not lazy.state.variable._in_memory
-    assert torch.allclose(streamed.singular_values, romkit.basis(DATA, 10).singular_values, rtol=0, atol=1e-9)
+    assert torch.allclose(
+        streamed.singular_values, romkit.basis(DATA, 10).singular_values, rtol=0, atol=1e-9
+    )
 
 
 def test_bad_input():

@@ -1,4 +1,6 @@
-"""Certificates against what they bound: pairs of states and contexts, Jacobians, and norms that are known."""
+"""Certificates against what they bound: pairs of states and contexts, Jacobians, and norms that are
+known.
+"""
 
 import itertools
 import math
@@ -44,7 +46,9 @@ def single(method, shape):
         sizes = {"latent_dim": shape[0], "units": (5, (4, 3), 5), "embedding": (shape[2], 4, 4)}
         model = Flow(model.frame, torch.Generator().manual_seed(shape[3]), **sizes)
         for parameter in model.couplings.parameters():
-            parameter.data += 0.3 * torch.sin(torch.arange(float(parameter.numel()))).reshape(parameter.shape)
+            parameter.data += 0.3 * torch.sin(torch.arange(float(parameter.numel()))).reshape(
+                parameter.shape
+            )
     points = probe(model)
     return points.projection.requires_grad_(False), points.x[0], points.c[0]
 
@@ -60,7 +64,9 @@ def of(model, which):
 
 def ball(center, radius, lead, draw):
     directions = torch.randn(*lead, len(center), generator=draw, dtype=torch.float64)
-    lengths = radius * torch.rand(*lead, 1, generator=draw, dtype=torch.float64) ** (1 / max(len(center), 1))
+    lengths = radius * torch.rand(*lead, 1, generator=draw, dtype=torch.float64) ** (
+        1 / max(len(center), 1)
+    )
     return center + lengths * directions / directions.norm(dim=-1, keepdim=True)
 
 
@@ -79,18 +85,25 @@ def test_a_trace_holds_values_and_derivatives(method, which):
             assert bool(((J - output.middle).abs() <= output.spread + 1e-7).all())
             assert bool(((map_(near, at) - output.value).abs() <= output.reach + 1e-12).all())
         assert float(output.spread.max()) < 1e4 * radius
-        exact = [torch.linalg.matrix_norm(J, 2).item() for J in torch.func.jacfwd(map_, argnums=(0, 1))(x, c)]
+        exact = [
+            torch.linalg.matrix_norm(J, 2).item()
+            for J in torch.func.jacfwd(map_, argnums=(0, 1))(x, c)
+        ]
         assert all(links(units, output, k).enclosure >= exact[k] * (1 - 1e-9) for k in (0, 1))
 
 
 FUNCTIONS = {
     "relu": lambda x, y: torch.relu(x + y),
-    "leaky": lambda x, y: torch.nn.functional.leaky_relu(x * y, 0.1) - torch.nn.functional.leaky_relu(y, 3.0),
+    "leaky": lambda x, y: (
+        torch.nn.functional.leaky_relu(x * y, 0.1) - torch.nn.functional.leaky_relu(y, 3.0)
+    ),
     "silu": lambda x, y: torch.nn.functional.silu(x) * y,
     "softplus": lambda x, y: torch.nn.functional.softplus(x - y),
     "gelu": lambda x, y: torch.nn.functional.gelu(x) - y.abs(),
     "hyperbola": lambda x, y: inverse_pair(0.3 + 0.2 * torch.sigmoid(y))[1](x),
-    "cancels": lambda x, y: (lambda pair: pair[1](pair[0](x)))(inverse_pair(0.3 + 0.2 * torch.sigmoid(y))),
+    "cancels": lambda x, y: (lambda pair: pair[1](pair[0](x)))(
+        inverse_pair(0.3 + 0.2 * torch.sigmoid(y))
+    ),
     "waves": lambda x, y: x.sin() * y.cos() + (1 + x**2).log() - x.clamp(-1, 2),
     "powers": lambda x, y: (1 + x**2 + y**4).rsqrt() + (x * y.exp()).tanh() / (2 + y.sin()) + x**3,
 }
@@ -107,19 +120,29 @@ def test_derivatives_stay_in_their_ranges(name, x, y, width):
     a, b = (2 * torch.rand(2, 2000, generator=draw, dtype=torch.float64) - 1) * width
     points = center + a, at + b / 2
     slopes = [
-        torch.func.jvp(FUNCTIONS[name], points, tuple(torch.full_like(a, float(j == k)) for j in (0, 1)))[1]
+        torch.func.jvp(
+            FUNCTIONS[name], points, tuple(torch.full_like(a, float(j == k)) for j in (0, 1))
+        )[1]
         for k in (0, 1)
     ]
     found = torch.stack(slopes, -1)
     assert bool(((found - output.middle).abs() <= output.spread + 1e-9).all())
     assert bool(((FUNCTIONS[name](*points) - output.value).abs() <= output.reach + 1e-9).all())
     if name == "cancels":
-        assert float(output.spread.max()) < 0.05  # of a slope of one; cut more finely it would be smaller
+        assert (
+            float(output.spread.max()) < 0.05
+        )  # of a slope of one; cut more finely it would be smaller
 
 
 @pytest.mark.parametrize(
     ("method", "radius", "context_radius"),
-    [("ncae", 0.2, 0.02), ("ncae", math.inf, 0.0), ("film-ae", 0.2, 0.1), ("ae", math.inf, 0.1), ("flow", 0.02, 0.01)],
+    [
+        ("ncae", 0.2, 0.02),
+        ("ncae", math.inf, 0.0),
+        ("film-ae", 0.2, 0.1),
+        ("ae", math.inf, 0.1),
+        ("flow", 0.02, 0.01),
+    ],
 )
 def test_no_pair_of_states_and_contexts_exceeds_a_certificate(method, radius, context_radius):
     model, x, c = single(method, (2, 2, 1, 3))
@@ -129,7 +152,9 @@ def test_no_pair_of_states_and_contexts_exceeds_a_certificate(method, radius, co
     for which in MAPS:
         row, middle = found.sel(map=which), model(c).encode(x) if which == "decoder" else x
         a, b = ball(middle, min(float(row.radius), 5.0), (2, 10_000), draw)
-        at, there = ball(c, context_radius, (2, 10_000), draw) if context_radius else c.expand(2, 10_000, 1)
+        at, there = (
+            ball(c, context_radius, (2, 10_000), draw) if context_radius else c.expand(2, 10_000, 1)
+        )
         moved = (of(model, which)(a, at) - of(model, which)(b, there)).norm(dim=-1)
         by_context = float(row.context_upper) if context_radius else 0.0
         bound = float(row.upper) * (a - b).norm(dim=-1) + by_context * (at - there).norm(dim=-1)
@@ -137,7 +162,9 @@ def test_no_pair_of_states_and_contexts_exceeds_a_certificate(method, radius, co
         assert float(row.lower) * (1 - 1e-6) <= float(row.upper)
         assert not float(row.context_lower) * (1 - 1e-6) > float(row.context_upper)
         assert math.isfinite(row.context_upper) == math.isfinite(radius) or method == "ae"
-    if method == "ncae" and context_radius:  # the manifold of another context is as near as certified
+    if (
+        method == "ncae" and context_radius
+    ):  # the manifold of another context is as near as certified
         on_manifold = model.operator(at)(ball(x, 0.05, (10_000,), draw))
         inside = (on_manifold - x).norm(dim=-1) <= radius
         distance = (model.operator(there)(on_manifold) - on_manifold).norm(dim=-1)[inside]
@@ -163,22 +190,30 @@ def test_a_linear_map_is_certified_exactly():
         slope.alpha = 0.0
     points = probe(linear)
     found = romkit.certify(linear, points.c[0])
-    exact = torch.linalg.matrix_norm(torch.func.jacfwd(points.projection(points.c[0]))(points.x[0]), 2).item()
+    exact = torch.linalg.matrix_norm(
+        torch.func.jacfwd(points.projection(points.c[0]))(points.x[0]), 2
+    ).item()
     assert float(found.upper.sel(map="projection")) == pytest.approx(exact, rel=1e-3)
     assert float(found.lower.sel(map="projection")) == pytest.approx(exact, rel=1e-9)
     assert not found.context_upper.any()
 
 
 def largest_of_corners(net):
-    """The largest norm of the derivative, which is affine in each gain, over all ends of all ranges."""
+    """The largest norm of the derivative, which is affine in each gain, over all ends of all
+    ranges.
+    """
     ranges = [torch.stack(gain) for block in net.blocks for gain in block.gains]
     exact, sizes = 0.0, [gain.shape[1] for gain in ranges]
     for choice in itertools.product([0, 1], repeat=sum(sizes)):
         ends = torch.tensor(choice).split(sizes)
-        gains = iter([gain.gather(0, end.unsqueeze(0)).mT for gain, end in zip(ranges, ends, strict=True)])
+        gains = iter(
+            [gain.gather(0, end.unsqueeze(0)).mT for gain, end in zip(ranges, ends, strict=True)]
+        )
         units = torch.eye(net.size, dtype=torch.float64)
         for block in net.blocks:
-            units = torch.cat([units, sum(next(gains) * (matrix @ units) for matrix in block.matrices)])
+            units = torch.cat(
+                [units, sum(next(gains) * (matrix @ units) for matrix in block.matrices)]
+            )
         exact = max(exact, torch.linalg.matrix_norm(net.last @ units, 2).item())
     return exact
 
@@ -186,9 +221,14 @@ def largest_of_corners(net):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_semidefinite_bound_lies_between_the_corners_and_the_product(seed):
     draw = torch.Generator().manual_seed(seed)
-    A, B, C = (torch.randn(*shape, generator=draw, dtype=torch.float64) for shape in ((4, 3), (4, 3), (2, 4)))
+    A, B, C = (
+        torch.randn(*shape, generator=draw, dtype=torch.float64)
+        for shape in ((4, 3), (4, 3), (2, 4))
+    )
     low = torch.rand(2, 4, generator=draw, dtype=torch.float64)
-    gains = tuple(Range(a, a + b) for a, b in zip(low, torch.rand(2, 4, generator=draw), strict=True))
+    gains = tuple(
+        Range(a, a + b) for a, b in zip(low, torch.rand(2, 4, generator=draw), strict=True)
+    )
     last = torch.cat([torch.zeros(2, 3, dtype=torch.float64), C], 1)
     for number in (1, 2):  # of signals that a unit depends on
         block = Block((A, B)[:number], gains[:number], (A.norm(dim=1), B.norm(dim=1))[:number])
@@ -202,15 +242,24 @@ def test_the_semidefinite_bound_lies_between_the_corners_and_the_product(seed):
 
 @pytest.mark.parametrize("times", [1.0, 1e5])
 def test_the_semidefinite_bound_is_sharp_where_large_parts_cancel(times):
-    """A second block sees by how much units of the first differ from their means, and that many times as large."""
+    """A second block sees by how much units of the first differ from their means, and that many
+    times as large.
+    """
     draw = torch.Generator().manual_seed(0)
     A, B = (torch.randn(3, 2, generator=draw, dtype=torch.float64) for _ in range(2))
-    C = torch.randn(2, 8, generator=draw, dtype=torch.float64) * torch.tensor([0, 0, *3 * [0], *3 * [1]])
-    middle, spread = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64), torch.tensor([1.0, 0.5, 0.3]).double() / times
+    C = torch.randn(2, 8, generator=draw, dtype=torch.float64) * torch.tensor(
+        [0, 0, *3 * [0], *3 * [1]]
+    )
+    middle, spread = (
+        torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64),
+        torch.tensor([1.0, 0.5, 0.3]).double() / times,
+    )
     seen = times * torch.cat([-middle.unsqueeze(1) * A, torch.eye(3, dtype=torch.float64)], 1)
     seen[:, :2] += B
     first = Block((A,), (Range(middle - spread, middle + spread),), (A.norm(dim=1),))
-    second = Block((seen,), (Range(0.5 * middle, middle),), (B.norm(dim=1) + times * spread * A.norm(dim=1),))
+    second = Block(
+        (seen,), (Range(0.5 * middle, middle),), (B.norm(dim=1) + times * spread * A.norm(dim=1),)
+    )
     net = Links(2, (first, second), C, math.inf)
     exact = largest_of_corners(net)
     assert exact <= lipsdp(net, exact) <= 1.2 * exact
@@ -220,7 +269,10 @@ def by_a_general_solver(net):
     """The same program in the units themselves, written down once more."""
     n, total = net.size, net.last.shape[1]
     gamma, multipliers = cvxpy.Variable(), cvxpy.Variable(total - n, nonneg=True)
-    form, start = gamma * np.diag((np.arange(total) < n) * 1.0) - (net.last.mT @ net.last).numpy(), n
+    form, start = (
+        gamma * np.diag((np.arange(total) < n) * 1.0) - (net.last.mT @ net.last).numpy(),
+        n,
+    )
     for block in net.blocks:
         off = np.eye(total)[start : start + len(block.sizes[0])]
         spreads = [gain.radius * size for gain, size in zip(block.gains, block.sizes, strict=True)]
@@ -231,7 +283,12 @@ def by_a_general_solver(net):
             form -= sum(multipliers[start - n + k] * np.outer(a, a) for k, a in enumerate(far))
         form += sum(multipliers[start - n + k] * np.outer(a, a) for k, a in enumerate(off))
         start += len(off)
-    return cvxpy.Problem(cvxpy.Minimize(gamma), [(form + form.T) / 2 >> 0]).solve(solver=cvxpy.CLARABEL) ** 0.5
+    return (
+        cvxpy.Problem(cvxpy.Minimize(gamma), [(form + form.T) / 2 >> 0]).solve(
+            solver=cvxpy.CLARABEL
+        )
+        ** 0.5
+    )
 
 
 def test_the_semidefinite_bound_is_that_of_the_same_program_in_other_unknowns():
@@ -251,7 +308,9 @@ def test_the_bound_of_the_context_of_a_shipped_model():
     units = Units((middle, c), (70.0, radius))
     net = links(units, network(decoder, units), 1)
     near = ball(middle, 70.0, (2000,), torch.Generator().manual_seed(0))
-    found = (decoder(near, c + radius) - decoder(near, c - radius)).norm(dim=-1).max().item() / (2 * radius)
+    found = (decoder(near, c + radius) - decoder(near, c - radius)).norm(dim=-1).max().item() / (
+        2 * radius
+    )
     assert found <= lipsdp(net, net.enclosure) <= 2.2 * found
 
 
@@ -274,7 +333,9 @@ def test_what_cannot_be_certified(lorenz_data, monkeypatch):
 
 
 def test_a_map_that_no_context_moves():
-    """With as many latents as components P is the identity; differences by the context are zero or rounding."""
+    """With as many latents as components P is the identity; differences by the context are zero or
+    rounding.
+    """
     model, x, c = single("ncae", (1, 0, 1, 0))
     found = romkit.certify(model, c, center=x, radius=0.5, context_radius=0.1).sel(map="projection")
     assert float(found.lower) == pytest.approx(1)
@@ -292,7 +353,9 @@ class Bowl(EncoderDecoder):
 
     def decode(self, z):
         z = self.first(z)
-        return torch.cat([z, align(self.c, z).exp() * z.square().sum(-1, keepdim=True), z[..., :1].sin()], dim=-1)
+        return torch.cat(
+            [z, align(self.c, z).exp() * z.square().sum(-1, keepdim=True), z[..., :1].sin()], dim=-1
+        )
 
     def encode_jvp(self, y, v):
         return Dual(*torch.func.jvp(self.encode, (y + 0 * v,), (v + 0 * y,)))

@@ -26,7 +26,9 @@ def waves(speeds=(1.0, 1.5, 2.0, 3.0)):
 
 
 def plane(runs=4):
-    """Two variables over (y, x), an integer parameter, labels, a forcing, other names of the dimensions."""
+    """Two variables over (y, x), an integer parameter, labels, a forcing, other names of the
+    dimensions.
+    """
     y, x = np.linspace(0, 1, 3), np.linspace(0, 1, 5)
     rng = np.random.default_rng(0)
     u, v = (rng.normal(size=(runs, len(TIME), len(y), len(x))) for _ in range(2))

@@ -1,4 +1,6 @@
-"""Data of any shape in the schema: what is taken as what, what is named as ignored, and the way back."""
+"""Data of any shape in the schema: what is taken as what, what is named as ignored, and the way
+back.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +22,11 @@ def test_variables_of_two_dimensions_go_in_and_come_back(tmp_path, capsys):
     assert "every 0.025 s" in said
     assert all(name in said.splitlines()[-1] for name in ("day", "name", "wall"))
     assert data.state.dims == ("trajectory", "time", "component")
-    assert (data.sizes["component"], context_names(data), control_names(data)) == (30, ("k",), ("force",))
+    assert (data.sizes["component"], context_names(data), control_names(data)) == (
+        30,
+        ("k",),
+        ("force",),
+    )
     stored = romkit.data.open_dataset(romkit.data.save_dataset(data, tmp_path / "own.nc"))
     back = fields(stored)
     assert np.array_equal(back.u, own.u)
@@ -33,7 +39,9 @@ def test_variables_of_two_dimensions_go_in_and_come_back(tmp_path, capsys):
 
 def test_the_context_may_be_dimensions_variables_attributes_or_vary(capsys):
     own = plane().drop_vars(["name", "day", "force", "wall"])
-    grid = xr.concat([own[["u"]], own[["u"]] + 1.0], xr.DataArray([10.0, 20.0], dims="Re", name="Re"))
+    grid = xr.concat(
+        [own[["u"]], own[["u"]] + 1.0], xr.DataArray([10.0, 20.0], dims="Re", name="Re")
+    )
     data = describe(grid.drop_vars("k"), context=["Re"], trajectory="run")
     assert (data.sizes["trajectory"], sorted(set(data.Re.values))) == (8, [10.0, 20.0])
     assert np.array_equal(fields(data).u.sel(Re=20.0), own.u + 1.0)
@@ -71,13 +79,22 @@ def test_lists_of_unequal_length_are_padded_with_nan():
     assert np.array_equal(data.state[1, :40], states[1])
     assert romkit.data.snapshots(data.assign(velocity=data.state)).state.shape == (181, 3)
     for given, message in (
-        ({"velocity": states[:1]}, r"velocity: expected shape \(3, 81, 3\), as the states, got shape \(1, 81, 3\)"),
+        (
+            {"velocity": states[:1]},
+            r"velocity: expected shape \(3, 81, 3\), as the states, got shape \(1, 81, 3\)",
+        ),
         ({"control": [np.ones((81, 1))] * 2}, r"control: expected shape \(3, 81\), as the states"),
     ):
         refused(message, from_arrays, states, TIME, **given)
     for name in ("trajectory", "control", "input", "time"):
         given = {"context": {name: [1, 2, 3]}}
-        refused(f"context: expected names that no other variable has, got '{name}'", from_arrays, states, TIME, **given)
+        refused(
+            f"context: expected names that no other variable has, got '{name}'",
+            from_arrays,
+            states,
+            TIME,
+            **given,
+        )
 
 
 def test_durations_become_seconds():
@@ -93,7 +110,11 @@ def test_what_cannot_be_used_is_refused():
     no_times = plane().isel(t=[]).assign_coords(t=np.array([], "M8[ns]"))
     for data, settings, message in (
         (plane(), {"context": ["Re"]}, "context: expected names among .*got 'Re'"),
-        (plane(), {"context": ["run"]}, "context: expected names among .*; give the dimension values"),
+        (
+            plane(),
+            {"context": ["run"]},
+            "context: expected names among .*; give the dimension values",
+        ),
         (plane(), {"trajectory": "case"}, "trajectory: expected one of .*, got 'case'"),
         (plane().rename(t="step"), {}, "data: expected a dimension 'time' or 't'.*name it"),
         (plane(), {"context": ["k"], "state": ["w"]}, "state: expected variables along time"),
@@ -104,7 +125,11 @@ def test_what_cannot_be_used_is_refused():
             {},
             "data: expected an xarray.Dataset .*or a pandas.DataFrame, got ndarray",
         ),
-        (plane().isel(t=slice(None, None, -1)), {"context": ["k"]}, "data: expected increasing times"),
+        (
+            plane().isel(t=slice(None, None, -1)),
+            {"context": ["k"]},
+            "data: expected increasing times",
+        ),
         (waves() * np.inf, {}, "data: expected finite state"),
         (no_times, {"context": ["k"]}, "real numbers as"),
     ):
@@ -118,5 +143,7 @@ def test_a_split_holds_out_whole_contexts_inside_the_range():
     assert train.sizes["trajectory"] + held_out.sizes["trajectory"] == 6
     assert {1.0, 3.0} <= set(train.speed.values)
     assert romkit.data.split(data, 0.4, seed=1)[1].equals(held_out)
-    refused("data: expected two contexts or more", romkit.data.split, data.isel(trajectory=[1, 2]), 0.5)
+    refused(
+        "data: expected two contexts or more", romkit.data.split, data.isel(trajectory=[1, 2]), 0.5
+    )
     refused("share: expected a number below 1", romkit.data.split, data, 1.5)

@@ -21,10 +21,15 @@ STEP = {"duration": 1.0, "dt": TIME[1]}
 
 @pytest.fixture(scope="module")
 def waves():
-    """u and v (run, t, x) of a wave of each speed, in linear motion on a plane, with land between 1 and 2."""
+    """u and v (run, t, x) of a wave of each speed, in linear motion on a plane, with land between 1
+    and 2.
+    """
     phase = POINTS - SPEEDS[:, None, None] * TIME[:, None]
     data = xr.Dataset(
-        {"u": (("run", "t", "x"), np.sin(phase), {"units": "m/s"}), "v": (("run", "t", "x"), np.cos(phase))},
+        {
+            "u": (("run", "t", "x"), np.sin(phase), {"units": "m/s"}),
+            "v": (("run", "t", "x"), np.cos(phase)),
+        },
         coords={
             "run": [7, 8, 9],
             "t": ("t", TIME, {"units": "s"}),
@@ -56,14 +61,25 @@ def table(waves):
 def test_fields_come_back_in_own_variables_dimensions_units_and_with_their_land(waves, tmp_path):
     data = describe(waves, context=["speed"])
     assert data.sizes["component"] == 2 * (~LAND).sum()
-    pod, law = (romkit.load(romkit.save(each, tmp_path / "model.safetensors")) for each in fitted(data))
-    forecast = romkit.forecast(pod, dynamics=law, initial_state=waves.isel(run=1, t=0), **STEP, speed=1.5)
+    pod, law = (
+        romkit.load(romkit.save(each, tmp_path / "model.safetensors")) for each in fitted(data)
+    )
+    forecast = romkit.forecast(
+        pod, dynamics=law, initial_state=waves.isel(run=1, t=0), **STEP, speed=1.5
+    )
     assert forecast.u.dims == ("t", "x")
     assert np.array_equal(np.isnan(forecast.v), np.broadcast_to(LAND, (41, 16)))
     assert np.abs(forecast.u - waves.u.isel(run=1, t=slice(41))).max() < 0.01
-    assert [forecast[name].attrs["units"] for name in ("u", "t", "x", "speed")] == ["m/s", "s", "m", "m/s"]
+    assert [forecast[name].attrs["units"] for name in ("u", "t", "x", "speed")] == [
+        "m/s",
+        "s",
+        "m",
+        "m/s",
+    ]
     assert np.array_equal(forecast.latitude, waves.latitude)
-    run = romkit.data.open_dataset(romkit.data.save_dataset(romkit.rollout(data, pod, dynamics=law), tmp_path / "r.nc"))
+    run = romkit.data.open_dataset(
+        romkit.data.save_dataset(romkit.rollout(data, pod, dynamics=law), tmp_path / "r.nc")
+    )
     back = fields(run)
     assert back.truth_u.dims == ("run", "t", "x")
     assert np.array_equal(back.truth_u, waves.u, equal_nan=True)
@@ -80,9 +96,13 @@ def test_fields_come_back_in_own_variables_dimensions_units_and_with_their_land(
 def test_a_plane_with_land_is_drawn_with_a_hole():
     values = np.random.default_rng(0).normal(size=(5, 3, 4))
     values[:, 1, 2] = np.nan
-    flow = describe(xr.DataArray(values, dims=("time", "y", "x"), coords={"time": np.arange(5.0)}, name="u"))
+    flow = describe(
+        xr.DataArray(values, dims=("time", "y", "x"), coords={"time": np.arange(5.0)}, name="u")
+    )
     image = romkit.plotting.plot_frames(flow, frames=2).axes[0].collections[0]
-    assert np.array_equal(np.argwhere(np.ma.getmaskarray(image.get_array()).reshape(3, 4)), [[1, 2]])
+    assert np.array_equal(
+        np.argwhere(np.ma.getmaskarray(image.get_array()).reshape(3, 4)), [[1, 2]]
+    )
 
 
 def test_dates_come_back_as_dates_and_a_forecast_counts_from_its_start(waves):
@@ -92,12 +112,16 @@ def test_dates_come_back_as_dates_and_a_forecast_counts_from_its_start(waves):
     back = fields(romkit.rollout(data, pod, dynamics=law))
     assert np.array_equal(back.t, days)
     start = waves.isel(run=0, t=0)
-    forecast = romkit.forecast(pod, dynamics=law, initial_state=start, duration=86400.0, dt=21600.0, speed=1.0)
+    forecast = romkit.forecast(
+        pod, dynamics=law, initial_state=start, duration=86400.0, dt=21600.0, speed=1.0
+    )
     assert forecast.t.values.tolist() == [0.0, 21600.0, 43200.0, 64800.0, 86400.0]
 
 
 def test_a_grid_of_parameters_comes_back_as_a_grid(waves):
-    grid = xr.concat([waves, 2 * waves], xr.DataArray([1.0, 2.0], dims="height", name="height")).drop_vars("speed")
+    grid = xr.concat(
+        [waves, 2 * waves], xr.DataArray([1.0, 2.0], dims="height", name="height")
+    ).drop_vars("speed")
     data = describe(grid.u, context=["height"])
     pod, law = fitted(data)
     back = fields(romkit.rollout(data, pod, dynamics=law))
@@ -113,7 +137,10 @@ def test_a_table_and_csv_come_back_as_a_table(waves, tmp_path):
     columns = [name for name in own if name.startswith("u")]
     data = describe(read, context=["speed"])
     assert np.array_equal(data.speed, SPEEDS)
-    assert np.array_equal(fields(data)[columns].to_dataframe().reset_index()[["run", *columns]], own[["run", *columns]])
+    assert np.array_equal(
+        fields(data)[columns].to_dataframe().reset_index()[["run", *columns]],
+        own[["run", *columns]],
+    )
     row = own[own.run == 8].iloc[0]
     forecast = ahead(data, row, speed=1.5)[columns].to_dataframe().reset_index()
     assert list(forecast.columns) == ["t", *columns, "speed"]
@@ -160,7 +187,9 @@ def test_a_number_of_the_run_is_no_context(waves):
     assert romkit.data.context_names(data) == ()
 
 
-@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor, lambda x: torch.tensor(x, requires_grad=True)])
+@pytest.mark.parametrize(
+    "kind", [np.asarray, torch.as_tensor, lambda x: torch.tensor(x, requires_grad=True)]
+)
 def test_lists_of_unequal_length_with_inputs_as_pysindy_takes_them(kind):
     times = [TIME, TIME[:50]]
     inputs = [np.sin(3 * t) for t in times]
@@ -181,7 +210,10 @@ def test_lists_of_unequal_length_with_inputs_as_pysindy_takes_them(kind):
 def test_single_precision_comes_back_in_single_precision(waves):
     data = describe(waves.astype(np.float32), context=["speed"])
     forecast = ahead(data, waves.isel(run=1, t=0), speed=1.5)
-    assert (forecast.u.dtype, ahead(describe(waves, context=["speed"]), waves.isel(run=1, t=0), speed=1.5).u.dtype) == (
+    assert (
+        forecast.u.dtype,
+        ahead(describe(waves, context=["speed"]), waves.isel(run=1, t=0), speed=1.5).u.dtype,
+    ) == (
         np.float32,
         np.float64,
     )
@@ -204,21 +236,38 @@ REFUSALS = [
     (lambda own: describe(own, trajectory="case"), "trajectory: expected one of .*, got 'case'"),
     (lambda own: describe(own, state=["w"]), "state: expected variables along time"),
     (lambda own: describe(own.iloc[:0]), "data: expected "),
-    (lambda own: describe(own.assign(t="noon").drop_duplicates("run")), "time: expected numbers or dates"),
+    (
+        lambda own: describe(own.assign(t="noon").drop_duplicates("run")),
+        "time: expected numbers or dates",
+    ),
     (lambda own: from_arrays(np.zeros(5), 0.1), r"states: expected arrays \(times, n\), got \(\)"),
     (lambda own: from_arrays([], 0.1), r"states: expected arrays \(times, n\), got none"),
-    (lambda own: from_arrays(np.zeros((5, 2)), 0.0), "times: expected a positive interval, or times, got 0.0"),
+    (
+        lambda own: from_arrays(np.zeros((5, 2)), 0.0),
+        "times: expected a positive interval, or times, got 0.0",
+    ),
     (
         lambda own: from_arrays([np.zeros((5, 2))] * 2, [TIME[:5]]),
         "times: expected as many times as states",
     ),
-    (lambda own: from_arrays([np.zeros((5, 2))] * 2, [TIME[:5], TIME[:5] + 1]), "times: expected times from 0 on"),
-    (lambda own: from_arrays(np.zeros((5, 2)), 0.1, names=["q"]), "names: expected 2, one for each component, got 1"),
-    (lambda own: from_arrays(np.zeros((5, 2)), 0.1, context={"a": [1, 2]}), "a: expected one number for each"),
+    (
+        lambda own: from_arrays([np.zeros((5, 2))] * 2, [TIME[:5], TIME[:5] + 1]),
+        "times: expected times from 0 on",
+    ),
+    (
+        lambda own: from_arrays(np.zeros((5, 2)), 0.1, names=["q"]),
+        "names: expected 2, one for each component, got 1",
+    ),
+    (
+        lambda own: from_arrays(np.zeros((5, 2)), 0.1, context={"a": [1, 2]}),
+        "a: expected one number for each",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), REFUSALS, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("call", "message"), REFUSALS, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_bad_input_is_one_line(waves, call, message):
     refused(message, call, table(waves))
 
@@ -227,14 +276,27 @@ def test_a_row_without_the_state_is_refused(waves):
     own = table(waves)
     pod, law = fitted(describe(own, context=["speed"]))
     given = {"dynamics": law, "speed": 1.5, **STEP}
-    refused("data: expected a variable 'u0'", romkit.forecast, pod, initial_state=own.iloc[0].drop("u0"), **given)
+    refused(
+        "data: expected a variable 'u0'",
+        romkit.forecast,
+        pod,
+        initial_state=own.iloc[0].drop("u0"),
+        **given,
+    )
 
 
 @pytest.mark.parametrize("start", [lambda own: own.isel(run=1), lambda own: own.u.isel(run=1)])
 def test_a_start_with_all_its_times_is_refused(waves, start):
-    words = r"initial_state: expected a state at one time, got one of dims .*initial_state.isel\(t=0\)"
+    words = (
+        r"initial_state: expected a state at one time, got one of dims .*initial_state.isel\(t=0\)"
+    )
     refused(words, ahead, describe(waves, context=["speed"]), start(waves), speed=1.5)
 
 
 def test_a_variable_without_values_is_refused(waves):
-    refused("data: expected ", describe, waves.assign(u=np.nan * waves.u)[["u", "speed"]], context=["speed"])
+    refused(
+        "data: expected ",
+        describe,
+        waves.assign(u=np.nan * waves.u)[["u", "speed"]],
+        context=["speed"],
+    )

@@ -1,4 +1,6 @@
-"""Missing samples are left out and filled nowhere, velocities are estimated; data go by their names, in any unit."""
+"""Missing samples are left out and filled nowhere, velocities are estimated; data go by their
+names, in any unit.
+"""
 
 import numpy as np
 import pysindy
@@ -34,7 +36,9 @@ def gappy(whole):
 
 
 def dropped(data):
-    """The complete snapshots, trajectory by trajectory, as trajectories of their own: what training may see."""
+    """The complete snapshots, trajectory by trajectory, as trajectories of their own: what training
+    may see.
+    """
     rows = complete(data, ("state", "velocity"))
     return {name: data[name].values[rows] for name in ("state", "velocity")}
 
@@ -44,10 +48,16 @@ def test_training_sees_the_complete_snapshots_and_no_others(whole, gappy):
     assert np.array_equal(seen.state, dropped(gappy)["state"])
     assert len(seen.context) == len(seen.state) == 4 * 81 - 10 - 21 - 5
     filled = gappy.fillna(1e3)
-    for fit in (lambda data: romkit.fit("pod", data, latent_dim=2), lambda data: romkit.fit("ncae", data, **SMALL)):
+    for fit in (
+        lambda data: romkit.fit("pod", data, latent_dim=2),
+        lambda data: romkit.fit("ncae", data, **SMALL),
+    ):
         model = fit(gappy)
         assert all(np.isfinite(p.detach()).all() for p in model.parameters())
-        assert np.abs(model.frame.state_std - whole.state.std(("trajectory", "time")).values).max() < 0.1
+        assert (
+            np.abs(model.frame.state_std - whole.state.std(("trajectory", "time")).values).max()
+            < 0.1
+        )
         assert np.abs(fit(filled).frame.state_std - model.frame.state_std).max() > 1
 
 
@@ -84,7 +94,12 @@ def test_a_network_never_sees_a_segment_with_a_gap(whole, gappy):
     assert float(first.trajectory_error) == float(again.trajectory_error)
     holes = whole.copy(deep=True)
     holes["state"][:, ::4] = np.nan
-    refused("segment: expected stretches of 4 steps, got a missing sample in every one", QUICK.fit, pod, holes)
+    refused(
+        "segment: expected stretches of 4 steps, got a missing sample in every one",
+        QUICK.fit,
+        pod,
+        holes,
+    )
 
 
 def test_errors_count_what_was_measured(whole, gappy):
@@ -119,7 +134,9 @@ def test_gaps_that_leave_too_little_are_refused(whole, lorenz_data):
 
 def test_velocities_are_estimated_and_it_is_said(whole):
     data = whole.drop_vars("velocity")
-    with pytest.warns(DataWarning, match=r"velocities are not in the data; estimated by savitzky-golay \(window"):
+    with pytest.warns(
+        DataWarning, match=r"velocities are not in the data; estimated by savitzky-golay \(window"
+    ):
         model = romkit.fit("cae", data, latent_dim=2, epochs=1, verbose=False)
     assert "savitzky-golay" in model.report["data"]["velocity"]
     estimated = with_velocity(data)
@@ -154,7 +171,9 @@ def test_a_method_may_be_any_of_pysindy_and_whole_numbers_have_rates_that_are_no
     message = r"method: expected a method that gives the shape of its states, \(81, 16\)"
     refused(message, with_velocity, data, method=lambda x, t: x[1:])
     counts = data.assign(state=(10 * data.state).astype(int))
-    expected = with_velocity(counts.assign(state=counts.state.astype(float)), method="gradient").velocity
+    expected = with_velocity(
+        counts.assign(state=counts.state.astype(float)), method="gradient"
+    ).velocity
     assert np.array_equal(with_velocity(counts, method="gradient").velocity, expected)
 
 
@@ -166,7 +185,12 @@ def test_gaps_and_uneven_times_are_no_neighbours(whole, gappy):
     uneven = whole.drop_vars("velocity").isel(time=np.flatnonzero(np.arange(81) % 7 != 3))
     estimated = with_velocity(uneven)
     assert estimated.velocity.attrs["method"].startswith("gradient")
-    refused("method: expected evenly spaced times for 'savitzky-golay'", with_velocity, uneven, method="savitzky-golay")
+    refused(
+        "method: expected evenly spaced times for 'savitzky-golay'",
+        with_velocity,
+        uneven,
+        method="savitzky-golay",
+    )
     refused("did you mean 'gradient'", with_velocity, uneven, method="gradiend")
 
 
@@ -198,7 +222,10 @@ def test_inputs_enter_laws_and_forecasts(estimator, tmp_path):
     assert (law.control_names, law.context_names) == (("force",), ())
     law = romkit.load(romkit.save(law, tmp_path / "law.safetensors"))
     run = romkit.rollout(data, pod, dynamics=law)
-    u, given = data.control[0], {"initial_state": data.state[0, 0], "duration": 2.0, "dt": TIME[1], "dynamics": law}
+    u, given = (
+        data.control[0],
+        {"initial_state": data.state[0, 0], "duration": 2.0, "dt": TIME[1], "dynamics": law},
+    )
     for control in (u, lambda t: np.interp(t, TIME, u.values[:, 0])):
         again = romkit.forecast(pod, **given, control=control)
         assert np.allclose(again.state, run.rom[0], atol=1e-9)
@@ -218,20 +245,36 @@ def test_inputs_must_be_known_while_a_trajectory_lasts():
     data = from_arrays(states, TIME, context={"speed": [1.0, 2.0]}, control=inputs)
     pod = romkit.fit("pod", with_velocity(data), latent_dim=2)
     law = SINDy(degree=1).fit(pod, data)
-    assert "control       u0" in romkit.data.summary(data.drop_vars("input"))  # which laws call so as well
+    assert "control       u0" in romkit.data.summary(
+        data.drop_vars("input")
+    )  # which laws call so as well
     assert np.isfinite(romkit.rollout(data, pod, dynamics=law).rom).all()
     inputs[1][20] = np.nan
     given = {"context": {"speed": [1.0, 2.0]}, "control": inputs}
-    refused("data: expected control at every time of a trajectory", from_arrays, states, TIME, **given)
+    refused(
+        "data: expected control at every time of a trajectory", from_arrays, states, TIME, **given
+    )
 
 
 def test_gaps_are_left_out_of_scattered_samples_and_refuse_a_law_without_neighbours():
     system = romkit.systems.Lorenz96(n=8, transient=0.0)
     data = system.dataset(F=[3.14, 3.18], duration=1.0)
-    pod, gaps, every_second = romkit.fit("pod", data, latent_dim=2), data.copy(deep=True), data.copy(deep=True)
+    pod, gaps, every_second = (
+        romkit.fit("pod", data, latent_dim=2),
+        data.copy(deep=True),
+        data.copy(deep=True),
+    )
     gaps["state"][0, 5:8], every_second["state"][:, 1::2] = np.nan, np.nan
-    assert len(romkit.integrators.galerkin_samples(pod, gaps, system.problem)) == 2 * data.sizes["time"] - 3
-    refused("data: expected neighbours in time, got a gap between any two samples", DMD().fit, pod, every_second)
+    assert (
+        len(romkit.integrators.galerkin_samples(pod, gaps, system.problem))
+        == 2 * data.sizes["time"] - 3
+    )
+    refused(
+        "data: expected neighbours in time, got a gap between any two samples",
+        DMD().fit,
+        pod,
+        every_second,
+    )
 
 
 TIMES = 0.1 * np.arange(50)
@@ -265,11 +308,20 @@ def test_a_grid_that_runs_the_other_way_is_refused(data):
         (law.fit, (pod, described), {}),
         (romkit.follow, (pod, described), {"dynamics": fitted}),
         (romkit.forecast, (pod,), {"dynamics": fitted, **start}),
-        (romkit.forecast, (pod,), {"dynamics": fitted, **start, "initial_state": described.isel(time=0)}),
+        (
+            romkit.forecast,
+            (pod,),
+            {"dynamics": fitted, **start, "initial_state": described.isel(time=0)},
+        ),
     ):
         message = r"data: expected x from 0\.0 to 3\.0, got 3\.0 \.\.\. 0\.0; sort it: .*'x'"
         refused(message, attempt, *given, **more)
-    assert romkit.follow(pod, romkit.data.describe(turned.sortby("x")), dynamics=fitted).sizes["component"] == 4
+    assert (
+        romkit.follow(pod, romkit.data.describe(turned.sortby("x")), dynamics=fitted).sizes[
+            "component"
+        ]
+        == 4
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6])
@@ -286,8 +338,14 @@ def test_scores_tell_times_and_contexts_apart_in_any_unit(unit):
     system, model = romkit.systems.Lorenz96(transient=0.0), romkit.load("ncae-lorenz96")
     truth = system.dataset(F=[3.14, 3.18], duration=0.1)
     reduced = romkit.follow(model, truth)
-    truth, reduced = (each.assign_coords(time=unit * each.time, F=unit * each.F) for each in (truth, reduced))
-    assert romkit.score(truth, reduced.assign_coords(time=reduced.time.astype("f4"))).nrmse.notnull().all()
+    truth, reduced = (
+        each.assign_coords(time=unit * each.time, F=unit * each.F) for each in (truth, reduced)
+    )
+    assert (
+        romkit.score(truth, reduced.assign_coords(time=reduced.time.astype("f4")))
+        .nrmse.notnull()
+        .all()
+    )
     late = reduced.assign_coords(time=reduced.time + 0.01 * unit)
     refused("the times of the truth", romkit.score, truth, late)
     turned = reduced.assign_coords(F=("trajectory", reduced.F.values[::-1]))
@@ -297,13 +355,22 @@ def test_scores_tell_times_and_contexts_apart_in_any_unit(unit):
 def test_inputs_go_by_their_names():
     data = forced()
     other = data.control.assign_coords(input=["brake"]) * 0.5 + 1.0
-    data = xr.merge([data.drop_vars("control").drop_vars("input"), xr.concat([data.control, other], "input")])
+    data = xr.merge(
+        [data.drop_vars("control").drop_vars("input"), xr.concat([data.control, other], "input")]
+    )
     turned = data.isel(input=[1, 0])
     pod = romkit.fit("pod", data, latent_dim=1)
     law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
     assert law.control_names == ("force", "brake")
-    assert romkit.follow(pod, turned, dynamics=law).state.equals(romkit.follow(pod, data, dynamics=law).state)
-    start = {"initial_state": data.state[0, 0], "duration": 2.0, "dt": float(data.time[1]), "dynamics": law}
+    assert romkit.follow(pod, turned, dynamics=law).state.equals(
+        romkit.follow(pod, data, dynamics=law).state
+    )
+    start = {
+        "initial_state": data.state[0, 0],
+        "duration": 2.0,
+        "dt": float(data.time[1]),
+        "dynamics": law,
+    }
     given = [each.control.isel(trajectory=0) for each in (data, turned.transpose("input", ...))]
     one, two = (romkit.forecast(pod, control=control, **start) for control in given)
     assert one.state.equals(two.state)
@@ -312,4 +379,10 @@ def test_inputs_go_by_their_names():
     refused(f"{message}; rename them", romkit.follow, pod, others, dynamics=law)
     refused(message, romkit.forecast, pod, control=others.control.isel(trajectory=0), **start)
     start["dynamics"] = romkit.integrators.DMD().fit(pod, data.drop_vars(["control", "input"]))
-    refused("control: expected none for dynamics without inputs", romkit.forecast, pod, control=given[0], **start)
+    refused(
+        "control: expected none for dynamics without inputs",
+        romkit.forecast,
+        pod,
+        control=given[0],
+        **start,
+    )

@@ -22,8 +22,15 @@ def small(seed=0):
     state[0, :, 0] = NAN
     return xr.Dataset(
         {
-            "state": (("trajectory", "time", "component"), state, {"units": "1", "long_name": "state α"}),
-            "latent": (("trajectory", "time", "latent_component"), rng.normal(size=(2, 5, 2)).astype(np.float32)),
+            "state": (
+                ("trajectory", "time", "component"),
+                state,
+                {"units": "1", "long_name": "state α"},
+            ),
+            "latent": (
+                ("trajectory", "time", "latent_component"),
+                rng.normal(size=(2, 5, 2)).astype(np.float32),
+            ),
             "status": ("trajectory", np.array([0, 1], dtype=np.int8)),
             "outcome": ("trajectory", np.array(["completed", "diverged"])),
             "flag": ("trajectory", np.array([True, False])),
@@ -38,8 +45,20 @@ def small(seed=0):
             "mass": ("trajectory", [1.5, 2.5], {"units": "kg", "training_range": [1.0, 2.0]}),
             "length": ("trajectory", [0.1, 0.7], {"units": "m", "training_range": [0.0, 1.0]}),
         },
-        attrs={"system": "mine", "seed": seed, "dt": 0.1, "empty": "", "nan": float("nan"), "yes": True}
-        | {"versions": json.dumps({"romkit": "x" * 200_000}), "names": ["a", "b"], "sizes": (1, 2), "none": []}
+        attrs={
+            "system": "mine",
+            "seed": seed,
+            "dt": 0.1,
+            "empty": "",
+            "nan": float("nan"),
+            "yes": True,
+        }
+        | {
+            "versions": json.dumps({"romkit": "x" * 200_000}),
+            "names": ["a", "b"],
+            "sizes": (1, 2),
+            "none": [],
+        }
         | {f"k{k}": k for k in range(20)},
     )
 
@@ -73,7 +92,9 @@ def test_round_trip_is_exact(path, tmp_path, lorenz, projection):
 
 def test_saving_touches_no_dataset_and_applies_no_packing_and_text_comes_back(tmp_path):
     data = small()
-    data.state.encoding.update(dtype="int16", scale_factor=0.1, _FillValue=-1)  # left over from another file
+    data.state.encoding.update(
+        dtype="int16", scale_factor=0.1, _FillValue=-1
+    )  # left over from another file
     assert_same(small(), open_dataset(save_dataset(data, tmp_path / "a.nc")))
     assert data.attrs["yes"] is True
     assert data.attrs["sizes"] == (1, 2)
@@ -108,7 +129,9 @@ def test_files_of_others_open(tmp_path, engine, format):
     assert back.time.dtype == np.float64
     assert np.isnan(back.state.values[0, 0, 0])
     np.testing.assert_allclose(back.state, data.state, atol=0.0006)
-    dates = data.assign_coords(time=np.datetime64("2020-01-01", "ns") + np.arange(5) * np.timedelta64(2, "D"))
+    dates = data.assign_coords(
+        time=np.datetime64("2020-01-01", "ns") + np.arange(5) * np.timedelta64(2, "D")
+    )
     dates.to_netcdf(tmp_path / "dates.nc", engine=engine, format=format)
     back = open_dataset(tmp_path / "dates.nc")
     assert back.time.values.tolist() == [0, 2, 4, 6, 8]  # dates stay numbers
@@ -118,7 +141,10 @@ def test_files_of_others_open(tmp_path, engine, format):
 def test_what_netcdf_cannot_hold(path):
     before = path.read_bytes()
     for attribute, message in (
-        (None, r"data.attrs\['a'\]: expected text, a number, or a list of either, got None; .*json.dumps"),
+        (
+            None,
+            r"data.attrs\['a'\]: expected text, a number, or a list of either, got None; .*json.dumps",
+        ),
         ({"b": 1}, r"data.attrs\['a'\]: .*got {'b': 1}"),
         ([1, "b"], "data.attrs['a']"),
         (2**70, "data: expected what netCDF can hold"),
@@ -126,7 +152,10 @@ def test_what_netcdf_cannot_hold(path):
     ):
         refused(message, save_dataset, small().assign_attrs(a=attribute), path)
     for variable, message in (
-        (("x", np.array(["b", None], dtype=object)), "data['a']: expected numbers or text, got dtype"),
+        (
+            ("x", np.array(["b", None], dtype=object)),
+            "data['a']: expected numbers or text, got dtype",
+        ),
         (("x", np.array(["2020-01-01"], dtype="datetime64[ns]")), r"data\['a'\]: .*dates"),
         (("x", [1], {"scale_factor": 2.0}), r"data\['a'\].attrs: .*got 'scale_factor'; apply it"),
         (("x", [1 + 2j]), r"data\['a'\]: .*complex128"),

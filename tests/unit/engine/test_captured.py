@@ -22,7 +22,9 @@ def logistic(t, y):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("engine", ["auto", "compiled"])
 def test_captured_steps_are_those_of_torch(engine, dtype):
-    y0 = torch.rand(50, 3, dtype=dtype, device="cuda", generator=torch.Generator("cuda").manual_seed(0))
+    y0 = torch.rand(
+        50, 3, dtype=dtype, device="cuda", generator=torch.Generator("cuda").manual_seed(0)
+    )
     found = RK4(0.01)(logistic, y0, TIMES, engine=engine)
     expected = RK4(0.01)(logistic, y0, TIMES, engine="torch")
     assert found.cost["engine"] == {"auto": "captured", "compiled": "compiled"}[engine]
@@ -54,7 +56,9 @@ def test_every_law_follows_on_a_gpu_what_it_follows_on_a_cpu(make):
     data = romkit.simulate(system, F=[3.14, 3.15], duration=2.0)
     dynamics = make(regression_steps=20, shooting_steps=5) if make is NeuralODE else make()
     dynamics = dynamics.fit(ncae, data) if hasattr(dynamics, "fit") else dynamics
-    there, here = (romkit.follow(ncae, data, dynamics=dynamics, device=device) for device in ("cuda", "cpu"))
+    there, here = (
+        romkit.follow(ncae, data, dynamics=dynamics, device=device) for device in ("cuda", "cpu")
+    )
     assert abs(there.latent - here.latent).max() < 1e-6
     assert there.attrs["device"] != here.attrs["device"]
 
@@ -63,11 +67,14 @@ def test_bases_and_tensors_of_a_gpu_are_those_of_a_cpu():
     system = Burgers2D(cells=20)
     data = system.dataset("train", duration=2.0)
     here, there, streamed = (
-        romkit.basis(data, rank=10, **given) for given in ({}, {"device": "cuda"}, {"device": "cuda", "chunk": 50})
+        romkit.basis(data, rank=10, **given)
+        for given in ({}, {"device": "cuda"}, {"device": "cuda", "chunk": 50})
     )
     for basis in (there, streamed):
         assert torch.allclose(basis.singular_values, here.singular_values, rtol=1e-9)
-        assert torch.allclose(basis.modes[:, :5], here.modes[:, :5], atol=1e-6)  # the others are less well separated
+        assert torch.allclose(
+            basis.modes[:, :5], here.modes[:, :5], atol=1e-6
+        )  # the others are less well separated
     c = torch.tensor([[4.5, 0.02], [5.0, 0.025]], dtype=torch.float64)
     y0, times = here.encode(system.start(c)[0]), torch.linspace(0, 2, 21, dtype=torch.float64)
     for through in (system.through(here, device="cuda"), system.through(here, data)):

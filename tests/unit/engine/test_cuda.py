@@ -1,4 +1,6 @@
-"""Runs as one launch: the statements of the kernels for a GPU, by threads of a CPU, by NVRTC, and on a GPU."""
+"""Runs as one launch: the statements of the kernels for a GPU, by threads of a CPU, by NVRTC, and
+on a GPU.
+"""
 
 import re
 import shutil
@@ -92,11 +94,15 @@ class TestThreadsOnACPU:
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
     def test_members_along_two_axes_that_diverge_or_not(self, dtype):
         y = torch.linspace(-5, 0.9, 3 * MEMBERS).to(dtype).reshape(3, MEMBERS, 1)
-        found, expected = (followed(kernel, lambda t, y: y * (1 - y), y) for kernel in (Launched, RungeKutta))
+        found, expected = (
+            followed(kernel, lambda t, y: y * (1 - y), y) for kernel in (Launched, RungeKutta)
+        )
         assert torch.equal(found.isfinite(), expected.isfinite())
         assert 0 < int((~expected.isfinite()).sum()) < expected.numel() // 2
         lost = (~expected.isfinite()).any(0)
-        assert torch.allclose(found[:, ~lost], expected[:, ~lost], rtol=0, atol=1e3 * torch.finfo(dtype).eps)
+        assert torch.allclose(
+            found[:, ~lost], expected[:, ~lost], rtol=0, atol=1e3 * torch.finfo(dtype).eps
+        )
         assert (found[-1, lost] == 0).all()  # from where they went on
 
     def test_what_a_thread_cannot_hold_is_refused(self):
@@ -126,7 +132,9 @@ def assembled(monkeypatch, field, y):
 @torch.no_grad()
 def test_nvrtc_compiles_them_without_spilling(field, monkeypatch):
     registers, local, spilled = assembled(monkeypatch, *field)
-    print(f"a run, an evaluation: {registers} registers, {local} bytes of local memory")  # shown by pytest -s
+    print(
+        f"a run, an evaluation: {registers} registers, {local} bytes of local memory"
+    )  # shown by pytest -s
     assert len(registers) == 2
     assert max(registers) <= 128
     assert max(local) < LOCAL_LIMIT
@@ -136,7 +144,9 @@ def test_nvrtc_compiles_them_without_spilling(field, monkeypatch):
 
 def test_nvrtc_knows_numbers_in_single_precision_that_are_none(monkeypatch):
     def field(t, y):
-        return torch.where(y > 2, torch.inf, torch.where(y < -2, torch.nan, y.erf() * y.atan2(y + 1) - y.pow(1.5)))
+        return torch.where(
+            y > 2, torch.inf, torch.where(y < -2, torch.nan, y.erf() * y.atan2(y + 1) - y.pow(1.5))
+        )
 
     registers, _, spilled = assembled(monkeypatch, field, torch.ones(3, 2))
     assert len(registers) == 2
@@ -151,7 +161,14 @@ def test_a_run_on_a_gpu_is_that_on_a_cpu(model):
     F = torch.linspace(3.14, 3.18, MEMBERS).numpy()
     there, here = (
         romkit.forecast(
-            projection, initial_state=start, F=F, duration=20, dt=0.01, engine="compiled", device=device, **given
+            projection,
+            initial_state=start,
+            F=F,
+            duration=20,
+            dt=0.01,
+            engine="compiled",
+            device=device,
+            **given,
         )
         for device in ("cuda", "cpu")
     )
@@ -168,14 +185,17 @@ def test_a_compiled_run_on_a_gpu_is_one_launch():
     found, expected = (RK4(1e-3)(field, y0, TIMES.to(y0), engine="compiled") for y0 in (y, y.cpu()))
     assert found.cost["engine"] == "compiled"
     assert torch.equal(found.status.cpu(), expected.status)
-    assert torch.allclose(found.states.cpu(), expected.states, rtol=1e-9, atol=1e-10, equal_nan=True)
+    assert torch.allclose(
+        found.states.cpu(), expected.states, rtol=1e-9, atol=1e-10, equal_nan=True
+    )
 
 
 @pytest.mark.gpu
 def test_members_that_are_mixed_are_captured():
     y = torch.rand(50, 3, dtype=torch.float64, device="cuda")
     found, expected = (
-        RK4(0.01)(lambda t, y: y.mean(0) - y, y, TIMES.cuda(), engine=engine) for engine in ("compiled", "torch")
+        RK4(0.01)(lambda t, y: y.mean(0) - y, y, TIMES.cuda(), engine=engine)
+        for engine in ("compiled", "torch")
     )
     assert found.cost["engine"].startswith("captured (it mixes the members")
     assert torch.allclose(found.states, expected.states, rtol=0, atol=1e-12)

@@ -15,7 +15,13 @@ CPU = torch.device("cpu")
     [("adam", "compiled"), ("riemannian-adam", "compiled"), ("soap", "compiled"), ("adam", "auto")],
 )
 def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer, engine):
-    settings = {"seeds": [0, 1], "epochs": 3, "batch_size": 100, "optimizer": optimizer, "device": "cuda"}
+    settings = {
+        "seeds": [0, 1],
+        "epochs": 3,
+        "batch_size": 100,
+        "optimizer": optimizer,
+        "device": "cuda",
+    }
     eager = romkit.fit("ncae", lorenz_data, **settings, engine="torch").report["seeds"]
     captured = romkit.fit("ncae", lorenz_data, **settings, engine=engine).report["seeds"]
     for one, other in zip(eager, captured, strict=True):
@@ -26,7 +32,9 @@ def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer,
 
 def test_every_model_of_a_process_is_compiled(monkeypatch):
     torch_compile = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f, **_: torch_compile(f, dynamic=False, backend="eager"))
+    monkeypatch.setattr(
+        torch, "compile", lambda f, **_: torch_compile(f, dynamic=False, backend="eager")
+    )
 
     def make(offset):
         return lambda x: x + offset if torch.compiler.is_compiling() else x * torch.nan
@@ -46,7 +54,9 @@ def test_what_a_user_has_compiled_stays_compiled(monkeypatch):
     one = torch.ones(2)
     users = torch.compile(lambda x: x + 1, backend=backend)
     users(one)
-    monkeypatch.setattr(torch, "compile", lambda f, **_: torch_compile(f, dynamic=False, backend="eager"))
+    monkeypatch.setattr(
+        torch, "compile", lambda f, **_: torch_compile(f, dynamic=False, backend="eager")
+    )
     assert torch.equal(compile_anew(lambda x: 2 * x, CPU)(one), 2 * one)
     assert torch.equal(users(one), one + 1)
     assert len(compilations) == 1
@@ -59,7 +69,9 @@ def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypa
     settings = {"seeds": [0, 1], "epochs": 2, "rollouts.steps": 1, "rollouts.every": 1}
     eager = romkit.fit("cae", lorenz_data, **settings, engine="torch")
     torch_compile = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda step, **more: torch_compile(step, **more, backend=broken))
+    monkeypatch.setattr(
+        torch, "compile", lambda step, **more: torch_compile(step, **more, backend=broken)
+    )
     monkeypatch.setattr("torch._inductor.compile", broken)
     with pytest.warns(RuntimeWarning, match="without compiling.*no compiler"):
         fallen = romkit.fit("cae", lorenz_data, **settings, engine="compiled")

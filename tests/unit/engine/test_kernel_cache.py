@@ -1,4 +1,6 @@
-"""Compiled code on disk: nothing foreign or damaged is loaded, and no trouble with it stops a computation."""
+"""Compiled code on disk: nothing foreign or damaged is loaded, and no trouble with it stops a
+computation.
+"""
 
 import ctypes
 import itertools
@@ -16,12 +18,16 @@ from tests.refusals import refused
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 TIMES = torch.tensor([0.0, 0.1], dtype=torch.float64)
-SIZES = itertools.count(3)  # each test compiles code of its own, since the system does not load a library twice
+SIZES = itertools.count(
+    3
+)  # each test compiles code of its own, since the system does not load a library twice
 
 
 @pytest.fixture(autouse=True)
 def run(tmp_path, monkeypatch):
-    """Compile a field with an empty cache, in a process that has compiled and warned of nothing yet."""
+    """Compile a field with an empty cache, in a process that has compiled and warned of nothing
+    yet.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     y = torch.ones(2, next(SIZES), dtype=torch.float64)
@@ -52,7 +58,9 @@ def test_a_damaged_or_foreign_library_is_built_again(run, tmp_path, monkeypatch)
     run()
     (file,) = (tmp_path / "romkit").iterdir()
     content, loaded, load = file.read_bytes(), [], ctypes.CDLL
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: loaded.append(build._intact(Path(name))) or load(name))
+    monkeypatch.setattr(
+        ctypes, "CDLL", lambda name: loaded.append(build._intact(Path(name))) or load(name)
+    )
     (tmp_path / "x").write_bytes(content)
     for damage in (
         lambda: file.write_bytes(bytes([content[0] ^ 1]) + content[1:]),
@@ -112,7 +120,11 @@ def test_trouble_with_the_compiler_is_one_warning_and_torch(run, tmp_path, monke
 
 def test_a_library_of_wrong_numbers_is_not_used_and_the_run_goes_on(run, monkeypatch):
     make = build._compiled
-    monkeypatch.setattr(build, "_compiled", lambda folder, command, text: make(folder, command, text.replace("-", "+")))
+    monkeypatch.setattr(
+        build,
+        "_compiled",
+        lambda folder, command, text: make(folder, command, text.replace("-", "+")),
+    )
     assert run() == "torch (its compiled form disagrees with torch)"
     monkeypatch.setenv("CXX", "true")
     y0, times = torch.ones(2, 3, dtype=torch.float64), torch.arange(16).double()

@@ -1,4 +1,6 @@
-"""Every operation that is compiled, against torch: random and special values, shapes, broadcasting, both precisions."""
+"""Every operation that is compiled, against torch: random and special values, shapes, broadcasting,
+both precisions.
+"""
 
 import itertools
 import shutil
@@ -27,7 +29,11 @@ def unary(function):
 def binary(function):
     """All pairs of special numbers, and a member's own vector with a constant one."""
     return lambda v: torch.cat(
-        [function(v.s.unsqueeze(-1), v.s.unsqueeze(-2)).flatten(-2), function(v.a[..., 0, :], v.k[0])], dim=-1
+        [
+            function(v.s.unsqueeze(-1), v.s.unsqueeze(-2)).flatten(-2),
+            function(v.a[..., 0, :], v.k[0]),
+        ],
+        dim=-1,
     )
 
 
@@ -116,10 +122,20 @@ OTHER = {
     "_to_copy": lambda v: (v.s > 0).to(v.s.dtype),
     "mm": lambda v: v.a[..., 0, :] @ v.k.mT,
     "bmm": flat(lambda v: v.a @ v.b),
-    "sum": flat(lambda v: torch.cat([v.a.sum(-1), v.a.sum(-2), v.a.sum((-2, -1)).unsqueeze(-1)], dim=-1)),
+    "sum": flat(
+        lambda v: torch.cat([v.a.sum(-1), v.a.sum(-2), v.a.sum((-2, -1)).unsqueeze(-1)], dim=-1)
+    ),
     "mean": flat(lambda v: torch.cat([v.a.mean(-1), v.a.mean(-2)], dim=-1)),
-    "amax": flat(lambda v: torch.cat([v.a.amax(-1), v.s.amax(-1, True), v.s[..., :-1].amax(-1, True)], dim=-1)),
-    "amin": flat(lambda v: torch.cat([v.a.amin(-2), v.s.amin(-1, True), v.s[..., :-1].amin(-1, True)], dim=-1)),
+    "amax": flat(
+        lambda v: torch.cat(
+            [v.a.amax(-1), v.s.amax(-1, True), v.s[..., :-1].amax(-1, True)], dim=-1
+        )
+    ),
+    "amin": flat(
+        lambda v: torch.cat(
+            [v.a.amin(-2), v.s.amin(-1, True), v.s[..., :-1].amin(-1, True)], dim=-1
+        )
+    ),
     "prod": flat(lambda v: torch.cat([v.a.prod(-1), v.a.prod(-2)], dim=-1)),
     "cumsum": flat(lambda v: torch.cat([v.a.cumsum(-1), v.a.cumsum(-2)], dim=-1)),
     "_linalg_solve_ex": flat(lambda v: torch.linalg.solve_ex(v.b, v.a.mT).result),
@@ -136,9 +152,13 @@ COMPOSED = {
     "dot": lambda v: (v.k[0] @ v.t_vector) * v.a[..., 0, :1],
     "addmm": lambda v: nn.linear(v.a[..., 0, :], v.k, v.k[:, 0]),
     "baddbmm": flat(
-        lambda v: torch.baddbmm(*(x.flatten(0, -3) for x in (v.c, v.a, v.b)), beta=2, alpha=0.5).reshape(v.c.shape)
+        lambda v: torch.baddbmm(
+            *(x.flatten(0, -3) for x in (v.c, v.a, v.b)), beta=2, alpha=0.5
+        ).reshape(v.c.shape)
     ),
-    "_softmax": flat(lambda v: torch.cat([v.a.softmax(-1), v.a.softmax(-2) + v.s[..., :1, None]], dim=-1)),
+    "_softmax": flat(
+        lambda v: torch.cat([v.a.softmax(-1), v.a.softmax(-2) + v.s[..., :1, None]], dim=-1)
+    ),
     "_log_softmax": flat(lambda v: v.a.log_softmax(-1)),
     "all": lambda v: (v.a > -1).all(-1).to(v.a.dtype),
     "any": lambda v: (v.a > 1).any(-1).to(v.a.dtype),
@@ -148,11 +168,19 @@ COMPOSED = {
     ),
     "elu": lambda v: torch.cat([nn.elu(v.s, 0.7), nn.selu(v.s)], dim=-1),
     "gelu": lambda v: torch.cat([nn.gelu(v.x), nn.gelu(v.x, approximate="tanh")], dim=-1),
-    "hardtanh": lambda v: torch.cat([nn.hardtanh(v.s), nn.hardtanh(v.s, -2, 0.3), nn.relu6(v.s)], dim=-1),
+    "hardtanh": lambda v: torch.cat(
+        [nn.hardtanh(v.s), nn.hardtanh(v.s, -2, 0.3), nn.relu6(v.s)], dim=-1
+    ),
     "leaky_relu": lambda v: torch.cat([nn.leaky_relu(v.s), nn.leaky_relu(v.s, 0.2)], dim=-1),
-    "lerp": lambda v: torch.cat([torch.lerp(v.x, v.x.flip(-1), 0.3), torch.lerp(v.x, v.x.flip(-1), v.x)], dim=-1),
+    "lerp": lambda v: torch.cat(
+        [torch.lerp(v.x, v.x.flip(-1), 0.3), torch.lerp(v.x, v.x.flip(-1), v.x)], dim=-1
+    ),
     "linalg_vector_norm": lambda v: torch.cat(
-        [v.a.norm(dim=-1), v.s.norm(dim=-1, keepdim=True), v.a.flatten(v.lead).norm(dim=-1, keepdim=True)]
+        [
+            v.a.norm(dim=-1),
+            v.s.norm(dim=-1, keepdim=True),
+            v.a.flatten(v.lead).norm(dim=-1, keepdim=True),
+        ]
         + [torch.linalg.vector_norm(v.a, order, dim=-2) for order in (0, 1, 3, 0.5, inf, -inf)],
         dim=-1,
     ),
@@ -161,12 +189,16 @@ COMPOSED = {
     "max": lambda v: torch.cat([v.a.max(-1).values, v.s.max(-1, keepdim=True).values], dim=-1),
     "min": lambda v: torch.cat([v.a.min(-2).values, v.s.min(-1, keepdim=True).values], dim=-1),
     "native_layer_norm": flat(
-        lambda v: torch.cat([nn.layer_norm(v.a, (5,), v.k[0], v.k[1]), nn.layer_norm(v.a, (3, 5))], dim=-1)
+        lambda v: torch.cat(
+            [nn.layer_norm(v.a, (5,), v.k[0], v.k[1]), nn.layer_norm(v.a, (3, 5))], dim=-1
+        )
     ),
     "remainder": binary(torch.remainder),
     "softplus": lambda v: torch.cat([nn.softplus(v.s), nn.softplus(v.s, 3.0, 4.0)], dim=-1),
     "std": lambda v: torch.cat([v.a.std(-1), v.a.std(-2, correction=0)], dim=-1),
-    "var": lambda v: torch.cat([v.a.var(-1), v.a.var(-2, correction=0), v.a.var((-2, -1)).unsqueeze(-1)], dim=-1),
+    "var": lambda v: torch.cat(
+        [v.a.var(-1), v.a.var(-2, correction=0), v.a.var((-2, -1)).unsqueeze(-1)], dim=-1
+    ),
 }
 
 CASES = {f"{name}-{k}": case for name, cases in ELEMENTWISE.items() for k, case in enumerate(cases)}
@@ -196,14 +228,18 @@ def _solved_again(v):
 
 
 class Values:
-    """What a case may use: s (..., 12) special, x (..., 12) finite, a, c (..., 3, 5) and b (..., 5, 5), regular; k."""
+    """What a case may use: s (..., 12) special, x (..., 12) finite, a, c (..., 3, 5) and b (..., 5,
+    5), regular; k.
+    """
 
     size = 12 + 12 + 15 + 15 + 25
 
     def __init__(self, t, y):
         self.shape, self.lead = y.shape[:-1], y.ndim - 1
         self.s, self.x, a, c, b = y[..., : self.size].split([12, 12, 15, 15, 25], dim=-1)
-        self.a, self.c, self.b = (p.unflatten(-1, n) for p, n in ((a, (3, 5)), (c, (3, 5)), (b, (5, 5))))
+        self.a, self.c, self.b = (
+            p.unflatten(-1, n) for p, n in ((a, (3, 5)), (c, (3, 5)), (b, (5, 5)))
+        )
         self.c2 = self.c
         self.b = self.b + 4 * torch.eye(5, dtype=y.dtype)
         self.k = torch.linspace(-1, 2, 15, dtype=y.dtype).reshape(3, 5).sin()
@@ -218,7 +254,9 @@ class Unchecked(Kernel):
 
 
 def computed(family, dtype, lead):
-    """By name, what torch and the compiled code give for every case of a family, and torch in float64."""
+    """By name, what torch and the compiled code give for every case of a family, and torch in
+    float64.
+    """
     cases, sizes = FAMILIES[family], {}
 
     def field(t, y):
@@ -233,12 +271,18 @@ def computed(family, dtype, lead):
     t = torch.tensor(0.3, dtype=dtype)
     field(t, y)
     y = y[..., : max(Values.size, sum(sizes.values()))]
-    results = field(t, y), Unchecked(field, t.unsqueeze(0), y).evaluate(t.item(), y), field(t.double(), y.double())
+    results = (
+        field(t, y),
+        Unchecked(field, t.unsqueeze(0), y).evaluate(t.item(), y),
+        field(t.double(), y.double()),
+    )
     results = (x[..., : sum(sizes.values())].split(list(sizes.values()), dim=-1) for x in results)
     return {name: parts for name, *parts in zip(sizes, *results, strict=True)}
 
 
-@pytest.mark.parametrize(("dtype", "lead"), [(torch.float64, (2, 5)), (torch.float32, (1,))], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "lead"), [(torch.float64, (2, 5)), (torch.float32, (1,))], ids=str
+)
 @pytest.mark.parametrize("family", range(len(FAMILIES)))
 def test_operations_equal_torch(family, dtype, lead):
     unit = torch.finfo(dtype).eps
@@ -256,14 +300,21 @@ def test_every_operation_has_its_case():
     assert set(ELEMENTWISE) == set(FORMULAS)
     assert set(MOVED) == VIEWS
     assert set(OTHER) == set(OTHERS)
-    assert set(COMPOSED) | {"copy", "var_mean"} == {*DECOMPOSED, *OWN}  # below, and in native_layer_norm
+    assert set(COMPOSED) | {"copy", "var_mean"} == {
+        *DECOMPOSED,
+        *OWN,
+    }  # below, and in native_layer_norm
 
 
 def test_its_case_calls_it():
     for name in itertools.chain(FORMULAS, VIEWS, OTHERS):
         case = (ELEMENTWISE.get(name) or [(MOVED | OTHER)[name]])[0]
         states = torch.randn(5, Values.size), torch.randn(2, 5, Values.size)
-        calls = [call for y in states for call in trace_field(lambda t, y, case=case: case(Values(t, y)), y).calls]
+        calls = [
+            call
+            for y in states
+            for call in trace_field(lambda t, y, case=case: case(Values(t, y)), y).calls
+        ]
         assert name in {call.name for call in calls}, name
 
 
@@ -285,19 +336,31 @@ def test_a_field_that_works_in_place_on_its_own_results_is_compiled():
 
     y = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4)
     assert torch.equal(trace_field(field, y).module()(torch.zeros(()), y), field(0.0, y))
-    assert torch.equal(RungeKutta(field, torch.zeros(1, dtype=y.dtype), y).evaluate(0.0, y), field(0.0, y))
+    assert torch.equal(
+        RungeKutta(field, torch.zeros(1, dtype=y.dtype), y).evaluate(0.0, y), field(0.0, y)
+    )
 
 
 def test_a_field_with_parameters_is_recorded_once_for_all_their_values():
-    """Calls on the parameters alone, some without a compiled form, are made again; the kernel stays."""
+    """Calls on the parameters alone, some without a compiled form, are made again; the kernel
+    stays.
+    """
     generator = torch.Generator().manual_seed(0)
-    first, second = (0.1 * torch.randn(9, 3, 3, generator=generator, dtype=torch.float64) for _ in range(2))
-    y, times, recorded = torch.ones(9, 3, dtype=torch.float64), torch.linspace(0, 1, 5, dtype=torch.float64), []
+    first, second = (
+        0.1 * torch.randn(9, 3, 3, generator=generator, dtype=torch.float64) for _ in range(2)
+    )
+    y, times, recorded = (
+        torch.ones(9, 3, dtype=torch.float64),
+        torch.linspace(0, 1, 5, dtype=torch.float64),
+        [],
+    )
 
     def family(values):
         recorded.append(values.device.type)
         rotation = torch.linalg.inv(torch.eye(3, dtype=values.dtype) + values - values.mT)
-        return lambda t, y: (rotation @ y.unsqueeze(-1)).squeeze(-1) * values.sum((1, 2)).unsqueeze(-1).cos()
+        return lambda t, y: (
+            (rotation @ y.unsqueeze(-1)).squeeze(-1) * values.sum((1, 2)).unsqueeze(-1).cos()
+        )
 
     field = Parametrised(family, first)
     run, _ = RK4(0.1).prepare(field, y, times, "compiled", "")

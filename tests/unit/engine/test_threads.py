@@ -68,7 +68,9 @@ def test_two_rollouts_at_once_are_those_of_one(lorenz, three_threads, engine):
         for _ in range(2):
             together = list(pool.map(run, (3.14, 3.16)))
             for one, other in zip(alone, together, strict=True):
-                assert all(np.array_equal(one[name], other[name], equal_nan=True) for name in one.data_vars)
+                assert all(
+                    np.array_equal(one[name], other[name], equal_nan=True) for name in one.data_vars
+                )
     assert torch.get_num_threads() == 3
 
 
@@ -83,5 +85,7 @@ same = dtype == torch.get_default_dtype() and threads == torch.get_num_threads()
 print(changed, same and torch.equal(state, torch.random.get_rng_state()))
 """
     clean = {key: value for key, value in os.environ.items() if key != "MKL_CBWR"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=clean, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=clean, check=True
+    )
     assert done.stdout.strip() == "{'MKL_CBWR': 'AUTO,STRICT'} True", done.stdout

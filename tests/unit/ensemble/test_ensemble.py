@@ -1,4 +1,6 @@
-"""Ensembles: mean and interval, calibration on what was held out, files; and warnings beyond the training data."""
+"""Ensembles: mean and interval, calibration on what was held out, files; and warnings beyond the
+training data.
+"""
 
 import warnings
 from dataclasses import replace
@@ -19,14 +21,18 @@ TIMES = np.linspace(0, 8, 81)
 
 
 def rings(contexts, seed):
-    """Van der Pol cycles of several dampings, seen by six noisy sensors; each starts somewhere else."""
+    """Van der Pol cycles of several dampings, seen by six noisy sensors; each starts somewhere
+    else.
+    """
     from scipy.integrate import solve_ivp
 
     rng, mix = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(2, 6))
     paths = []
     for mu in contexts:
         field = lambda t, y, mu=mu: [y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]]  # noqa: E731
-        paths.append(solve_ivp(field, (0, 8), rng.uniform(-2, 2, 2), t_eval=TIMES, rtol=1e-8, atol=1e-8).y.T)
+        paths.append(
+            solve_ivp(field, (0, 8), rng.uniform(-2, 2, 2), t_eval=TIMES, rtol=1e-8, atol=1e-8).y.T
+        )
     state = np.stack(paths) @ mix
     state += 0.02 * state.std() * rng.normal(size=state.shape)
     coords = {"time": TIMES, "mu": ("trajectory", np.asarray(contexts, dtype=float))}
@@ -79,30 +85,48 @@ def test_the_band_has_mean_interval_and_spread_of_the_members(ensemble, held_out
     ]
     assert np.allclose(band.state, np.mean(members, 0), atol=1e-8)
     assert np.allclose(band.spread, np.std(members, 0, ddof=1), atol=1e-8)
-    monkeypatch.setattr("romkit.verbs.ensemble.NUMBERS", 10 * 81 * 6 * 5)  # a part of the trajectories at a time
+    monkeypatch.setattr(
+        "romkit.verbs.ensemble.NUMBERS", 10 * 81 * 6 * 5
+    )  # a part of the trajectories at a time
     assert np.allclose(ensemble.follow(held_out).upper, band.upper, atol=1e-10)
 
 
 def test_members_that_are_lost_make_no_interval_narrow(ensemble, held_out):
-    """One that is left agrees with itself; where none is, the calibration says that it knows nothing."""
+    """One that is left agrees with itself; where none is, the calibration says that it knows
+    nothing.
+    """
     wild = ensemble.law.coefficients.clone()
     wild[1:] = 1e3
     alone = replace(ensemble, law=replace(ensemble.law, coefficients=wild))
-    bare, band = (each.follow(held_out).isel(time=-1) for each in (replace(alone, calibration=None), alone))
+    bare, band = (
+        each.follow(held_out).isel(time=-1) for each in (replace(alone, calibration=None), alone)
+    )
     assert float(band.lost.min()) == pytest.approx(0.9)
     assert np.isfinite(band.state).all()
     assert np.isnan(bare.upper).all()
     assert (band.upper > band.lower).all()
     none = replace(alone, law=replace(alone.law, coefficients=torch.full_like(wild, 1e3)))
-    with pytest.warns(DivergenceWarning, match=r"forecasts of 12 of 12 trajectories are lost, \d+% of their values"):
+    with pytest.warns(
+        DivergenceWarning,
+        match=r"forecasts of 12 of 12 trajectories are lost, \d+% of their values",
+    ):
         none.calibrated(held_out)
 
 
 def test_data_that_name_a_system_but_lack_its_context_have_laws():
-    data = romkit.systems.Lorenz96(n=8, transient=0.0, duration=0.5).dataset(F=[3.14, 3.16, 3.18]).drop_vars("F")
+    data = (
+        romkit.systems.Lorenz96(n=8, transient=0.0, duration=0.5)
+        .dataset(F=[3.14, 3.16, 3.18])
+        .drop_vars("F")
+    )
     pod = romkit.fit("pod", data, latent_dim=2)
     assert len(romkit.bootstrap(pod, DMD(), data, members=3)) == 3
-    refused("projection: expected one of 'lorenz96', with context parameters F", romkit.follow, pod, data)
+    refused(
+        "projection: expected one of 'lorenz96', with context parameters F",
+        romkit.follow,
+        pod,
+        data,
+    )
 
 
 def test_a_forecast_has_a_band(ensemble, held_out):
@@ -121,19 +145,37 @@ def test_a_stack_of_seeds_is_an_ensemble(data, held_out):
     law = SINDy(degree=3).fit(both, data)
     ensemble = romkit.Ensemble(both, law).calibrated(held_out.isel(trajectory=slice(None, None, 2)))
     assert len(ensemble) == 2
-    assert 0.7 < float(ensemble.reliability(held_out.isel(trajectory=slice(1, None, 2))).coverage.sel(level=0.9)) <= 1
+    assert (
+        0.7
+        < float(
+            ensemble.reliability(held_out.isel(trajectory=slice(1, None, 2))).coverage.sel(
+                level=0.9
+            )
+        )
+        <= 1
+    )
 
 
 @pytest.mark.parametrize(
     "law",
-    [DMD(), OperatorInference(degree=3, regularization=0.1), NeuralODE((8,), regression_steps=20, shooting_steps=2)],
+    [
+        DMD(),
+        OperatorInference(degree=3, regularization=0.1),
+        NeuralODE((8,), regression_steps=20, shooting_steps=2),
+    ],
 )
 def test_all_laws_have_bootstraps_with_and_without_missing_samples(pod, data, law):
     short = data.isel(time=slice(30))  # fewer samples than a region keeps points
-    for given in (data, data.where((data.mu < 1) | (data.time < 6)), short.where((data.mu < 1) | (data.time < 2))):
+    for given in (
+        data,
+        data.where((data.mu < 1) | (data.time < 6)),
+        short.where((data.mu < 1) | (data.time < 2)),
+    ):
         ensemble = romkit.bootstrap(pod, law, given, members=3)
         assert len(ensemble) == 3
-        rate = ensemble.law.right_hand_side(torch.ones(3, 1, 1).double())(torch.ones(3, 1, 2).double())
+        rate = ensemble.law.right_hand_side(torch.ones(3, 1, 1).double())(
+            torch.ones(3, 1, 2).double()
+        )
         assert not torch.allclose(rate[0], rate[1])
 
 
@@ -144,7 +186,10 @@ def test_laws_one_by_one_are_those_of_a_stack(pod, data):
     together = SINDy(degree=3, threshold=0.1).fit_samples(
         replace(samples, inputs=z, targets=samples.targets.expand_as(z), context=c).scaled()
     )
-    alone = [SINDy(degree=3, threshold=0.1).fit_samples(replace(samples, inputs=each).scaled()) for each in z]
+    alone = [
+        SINDy(degree=3, threshold=0.1).fit_samples(replace(samples, inputs=each).scaled())
+        for each in z
+    ]
     joined = stacked(alone)
     assert repr(joined) == repr(together)
     assert torch.allclose(joined.coefficients, together.coefficients)
@@ -166,15 +211,31 @@ def test_an_ensemble_is_stored_in_a_folder(ensemble, held_out, tmp_path):
 
 def test_what_cannot_be_an_ensemble(pod, data, ensemble):
     refused("projection: expected a stack, got a single one", romkit.Ensemble, pod, ensemble.law)
-    refused("projection: expected a single one", romkit.bootstrap, ensemble.projection, SINDy(), data)
-    refused(r"law: expected an Estimator, .* give settings, .*SINDy\(\)", romkit.bootstrap, pod, ensemble.law, data)
-    refused("data: expected three trajectories", romkit.bootstrap, pod, SINDy(), data.isel(trajectory=[0, 1]))
+    refused(
+        "projection: expected a single one", romkit.bootstrap, ensemble.projection, SINDy(), data
+    )
+    refused(
+        r"law: expected an Estimator, .* give settings, .*SINDy\(\)",
+        romkit.bootstrap,
+        pod,
+        ensemble.law,
+        data,
+    )
+    refused(
+        "data: expected three trajectories",
+        romkit.bootstrap,
+        pod,
+        SINDy(),
+        data.isel(trajectory=[0, 1]),
+    )
     few = data.isel(trajectory=[0])
     refused("validation: expected two trajectories or more, got 1", ensemble.calibrated, few)
     refused("level: expected a number below 1", ensemble.follow, data, level=90)
     stack = romkit.fit("pod", data, latent_dim=2, seeds=range(2))
     refused("law: expected a stack of 2, got 10", romkit.Ensemble, stack, ensemble.law)
-    refused("law: expected a stack of 2, got a single one", romkit.Ensemble, stack, DMD().fit(pod, data))
+    refused(
+        "law: expected a stack of 2, got a single one", romkit.Ensemble, stack, DMD().fit(pod, data)
+    )
 
 
 def test_calibration_recovers_what_errors_are_made_of():
@@ -188,9 +249,13 @@ def test_calibration_recovers_what_errors_are_made_of():
 
 
 def test_a_lost_forecast_is_an_infinite_error(tmp_path):
-    """Eight forecasts that go on are 80 % of all: their 7/8 quantile is that of level 0.7, and none covers 90 %."""
+    """Eight forecasts that go on are 80 % of all: their 7/8 quantile is that of level 0.7, and none
+    covers 90 %.
+    """
     error, lost = np.random.default_rng(0).normal(size=(10, 20, 3)), np.array([2, 5])
-    others = Calibration.of(np.arange(20.0), np.delete(error, lost, axis=0), np.zeros((8, 20, 3)), np.ones(3))
+    others = Calibration.of(
+        np.arange(20.0), np.delete(error, lost, axis=0), np.zeros((8, 20, 3)), np.ones(3)
+    )
     error[lost] = np.inf
     found = Calibration.of(np.arange(20.0), error, np.zeros_like(error), np.ones(3))
     assert found.factor(0.7) == pytest.approx(others.factor(0.875), rel=0.02)
@@ -203,20 +268,31 @@ def test_a_lost_forecast_is_an_infinite_error(tmp_path):
 def test_what_is_beyond_the_training_data_warns_and_says_how_far(ensemble, pod, data, held_out):
     law, x0 = ensemble.law[0], held_out.state.values[0, 0]
     with pytest.warns(ExtrapolationWarning, match="mu by up to 1 half widths of its range"):
-        run = romkit.forecast(pod, dynamics=law, initial_state=x0, duration=1, dt=0.1, mu=[0.8, 1.6])
+        run = romkit.forecast(
+            pod, dynamics=law, initial_state=x0, duration=1, dt=0.1, mu=[0.8, 1.6]
+        )
     assert np.allclose(run.context_distance, [0, 1], atol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExtrapolationWarning)
         inside = romkit.follow(pod, held_out, dynamics=law)
     assert float(inside.state_distance.max()) < 1
-    with pytest.warns(ExtrapolationWarning, match=r"the state of 1 of 2 trajectories from t=0 on \(distance up to"):
-        away = romkit.forecast(pod, dynamics=law, initial_state=[[1.0, 1.0], [40.0, 0.0]], duration=1, dt=0.1, mu=0.8)
-    assert float(away.state_distance.isel(trajectory=0).max()) < 1 < float(away.state_distance[1, 0])
+    with pytest.warns(
+        ExtrapolationWarning, match=r"the state of 1 of 2 trajectories from t=0 on \(distance up to"
+    ):
+        away = romkit.forecast(
+            pod, dynamics=law, initial_state=[[1.0, 1.0], [40.0, 0.0]], duration=1, dt=0.1, mu=0.8
+        )
+    assert (
+        float(away.state_distance.isel(trajectory=0).max()) < 1 < float(away.state_distance[1, 0])
+    )
 
 
 def test_states_between_trajectories_at_rest_are_no_farther_than_trajectories_from_each_other():
     amplitude = torch.arange(8, dtype=torch.float64)
     z = amplitude[:, None, None] * torch.tensor([1.0, 0.5], dtype=torch.float64).expand(8, 30, 2)
-    between, beyond = (amplitude[:7, None] + 0.5) * z[1, 0], torch.tensor([[-3.0, -1.5], [2.0, 4.0]]).double()
+    between, beyond = (
+        (amplitude[:7, None] + 0.5) * z[1, 0],
+        torch.tensor([[-3.0, -1.5], [2.0, 4.0]]).double(),
+    )
     law = DMD().fit_samples(z, torch.zeros_like(z), times=torch.arange(30.0))
     assert float(law.domain.distance(between).max()) < 1 < float(law.domain.distance(beyond).min())

@@ -25,14 +25,21 @@ def exploration():
 def test_a_view_is_a_rollout(exploration):
     view = exploration.view({"F": 3.15})
     run = romkit.rollout(
-        exploration.system, exploration.projection, F=3.15, duration=4.0, dt=0.02, solver=romkit.solvers.RK4(0.01)
+        exploration.system,
+        exploration.projection,
+        F=3.15,
+        duration=4.0,
+        dt=0.02,
+        solver=romkit.solvers.RK4(0.01),
     )
     assert np.allclose(view.error, run.nrmse, atol=1e-8)
     assert np.allclose(view.projected, run.nrmse_projected, atol=1e-5)
     assert view.valid_time == float(run.valid_time)
     assert view.idempotency < 1e-10
     assert view.portrait.shape == (201, 2)
-    assert exploration.projection.frame.state_std.dtype == torch.float32  # that of the user stays as it is
+    assert (
+        exploration.projection.frame.state_std.dtype == torch.float32
+    )  # that of the user stays as it is
 
 
 def test_a_shifted_copy_lags_by_its_shift():
@@ -50,7 +57,9 @@ def test_the_branch_covers_the_range_of_a_parameter(exploration):
     assert np.isfinite(extremes).all()
     view = exploration.view({"F": 3.15})
     lost = view._replace(orbit=view.orbit._replace(states=view.orbit.states * np.nan))
-    assert np.array_equal(exploration.branch("F", lost), exploration.branch("F", view))  # of the full model
+    assert np.array_equal(
+        exploration.branch("F", lost), exploration.branch("F", view)
+    )  # of the full model
 
 
 def test_what_cannot_be_explored_is_refused():
@@ -62,7 +71,14 @@ def test_what_cannot_be_explored_is_refused():
 
 def test_one_component_has_an_orbit_and_no_context_none(monkeypatch):
     class Decay(romkit.systems.System):
-        name, state_names, state_units, dt, duration, horizon = "decay", ("x",), ("1",), 0.1, 1.0, 1.0
+        name, state_names, state_units, dt, duration, horizon = (
+            "decay",
+            ("x",),
+            ("1",),
+            0.1,
+            1.0,
+            1.0,
+        )
         context = (romkit.data.ContextParameter("k", "1", 0.5, 2.0, "rate"),)
 
         def rhs(self, t, x, c):
@@ -86,7 +102,12 @@ def test_an_orbit_is_that_of_a_forecast_from_where_the_full_model_started(explor
     view = exploration.view({"F": 3.15})
     orbit = exploration.orbit({"F": 3.17}, view)
     start = view.run.isel(time=0, trajectory=0).state.values
-    given = {"system": exploration.system, "duration": 4.0, "dt": 0.02, "solver": romkit.solvers.RK4(0.01)}
+    given = {
+        "system": exploration.system,
+        "duration": 4.0,
+        "dt": 0.02,
+        "solver": romkit.solvers.RK4(0.01),
+    }
     expected = romkit.forecast(exploration.projection, initial_state=start, F=3.17, **given)
     assert np.allclose(orbit.states, expected.state / expected.state_std, atol=1e-8)
     assert np.allclose(orbit.latent, expected.latent, atol=1e-8)
@@ -95,7 +116,9 @@ def test_an_orbit_is_that_of_a_forecast_from_where_the_full_model_started(explor
 def _behind_a_basis():
     system = romkit.systems.Burgers2D(cells=10)
     data = system.dataset(mu1=[4.4, 5.4], mu2=[0.02, 0.02], duration=2.0)
-    return Exploration(romkit.fit("quadratic-manifold", data, basis=6, latent_dim=3), system, duration=1.0)
+    return Exploration(
+        romkit.fit("quadratic-manifold", data, basis=6, latent_dim=3), system, duration=1.0
+    )
 
 
 def test_the_lines_are_on_the_manifold_and_about_the_orbit(exploration):
@@ -126,7 +149,10 @@ def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(make):
     assert exploration.engine == "compiled"
     for share in (0.1, 0.9):
         context = {p.name: p.low + share * (p.high - p.low) for p in exploration.system.context}
-        expected, found = exploration._reduced(context, run), compiled.follow(run, exploration.at(context))
+        expected, found = (
+            exploration._reduced(context, run),
+            compiled.follow(run, exploration.at(context)),
+        )
         assert found.state.values == pytest.approx(expected.state.values, abs=1e-9)
         assert found.latent.values == pytest.approx(expected.latent.values, abs=1e-9)
 
@@ -149,8 +175,15 @@ def test_the_page_follows_its_sliders_as_fast_as_the_models_are(exploration, mon
     truth = exploration.view({"F": 3.14}).truth
     assert np.array_equal(page.fields["full model"].data["image"][0], truth.T.astype(np.float32))
     assert page.branch.data["value"].min() == exploration.system.context[0].low
-    found = xr.Dataset({name: ("k", [value]) for name, value in {"map": "encoder", "lower": 1.0, "upper": 2.5}.items()})
-    monkeypatch.setattr("romkit.explorer.page.certify", lambda projection, context, *, radius: found)
+    found = xr.Dataset(
+        {
+            name: ("k", [value])
+            for name, value in {"map": "encoder", "lower": 1.0, "upper": 2.5}.items()
+        }
+    )
+    monkeypatch.setattr(
+        "romkit.explorer.page.certify", lambda projection, context, *, radius: found
+    )
     page.button.clicks += 1
     assert "| encoder | 1 | 2.5 |" in page.certificate.object
 

@@ -1,4 +1,6 @@
-"""The explorer in a browser: a slider is moved, and the page follows; narrow screens, labels and the keyboard."""
+"""The explorer in a browser: a slider is moved, and the page follows; narrow screens, labels and
+the keyboard.
+"""
 
 import time
 

@@ -21,7 +21,10 @@ class Textbook(System):
 
     def __init__(self, rhs, size):
         self.formula, self.state_names = rhs, [f"x{k}" for k in range(size)]
-        self.name, self.context = rhs.__name__, (ContextParameter("r", "1", -1.0, 1.0, "parameter"),)
+        self.name, self.context = (
+            rhs.__name__,
+            (ContextParameter("r", "1", -1.0, 1.0, "parameter"),),
+        )
 
     def rhs(self, t, x, c):
         return torch.stack(self.formula(*x.unbind(-1), c[..., 0]), dim=-1)
@@ -57,7 +60,9 @@ def transcritical(x, r):
 
 
 def twisted(x, y, p, q, r):
-    """A cycle with p = q = 0 and period 2π, and about it a band with half a twist that lets (p, q) grow by r."""
+    """A cycle with p = q = 0 and period 2π, and about it a band with half a twist that lets (p, q)
+    grow by r.
+    """
     along, across = ((1 + x) * p + y * q) / 2, (y * p + (1 - x) * q) / 2
     growth, turn = r - p * along - q * across, 1 - x**2 - y**2
     return [
@@ -116,7 +121,9 @@ def test_a_pendulum_at_rest_swings_with_the_frequencies_of_its_stiffness():
     squares = -np.linalg.eigvals(stiffness).real
     found = branch.eigenvalue.sel(part="imaginary").values[0]
     # twelve of the sixteen angles follow from the other four and do not swing by themselves
-    assert np.sort(found[found > 1e-3]) == pytest.approx(np.sort(np.sqrt(squares[squares > 1e-6])), rel=1e-6)
+    assert np.sort(found[found > 1e-3]) == pytest.approx(
+        np.sort(np.sqrt(squares[squares > 1e-6])), rel=1e-6
+    )
     assert int((found > 1e-3).sum()) == 4
 
 
@@ -128,7 +135,9 @@ def test_orbits_have_their_period_and_multipliers():
     assert np.hypot(*branch.state.values.T) == pytest.approx(np.sqrt(r), abs=1e-7)
     assert branch.period.values == pytest.approx(2 * np.pi / (1 + r), abs=1e-7)
     # radial deviations decay with the rate 2r
-    assert branch.multiplier.values[:, 0, 0] == pytest.approx(np.exp(-2 * r * branch.period.values), abs=1e-6)
+    assert branch.multiplier.values[:, 0, 0] == pytest.approx(
+        np.exp(-2 * r * branch.period.values), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("amplitude", [0.01, -0.01])
@@ -142,12 +151,19 @@ def test_another_equilibrium_leaves_a_branch_point(amplitude):
     assert bool(arm.stable.all())
     line = romkit.continuation(cross, start=[-1.0], r=(-1.0, 1.0))
     assert float(line.special_parameter[0]) == pytest.approx(0.0, abs=1e-6)
-    assert np.abs(romkit.continuation(cross, start=line, at=0, amplitude=amplitude, r=(-1.0, 1.0)).state).max() < 1e-8
+    assert (
+        np.abs(
+            romkit.continuation(cross, start=line, at=0, amplitude=amplitude, r=(-1.0, 1.0)).state
+        ).max()
+        < 1e-8
+    )
 
 
 def test_orbits_leave_a_hopf_point():
     rest = romkit.continuation(Textbook(circle, 2), start=[0.0, 0.0], r=(-0.5, 1.0))
-    cycles = romkit.continuation(Textbook(circle, 2), start=rest, at=0, points=8, steps=100, r=(-0.5, 1.0))
+    cycles = romkit.continuation(
+        Textbook(circle, 2), start=rest, at=0, points=8, steps=100, r=(-0.5, 1.0)
+    )
     r = cycles.r.values
     assert 0 < r[0] < 0.001 < r[-1]
     assert np.hypot(*cycles.state.values.T) ** 2 == pytest.approx(r, abs=1e-6)
@@ -157,7 +173,9 @@ def test_orbits_leave_a_hopf_point():
 def test_a_doubled_orbit_leaves_a_period_doubling():
     """About the cycle of `twisted` the multiplier is -exp(2πr); the doubled cycle has p² + q² = r."""
     system, settings = Textbook(twisted, 4), {"steps": 100, "r": (-0.1, 0.2)}
-    once = romkit.continuation(system, kind="orbits", start=[1.0, 0.0, 0.0, 0.0], period=6.0, points=12, **settings)
+    once = romkit.continuation(
+        system, kind="orbits", start=[1.0, 0.0, 0.0, 0.0], period=6.0, points=12, **settings
+    )
     assert once.special_kind.values.tolist() == ["period doubling"]
     assert float(once.special_parameter[0]) == pytest.approx(0.0, abs=1e-6)
     twice = romkit.continuation(system, start=once, at=0, points=5, **settings)
@@ -176,10 +194,14 @@ def test_an_orbit_ends_where_it_shrinks_to_an_equilibrium():
 
 
 def test_a_period_doubles():
-    """Rössler's first period doubling at a = b = 0.2 (2.832445 by shooting with SciPy's DOP853 at 1e-12)."""
+    """Rössler's first period doubling at a = b = 0.2 (2.832445 by shooting with SciPy's DOP853 at
+    1e-12).
+    """
     start, period = [-0.0255, -4.2, 0.06], 5.75
     system = Textbook(roessler, 3)
-    branch = romkit.continuation(system, kind="orbits", start=start, period=period, points=12, steps=200, r=(2.7, 3.7))
+    branch = romkit.continuation(
+        system, kind="orbits", start=start, period=period, points=12, steps=200, r=(2.7, 3.7)
+    )
     assert "period doubling" in branch.special_kind.values.tolist()
     assert float(branch.special_parameter[0]) == pytest.approx(2.832445, abs=1e-5)
     assert not bool(branch.stable[-1])
@@ -188,7 +210,9 @@ def test_a_period_doubles():
 def test_an_orbit_of_a_reduced_model_is_one_of_its_rollouts():
     ncae, system, dynamics = romkit.load("ncae-lorenz96"), Lorenz96(), Galerkin()
     x = ncae(F=3.18).decode(torch.tensor([0.5, 0.0])).detach()
-    settled = romkit.forecast(ncae, initial_state=x, dynamics=dynamics, system=system, duration=40.0, dt=0.02, F=3.18)
+    settled = romkit.forecast(
+        ncae, initial_state=x, dynamics=dynamics, system=system, duration=40.0, dt=0.02, F=3.18
+    )
     start = settled.latent.values[-1]
     branch = romkit.continuation(
         ncae, kind="orbits", start=start, period=2.55, dynamics=dynamics, system=system, points=2, steps=100,
@@ -212,7 +236,9 @@ def test_bifurcations_of_a_basis_are_those_of_the_full_model():
     system = Lorenz96(n=8)
     wave = torch.cos(2 * torch.pi * torch.outer(torch.arange(5.0), torch.arange(8.0)) / 8)
     basis = romkit.basis(torch.cat([wave, wave.roll(1, 1), 2 * wave[:1]]).double(), rank=8)
-    rest = romkit.continuation(system.through(basis), start=basis.encode(torch.full((8,), 0.5).double()), F=(0.5, 1.0))
+    rest = romkit.continuation(
+        system.through(basis), start=basis.encode(torch.full((8,), 0.5).double()), F=(0.5, 1.0)
+    )
     found = romkit.verify(rest, system)
     assert rest.special_kind.values.tolist() == ["Hopf"]
     assert found.special_parameter.values == pytest.approx(rest.special_parameter.values, abs=1e-6)
@@ -224,13 +250,17 @@ def test_newton_krylov_finds_what_newton_finds(monkeypatch):
     rest = romkit.continuation(system, start=[0.5] * 6, points=3, F=(0.5, 0.8))
     shifted = rest.assign(state=rest.state + 0.01)
     monkeypatch.setattr(branches, "DENSE", 5)
-    assert romkit.verify(shifted, system, every=1).state.values == pytest.approx(rest.state.values, abs=1e-7)
+    assert romkit.verify(shifted, system, every=1).state.values == pytest.approx(
+        rest.state.values, abs=1e-7
+    )
 
 
 def test_a_verified_fold_lies_where_it_does():
     system = Textbook(cusp, 1)
     branch = romkit.continuation(system, start=[-1.3], r=(-1.0, 1.0))
-    assert romkit.verify(branch, system).special_parameter.values == pytest.approx([FOLD, -FOLD], abs=1e-6)
+    assert romkit.verify(branch, system).special_parameter.values == pytest.approx(
+        [FOLD, -FOLD], abs=1e-6
+    )
 
 
 REST = romkit.continuation(Textbook(brusselator, 2), start=[1.0, 0.5], r=(0.5, 4.0))
@@ -251,7 +281,10 @@ BAD = [
     ({"r": (0.5, 4.0), "start": REST}, "at"),
     ({"r": (0.5, 4.0), "at": 0}, "at"),
     ({"r": (0.5, 4.0), "start": REST, "at": 1}, "at"),
-    ({"r": (0.5, 4.0), "start": REST.assign_coords(special_kind=("special", ["fold"])), "at": 0}, "at"),
+    (
+        {"r": (0.5, 4.0), "start": REST.assign_coords(special_kind=("special", ["fold"])), "at": 0},
+        "at",
+    ),
     ({"r": (0.5, 4.0), "start": REST.assign_attrs(parameter="q"), "at": 0}, "start"),
     ({"r": (0.5, 4.0), "start": REST[["state"]], "at": 0}, "start"),
 ]
@@ -275,5 +308,9 @@ def test_a_branch_of_another_model_is_not_verified(branch, system):
 def test_dynamics_without_a_field_are_refused():
     with pytest.raises(InputError, match=r"^dynamics: "):
         romkit.continuation(
-            romkit.load("ncae-lorenz96"), dynamics=LSPG(), system=Lorenz96(), start=[0.1, 0.2], F=(3.14, 3.15)
+            romkit.load("ncae-lorenz96"),
+            dynamics=LSPG(),
+            system=Lorenz96(),
+            start=[0.1, 0.2],
+            F=(3.14, 3.15),
         )

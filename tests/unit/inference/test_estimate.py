@@ -1,4 +1,6 @@
-"""Contexts and sensors: closed forms where the model is linear, SciPy where it is not, and intervals that hold."""
+"""Contexts and sensors: closed forms where the model is linear, SciPy where it is not, and
+intervals that hold.
+"""
 
 from dataclasses import dataclass
 
@@ -50,7 +52,9 @@ class Moving(Projection):
     def __init__(self, frame, generator=None):
         super().__init__(frame, {})
         basis = torch.linalg.qr(torch.randn(SIZE, 3, generator=torch.Generator().manual_seed(0))).Q
-        self.modes, self.shift = (torch.nn.Parameter(part, requires_grad=False) for part in (basis[:, :2], basis[:, 2]))
+        self.modes, self.shift = (
+            torch.nn.Parameter(part, requires_grad=False) for part in (basis[:, :2], basis[:, 2])
+        )
 
     def at(self, c):
         return Plane(self.modes, c * self.shift)
@@ -59,11 +63,15 @@ class Moving(Projection):
 @pytest.fixture(scope="module")
 def plane():
     states = np.random.default_rng(0).normal(size=(2, 50, SIZE))
-    return Moving(Frame.from_dataset(romkit.data.from_arrays(states, 1.0, context={"c": [1.0, 3.0]})))
+    return Moving(
+        Frame.from_dataset(romkit.data.from_arrays(states, 1.0, context={"c": [1.0, 3.0]}))
+    )
 
 
 def snapshots(plane, contexts, *, times=5, bend=0.0, noise=0.0, seed=0):
-    """States on the plane, and off it by `bend`, which is a smooth function of context and latent state."""
+    """States on the plane, and off it by `bend`, which is a smooth function of context and latent
+    state.
+    """
     rng, c = np.random.default_rng(seed), np.asarray(contexts, dtype=float)
     z = rng.uniform(-1, 1, (len(c), times, 2))
     operator = plane.double().operator(torch.from_numpy(c)[:, None])
@@ -82,17 +90,26 @@ TRAINING = np.linspace(1.0, 3.0, 15)
 @pytest.mark.parametrize("prior", [None, {"c": (1.5, 0.05)}])
 @pytest.mark.parametrize("sensors", [None, [0, 2, 3, 5]])
 def test_a_linear_model_gives_the_least_squares_estimate(plane, sensors, prior):
-    """With and without gaps, sensors and a prior: estimate and covariance of all snapshots of a trajectory together."""
+    """With and without gaps, sensors and a prior: estimate and covariance of all snapshots of a
+    trajectory together.
+    """
     data = snapshots(plane, [1.3, 1.9, 2.6], noise=NOISE, seed=1)
     data.state.values[0, 1, :4] = np.nan
-    found = romkit.infer(plane, data, training=snapshots(plane, TRAINING), sensors=sensors, noise=NOISE, prior=prior)
+    found = romkit.infer(
+        plane, data, training=snapshots(plane, TRAINING), sensors=sensors, noise=NOISE, prior=prior
+    )
     frame, rows = plane.frame, sensors or list(range(SIZE))
     scale = frame.state_scale.double().numpy()[rows, None]
-    modes, shift = (scale * part.double().numpy().reshape(SIZE, -1)[rows] for part in (plane.modes, plane.shift))
+    modes, shift = (
+        scale * part.double().numpy().reshape(SIZE, -1)[rows] for part in (plane.modes, plane.shift)
+    )
     for k, x in enumerate(data.state.values[..., rows]):
         G, number = np.zeros((*x.shape, 11)), len(rows)
         for t in range(5):
-            G[t, :, 0], G[t, :, 1 + 2 * t : 3 + 2 * t] = shift[:, 0] / float(frame.context_scale), modes
+            G[t, :, 0], G[t, :, 1 + 2 * t : 3 + 2 * t] = (
+                shift[:, 0] / float(frame.context_scale),
+                modes,
+            )
         y = (
             x
             - frame.state_shift.double().numpy()[rows]
@@ -109,17 +126,25 @@ def test_a_linear_model_gives_the_least_squares_estimate(plane, sensors, prior):
 
 
 def test_the_error_of_the_model_is_corrected_and_covered(plane):
-    """A model that is wrong by more than the noise: intervals hold, and noise alone would have been far off."""
+    """A model that is wrong by more than the noise: intervals hold, and noise alone would have been
+    far off.
+    """
     bend = 0.4
     contexts = np.random.default_rng(5).uniform(1.1, 2.9, 300)
     data = snapshots(plane, contexts, bend=bend, noise=NOISE, seed=3)
-    found = romkit.infer(plane, data, training=snapshots(plane, TRAINING, times=20, bend=bend), noise=NOISE)
+    found = romkit.infer(
+        plane, data, training=snapshots(plane, TRAINING, times=20, bend=bend), noise=NOISE
+    )
     error = found.estimate.values[:, 0] - contexts
     plain = romkit.infer(plane, data, training=snapshots(plane, TRAINING, times=20), noise=NOISE)
     assert np.sqrt((error**2).mean()) < 2 * float(plain["std"].mean())  # twice that of noise alone
-    assert np.sqrt(((plain.estimate.values[:, 0] - contexts) ** 2).mean()) > 5 * float(plain["std"].mean())
+    assert np.sqrt(((plain.estimate.values[:, 0] - contexts) ** 2).mean()) > 5 * float(
+        plain["std"].mean()
+    )
     inside = (found.lower.values[:, 0] <= contexts) & (contexts <= found.upper.values[:, 0])
-    assert abs(inside.mean() - 0.9) < 4 * np.sqrt(0.9 * 0.1 * (1 / 300 + 1 / 60))  # 60 trials calibrate the interval
+    assert abs(inside.mean() - 0.9) < 4 * np.sqrt(
+        0.9 * 0.1 * (1 / 300 + 1 / 60)
+    )  # 60 trials calibrate the interval
     assert found.explained.values.mean() > 0.99 - 4 * np.sqrt(0.01 / 60)
     assert not plain.explained.values.any()
 
@@ -129,19 +154,27 @@ def test_contexts_beyond_the_range_raise_the_alarm(plane):
     data = snapshots(plane, [0.5, 0.7, 2.0, 3.3, 3.5], noise=NOISE)
     found = romkit.infer(plane, data, training=snapshots(plane, TRAINING), noise=NOISE)
     assert found.explained.values.tolist() == [False, False, True, False, False]
-    np.testing.assert_allclose(found.estimate.values[[0, 1, 3, 4], 0], [1.0, 1.0, 3.0, 3.0], rtol=1e-6)
+    np.testing.assert_allclose(
+        found.estimate.values[[0, 1, 3, 4], 0], [1.0, 1.0, 3.0, 3.0], rtol=1e-6
+    )
 
 
 def test_limits_have_a_vote_for_each_trajectory_and_one_for_the_new_one(plane):
-    """Against the order statistic of a sample for each trajectory; few trajectories give a wide share of alarms."""
+    """Against the order statistic of a sample for each trajectory; few trajectories give a wide
+    share of alarms.
+    """
     data = snapshots(plane, [2.0], times=1, noise=NOISE)
-    one = romkit.calibrate(plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=1), data, noise=NOISE)
+    one = romkit.calibrate(
+        plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=1), data, noise=NOISE
+    )
     order = np.sort(one.strange.numpy(), axis=0)
     for level in (0.5, 0.9, 0.99):
         expected = order[min(int(np.ceil(level * 41)), 40) - 1]
         np.testing.assert_array_equal(one.quantile(one.strange, level).numpy(), expected)
     assert romkit.infer(one, data).attrs["false_alarms"] == pytest.approx(2 / 41)
-    several = romkit.calibrate(plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=3), data, noise=NOISE)
+    several = romkit.calibrate(
+        plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=3), data, noise=NOISE
+    )
     assert float(several.votes.sum()) == pytest.approx(40)
     assert romkit.infer(several, data).attrs["false_alarms"] == pytest.approx(2 / 41)
 
@@ -158,9 +191,17 @@ def test_behind_a_basis_observed_components_are_those_of_full_states(lorenz_data
     system, rows = romkit.systems.system_of(lorenz_data), torch.tensor([3, 0, 20])
     behind = romkit.fit("ncae", lorenz_data, basis=6, latent_dim=2, epochs=2)
     times = torch.linspace(0, 0.2, 5, dtype=torch.float64)
-    predict = Prediction(behind, times, rows, None, dynamics=dynamics, system=system, solver=None, engine="torch")
+    predict = Prediction(
+        behind, times, rows, None, dynamics=dynamics, system=system, solver=None, engine="torch"
+    )
     start = romkit.forecast(
-        behind, initial_state=[[0.1, 0.2]], dynamics=Galerkin(), system=system, duration=0.2, dt=0.05, F=3.15
+        behind,
+        initial_state=[[0.1, 0.2]],
+        dynamics=Galerkin(),
+        system=system,
+        duration=0.2,
+        dt=0.05,
+        F=3.15,
     )
     d = (torch.tensor([[3.15]], dtype=torch.float64) - predict.shift) / predict.scale
     w = torch.from_numpy(start.latent.values[:1])
@@ -175,7 +216,9 @@ def test_a_trajectory_does_not_depend_on_its_neighbours(plane):
     for k in range(3):
         alone = romkit.infer(calibration, data.isel(trajectory=[k]))
         for name in ("estimate", "std", "latent", "residual"):
-            np.testing.assert_allclose(alone[name].values[0], together[name].values[k], rtol=1e-8, atol=1e-8)
+            np.testing.assert_allclose(
+                alone[name].values[0], together[name].values[k], rtol=1e-8, atol=1e-8
+            )
 
 
 WAVE = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 2)))[0]
@@ -224,14 +267,18 @@ class Springs(MechanicalSystem):
 def rotation(theta, times):
     omega, a, b = theta
     angle = omega * times
-    z = np.stack([a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], axis=-1)
+    z = np.stack(
+        [a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], axis=-1
+    )
     return z @ WAVE.T
 
 
 def springs(theta, times):
     omega, *z = theta
     q, v = np.array(z).reshape(2, 1, 2)
-    return (q * np.cos(omega * times)[:, None] + v / omega * np.sin(omega * times)[:, None]) @ WAVE.T
+    return (
+        q * np.cos(omega * times)[:, None] + v / omega * np.sin(omega * times)[:, None]
+    ) @ WAVE.T
 
 
 @pytest.mark.parametrize(("system", "exact"), [(Rotation(), rotation), (Springs(), springs)])
@@ -248,12 +295,21 @@ def test_dynamics_of_both_orders_agree_with_scipy_on_the_exact_solution(system, 
         latent_dim=2,
     )
     truth = system.dataset(omega=[0.83, 1.21])
-    noisy = truth.assign(state=truth.state + NOISE * np.random.default_rng(0).normal(size=truth.state.shape))
+    noisy = truth.assign(
+        state=truth.state + NOISE * np.random.default_rng(0).normal(size=truth.state.shape)
+    )
     noisy.state.values[1, 10:20] = np.nan
     some, rows = noisy.isel(time=slice(0, None, 2)), [0, 1, 3]
     times = some.time.values
     found = romkit.infer(
-        pod, some, training=data, dynamics=Galerkin(), system=system, sensors=rows, noise=NOISE, engine="torch"
+        pod,
+        some,
+        training=data,
+        dynamics=Galerkin(),
+        system=system,
+        sensors=rows,
+        noise=NOISE,
+        engine="torch",
     )
     for k, x in enumerate(some.state.values[..., rows]):
         there = np.isfinite(x)
@@ -262,9 +318,13 @@ def test_dynamics_of_both_orders_agree_with_scipy_on_the_exact_solution(system, 
         start = [float(truth.omega[k]), *first, *([0.0, 0.0] if exact is springs else [])]
         best = least_squares(miss, start, xtol=1e-12, ftol=1e-12)
         std = np.sqrt(np.linalg.inv(best.jac.T @ best.jac)[0, 0])
-        assert float(found.estimate[k, 0]) == pytest.approx(best.x[0], abs=0.02 * std)  # RK4 with a step of 0.2
+        assert float(found.estimate[k, 0]) == pytest.approx(
+            best.x[0], abs=0.02 * std
+        )  # RK4 with a step of 0.2
         assert float(found["std"][k, 0]) == pytest.approx(std, rel=0.02)
-        assert (2 * best.cost / (there.sum() - len(start))) ** 0.5 == pytest.approx(float(found.residual[k]), rel=0.01)
+        assert (2 * best.cost / (there.sum() - len(start))) ** 0.5 == pytest.approx(
+            float(found.residual[k]), rel=0.01
+        )
 
 
 @pytest.mark.parametrize(
@@ -282,18 +342,35 @@ def test_dynamics_of_both_orders_agree_with_scipy_on_the_exact_solution(system, 
 )
 def test_bad_arguments_are_refused(plane, words, given):
     data = snapshots(plane, [2.0])
-    refused(words, romkit.infer, plane, data, **{"training": snapshots(plane, TRAINING), "noise": NOISE} | given)
+    refused(
+        words,
+        romkit.infer,
+        plane,
+        data,
+        **{"training": snapshots(plane, TRAINING), "noise": NOISE} | given,
+    )
 
 
 def test_bad_observations_are_refused(plane):
     data, training = snapshots(plane, [2.0], times=1), snapshots(plane, TRAINING)
     calibration = romkit.calibrate(plane, training, data, noise=NOISE)
     gone = data.assign(state=data.state * np.nan)
-    refused("observations: expected numbers, got a trajectory without any", romkit.infer, calibration, gone)
+    refused(
+        "observations: expected numbers, got a trajectory without any",
+        romkit.infer,
+        calibration,
+        gone,
+    )
     two = data.assign(state=data.state.where(data.component.isin(data.component[:2])))
     refused("observations: expected 3 numbers or more, got 2", romkit.infer, calibration, two)
     refused("training: expected nothing", romkit.infer, calibration, data, training=training)
-    refused("training: expected 4 constant contexts", romkit.calibrate, plane, snapshots(plane, [1.0, 2.0]), data)
+    refused(
+        "training: expected 4 constant contexts",
+        romkit.calibrate,
+        plane,
+        snapshots(plane, [1.0, 2.0]),
+        data,
+    )
     other = romkit.data.from_arrays(np.zeros((1, 1, SIZE)), 1.0, context={"mu": [1.0]})
     refused("context c", romkit.calibrate, plane, other, data)
 
@@ -304,21 +381,50 @@ def test_windows_at_other_times_are_refused():
     pod = romkit.fit("pod", data, latent_dim=2)
     given = {"dynamics": Galerkin(), "system": system, "noise": NOISE, "engine": "torch"}
     late = data.assign_coords(time=2 * data.time)
-    refused("training: expected trajectories of 11.8 or longer", romkit.infer, pod, late, training=data, **given)
+    refused(
+        "training: expected trajectories of 11.8 or longer",
+        romkit.infer,
+        pod,
+        late,
+        training=data,
+        **given,
+    )
     calibration = romkit.calibrate(pod, data, data.isel(time=slice(0, 10)), **given)
     refused("observations: expected the 10 times", romkit.infer, calibration, data)
-    none = xr.Dataset({"state": (("time", "component"), data.state.values[0])}, {"component": data.component})
-    refused("observations: expected times that increase", romkit.infer, pod, none, training=data, **given)
+    none = xr.Dataset(
+        {"state": (("time", "component"), data.state.values[0])}, {"component": data.component}
+    )
+    refused(
+        "observations: expected times that increase",
+        romkit.infer,
+        pod,
+        none,
+        training=data,
+        **given,
+    )
     still = Springs().dataset(omega=np.linspace(0.5, 1.5, 6)).drop_vars("velocity")
     given["system"] = Springs()
-    refused("velocity", romkit.infer, romkit.fit("pod", still, latent_dim=2), still, training=still, **given)
+    refused(
+        "velocity",
+        romkit.infer,
+        romkit.fit("pod", still, latent_dim=2),
+        still,
+        training=still,
+        **given,
+    )
 
 
 def sensitivities(plane, training):
-    """J (SIZE, 3) of the plane by context and latent state, in standard deviations of training samples."""
+    """J (SIZE, 3) of the plane by context and latent state, in standard deviations of training
+    samples.
+    """
     scale = plane.frame.state_scale.double()[:, None]
     c = torch.from_numpy(training["c"].values.repeat(training.sizes["time"]))
-    z = plane.double().operator(c[:, None]).encode(torch.from_numpy(training.state.values).flatten(0, 1))
+    z = (
+        plane.double()
+        .operator(c[:, None])
+        .encode(torch.from_numpy(training.state.values).flatten(0, 1))
+    )
     shift = scale * plane.shift[:, None] * c.std() / plane.frame.context_scale.double()
     return torch.cat([shift, scale * plane.modes * z.std(0)], dim=1).detach().numpy()
 
@@ -329,7 +435,9 @@ def test_first_sensors_are_pivots_and_later_ones_the_best_that_are_left(plane):
     J = sensitivities(plane, training)
     found = romkit.sensors(plane, SIZE, training=training, noise=1e-6)
     assert found.component.values[:3].tolist() == qr(J.T, pivoting=True)[2][:3].tolist()
-    information = np.eye(3) + J[found.component.values[:3]].T @ J[found.component.values[:3]] / 1e-12
+    information = (
+        np.eye(3) + J[found.component.values[:3]].T @ J[found.component.values[:3]] / 1e-12
+    )
     rest = [np.linalg.slogdet(information + np.outer(j, j) / 1e-12)[1] for j in J]
     rest = [-np.inf if k in found.component.values[:3] else each for k, each in enumerate(rest)]
     assert found.component.values[3] == np.argmax(rest)
@@ -342,7 +450,9 @@ def test_the_bound_of_sensors_is_the_deviation_of_estimates(plane):
     for number in (3, 5):
         rows = found.component.values[:number].tolist()
         estimate = romkit.infer(plane, data, training=training, sensors=rows, noise=1e-3)
-        assert float(estimate["std"][0, 0]) == pytest.approx(float(found.bound[number - 1, 0]), rel=1e-3)
+        assert float(estimate["std"][0, 0]) == pytest.approx(
+            float(found.bound[number - 1, 0]), rel=1e-3
+        )
     every = romkit.infer(plane, data, training=training, noise=1e-3)
     assert float(every["std"][0, 0]) == pytest.approx(float(found.bound_of_all[0]), rel=1e-3)
 
@@ -363,12 +473,20 @@ def test_sensors_of_a_window_bound_the_estimates_from_it():
     system = Rotation()
     data = system.dataset(omega=np.linspace(0.5, 1.5, 12))
     pod = romkit.fit("pod", data, latent_dim=2)
-    model = {"training": data, "dynamics": Galerkin(), "system": system, "noise": NOISE, "engine": "torch"}
+    model = {
+        "training": data,
+        "dynamics": Galerkin(),
+        "system": system,
+        "noise": NOISE,
+        "engine": "torch",
+    }
     chosen = romkit.sensors(pod, 2, times=0.2 * np.arange(20), **model)
     rows, window = chosen.component.values.tolist(), data.isel(time=slice(0, 40, 2))
     found = romkit.infer(pod, window, sensors=rows, **model)
     deviation = float((found["std"] ** 2).mean() ** 0.5)
-    assert float(chosen.bound[1, 0]) == pytest.approx(deviation, rel=0.3)  # other samples, and a prior
+    assert float(chosen.bound[1, 0]) == pytest.approx(
+        deviation, rel=0.3
+    )  # other samples, and a prior
 
 
 @pytest.mark.parametrize(

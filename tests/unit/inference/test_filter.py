@@ -1,4 +1,6 @@
-"""Filtering and tracking against the exact Kalman filter and smoother, published scores, and the truth."""
+"""Filtering and tracking against the exact Kalman filter and smoother, published scores, and the
+truth.
+"""
 
 from dataclasses import dataclass
 
@@ -48,7 +50,9 @@ def observed(b=0.3, seed=0):
 
 
 def kalman(values, mean, covariance, walk=0.0):
-    """Means and covariances by the exact filter, and means by the Rauch-Tung-Striebel smoother, behind the first."""
+    """Means and covariances by the exact filter, and means by the Rauch-Tung-Striebel smoother,
+    behind the first.
+    """
     filtered, ahead = [(mean, covariance)], []
     for y in values[1:]:
         mean, covariance = FLOW @ mean, FLOW @ covariance @ FLOW.T
@@ -56,17 +60,25 @@ def kalman(values, mean, covariance, walk=0.0):
         ahead.append((mean, covariance))
         if np.isfinite(y):
             gain = covariance @ SEES.T / (SEES @ covariance @ SEES.T + NOISE**2)
-            mean, covariance = mean + gain[:, 0] * (y - mean[0]), covariance - gain @ SEES @ covariance
+            mean, covariance = (
+                mean + gain[:, 0] * (y - mean[0]),
+                covariance - gain @ SEES @ covariance,
+            )
         filtered.append((mean, covariance))
     smoothed = [filtered[-1][0]]
     for (mean, covariance), (before, spread) in zip(filtered[-2::-1], ahead[::-1], strict=True):
-        smoothed.append(mean + covariance @ FLOW.T @ np.linalg.pinv(spread, rcond=1e-12) @ (smoothed[-1] - before))
+        smoothed.append(
+            mean
+            + covariance @ FLOW.T @ np.linalg.pinv(spread, rcond=1e-12) @ (smoothed[-1] - before)
+        )
     return filtered, smoothed[::-1]
 
 
 def started(training, seen, **settings):
     """Mean and covariance (3, 3) of the members after the first observation."""
-    tracker = romkit.Tracker(Pushed(), noise=NOISE, training=training, sensors=["x"], false_alarms=None, **settings)
+    tracker = romkit.Tracker(
+        Pushed(), noise=NOISE, training=training, sensors=["x"], false_alarms=None, **settings
+    )
     tracker.update(0.0, seen.state.values[0, 0, :1])
     return tracker.members.mean(0), np.cov(tracker.members.T)
 
@@ -77,7 +89,9 @@ def pushed():
 
 
 def test_a_linear_model_has_the_exact_filter_and_smoother(pushed):
-    """Without noise of the model, members have the mean and the covariance of Kalman's filter to rounding."""
+    """Without noise of the model, members have the mean and the covariance of Kalman's filter to
+    rounding.
+    """
     seen = observed()
     mean, covariance = started(pushed, seen, members=8)
     filtered, smoothed = kalman(seen.state.values[0, :, 0], mean, covariance)
@@ -94,10 +108,14 @@ def test_a_linear_model_has_the_exact_filter_and_smoother(pushed):
 
 
 def test_a_context_that_walks_has_the_exact_uncertainty(pushed):
-    """With noise, means and variances are those of Kalman's filter up to the scatter of 600 members."""
+    """With noise, means and variances are those of Kalman's filter up to the scatter of 600
+    members.
+    """
     seen, settings = observed(), {"members": 600, "drift": 0.2}
     filtered, _ = kalman(seen.state.values[0, :, 0], *started(pushed, seen, **settings), walk=0.2)
-    found = romkit.assimilate(Pushed(), seen, noise=NOISE, training=pushed, sensors=["x"], **settings)
+    found = romkit.assimilate(
+        Pushed(), seen, noise=NOISE, training=pushed, sensors=["x"], **settings
+    )
     exact = np.sqrt([covariance[2, 2] for _, covariance in filtered])
     assert found["std"].values[0, :, 0] == pytest.approx(exact, rel=5 / np.sqrt(2 * 600))
     mean = np.array([mean[2] for mean, _ in filtered])
@@ -105,20 +123,30 @@ def test_a_context_that_walks_has_the_exact_uncertainty(pushed):
 
 
 def test_lorenz96_has_the_published_score():
-    """0.18 with 24 members and inflation 1.013, started near the truth (Sakov & Oke 2008; DAPPER's reference)."""
+    """0.18 with 24 members and inflation 1.013, started near the truth (Sakov & Oke 2008; DAPPER's
+    reference).
+    """
     system, rng = Lorenz96(n=40, dt=0.05, transient=20.0), np.random.default_rng(0)
     truth = system.dataset(F=8.0, duration=80.0)
     start = truth.state.values[0, 0] + np.sqrt(0.001) * rng.standard_normal((24, 40))
     near = romkit.simulate(system, initial_state=start, duration=0.05, F=8.0)
     seen = (truth.state + rng.standard_normal(truth.state.shape)).to_dataset(name="state")
     found = romkit.assimilate(system, seen, noise=1.0, training=near, inflation=1.013, F=8.0)
-    error = np.sqrt(((found.state - truth.state).isel(time=slice(200, None)) ** 2).mean("component"))
-    assert float(error.mean()) == pytest.approx(0.18, abs=0.05 * 0.18 + 4 * 0.002)  # the last: scatter of so short runs
+    error = np.sqrt(
+        ((found.state - truth.state).isel(time=slice(200, None)) ** 2).mean("component")
+    )
+    assert float(error.mean()) == pytest.approx(
+        0.18, abs=0.05 * 0.18 + 4 * 0.002
+    )  # the last: scatter of so short runs
 
 
 @pytest.fixture(scope="module")
 def waves():
-    return Lorenz96().dataset(F=np.linspace(3.133, 3.193, 21), duration=5.0).isel(time=slice(None, None, 5))
+    return (
+        Lorenz96()
+        .dataset(F=np.linspace(3.133, 3.193, 21), duration=5.0)
+        .isel(time=slice(None, None, 5))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -134,15 +162,22 @@ def tracks(tracker, states, start=0.0, seed=0):
     """Tracks of observations (T, 36) every 0.05 with noise."""
     rng = np.random.default_rng(seed)
     rows = [0, 7, 11, 16, 26, 31]
-    return [tracker.update(start + 0.05 * k, x[rows] + 0.075 * rng.standard_normal(6)) for k, x in enumerate(states)]
+    return [
+        tracker.update(start + 0.05 * k, x[rows] + 0.075 * rng.standard_normal(6))
+        for k, x in enumerate(states)
+    ]
 
 
 def test_a_tracker_finds_the_forcing_and_notices_its_jump(tracker):
-    """On Lorenz96's wave of number eight, and within two units of time after the forcing has jumped."""
+    """On Lorenz96's wave of number eight, and within two units of time after the forcing has
+    jumped.
+    """
     system = Lorenz96()
     tracker.restart()
     before = system.dataset(F=3.137, duration=10.0).state.values[0]
-    after = romkit.simulate(system, initial_state=before[-1], F=3.157, duration=10.0).state.values[0]
+    after = romkit.simulate(system, initial_state=before[-1], F=3.157, duration=10.0).state.values[
+        0
+    ]
     first = tracks(tracker, before[::5])
     assert not any(track.alarm or track.jump for track in first)
     assert abs(first[-1].estimate[0] - 3.137) < 4 * first[-1].std[0] < 0.015
@@ -161,8 +196,12 @@ def test_a_forcing_out_of_range_raises_the_alarm(tracker, forcing):
 @pytest.mark.parametrize(("off", "anew"), [(0.0, False), (5.0, True)])
 def test_members_start_anew_only_where_a_training_state_is_nearer(waves, off, anew):
     system, rng = Lorenz96(), np.random.default_rng(0)
-    start = 3.15 + np.sin(2 * np.pi * 5 * np.arange(36) / 36) + 0.3 * rng.standard_normal(36)  # no wave of the training
-    states = romkit.simulate(system, initial_state=start, F=3.15, duration=0.2, dt=0.05).state.values[0]
+    start = (
+        3.15 + np.sin(2 * np.pi * 5 * np.arange(36) / 36) + 0.3 * rng.standard_normal(36)
+    )  # no wave of the training
+    states = romkit.simulate(
+        system, initial_state=start, F=3.15, duration=0.2, dt=0.05
+    ).state.values[0]
     tracker = romkit.Tracker(system, noise=0.075, training=waves, false_alarms=None, window=2)
     tracker.limits["residual"] = -np.inf
     for k, x in enumerate(states[:4]):
@@ -174,16 +213,26 @@ def test_members_start_anew_only_where_a_training_state_is_nearer(waves, off, an
 
 
 def test_a_tracker_is_the_filter_one_observation_at_a_time(waves):
-    given = {"noise": 0.1, "training": waves, "dynamics": PetrovGalerkin(), "system": Lorenz96(), "seed": 3}
+    given = {
+        "noise": 0.1,
+        "training": waves,
+        "dynamics": PetrovGalerkin(),
+        "system": Lorenz96(),
+        "seed": 3,
+    }
     flow, seen = romkit.load("flow-lorenz96"), waves.isel(trajectory=[4], time=slice(0, 20))
     found = romkit.assimilate(flow, seen, **given)
     tracker = romkit.Tracker(flow, false_alarms=None, **given)
-    one = [tracker.update(float(t), x) for t, x in zip(seen.time, seen.state.values[0], strict=True)]
+    one = [
+        tracker.update(float(t), x) for t, x in zip(seen.time, seen.state.values[0], strict=True)
+    ]
     assert found.estimate.values[0] == pytest.approx(np.array([track.estimate for track in one]))
     assert found.latent.sizes == {"trajectory": 1, "time": 20, "latent_component": 2}
 
 
-WAVE = xr.Dataset({"state": (("trajectory", "time", "component"), np.ones((1, 3, 36)))}, {"time": [0.0, 0.1, 0.2]})
+WAVE = xr.Dataset(
+    {"state": (("trajectory", "time", "component"), np.ones((1, 3, 36)))}, {"time": [0.0, 0.1, 0.2]}
+)
 
 BAD = [
     ({"noise": 0.0}, "noise: "),
@@ -231,4 +280,6 @@ def test_members_that_diverge_do_not_harm_the_others(tracker):
 
 
 def test_training_with_gaps_is_refused(waves):
-    refused("training: ", romkit.Tracker, Lorenz96(), noise=0.1, training=waves.where(waves.time > 0.2))
+    refused(
+        "training: ", romkit.Tracker, Lorenz96(), noise=0.1, training=waves.where(waves.time > 0.2)
+    )

@@ -1,4 +1,6 @@
-"""Reduced mechanics in canonical coordinates: symplectic lift, Hamilton's equations, and energies that do not drift."""
+"""Reduced mechanics in canonical coordinates: symplectic lift, Hamilton's equations, and energies
+that do not drift.
+"""
 
 import numpy as np
 import pytest
@@ -55,7 +57,9 @@ def energy(pendulum, problem, y):
 @pytest.mark.parametrize("method", ["pod", "ncae", "flow"])
 def test_the_lift_is_symplectic_at_every_context(pendulum, data, method):
     model = romkit.fit(method, data, epochs=1, every=50)
-    for problem in (reduced(pendulum, model, context) for context in (LENGTHS, (0.2, 0.9, 0.5, 0.35))):
+    for problem in (
+        reduced(pendulum, model, context) for context in (LENGTHS, (0.2, 0.9, 0.5, 0.35))
+    ):
         for y in states(problem, 2):
             D = torch.func.jacfwd(lambda y, problem=problem: Hamiltonian().lift(problem, T0, y))(y)
             form = D.T @ canonical(16) @ D
@@ -67,14 +71,20 @@ def test_the_field_is_that_of_hamiltons_equations_and_of_galerkin(pendulum, data
     H, y = Hamiltonian(), states(problem, 4)
     gradient = torch.func.grad(lambda y: energy(pendulum, problem, y).sum())(y)
     field = H.field(problem)(T0, y)
-    assert torch.allclose(field, torch.cat([gradient[:, 4:], -gradient[:, :4]], dim=1), rtol=1e-9, atol=1e-9)
+    assert torch.allclose(
+        field, torch.cat([gradient[:, 4:], -gradient[:, :4]], dim=1), rtol=1e-9, atol=1e-9
+    )
     w = H.velocity(problem, T0, y)
-    along = torch.func.jvp(lambda w: H.momentum(problem, T0, w), (w,), (Galerkin().field(problem)(T0, w),))[1]
+    along = torch.func.jvp(
+        lambda w: H.momentum(problem, T0, w), (w,), (Galerkin().field(problem)(T0, w),)
+    )[1]
     assert torch.allclose(field, along, rtol=1e-9, atol=1e-9)
 
 
 def test_the_error_of_the_energy_is_of_order_two(lorenz_data):
-    """A particle in a bowl, on the curve of a constrained autoencoder; Galerkin's motion is the same."""
+    """A particle in a bowl, on the curve of a constrained autoencoder; Galerkin's motion is the
+    same.
+    """
     model = make("cae", (1, 3, 1, 2)).double().requires_grad_(False)
     P, H = model(torch.zeros(1, dtype=torch.float64)), Hamiltonian()
     problem = SecondOrder(Path.constant(P), lambda t, q, v: -q)
@@ -99,7 +109,10 @@ def test_quadratic_invariants_are_kept_over_many_steps():
     """Of a nonlinear field: a rigid body without forces, |y|² and its energy."""
     inverse = torch.tensor([1.0, 0.5, 0.25], dtype=torch.float64)
     field = lambda t, y: torch.cross(y, y * inverse, dim=-1)  # noqa: E731
-    y0, times = torch.tensor([[0.4, 0.6, 1.0]], dtype=torch.float64), torch.arange(0, 50, 0.1, dtype=torch.float64)
+    y0, times = (
+        torch.tensor([[0.4, 0.6, 1.0]], dtype=torch.float64),
+        torch.arange(0, 50, 0.1, dtype=torch.float64),
+    )
     y = ImplicitMidpoint(0.1)(field, y0, times, engine="torch").states[0]
     for invariant in (y.square().sum(-1), (inverse * y.square()).sum(-1)):
         assert (invariant - invariant[0]).abs().max() < 1e-12

@@ -42,17 +42,23 @@ def forced():
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_weak_sindy_is_that_of_pysindy(lorenz, noise, monkeypatch):
     x, _ = lorenz
-    z = x + noise * x.std(0) * torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=x.dtype)
+    z = x + noise * x.std(0) * torch.randn(
+        x.shape, generator=torch.Generator().manual_seed(0), dtype=x.dtype
+    )
     np.random.seed(0)  # noqa: NPY002, pysindy draws its windows from the global generator
     polynomials = pysindy.PolynomialLibrary(degree=2, include_bias=False)
     library = pysindy.WeakPDELibrary(
         polynomials, include_bias=True, spatiotemporal_grid=TIMES.numpy(), H_xt=0.2, K=150, p=4
     )
-    oracle = pysindy.SINDy(optimizer=pysindy.STLSQ(threshold=0.1, alpha=0.0), feature_library=library)
+    oracle = pysindy.SINDy(
+        optimizer=pysindy.STLSQ(threshold=0.1, alpha=0.0), feature_library=library
+    )
     oracle.fit(z.numpy(), t=TIMES.numpy())
     spans = [(int(k[0][0]), int(k[0][-1])) for k in library.inds_k]
     monkeypatch.setattr("romkit.integrators.laws.sindy.spread_windows", lambda *_: spans)
-    law = WeakSINDy(degree=2, threshold=0.1, alpha=0.0).fit_samples(z[None], torch.zeros_like(z)[None], times=TIMES)
+    law = WeakSINDy(degree=2, threshold=0.1, alpha=0.0).fit_samples(
+        z[None], torch.zeros_like(z)[None], times=TIMES
+    )
     assert law.support.sum() >= 7
     assert np.abs(law.coefficients.T.numpy() - oracle.coefficients()).max() < 1e-6
 
@@ -75,10 +81,22 @@ def test_weights_and_windows_are_for_uneven_times():
 def test_weak_sindy_sees_through_noise(lorenz):
     """At 5 % noise the seven coefficients come back within a twentieth, without any rates."""
     x = trajectory(lorenz63_rate, [-8.0, 8.0, 27.0], 4001, 0.005)
-    z = x + 0.05 * x.std(0) * torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+    z = x + 0.05 * x.std(0) * torch.randn(
+        x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype
+    )
     times = torch.arange(4001, dtype=torch.float64) * 0.005
-    law = WeakSINDy(degree=2, threshold=0.5).fit_samples(z[None], torch.zeros_like(z)[None], times=times)
-    true = {(1, 0): -10.0, (2, 0): 10.0, (1, 1): 28.0, (2, 1): -1.0, (6, 1): -1.0, (5, 2): 1.0, (3, 2): -8 / 3}
+    law = WeakSINDy(degree=2, threshold=0.5).fit_samples(
+        z[None], torch.zeros_like(z)[None], times=times
+    )
+    true = {
+        (1, 0): -10.0,
+        (2, 0): 10.0,
+        (1, 1): 28.0,
+        (2, 1): -1.0,
+        (6, 1): -1.0,
+        (5, 2): 1.0,
+        (3, 2): -8 / 3,
+    }
     assert {tuple(k) for k in law.support.nonzero().tolist()} == set(true)
     for index, value in true.items():
         assert abs(float(law.coefficients[index]) / value - 1) < 0.1
@@ -106,13 +124,18 @@ def test_operators_that_are_affine_in_the_context_are_those_of_opinf(forced):
         z.flatten(0, 1), rate.flatten(0, 1), mu.repeat_interleave(201, 0)
     )
     kinds = (opinf.operators.AffineConstantOperator, opinf.operators.AffineLinearOperator)
-    parts = [kind(lambda mu: (1.0, mu[0]), nterms=2) for kind in (*kinds, opinf.operators.AffineQuadraticOperator)]
+    parts = [
+        kind(lambda mu: (1.0, mu[0]), nterms=2)
+        for kind in (*kinds, opinf.operators.AffineQuadraticOperator)
+    ]
     model = opinf.models.ParametricContinuousModel(parts, solver=opinf.lstsq.L2Solver(0.1))
     model.fit(mu.numpy(), [each.T.numpy() for each in z], [each.T.numpy() for each in rate])
     for c in (0.6, 1.2):
         states = np.random.default_rng(0).normal(size=(10, 2))
         theirs = np.stack([model.evaluate([c]).rhs(0.0, each) for each in states])
-        ours = law.predict(torch.from_numpy(states), torch.tensor([c], dtype=torch.float64).expand(10, 1))
+        ours = law.predict(
+            torch.from_numpy(states), torch.tensor([c], dtype=torch.float64).expand(10, 1)
+        )
         assert np.abs(ours.numpy() - theirs).max() < 1e-6
 
 

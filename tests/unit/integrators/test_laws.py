@@ -1,4 +1,6 @@
-"""Learned dynamics as a user meets them: fitted to data of any kind, rolled out without equations, saved and loaded."""
+"""Learned dynamics as a user meets them: fitted to data of any kind, rolled out without equations,
+saved and loaded.
+"""
 
 import numpy as np
 import pytest
@@ -29,7 +31,9 @@ CUBIC = SINDy(degree=3, threshold=0.01)
 
 @pytest.fixture(scope="module")
 def own():
-    """Measurements of a spiral in three coordinates, at three speeds, far from zero: no system, no velocities."""
+    """Measurements of a spiral in three coordinates, at three speeds, far from zero: no system, no
+    velocities.
+    """
     time, speed = np.linspace(0, 6, 301), np.array([0.9, 1.0, 1.1])
     angle, radius = 2 * speed[:, None] * time, np.exp(-0.05 * time)
     flat = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
@@ -84,10 +88,14 @@ def test_latents_are_scaled_by_default_and_a_poor_fit_warns(pod, own):
     assert float(law.residual.max()) < 0.01  # as small as the threshold of the terms
     scaled = encoded_samples(pod, own.assign(velocity=own.state.differentiate("time"))).scaled()
     assert torch.allclose(law.basis.variables.scale, scaled.variables.scale)
-    with pytest.warns(FitWarning, match=r"2 of 2 equations explain less than 90% .* raise the degree"):
+    with pytest.warns(
+        FitWarning, match=r"2 of 2 equations explain less than 90% .* raise the degree"
+    ):
         SINDy(degree=0, threshold=0.01).fit(pod, own)
     z = torch.linspace(1, 2, 99, dtype=torch.float64)[:, None]
-    with pytest.warns(FitWarning, match="1 of 1 equations"):  # which a constant explains to 0.6 %, but not its variance
+    with pytest.warns(
+        FitWarning, match="1 of 1 equations"
+    ):  # which a constant explains to 0.6 %, but not its variance
         SINDy(degree=0).fit_samples(z, 100 + z.square().sin())
 
 
@@ -95,7 +103,8 @@ def test_a_forecast_from_full_and_latent_states(law, pod, own):
     x = own.state.values[1, 0]
     start = pod.double()(speed=1.0).encode(torch.from_numpy(x)).detach().numpy()
     runs = [
-        romkit.forecast(pod, dynamics=law, initial_state=state, duration=1, dt=0.02, speed=1.0) for state in (x, start)
+        romkit.forecast(pod, dynamics=law, initial_state=state, duration=1, dt=0.02, speed=1.0)
+        for state in (x, start)
     ]
     assert runs[0].state.shape == (51, 3)
     assert np.allclose(runs[0].state, runs[1].state, atol=1e-5)
@@ -109,8 +118,16 @@ def test_arrays_and_data_give_one_law(pod, own):
     for estimator in (CUBIC, QUICK):
         law = estimator.fit_samples(z, zdot, c, times=own.time.values, parameters=["speed"])
         assert (law.samples, law.context_names) == (903, ("speed",))
-    refused("samples: expected whole trajectories with their times", QUICK.fit_samples, z[0], zdot[0])
-    refused("times: expected one per latent state", QUICK.fit_samples, z[0], zdot[0], times=own.time.values)
+    refused(
+        "samples: expected whole trajectories with their times", QUICK.fit_samples, z[0], zdot[0]
+    )
+    refused(
+        "times: expected one per latent state",
+        QUICK.fit_samples,
+        z[0],
+        zdot[0],
+        times=own.time.values,
+    )
     moving = c[:, None] + 0.1 * own.time.values[:, None]
     for estimator in (CUBIC, QUICK):
         assert estimator.fit_samples(z, zdot, moving, times=own.time.values).samples == 903
@@ -120,7 +137,9 @@ def test_arrays_and_data_give_one_law(pod, own):
 
 def right_hand_sides(law, lead=()):
     w = torch.randn(*lead, 3, 5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return law.right_hand_side(torch.linspace(0.8, 1.2, 3, dtype=torch.float64)[:, None].expand(*lead, 3, 1))(w)
+    return law.right_hand_side(
+        torch.linspace(0.8, 1.2, 3, dtype=torch.float64)[:, None].expand(*lead, 3, 1)
+    )(w)
 
 
 def test_a_law_and_a_stack_come_back_bit_by_bit(settings, law, pod, own, tmp_path):
@@ -137,17 +156,28 @@ def test_a_law_and_a_stack_come_back_bit_by_bit(settings, law, pod, own, tmp_pat
 LIBRARY = Polynomial(1) * Fourier(1) + Polynomial(2)
 
 
-@pytest.mark.parametrize("library", [LIBRARY, Subset(Polynomial(3), (0, 1, 2, 5)), Polynomial(2) + Polynomial(1)])
+@pytest.mark.parametrize(
+    "library", [LIBRARY, Subset(Polynomial(3), (0, 1, 2, 5)), Polynomial(2) + Polynomial(1)]
+)
 def test_libraries_of_romkit_can_be_stored(library, pod, own, tmp_path):
-    law = SINDy(library=library, context_library=Polynomial(1) + Fourier(1), threshold=1e-3).fit(pod, own)
+    law = SINDy(library=library, context_library=Polynomial(1) + Fourier(1), threshold=1e-3).fit(
+        pod, own
+    )
     back = romkit.load(romkit.save(law, tmp_path / "a"))
     assert back.terms == law.terms
     assert torch.equal(right_hand_sides(back), right_hand_sides(law))
 
 
 def test_what_cannot_be_stored(pod, own, tmp_path):
-    law = SINDy(library=Polynomial(1) + Functions({"|z0|": lambda z: z[..., 0].abs()}), threshold=0.01).fit(pod, own)
-    refused("law: expected terms that a file can hold, got Functions(|z0|)", romkit.save, law, tmp_path / "a")
+    law = SINDy(
+        library=Polynomial(1) + Functions({"|z0|": lambda z: z[..., 0].abs()}), threshold=0.01
+    ).fit(pod, own)
+    refused(
+        "law: expected terms that a file can hold, got Functions(|z0|)",
+        romkit.save,
+        law,
+        tmp_path / "a",
+    )
     message = "model: expected a Projection or a LearnedField or a Basis, got SINDy"
     refused(message, romkit.save, CUBIC, tmp_path / "a")
     assert not (tmp_path / "a").exists()
@@ -162,7 +192,12 @@ COMMON = [
     {"tensors": {"domain.points": torch.zeros(5, 3, **DOUBLE)}},
     {"tensors": {"domain.scale": torch.zeros(2, **DOUBLE)}},
 ]
-LIBRARIES = [["Polynomial", degree] for degree in (10**6, -1, 2)] + [["Fourier", 10**9], ["Terms", 3], "Polynomial", {}]
+LIBRARIES = [["Polynomial", degree] for degree in (10**6, -1, 2)] + [
+    ["Fourier", 10**9],
+    ["Terms", 3],
+    "Polynomial",
+    {},
+]
 LIBRARIES += [["Subset", ["Polynomial", 1], list(range(10))], ["Product", ["Polynomial", 3]]]
 OF_EQUATIONS = [
     *({"library": spec} for spec in LIBRARIES),
@@ -184,7 +219,9 @@ def test_forged_laws_are_refused(law, tmp_path):
     content = file.read_bytes()
     for changes in COMMON + (OF_NETWORKS if isinstance(law, NeuralODEModel) else OF_EQUATIONS):
         file.write_bytes(content)
-        forge(file, {k: v for k, v in changes.items() if k != "tensors"}, changes.get("tensors", {}))
+        forge(
+            file, {k: v for k, v in changes.items() if k != "tensors"}, changes.get("tensors", {})
+        )
         with pytest.raises(FileError) as caught:
             romkit.load(file)
         assert str(caught.value).isprintable(), changes
@@ -199,10 +236,14 @@ def turning():
     t, plane = np.linspace(0, 6, 61), np.linalg.qr(np.random.default_rng(0).normal(size=(6, 2)))[0]
     angle = np.array([0.9, 1.0, 1.1, 1.2])[:, None] * t
     states = np.stack([np.cos(angle), np.sin(angle)], axis=-1) @ plane.T
-    return romkit.data.with_velocity(romkit.data.from_arrays(states, t, context={"speed": angle[:, 10]}))
+    return romkit.data.with_velocity(
+        romkit.data.from_arrays(states, t, context={"speed": angle[:, 10]})
+    )
 
 
-@pytest.mark.parametrize("law", [SINDy(degree=1, threshold=0.01), WeakSINDy(degree=1, threshold=0.01), DMD()])
+@pytest.mark.parametrize(
+    "law", [SINDy(degree=1, threshold=0.01), WeakSINDy(degree=1, threshold=0.01), DMD()]
+)
 def test_latents_beyond_the_directions_of_the_data_do_not_matter(turning, law):
     """They are rounding; scaled to the size of the others, they made rollouts diverge at once."""
     errors = []
@@ -236,7 +277,9 @@ def test_uneven_times_are_uneven_in_any_unit(turning, law):
 def test_lspg_takes_a_single_time():
     system = romkit.systems.Lorenz96(n=8, transient=0.0)
     data = system.dataset(F=[3.14, 3.18], duration=0.1)
-    run = romkit.follow(romkit.fit("pod", data, latent_dim=2), data.isel(time=[3]), dynamics=LSPG(), system=system)
+    run = romkit.follow(
+        romkit.fit("pod", data, latent_dim=2), data.isel(time=[3]), dynamics=LSPG(), system=system
+    )
     assert run.sizes["time"] == 1
 
 

@@ -1,4 +1,6 @@
-"""LSPG: its limit, its order, what it says to a solver; and restarts from the decoded state, free where ρ ∘ φ = id."""
+"""LSPG: its limit, its order, what it says to a solver; and restarts from the decoded state, free
+where ρ ∘ φ = id.
+"""
 
 import shutil
 
@@ -9,7 +11,16 @@ import torch
 import romkit
 from romkit.data import ContextParameter
 from romkit.engine import trace
-from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded, SINDy, base, lspg
+from romkit.integrators import (
+    LSPG,
+    Galerkin,
+    LearnedField,
+    PetrovGalerkin,
+    Reencoded,
+    SINDy,
+    base,
+    lspg,
+)
 from romkit.projections import Path
 from romkit.solvers import RK4, Status
 from romkit.systems import Lorenz96, MechanicalSystem, Pendulum
@@ -32,7 +43,14 @@ def projection(system):
 class Beads(MechanicalSystem):
     """Four beads on stiffening springs; small, since a larger kernel takes the compiler a minute."""
 
-    name, state_names, state_units, dt, duration, horizon = "beads", tuple("abcd"), ("m",) * 4, 0.02, 2.0, 2.0
+    name, state_names, state_units, dt, duration, horizon = (
+        "beads",
+        tuple("abcd"),
+        ("m",) * 4,
+        0.02,
+        2.0,
+        2.0,
+    )
     context = (ContextParameter("k", "1", 0.5, 2.0, "stiffness"),)
 
     def acceleration(self, t, q, v, c):
@@ -56,7 +74,9 @@ def solve(dynamics, problem, parts, times, engine="auto"):
 
 
 def latent(system, projection, dynamics):
-    return romkit.rollout(system, projection, dynamics=dynamics, duration=0.4, dt=0.1, F=3.15).latent.values
+    return romkit.rollout(
+        system, projection, dynamics=dynamics, duration=0.4, dt=0.1, F=3.15
+    ).latent.values
 
 
 def test_it_becomes_galerkin_to_first_order(system, projection):
@@ -68,8 +88,14 @@ def test_it_becomes_galerkin_to_first_order(system, projection):
 
 
 def test_the_unit_of_time_changes_nothing(system, projection):
-    problem, data = problem_at(system, projection, torch.tensor([[3.15]])), system.dataset(F=3.15, duration=0.1)
-    x, times = torch.from_numpy(data.state.values[:, 0]), torch.linspace(0.0, 0.5, 6, dtype=torch.float64)
+    problem, data = (
+        problem_at(system, projection, torch.tensor([[3.15]])),
+        system.dataset(F=3.15, duration=0.1),
+    )
+    x, times = (
+        torch.from_numpy(data.state.values[:, 0]),
+        torch.linspace(0.0, 0.5, 6, dtype=torch.float64),
+    )
     fast = FirstOrder(problem.path, lambda t, x: 1e8 * problem.field(t, x), problem.metric)
     expected, found = solve(LSPG(), problem, (x,), times), solve(LSPG(), fast, (x,), times / 1e8)
     assert torch.allclose(found.states, expected.states, rtol=1e-9)
@@ -88,7 +114,9 @@ def test_it_reduces_the_residual_below_that_of_galerkin(system, projection):
 
 
 def test_a_mechanical_system_is_followed_as_by_galerkin_traced_and_compiled(beads, monkeypatch):
-    run = lambda dynamics, **given: romkit.rollout(*beads, dynamics=dynamics, k=[0.7, 1.5], duration=0.2, **given)  # noqa: E731
+    def run(dynamics, **given):
+        return romkit.rollout(*beads, dynamics=dynamics, k=[0.7, 1.5], duration=0.2, **given)
+
     plain, galerkin = run(LSPG(), engine="torch"), run(Galerkin())
     assert np.allclose(plain.rom, galerkin.rom, atol=1e-3)
     monkeypatch.setattr(lspg, "TRACING_PAYS", 1)
@@ -133,7 +161,9 @@ def test_compiled_steps_are_those_of_torch(system, projection):
 @needs_compiler
 @pytest.mark.parametrize("engine", ["torch", "compiled"])
 def test_a_member_does_not_wait_for_its_neighbours(system, projection, engine):
-    times = torch.tensor([0.0, 0.3], dtype=torch.float64)  # one long step, for which the two need different numbers
+    times = torch.tensor(
+        [0.0, 0.3], dtype=torch.float64
+    )  # one long step, for which the two need different numbers
     contexts = torch.tensor([[3.14], [3.16]], dtype=torch.float64)
     with torch.no_grad():
         problem, x0 = problem_at(system, projection, contexts), system.start(contexts)[0]
@@ -163,8 +193,14 @@ def test_its_settings_are_recorded_and_a_solver_is_refused(system, projection):
 
 
 def test_the_weights_of_a_quadrature_decide_which_residual_is_small(system, projection):
-    """With all weight on as many components as there are latent ones, those are stepped by the trapezoidal rule."""
-    h, t, chosen = 0.1, torch.zeros((), dtype=torch.float64), torch.tensor([1.0, 0, 0, 1, 0, 0, 1, 0])
+    """With all weight on as many components as there are latent ones, those are stepped by the
+    trapezoidal rule.
+    """
+    h, t, chosen = (
+        0.1,
+        torch.zeros((), dtype=torch.float64),
+        torch.tensor([1.0, 0, 0, 1, 0, 0, 1, 0]),
+    )
     c = torch.tensor([[3.15]], dtype=torch.float64)
     with torch.no_grad():
         path, f = Path.constant(projection.double()(c)), system.field(c)
@@ -182,7 +218,10 @@ def test_the_weights_of_a_quadrature_decide_which_residual_is_small(system, proj
 @pytest.fixture(scope="module")
 def models(system):
     data = system.dataset(F=[3.14, 3.18], duration=2.0)
-    return {method: romkit.fit(method, data, epochs=200, layers=(3, 6, 8), seeds=range(2)) for method in ("cae", "ae")}
+    return {
+        method: romkit.fit(method, data, epochs=200, layers=(3, 6, 8), seeds=range(2))
+        for method in ("cae", "ae")
+    }
 
 
 def latents(system, model, dynamics, **more):
@@ -193,22 +232,34 @@ def latents(system, model, dynamics, **more):
 @pytest.mark.parametrize("every", [1, 2, 100])
 def test_it_costs_nothing_where_the_encoder_is_a_left_inverse(system, models, every):
     stays = latents(system, models["cae"], PetrovGalerkin())
-    assert np.allclose(latents(system, models["cae"], Reencoded(PetrovGalerkin(), every)), stays, atol=1e-11)
+    assert np.allclose(
+        latents(system, models["cae"], Reencoded(PetrovGalerkin(), every)), stays, atol=1e-11
+    )
 
 
 def test_a_restart_is_one_more_encoding(system, models):
     model = models["ae"]
-    stays, jumps = (latents(system, model, d) for d in (PetrovGalerkin(), Reencoded(PetrovGalerkin(), 2)))
-    assert np.array_equal(jumps[..., :3, :], stays[..., :3, :])  # the state before the jump is reported
+    stays, jumps = (
+        latents(system, model, d) for d in (PetrovGalerkin(), Reencoded(PetrovGalerkin(), 2))
+    )
+    assert np.array_equal(
+        jumps[..., :3, :], stays[..., :3, :]
+    )  # the state before the jump is reported
     assert np.abs(jumps[..., 3:, :] - stays[..., 3:, :]).max() > 1e-3
     P = model.double()(torch.tensor([[3.14], [3.15]], dtype=torch.float64))
     again = P.decode(torch.from_numpy(jumps[..., 2, :])).detach().numpy()
-    one = [latents(system, model, PetrovGalerkin(), duration=0.1, initial_state=again[s])[s] for s in range(2)]
+    one = [
+        latents(system, model, PetrovGalerkin(), duration=0.1, initial_state=again[s])[s]
+        for s in range(2)
+    ]
     assert np.allclose(np.stack(one)[..., 1, :], jumps[..., 3, :], atol=1e-10)
 
 
 def test_it_costs_nothing_from_the_nearest_point(system, models):
-    stays, restarts = (latents(system, models["ae"], d, duration=0.3) for d in (Galerkin(), Reencoded(Galerkin(), 1)))
+    stays, restarts = (
+        latents(system, models["ae"], d, duration=0.3)
+        for d in (Galerkin(), Reencoded(Galerkin(), 1))
+    )
     assert np.allclose(restarts, stays, atol=1e-6)
 
 
@@ -223,9 +274,13 @@ def test_a_law_of_second_order_needs_no_system():
     model = romkit.fit("pod", data, latent_dim=2)
     lengths = {name: 0.5 for name in Pendulum().context_names}
     start = {"initial_state": [0.1, 0.2], "initial_velocity": [0.0, 1.0]}
-    run = romkit.forecast(model, dynamics=Reencoded(Law(), 2), duration=1.0, dt=0.01, **start, **lengths)
+    run = romkit.forecast(
+        model, dynamics=Reencoded(Law(), 2), duration=1.0, dt=0.01, **start, **lengths
+    )
     t = run.time.values
-    assert np.allclose(run.latent, np.stack([0.1 * np.cos(t), 0.2 * np.cos(t) + np.sin(t)], -1), atol=1e-6)
+    assert np.allclose(
+        run.latent, np.stack([0.1 * np.cos(t), 0.2 * np.cos(t) + np.sin(t)], -1), atol=1e-6
+    )
 
 
 def test_what_cannot_be_restarted():

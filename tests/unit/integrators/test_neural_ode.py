@@ -15,7 +15,9 @@ def spirals(rate):
     start = torch.linspace(0.5, 1.5, 8, dtype=torch.float64).unsqueeze(-1)
     radius, angle = start * torch.exp(-0.1 * TIMES), rate * TIMES.expand(8, -1)
     z = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1)
-    zdot = torch.stack([-0.1 * z[..., 0] - rate * z[..., 1], rate * z[..., 0] - 0.1 * z[..., 1]], dim=-1)
+    zdot = torch.stack(
+        [-0.1 * z[..., 0] - rate * z[..., 1], rate * z[..., 0] - 0.1 * z[..., 1]], dim=-1
+    )
     return z, zdot
 
 

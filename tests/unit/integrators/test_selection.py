@@ -27,7 +27,9 @@ def samples():
     """Eight oscillators (8, 101, 2) around (3, 3), each with its μ, scaled."""
     start = torch.stack([torch.linspace(3.5, 5, 8), torch.linspace(2, 4, 8)], dim=-1).double()
     z = RK4(0.01)(lambda t, z: van_der_pol(z, MU), start, TIMES).states
-    given = LatentSamples.first_order(z, van_der_pol(z, MU[:, None]), MU[:, None], times=TIMES, parameters=["mu"])
+    given = LatentSamples.first_order(
+        z, van_der_pol(z, MU[:, None]), MU[:, None], times=TIMES, parameters=["mu"]
+    )
     return given.scaled()
 
 
@@ -53,7 +55,10 @@ def test_rollouts_choose_the_degree_and_the_threshold(samples):
     law = SINDy().fit_samples(samples, select={"degree": (1, 2, 3), "threshold": (0.002, 3.0)})
     assert law.basis.library == Polynomial(3)
     assert float(rollout_error(law, samples)[0].max()) < 0.01
-    assert "; degree=3, threshold=0.002 chosen out of 6 by rollouts of held-out trajectories (error " in law.source
+    assert (
+        "; degree=3, threshold=0.002 chosen out of 6 by rollouts of held-out trajectories (error "
+        in law.source
+    )
     assert law.samples == 8 * 101  # fitted to all in the end
 
 
@@ -71,7 +76,9 @@ def test_regularization_is_chosen_where_none_is_given_and_a_lost_rollout_counts_
 
 def test_a_context_that_moves_is_followed():
     ramp = 0.5 + 0.1 * TIMES
-    z = RK4(0.01)(lambda t, z: van_der_pol(z, 0.5 + 0.1 * t), torch.tensor([[4.0, 3.0]]).double(), TIMES).states
+    z = RK4(0.01)(
+        lambda t, z: van_der_pol(z, 0.5 + 0.1 * t), torch.tensor([[4.0, 3.0]]).double(), TIMES
+    ).states
     c = ramp[None, :, None]
     moving = LatentSamples.first_order(z, van_der_pol(z, ramp), c, times=TIMES, parameters=["mu"])
     law = SINDy(degree=3, threshold=0.0, alpha=0.0).fit_samples(moving)
@@ -82,10 +89,20 @@ def test_choices_that_cannot_be_made(samples):
     grown = (torch.arange(101.0).double()[:, None] ** torch.arange(1, 3)).expand(3, 101, 2) * 1e4
     burst = LatentSamples.first_order(grown, torch.ones(3, 101, 2).double(), times=TIMES)
     fit, threshold = SINDy(degree=1, threshold=0.1).fit_samples, {"threshold": (0.1,)}
-    refused("select: expected one of .* did you mean 'threshold'", fit, burst, select={"treshold": (0.1,)})
+    refused(
+        "select: expected one of .* did you mean 'threshold'",
+        fit,
+        burst,
+        select={"treshold": (0.1,)},
+    )
     refused("z: expected at least 861 samples", fit, burst, select={"degree": (40,)})
     faster = replace(burst, targets=1e9 * burst.inputs)
-    refused("select: expected a candidate whose rollouts stay near the data", fit, faster, select=threshold)
+    refused(
+        "select: expected a candidate whose rollouts stay near the data",
+        fit,
+        faster,
+        select=threshold,
+    )
     scattered = samples.only(torch.ones(len(samples), dtype=torch.bool))
     refused("samples: expected whole trajectories", fit, scattered, select=threshold)
     refused("validation: expected a number below 1", fit, samples, select=threshold, validation=1.0)
@@ -105,14 +122,18 @@ def test_an_equation_is_written_in_physical_latents(samples):
 
 def test_sympy_and_the_law_agree_on_any_terms():
     z, c = torch.randn(2, 200, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    given = LatentSamples.first_order(z, z.sin(), c[:, :1], names=["a", "b"], parameters=["mu"]).scaled()
+    given = LatentSamples.first_order(
+        z, z.sin(), c[:, :1], names=["a", "b"], parameters=["mu"]
+    ).scaled()
     library = Polynomial(2) + Fourier(2) * Polynomial(1)
     law = SINDy(library=library, threshold=0.0).fit_samples(given)
     a, b, mu = sympy.symbols("a b mu")
     for k, equation in enumerate(law.to_sympy()):
         values = sympy.lambdify((a, b, mu), equation.rhs)(*z.T.numpy(), c[:, 0].numpy())
         assert np.allclose(values, law.predict(z, c[:, :1])[:, k].numpy(), atol=1e-9)
-    own = SINDy(library=Functions({"|z0|": lambda z: z[..., 0].abs()}), threshold=0.0).fit_samples(z, z.abs())
+    own = SINDy(library=Functions({"|z0|": lambda z: z[..., 0].abs()}), threshold=0.0).fit_samples(
+        z, z.abs()
+    )
     refused("law: expected terms that sympy can write", own.to_sympy)
 
 
@@ -124,7 +145,9 @@ def test_laws_of_second_order_linear_ones_and_large_latents_print_too():
     path = torch.exp(-0.5 * TIMES)[None, :, None]
     assert DMD().fit_samples(path, -0.5 * path, times=TIMES).formulas(2) == ["z0' = -0.5 z0"]
     y = torch.linspace(-2, 2, 100, dtype=torch.float64).unsqueeze(-1)
-    law = SINDy(degree=3).fit_samples(LatentSamples.first_order(1e5 + 2e4 * y, 2e4 * (y - y**3)).scaled())
+    law = SINDy(degree=3).fit_samples(
+        LatentSamples.first_order(1e5 + 2e4 * y, 2e4 * (y - y**3)).scaled()
+    )
     # in pascal, the coefficient of z³ is 10⁻¹⁵ of that of 1
     found = law.to_sympy()[0].rhs.subs({"z0": 1.3e5})
     assert float(found) == pytest.approx(2e4 * (1.5 - 1.5**3), rel=1e-3)

@@ -1,4 +1,6 @@
-"""SINDy: pysindy's support and coefficients on four problems; stacks, ensembles, printing, rollouts, bad input."""
+"""SINDy: pysindy's support and coefficients on four problems; stacks, ensembles, printing,
+rollouts, bad input.
+"""
 
 import functools
 
@@ -42,7 +44,9 @@ def trajectory(field, start, steps, dt):
 def van_der_pol_samples():
     """Five trajectories, each with a μ of its own."""
     mu = torch.linspace(0.5, 2.5, 5, dtype=torch.float64)
-    x = trajectory(lambda x: van_der_pol(x, mu), [[1.5 + 0.1 * k, 0.5] for k in range(5)], 600, 0.02)
+    x = trajectory(
+        lambda x: van_der_pol(x, mu), [[1.5 + 0.1 * k, 0.5] for k in range(5)], 600, 0.02
+    )
     c = mu[:, None].expand(5, 600)
     rate = van_der_pol(x, c)
     return LatentSamples.first_order(x.flatten(0, 1), rate.flatten(0, 1), c.reshape(-1, 1))
@@ -70,7 +74,10 @@ def autonomous(field, start, steps, dt):
 def problem(name):
     """(samples, settings of the fit)."""
     return {
-        "lorenz63": lambda: (autonomous(lorenz63_rate, [-8.0, 8.0, 27.0], 3000, 0.005), {"degree": 3}),
+        "lorenz63": lambda: (
+            autonomous(lorenz63_rate, [-8.0, 8.0, 27.0], 3000, 0.005),
+            {"degree": 3},
+        ),
         "van der pol": lambda: (van_der_pol_samples(), {"degree": 3}),
         "lorenz96 latent": lambda: (lorenz96_samples(), {"degree": 3, "threshold": 0.2}),
         "pendulum latent": lambda: (pendulum_samples(), {"degree": 1, "threshold": 0.5}),
@@ -86,16 +93,24 @@ def law(name):
 PROBLEMS = ("lorenz63", "van der pol", "lorenz96 latent", "pendulum latent")
 
 
-def pysindy_coefficients(samples: LatentSamples, model: Equation, *, degree=3, threshold=0.1, alpha=0.05):
-    """(K, m) by `pysindy.SINDy` with STLSQ and its own libraries, in the order of the model's terms."""
+def pysindy_coefficients(
+    samples: LatentSamples, model: Equation, *, degree=3, threshold=0.1, alpha=0.05
+):
+    """(K, m) by `pysindy.SINDy` with STLSQ and its own libraries, in the order of the model's
+    terms.
+    """
     d, p = samples.inputs.shape[-1], samples.context.shape[-1]
     library = polynomial = pysindy.PolynomialLibrary(degree=degree)
     if p:
         linear = pysindy.PolynomialLibrary(degree=1)
         library = pysindy.ParameterizedLibrary(linear, polynomial, num_parameters=p, num_features=d)
-    oracle = pysindy.SINDy(optimizer=pysindy.STLSQ(threshold=threshold, alpha=alpha), feature_library=library)
+    oracle = pysindy.SINDy(
+        optimizer=pysindy.STLSQ(threshold=threshold, alpha=alpha), feature_library=library
+    )
     m = samples.targets.shape[-1]
-    rate = torch.cat([samples.inputs[:, m:], samples.targets], dim=-1).numpy()  # (ż, z̈) for second order
+    rate = torch.cat(
+        [samples.inputs[:, m:], samples.targets], dim=-1
+    ).numpy()  # (ż, z̈) for second order
     shift, scale = model.basis.context.shift.numpy(), model.basis.context.scale.numpy()
     c = (samples.context.numpy() - shift) / scale
     oracle.fit(samples.inputs.numpy(), t=1.0, x_dot=rate, u=c if p else None)
@@ -103,13 +118,17 @@ def pysindy_coefficients(samples: LatentSamples, model: Equation, *, degree=3, t
 
 
 def _order(oracle, model, d, p):
-    """Which column of pysindy's library is each of the model's terms, by their values at random points."""
+    """Which column of pysindy's library is each of the model's terms, by their values at random
+    points.
+    """
     z, c = np.random.default_rng(1).normal(size=(2, 40, max(d, p)))
     z, scaled = z[:, :d], c[:, :p]
     theirs = np.asarray(oracle.feature_library.transform(np.hstack([z, scaled])))
     scaling = model.basis.context
     physical = torch.from_numpy(scaled * scaling.scale.numpy() + scaling.shift.numpy())
-    ours = torch.stack([t.expand(40) for t in model.basis.terms(torch.from_numpy(z), physical)], dim=-1).numpy()
+    ours = torch.stack(
+        [t.expand(40) for t in model.basis.terms(torch.from_numpy(z), physical)], dim=-1
+    ).numpy()
     distance = np.abs(ours[:, :, None] - theirs[:, None, :]).max(0)
     assert distance.min(1).max() < 1e-9
     assert ours.shape == theirs.shape
@@ -148,7 +167,9 @@ def test_support_coefficients_and_predictions_are_those_of_pysindy(name):
 
 
 def test_known_equations_are_found(lorenz63):
-    model = SINDy(degree=2).fit_samples(lorenz63.inputs.numpy(), lorenz63.targets.numpy(), names=["x", "y", "z"])
+    model = SINDy(degree=2).fit_samples(
+        lorenz63.inputs.numpy(), lorenz63.targets.numpy(), names=["x", "y", "z"]
+    )
     assert model.equations() == [
         "x' = -10.00 x + 10.00 y",
         "y' = 28.00 x - 1.000 y - 1.000 x z",
@@ -159,13 +180,18 @@ def test_known_equations_are_found(lorenz63):
     assert bool(model.converged)
     assert float(model.residual.max()) < 1e-6
     van_der_pol = law("van der pol")
-    assert van_der_pol.equations(3) == ["z0' = 1.00 z1", "z1' = -1.00 z0 + 1.00 z1 c0 - 1.00 z0^2 z1 c0"]
+    assert van_der_pol.equations(3) == [
+        "z0' = 1.00 z1",
+        "z1' = -1.00 z0 + 1.00 z1 c0 - 1.00 z0^2 z1 c0",
+    ]
     assert all(line in repr(van_der_pol) for line in van_der_pol.equations())
 
 
 def test_a_threshold_is_per_unit_of_time_and_sums_are_double(lorenz63):
     in_seconds = SINDy(degree=2, threshold=0.5).fit_samples(lorenz63.inputs, lorenz63.targets)
-    in_milliseconds = SINDy(degree=2, threshold=0.5e-3).fit_samples(lorenz63.inputs, lorenz63.targets / 1000)
+    in_milliseconds = SINDy(degree=2, threshold=0.5e-3).fit_samples(
+        lorenz63.inputs, lorenz63.targets / 1000
+    )
     assert torch.equal(in_milliseconds.support, in_seconds.support)
     assert relative_error(1000 * in_milliseconds.coefficients, in_seconds.coefficients) < 1e-9
     single = SINDy(degree=2).fit_samples(lorenz63.inputs.float(), lorenz63.targets.float())
@@ -174,7 +200,9 @@ def test_a_threshold_is_per_unit_of_time_and_sums_are_double(lorenz63):
     assert relative_error(single.coefficients, double.coefficients) < 1e-5
 
 
-@pytest.mark.parametrize("options", [{}, {"normalize_columns": True, "threshold": 5.0}, {"unbias": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"normalize_columns": True, "threshold": 5.0}, {"unbias": False}]
+)
 def test_a_stack_equals_one_by_one(lorenz63, options):
     factor = torch.tensor([1.0, 0.7, 1.3, 2.0], dtype=torch.float64)[:, None, None]
     z, dz = lorenz63.inputs.expand(4, -1, -1), lorenz63.targets * factor
@@ -198,9 +226,13 @@ def test_each_problem_of_a_stack_is_scaled_by_its_own_samples(lorenz63):
     ensemble = SINDy(degree=2, threshold=0.01).fit_ensemble(samples.scaled(), models=5, seed=1)
     for k in range(3):
         alone = LatentSamples.first_order(samples.inputs[k], samples.targets[k]).scaled()
-        assert stack[k].equations(3) == SINDy(degree=2, threshold=0.01).fit_samples(alone).equations(3)
+        assert stack[k].equations(3) == SINDy(degree=2, threshold=0.01).fit_samples(
+            alone
+        ).equations(3)
         assert repr(stack[k]).splitlines()[1:] == repr(ensemble.median()[k]).splitlines()[1:]
-        assert torch.allclose(ensemble[2][k].predict(samples.inputs[k]), samples.targets[k], atol=1e-6)
+        assert torch.allclose(
+            ensemble[2][k].predict(samples.inputs[k]), samples.targets[k], atol=1e-6
+        )
 
 
 def test_problems_of_a_stack_may_have_contexts_of_their_own():
@@ -235,7 +267,9 @@ def test_an_ensemble_member_is_the_fit_of_its_repeated_samples(lorenz63):
     settings = SINDy(degree=2)
     members = settings.fit_ensemble(lorenz63, models=3, blocks=10, seed=5)
     edges, counts = bootstrap(len(lorenz63), 3, 10, 5)
-    repeated = torch.arange(len(lorenz63)).repeat_interleave(counts[1].long().repeat_interleave(edges.diff()))
+    repeated = torch.arange(len(lorenz63)).repeat_interleave(
+        counts[1].long().repeat_interleave(edges.diff())
+    )
     alone = settings.fit_samples(lorenz63.inputs[repeated], lorenz63.targets[repeated])
     assert relative_error(members[1].coefficients, alone.coefficients) < 1e-9
 
@@ -245,13 +279,17 @@ def test_an_ill_conditioned_library_is_solved_by_qr():
     draw = torch.Generator().manual_seed(0)
     z = torch.randn(2000, 3, generator=draw, dtype=torch.float64)
     z[:, 2] = z[:, 0] + 1e-7 * z[:, 2]
-    true = torch.tensor([[0.0, 1.0, 0], [1.0, 0, 0], [2.0, 0, 0.5], [0.0, 1.0, 2.0]], dtype=torch.float64)
+    true = torch.tensor(
+        [[0.0, 1.0, 0], [1.0, 0, 0], [2.0, 0, 0.5], [0.0, 1.0, 2.0]], dtype=torch.float64
+    )
     dz = torch.cat([torch.ones(2000, 1, dtype=torch.float64), z], dim=-1) @ true
     model = SINDy(degree=1, threshold=0.1, alpha=0.0).fit_samples(z, dz)
     assert float(model.condition) > 1e6
     assert torch.equal(model.support, true != 0)
     assert relative_error(model.coefficients, true) < 1e-7
-    stack = SINDy(degree=1, alpha=0.0).fit_samples(torch.stack([z, torch.randn_like(z)]), torch.stack([dz, dz]))
+    stack = SINDy(degree=1, alpha=0.0).fit_samples(
+        torch.stack([z, torch.randn_like(z)]), torch.stack([dz, dz])
+    )
     assert relative_error(stack[0].coefficients, true) < 1e-7
     assert float(stack.condition[1]) < 10
     twice = z[:, :1].repeat(1, 2)
@@ -259,7 +297,9 @@ def test_an_ill_conditioned_library_is_solved_by_qr():
     assert torch.allclose(model.predict(twice), 2 * twice, atol=1e-8)
 
 
-@pytest.mark.parametrize("library", [Polynomial(3), Polynomial(1) + Fourier(1), Polynomial(2) + Polynomial(1)])
+@pytest.mark.parametrize(
+    "library", [Polynomial(3), Polynomial(1) + Fourier(1), Polynomial(2) + Polynomial(1)]
+)
 def test_the_gram_matrix_has_the_products_of_all_terms(library):
     """Three chunks and a rest, scaled variables, three problems."""
     draw = torch.Generator().manual_seed(0)
@@ -293,7 +333,9 @@ def test_a_rollout_of_a_discovered_equation(lorenz, lorenz96_model):
     slope = (z[2:] - z[:-2]) / 0.02
     field = lorenz96_model.predict(z[1:-1], torch.full((len(z) - 2, 1), 3.15, dtype=torch.float64))
     assert torch.allclose(slope, field, rtol=1e-2, atol=1e-2 * float(field.abs().max()))
-    several = romkit.rollout(lorenz, projection, dynamics=lorenz96_model, F=[3.15, 3.18], duration=0.2)
+    several = romkit.rollout(
+        lorenz, projection, dynamics=lorenz96_model, F=[3.15, 3.18], duration=0.2
+    )
     assert np.allclose(several.latent.isel(trajectory=0), run.latent, atol=1e-10)
 
 
@@ -351,7 +393,9 @@ def test_bad_input_is_named():
     refused("^context: expected", law.predict, Z)
     refused("^model: expected", fit(Z[None], Z[None]).equations)
     refused("^blocks: expected", SINDy().fit_ensemble, LatentSamples.first_order(Z, Z), blocks=51)
-    refused("^term 'bad': expected", SINDy(library=Functions({"bad": lambda z: z})).fit_samples, Z, Z)
+    refused(
+        "^term 'bad': expected", SINDy(library=Functions({"bad": lambda z: z})).fit_samples, Z, Z
+    )
     refused("^library: expected", SINDy(degree=1).fit_samples, 1e200 * Z, Z)
 
 
@@ -364,5 +408,13 @@ def test_dynamics_that_do_not_fit_the_rollout(lorenz, lorenz_data):
         (SINDy(degree=1).fit_samples(Z, Z, Z), "projection's context"),
     ):
         message = f"^{argument}: expected"
-        refused(message, romkit.rollout, lorenz, projection, dynamics=dynamics, F=3.15, duration=0.1)
-    refused("order: expected an integer <= 2, got 3", differentiated_samples, projection, lorenz_data, order=3)
+        refused(
+            message, romkit.rollout, lorenz, projection, dynamics=dynamics, F=3.15, duration=0.1
+        )
+    refused(
+        "order: expected an integer <= 2, got 3",
+        differentiated_samples,
+        projection,
+        lorenz_data,
+        order=3,
+    )

@@ -1,4 +1,6 @@
-"""Operators on NumPy arrays, DataArrays and datasets; precisions and stacks that do not match, in one line."""
+"""Operators on NumPy arrays, DataArrays and datasets; precisions and stacks that do not match, in
+one line.
+"""
 
 import copy
 import warnings
@@ -20,7 +22,12 @@ def wave_model():
 
 @pytest.fixture(scope="module")
 def plane_model():
-    return romkit.fit("ncae", with_velocity(describe(plane(), context=["k"], state=["u", "v"])), latent_dim=2, epochs=1)
+    return romkit.fit(
+        "ncae",
+        with_velocity(describe(plane(), context=["k"], state=["u", "v"])),
+        latent_dim=2,
+        epochs=1,
+    )
 
 
 def test_a_dataset_goes_through_as_its_tensors_do(wave_model):
@@ -46,13 +53,21 @@ def test_arrays_come_back_in_their_precision(wave_model, dtype):
     for model in (wave_model, copy.deepcopy(wave_model).double()):
         P = model(speed=1.5)
         z = P.encode(x)
-        assert (type(z), z.dtype, P.decode(z).dtype, P(x).dtype) == (np.ndarray, dtype, dtype, dtype)
+        assert (type(z), z.dtype, P.decode(z).dtype, P(x).dtype) == (
+            np.ndarray,
+            dtype,
+            dtype,
+            dtype,
+        )
         assert np.allclose(P(x), P.decode(z), atol=1e-5)
 
 
 def test_variables_of_a_user_come_back_in_their_dimensions(plane_model, tmp_path):
     own = plane()
-    for model in (plane_model, romkit.load(romkit.save(plane_model, tmp_path / "plane.safetensors"))):
+    for model in (
+        plane_model,
+        romkit.load(romkit.save(plane_model, tmp_path / "plane.safetensors")),
+    ):
         P = model(own)
         z = P.encode(own)
         assert z.dims == ("run", "t", "latent_component")
@@ -70,7 +85,9 @@ def test_variables_of_a_user_come_back_in_their_dimensions(plane_model, tmp_path
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         law = law.fit(plane_model, describe(own, context=["k"], state=["u", "v"]))
-    forecast = romkit.forecast(plane_model, initial_state=x0[["u", "v"]], duration=0.1, dt=0.05, k=1, dynamics=law)
+    forecast = romkit.forecast(
+        plane_model, initial_state=x0[["u", "v"]], duration=0.1, dt=0.05, k=1, dynamics=law
+    )
     assert forecast.u.dims == ("t", "y", "x")
     refused("x: expected a variable 'u'", plane_model(own).encode, own.drop_vars("u"))
 
@@ -83,7 +100,9 @@ def test_a_stack_gives_a_seed_axis_and_names_what_does_not_fit():
     assert z.dims == ("seed", "trajectory", "time", "latent_component")
     assert P.decode(z).state.dims == ("seed", "trajectory", "time", "component")
     x = torch.from_numpy(data.state.values).float()
-    refused(r"x: expected shape \(2 or 1, \.\.\., 16\) for a stack of seeds.*unsqueeze", P.encode, x)
+    refused(
+        r"x: expected shape \(2 or 1, \.\.\., 16\) for a stack of seeds.*unsqueeze", P.encode, x
+    )
     assert P.encode(x.unsqueeze(0)).shape == (2, 4, 81, 2)
 
 
@@ -103,5 +122,8 @@ def test_components_in_another_order_are_refused(wave_model):
     named = waves().assign_coords(component=[f"x{k}" for k in range(16)])
     P = wave_model(named)
     assert P.encode(named).equals(P.encode(waves()))
-    for x in (named.isel(component=slice(None, None, -1)), named.state.isel(component=slice(None, None, -1))):
+    for x in (
+        named.isel(component=slice(None, None, -1)),
+        named.state.isel(component=slice(None, None, -1)),
+    ):
         refused("x: expected components in the order x0 ... x15, got x15 ... x0", P.encode, x)

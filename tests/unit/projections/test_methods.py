@@ -31,12 +31,16 @@ def test_a_matrix_per_seed_and_context_multiplies_states_from_the_left(lead):
     for more in ((), (6,), (6, 7)):
         x = torch.randn(*(2, 3)[: len(lead)], *more, 5, generator=draw, dtype=torch.float64)
         whole = weight.reshape(*lead, *(1,) * len(more), 5, 4)
-        assert torch.allclose(matmul(x, weight), (x.unsqueeze(-2) @ whole).squeeze(-2), rtol=0, atol=1e-13)
+        assert torch.allclose(
+            matmul(x, weight), (x.unsqueeze(-2) @ whole).squeeze(-2), rtol=0, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("units", [(5,), ((5, 4),), (5, 4, 5), ((5, 4), 3, (6, 5, 4))])
 def test_before_training_it_is_the_projection_onto_the_leading_modes(lorenz_data, units):
-    flow = romkit.fit("flow", lorenz_data, epochs=1, learning_rate=1e-12, units=units, latent_dim=2).double()
+    flow = romkit.fit(
+        "flow", lorenz_data, epochs=1, learning_rate=1e-12, units=units, latent_dim=2
+    ).double()
     pod = romkit.fit("pod", lorenz_data, latent_dim=2).double()
     x = torch.from_numpy(lorenz_data.state.values[0])
     assert torch.allclose(flow(F=3.15)(x), pod(F=3.15)(x), atol=1e-5)
@@ -78,7 +82,10 @@ def test_the_number_of_couplings_is_odd(lorenz_data):
 
 
 def test_it_learns_more_of_the_waves_than_any_subspace(lorenz_data):
-    flow, pod = romkit.fit("flow", lorenz_data, epochs=60), romkit.fit("pod", lorenz_data, latent_dim=2)
+    flow, pod = (
+        romkit.fit("flow", lorenz_data, epochs=60),
+        romkit.fit("pod", lorenz_data, latent_dim=2),
+    )
     x = torch.from_numpy(lorenz_data.state.values).float()
     errors = [(model(lorenz_data)(x) - x).square().mean().sqrt().item() for model in (flow, pod)]
     assert errors[0] < 0.2 * errors[1]
@@ -86,12 +93,17 @@ def test_it_learns_more_of_the_waves_than_any_subspace(lorenz_data):
 
 def dataset(states):
     return romkit.data.from_arrays(
-        states, np.arange(states.shape[1]), context={"c": np.arange(len(states))}, velocity=0 * states
+        states,
+        np.arange(states.shape[1]),
+        context={"c": np.arange(len(states))},
+        velocity=0 * states,
     )
 
 
 def left(model, states):
-    """What a model leaves of states, relative to their deviation from the mean of the training data."""
+    """What a model leaves of states, relative to their deviation from the mean of the training
+    data.
+    """
     x = torch.from_numpy(states)
     P = model.double()(c=0.0)
     return ((P(x) - x).norm() / (x - model.frame.state_shift).norm()).item()
@@ -101,7 +113,9 @@ def test_states_on_a_paraboloid_are_recovered():
     rng = np.random.default_rng(0)
     modes = np.linalg.qr(rng.standard_normal((40, 5)))[0]
     z = rng.uniform(-1, 1, (4, 60, 2))
-    z[2] = -z[1]  # and z[0] below: no mean, and no correlation with products, so that modes are those of z
+    z[2] = -z[
+        1
+    ]  # and z[0] below: no mean, and no correlation with products, so that modes are those of z
     z[0] = np.concatenate([z[0, :30], -z[0, :30]])
     squares = np.stack([z[..., 0] ** 2, z[..., 0] * z[..., 1], z[..., 1] ** 2], axis=-1)
     states = z @ (3 * modes[:, :2]).T + 0.3 * squares @ modes[:, 2:].T
@@ -112,10 +126,13 @@ def test_states_on_a_paraboloid_are_recovered():
 
 
 def test_the_regularisation_is_that_which_holds_for_snapshots_that_are_not_seen():
-    states = np.random.default_rng(1).standard_normal((6, 10, 30))  # nothing that products could tell
+    states = np.random.default_rng(1).standard_normal(
+        (6, 10, 30)
+    )  # nothing that products could tell
     train, unseen = dataset(states[:5]), states[5]
     chosen, free = (
-        romkit.fit("quadratic-manifold", train, latent_dim=7, regularisation=ridge) for ridge in (None, 1e-10)
+        romkit.fit("quadratic-manifold", train, latent_dim=7, regularisation=ridge)
+        for ridge in (None, 1e-10)
     )
     flat = left(romkit.fit("pod", train, latent_dim=7), unseen)
     assert left(free, unseen) > 1.05 * flat
@@ -128,7 +145,9 @@ def test_data_with_fewer_directions_than_modes():
     model = romkit.fit("quadratic-manifold", dataset(states), latent_dim=3)
     assert left(model, states) < 1e-6
     message = "regularisation: expected .* got 0"
-    refused(message, romkit.fit, "quadratic-manifold", dataset(states), latent_dim=2, regularisation=0)
+    refused(
+        message, romkit.fit, "quadratic-manifold", dataset(states), latent_dim=2, regularisation=0
+    )
 
 
 @pytest.mark.parametrize("method", ["pod", "quadratic-manifold"])
@@ -143,10 +162,18 @@ def test_sizes_that_do_not_fit_the_data_are_named_by_the_class_itself(lorenz_dat
     frame, falling = Frame.from_dataset(lorenz_data), "expected sizes that do not decrease"
     for method, sizes, message in (
         ("ncae", {"layers": (2, 24, 12), "embedding": (1, 4)}, f"layers: {falling} .* n = 36"),
-        ("ncae", {"layers": (2, 36), "embedding": (2, 4)}, "embedding: expected sizes that start with the 1 context"),
+        (
+            "ncae",
+            {"layers": (2, 36), "embedding": (2, 4)},
+            "embedding: expected sizes that start with the 1 context",
+        ),
         ("cae", {"layers": (40, 36)}, f"layers: {falling}"),
         ("context-cae", {"layers": (2, 37)}, f"layers: {falling}"),
-        ("flow", {"latent_dim": 2, "units": (8,), "embedding": (2, 4)}, "embedding: expected sizes that start"),
+        (
+            "flow",
+            {"latent_dim": 2, "units": (8,), "embedding": (2, 4)},
+            "embedding: expected sizes that start",
+        ),
         ("pod", {"latent_dim": 37}, f"latent_dim: {falling}"),
         ("quadratic-manifold", {"latent_dim": 37}, f"latent_dim: {falling}"),
     ):
@@ -159,7 +186,13 @@ def test_a_basis_of_other_states_or_coordinates_is_refused(lorenz_data):
     names = ("", inner.state_names, inner.state_units)
     refused("basis: expected the 4 components of the state, got 36", Frame, *names, basis=basis)
     whole, behind = Frame.from_dataset(lorenz_data), Frame.from_dataset(lorenz_data, basis, inner)
-    refused("inner: expected the 4 coordinates in the basis, got 36", Frame.from_dataset, lorenz_data, basis, whole)
+    refused(
+        "inner: expected the 4 coordinates in the basis, got 36",
+        Frame.from_dataset,
+        lorenz_data,
+        basis,
+        whole,
+    )
     pod = romkit.fit("pod", lorenz_data, latent_dim=2)
     refused("frame: expected one with a basis of 36 modes", pod.behind, behind)
 
@@ -170,13 +203,17 @@ def test_former_names_of_frames_and_paths_work_and_warn(lorenz_data):
     inner, whole = (Frame.from_dataset(data) for data in (basis.project(lorenz_data), lorenz_data))
     old = ["Signature", "Normalization", "BasisNormalization", "MovingPath"]
     with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
-        Signature, Normalization, BasisNormalization, MovingPath = (getattr(projections, name) for name in old)
+        Signature, Normalization, BasisNormalization, MovingPath = (
+            getattr(projections, name) for name in old
+        )
     signature = Signature("", inner.state_names, inner.state_units, ("F",), ("1",))
     assert Normalization(signature).state_names == inner.state_names
     assert torch.equal(Normalization.from_dataset(lorenz_data).state_std, whole.state_std)
     x = torch.from_numpy(lorenz_data.state.values).float()
     behind = BasisNormalization(whole, basis, inner)
-    assert torch.equal(behind.normalise(x), Frame.from_dataset(lorenz_data, basis, inner).normalise(x))
+    assert torch.equal(
+        behind.normalise(x), Frame.from_dataset(lorenz_data, basis, inner).normalise(x)
+    )
     model = romkit.fit("pod", lorenz_data, latent_dim=2)
     with pytest.warns(DeprecationWarning, match="old name"):
         assert model.normalization.signature is model.frame
@@ -187,7 +224,8 @@ def test_former_names_of_frames_and_paths_work_and_warn(lorenz_data):
 def test_scales_of_many_samples_in_single_precision_are_those_of_the_samples(lorenz_data):
     pressure = 1e5 + np.random.default_rng(0).normal(size=(1, 300_000, 2))
     data = xr.Dataset(
-        {"state": (("trajectory", "time", "component"), pressure.astype(np.float32))}, {"time": range(300_000)}
+        {"state": (("trajectory", "time", "component"), pressure.astype(np.float32))},
+        {"time": range(300_000)},
     )
     found = Frame.from_dataset(data)
     for scale in (found.state_std, found.state_scale):

@@ -22,10 +22,12 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Pulses(System):
-    """Two fields on a ring, Stuart-Landau oscillators of wave number 1 with a second harmonic that they force.
+    """Two fields on a ring, Stuart-Landau oscillators of wave number 1 with a second harmonic that
+    they force.
 
-    All terms are convolutions and their products at one frequency, so that every fraction of a point is a symmetry.
-    The wave (r cos(θ - ω t), ...) has r² = c and the speed ω = 1 + c/2, exactly.
+    All terms are convolutions and their products at one frequency, so that every fraction of a
+    point is a symmetry. The wave (r cos(θ - ω t), ...) has r² = c and the speed ω = 1 + c/2,
+    exactly.
     """
 
     dt: float = 0.05
@@ -57,7 +59,9 @@ class Pulses(System):
 @pytest.fixture(scope="module")
 def waves():
     return (
-        Lorenz96(transient=1000.0).dataset(F=[3.17, 3.175, 3.18, 3.185], duration=8.0).isel(time=slice(None, None, 5))
+        Lorenz96(transient=1000.0)
+        .dataset(F=[3.17, 3.175, 3.18, 3.185], duration=8.0)
+        .isel(time=slice(None, None, 5))
     )
 
 
@@ -67,13 +71,21 @@ def sliced(waves):
 
 
 def random_states(n, batch=20, size=3.0):
-    return size * torch.randn(batch, n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return size * torch.randn(
+        batch, n, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
 
 
 def fractional(x, shift):
-    """Fourier shift of states (..., n) by a fraction of a point; the highest frequency is taken away."""
+    """Fourier shift of states (..., n) by a fraction of a point; the highest frequency is taken
+    away.
+    """
     k = torch.arange(x.shape[-1] // 2 + 1, dtype=x.dtype)
-    turned = torch.fft.rfft(x) * torch.exp(-2j * torch.pi * k * shift / x.shape[-1]) * (k < x.shape[-1] // 2)
+    turned = (
+        torch.fft.rfft(x)
+        * torch.exp(-2j * torch.pi * k * shift / x.shape[-1])
+        * (k < x.shape[-1] // 2)
+    )
     return torch.fft.irfft(turned, x.shape[-1])
 
 
@@ -88,15 +100,22 @@ def test_contract_at_all_states_with_a_wave(waves, method):
 @pytest.mark.parametrize("points", [1, 5, 35])
 def test_shifts_of_lorenz96_commute_with_the_projection_though_7_does_not_divide_36(sliced, points):
     P, x = copy.deepcopy(sliced).double()(F=3.178), random_states(36)
-    torch.testing.assert_close(P(x.roll(points, -1)), P(x).roll(points, -1), rtol=ROUNDING, atol=ROUNDING)
+    torch.testing.assert_close(
+        P(x.roll(points, -1)), P(x).roll(points, -1), rtol=ROUNDING, atol=ROUNDING
+    )
     torch.testing.assert_close(P(P(x)), P(x), rtol=ROUNDING, atol=ROUNDING)
     turn = P.encode(x.roll(points, -1)) - P.encode(x)
     assert float(turn[:, :-1].abs().max()) < 1e-10  # the shape stays
-    moved = torch.remainder(turn[:, -1] - 2 * torch.pi * 7 * points / 36 + torch.pi, 2 * torch.pi) - torch.pi
+    moved = (
+        torch.remainder(turn[:, -1] - 2 * torch.pi * 7 * points / 36 + torch.pi, 2 * torch.pi)
+        - torch.pi
+    )
     assert float(moved.abs().max()) < 1e-10
 
 
-@pytest.mark.parametrize("length", [8.0, 12.2, 16.0])  # steady waves of one crest, travelling waves, two crests
+@pytest.mark.parametrize(
+    "length", [8.0, 12.2, 16.0]
+)  # steady waves of one crest, travelling waves, two crests
 def test_fractions_of_a_point_commute_with_projections_of_kuramoto_sivashinsky(length):
     system = KuramotoSivashinsky(n=32)
     data = system.dataset(L=[length, length + 0.1], duration=5.0)
@@ -104,7 +123,9 @@ def test_fractions_of_a_point_commute_with_projections_of_kuramoto_sivashinsky(l
     assert P.wave.number == (2 if length == 16.0 else 1)
     x = torch.from_numpy(data["state"].values)
     operator = P(data)
-    torch.testing.assert_close(operator(fractional(x, 0.37)), fractional(operator(x), 0.37), rtol=0, atol=ROUNDING)
+    torch.testing.assert_close(
+        operator(fractional(x, 0.37)), fractional(operator(x), 0.37), rtol=0, atol=ROUNDING
+    )
     torch.testing.assert_close(operator(operator(x)), operator(x), rtol=0, atol=ROUNDING)
 
 
@@ -115,7 +136,10 @@ def test_two_fields_share_one_phase_and_the_speed_is_that_of_the_closed_form():
     P = romkit.fit("pod", data, symmetry=system.symmetry, system=system, latent_dim=3)
     assert (P.wave.number, P.wave.harmonics, len(P.wave.units)) == (1, POINTS // 2 - 1, 2)
     law = Steady().fit(P, data)
-    speed = [float(law.right_hand_side(torch.tensor([c]).double())(torch.zeros(4).double())[-1]) for c in (0.7, 1.3)]
+    speed = [
+        float(law.right_hand_side(torch.tensor([c]).double())(torch.zeros(4).double())[-1])
+        for c in (0.7, 1.3)
+    ]
     assert speed == pytest.approx([1.35, 1.65], abs=1e-5)
     for dynamics in (Galerkin(), PetrovGalerkin()):
         run = romkit.rollout(system, P, dynamics=dynamics, c=[0.7, 1.3])
@@ -125,7 +149,9 @@ def test_two_fields_share_one_phase_and_the_speed_is_that_of_the_closed_form():
 
 def test_a_law_keeps_the_phase_of_unseen_waves(waves, sliced):
     law = Steady().fit(sliced, waves)
-    run = romkit.rollout(Lorenz96(), sliced, dynamics=law, F=[3.173, 3.183], duration=100.0, dt=0.05)
+    run = romkit.rollout(
+        Lorenz96(), sliced, dynamics=law, F=[3.173, 3.183], duration=100.0, dt=0.05
+    )
     assert float(run["nrmse"].max()) < 0.01  # the wave travels 39 times its length
 
 
@@ -140,11 +166,16 @@ def test_any_law_moves_the_shape_and_none_depends_on_the_phase(waves, sliced):
 
 
 def test_a_stack_and_its_law_equal_their_members_and_files(waves, tmp_path):
-    stack = romkit.fit("ncae", waves, symmetry="shift", latent_dim=1, seeds=range(2), epochs=2, verbose=False)
+    stack = romkit.fit(
+        "ncae", waves, symmetry="shift", latent_dim=1, seeds=range(2), epochs=2, verbose=False
+    )
     law = Steady().fit(stack, waves)
     romkit.save(stack, tmp_path / "P.safetensors")
     romkit.save(law, tmp_path / "law.safetensors")
-    loaded, again = romkit.load(tmp_path / "P.safetensors"), romkit.load(tmp_path / "law.safetensors")
+    loaded, again = (
+        romkit.load(tmp_path / "P.safetensors"),
+        romkit.load(tmp_path / "law.safetensors"),
+    )
     some = waves.isel(time=slice(0, 3))
     whole = romkit.follow(loaded, some, dynamics=again)["state"].values
     assert np.array_equal(romkit.follow(stack, some, dynamics=law)["state"].values, whole)
@@ -181,13 +212,19 @@ def test_data_without_a_system_have_the_ring_of_their_points():
     travelling = own(np.stack([wave(), 1.1 * wave(phase=2.5)]))
     P = romkit.fit("pod", travelling, symmetry="shift", latent_dim=1).double()
     x = torch.from_numpy(travelling["state"].values)
-    torch.testing.assert_close(P(travelling)(x), x, rtol=0, atol=1e-6)  # one shape, but for its size
+    torch.testing.assert_close(
+        P(travelling)(x), x, rtol=0, atol=1e-6
+    )  # one shape, but for its size
 
 
 place = np.arange(32) / 32
 REFUSED = {
     "a system without the symmetry": (
-        lambda: romkit.systems.Pendulum(duration=0.01).dataset("train", seed=0).isel(trajectory=slice(2)),
+        lambda: (
+            romkit.systems.Pendulum(duration=0.01)
+            .dataset("train", seed=0)
+            .isel(trajectory=slice(2))
+        ),
         {"symmetry": "shift"},
         r"symmetry: expected a system whose field commutes with shifts, got pendulum, which declares none",
     ),
@@ -208,7 +245,10 @@ REFUSED = {
     ),
     "fields that are no ring": (
         lambda: romkit.data.describe(
-            xr.Dataset({"u": (("run", "t", "y", "x"), np.arange(640.0).reshape(2, 20, 4, 4))}, {"t": range(20)})
+            xr.Dataset(
+                {"u": (("run", "t", "y", "x"), np.arange(640.0).reshape(2, 20, 4, 4))},
+                {"t": range(20)},
+            )
         ),
         {"symmetry": "shift"},
         r"data: expected fields on one ring",
@@ -228,7 +268,11 @@ REFUSED = {
         {"symmetry": Shifts(number=16)},
         r"symmetry: expected a wave number that 32 points resolve, got 16",
     ),
-    "a basis beside it": (lambda: own(wave()[None]), {"symmetry": "shift", "basis": 3}, "basis: expected none beside"),
+    "a basis beside it": (
+        lambda: own(wave()[None]),
+        {"symmetry": "shift", "basis": 3},
+        "basis: expected none beside",
+    ),
     "a loss with the field": (
         lambda: Lorenz96(transient=1000.0).dataset(F=[3.17, 3.18], duration=1.0),
         {"symmetry": "shift", "preset": "dynamics", "method": "ncae"},
@@ -240,4 +284,12 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_data_that_lack_the_symmetry_are_refused(case):
     data, settings, words = REFUSED[case]
-    refused(words, romkit.fit, settings.pop("method", "pod"), data(), latent_dim=1, verbose=False, **settings)
+    refused(
+        words,
+        romkit.fit,
+        settings.pop("method", "pod"),
+        data(),
+        latent_dim=1,
+        verbose=False,
+        **settings,
+    )

@@ -11,7 +11,17 @@ import romkit
 from romkit import load, save
 from romkit.core.errors import FileError
 from romkit.data import open_dataset, save_dataset
-from romkit.projections import CAE, METHODS, Frame, NcAE, Projection, method_named, stack, storage, unstack
+from romkit.projections import (
+    CAE,
+    METHODS,
+    Frame,
+    NcAE,
+    Projection,
+    method_named,
+    stack,
+    storage,
+    unstack,
+)
 from romkit.verbs.presets import sized
 from tests.refusals import refused
 from tests.robustness.test_damage import forge
@@ -20,7 +30,12 @@ from tests.unit.data.test_storage import small as dataset
 
 SIGNATURE = Frame("lorenz96", tuple(f"x{k}" for k in range(36)), ("1",) * 36, ("F",), ("1",))
 TINY = Frame("", ("p", "é"), ("m", "m / s"), ("a", "b"), ("kg", ""))
-REPORT = {"seed": 3, "losses": [0.1, float("inf"), 1e-300], "recipe": {"epochs": 2, "name": "π"}, "none": None}
+REPORT = {
+    "seed": 3,
+    "losses": [0.1, float("inf"), 1e-300],
+    "recipe": {"epochs": 2, "name": "π"},
+    "none": None,
+}
 
 
 def build(method, seed=0, frame=SIGNATURE, **settings):
@@ -35,7 +50,10 @@ def build(method, seed=0, frame=SIGNATURE, **settings):
 def outputs(model, count=50):
     dtype = model.frame.state_scale.dtype
     draws = torch.Generator().manual_seed(7)
-    x, v = (torch.randn(count, len(model.frame.state_names), generator=draws).to(dtype) for _ in range(2))
+    x, v = (
+        torch.randn(count, len(model.frame.state_names), generator=draws).to(dtype)
+        for _ in range(2)
+    )
     c = torch.rand(count, len(model.frame.context_names), generator=draws).to(dtype)
     if model.seeds is not None:
         x, v, c = x[None], v[None], c[None]
@@ -52,10 +70,15 @@ def assert_same(a, b):
     assert a.latent_dim == b.latent_dim
     assert a.frame.to_json() == b.frame.to_json()
     parameters = dict(b.named_parameters())
-    assert all(p.requires_grad == parameters[name].requires_grad for name, p in a.named_parameters())
+    assert all(
+        p.requires_grad == parameters[name].requires_grad for name, p in a.named_parameters()
+    )
     state = b.state_dict()
     assert list(a.state_dict()) == list(state)
-    assert all(t.dtype == state[name].dtype and torch.equal(t, state[name]) for name, t in a.state_dict().items())
+    assert all(
+        t.dtype == state[name].dtype and torch.equal(t, state[name])
+        for name, t in a.state_dict().items()
+    )
 
 
 @pytest.fixture
@@ -79,7 +102,9 @@ def test_round_trip_is_exact(tmp_path, method, dtype):
 
 
 def test_a_projection_without_context(tmp_path):
-    data = romkit.data.from_arrays(np.random.default_rng(0).normal(size=(2, 6, 3)), 0.1 * np.arange(6))
+    data = romkit.data.from_arrays(
+        np.random.default_rng(0).normal(size=(2, 6, 3)), 0.1 * np.arange(6)
+    )
     for method in ("pod", "film-ae"):
         model = romkit.fit(method, data, latent_dim=1, seeds=range(2), epochs=1, verbose=False)
         assert_same(model, load(save(model, tmp_path / "a")))
@@ -95,7 +120,9 @@ def test_a_loaded_projection_owns_its_tensors(tiny):
     back.to(torch.float64)
     assert all(parameter.requires_grad for parameter in back.parameters())
     before = torch.get_rng_state()
-    assert save(load(path), path.with_name("again")).read_bytes() == path.read_bytes()  # and no generator moves
+    assert (
+        save(load(path), path.with_name("again")).read_bytes() == path.read_bytes()
+    )  # and no generator moves
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -163,9 +190,16 @@ def test_what_could_not_be_loaded_is_not_saved(tiny, tmp_path):
 
 @pytest.fixture(params=["dataset", "projection"])
 def stored(request, tiny, tmp_path):
-    """A file, its bytes, and `noticed()`: whether the damage to it is refused; if not, the content is the same."""
+    """A file, its bytes, and `noticed()`: whether the damage to it is refused; if not, the content
+    is the same.
+    """
     kinds = {
-        "dataset": (save_dataset(dataset(), tmp_path / "small.nc"), dataset(), open_dataset, same_dataset),
+        "dataset": (
+            save_dataset(dataset(), tmp_path / "small.nc"),
+            dataset(),
+            open_dataset,
+            same_dataset,
+        ),
         "projection": (*tiny, load, assert_same),
     }
     path, original, read, compare = kinds[request.param]
@@ -198,10 +232,16 @@ def test_flipped_bytes_and_truncations_are_noticed_or_harmless(stored):
 
 def test_what_is_no_dataset(tmp_path):
     magic = b"\x89HDF\r\n\x1a\n"
-    strange = {b"": "is empty", b"hello" * 99: "not a netCDF file", magic + b"\x07" * 999: "cannot be read"}
+    strange = {
+        b"": "is empty",
+        b"hello" * 99: "not a netCDF file",
+        magic + b"\x07" * 999: "cannot be read",
+    }
     for garbage, problem in strange.items():
         (tmp_path / "a.nc").write_bytes(garbage)
-        refused(f"a.nc: .*{problem}.*; (give|restore)", open_dataset, tmp_path / "a.nc", error=FileError)
+        refused(
+            f"a.nc: .*{problem}.*; (give|restore)", open_dataset, tmp_path / "a.nc", error=FileError
+        )
 
 
 def test_a_file_of_another_version(tiny):

@@ -1,4 +1,6 @@
-"""Burgers' equation on a square: the published equations, solved without iteration, and seen through a basis."""
+"""Burgers' equation on a square: the published equations, solved without iteration, and seen
+through a basis.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ C = torch.tensor([[4.56, 0.019], [5.4, 0.028]], dtype=torch.float64)
 
 
 def published(cells, mu, dt, steps):
-    """Newton's method with a general sparse solver on the equations of Barnett, Farhat and Maday (2023)."""
+    """Newton's method with a general sparse solver on the equations of Barnett, Farhat and Maday
+    (2023).
+    """
     h, n = 100 / cells, cells**2
     back = sparse.diags_array([np.ones(cells), -np.ones(cells - 1)], offsets=[0, -1]) / h
     unit = sparse.eye_array(cells)
@@ -24,7 +28,9 @@ def published(cells, mu, dt, steps):
 
     def field(w):
         u, v = w[:n], w[n:]
-        return np.concatenate([source - Dx @ u**2 / 2 - Dy @ (u * v) / 2, -Dx @ (u * v) / 2 - Dy @ v**2 / 2])
+        return np.concatenate(
+            [source - Dx @ u**2 / 2 - Dy @ (u * v) / 2, -Dx @ (u * v) / 2 - Dy @ v**2 / 2]
+        )
 
     def slopes(w):
         U, V = sparse.diags_array(w[:n]), sparse.diags_array(w[n:])
@@ -52,8 +58,13 @@ def test_one_sweep_is_the_published_implicit_model(engine):
 
 def test_order_two_and_the_field_of_the_full_model():
     c, times = C[:1], torch.tensor([0.0, 4.0], dtype=torch.float64)
-    ends = [Burgers2D(cells=10, dt=dt).simulate(Burgers2D(cells=10).start(c), c, times).state[0, -1] for dt in (1, 0.5)]
-    exact = romkit.solvers.RK4(0.02)(Burgers2D(cells=10).field(c), torch.ones(1, 200).double(), times).states[0, -1]
+    ends = [
+        Burgers2D(cells=10, dt=dt).simulate(Burgers2D(cells=10).start(c), c, times).state[0, -1]
+        for dt in (1, 0.5)
+    ]
+    exact = romkit.solvers.RK4(0.02)(
+        Burgers2D(cells=10).field(c), torch.ones(1, 200).double(), times
+    ).states[0, -1]
     errors = [(end - exact).abs().max().item() for end in ends]
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.3)
 
@@ -63,7 +74,10 @@ def test_the_tensors_are_exact_in_and_around_the_range_and_near_far_from_it():
     system = Burgers2D(cells=10)
     data = system.dataset(mu1=[4.25, 5.5], mu2=[0.015, 0.03], duration=5.0)
     through = system.through(romkit.basis(data, rank=10))
-    around, far = [[4.25, 0.015], [4.9, 0.0213], [6.0, 0.035], [4.0, 0.01]], [[4.5, 0.0], [4.5, 0.05]]
+    around, far = (
+        [[4.25, 0.015], [4.9, 0.0213], [6.0, 0.035], [4.0, 0.01]],
+        [[4.5, 0.0], [4.5, 0.05]],
+    )
     y = torch.randn(6, 3, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     c = torch.tensor(around + far, dtype=torch.float64)
     full = through.basis.encode_tangent(system.field(c)(T0, through.basis.decode(y)))

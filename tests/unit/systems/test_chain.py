@@ -1,4 +1,6 @@
-"""The pendulum's chain in closed form, against MuJoCo and textbook limits, and MuJoCo's simulation of many chains."""
+"""The pendulum's chain in closed form, against MuJoCo and textbook limits, and MuJoCo's simulation
+of many chains.
+"""
 
 import mujoco
 import numpy as np
@@ -43,7 +45,9 @@ def random_states(count, seed, speed=1.0):
 @pytest.mark.parametrize("speed", [0.0, 1.0, 30.0])
 def test_acceleration_is_that_of_mujoco(speed):
     q, v, lengths = random_states(60, seed=1, speed=speed)
-    expected = torch.stack([torch.from_numpy(at(*s)[1].qacc.copy()) for s in zip(q, v, lengths, strict=True)])
+    expected = torch.stack(
+        [torch.from_numpy(at(*s)[1].qacc.copy()) for s in zip(q, v, lengths, strict=True)]
+    )
     error = (chain.acceleration(q, v, lengths) - expected).abs().amax(-1)
     assert (error <= 1e-8 * expected.abs().amax(-1)).all()
 
@@ -54,7 +58,9 @@ def test_mass_matrix_is_that_of_mujoco():
         model, data = at(*state)
         expected = np.zeros((LINKS, LINKS))
         for row, unit in zip(expected, np.eye(LINKS), strict=True):
-            mujoco.mj_mulM(model, data, row, unit)  # mj_fullM has a signature that depends on the version
+            mujoco.mj_mulM(
+                model, data, row, unit
+            )  # mj_fullM has a signature that depends on the version
         np.testing.assert_allclose(mass.numpy(), expected, rtol=1e-10, atol=1e-12)
 
 
@@ -62,15 +68,21 @@ def test_energy_is_that_of_mujoco():
     q, v, lengths = random_states(30, seed=3, speed=5.0)
     energy = chain.energy(q, v, lengths)
     states, rest = zip(q, v, lengths, strict=True), zip(0 * q, 0 * v, lengths, strict=True)
-    theirs, at_rest = (torch.tensor([at(*s)[1].energy.sum() for s in each]).double() for each in (states, rest))
+    theirs, at_rest = (
+        torch.tensor([at(*s)[1].energy.sum() for s in each]).double() for each in (states, rest)
+    )
     torch.testing.assert_close(energy, theirs - at_rest, rtol=1e-10, atol=1e-10)
     assert (chain.energy(0 * q, 0 * v, lengths) == 0).all()
 
 
 def test_acceleration_keeps_the_energy():
     q, v, lengths = random_states(100, seed=5, speed=3.0)
-    _, power = torch.func.jvp(lambda q, v: chain.energy(q, v, lengths), (q, v), (v, chain.acceleration(q, v, lengths)))
-    assert (power.abs() <= 1e-9 * v.square().sum(-1) * chain.acceleration(q, v, lengths).abs().amax(-1)).all()
+    _, power = torch.func.jvp(
+        lambda q, v: chain.energy(q, v, lengths), (q, v), (v, chain.acceleration(q, v, lengths))
+    )
+    assert (
+        power.abs() <= 1e-9 * v.square().sum(-1) * chain.acceleration(q, v, lengths).abs().amax(-1)
+    ).all()
 
 
 def test_one_link_is_a_compound_pendulum():
@@ -99,7 +111,9 @@ DT = 1e-3
 
 
 def simulate(q0, v0, lengths, times, threads=1):
-    """Angles and velocities (N, T, 4) and where they are finite, of chains that start at q0 and v0 (N, 4)."""
+    """Angles and velocities (N, T, 4) and where they are finite, of chains that start at q0 and v0
+    (N, 4).
+    """
     models = lambda step: [engine.compile_chain(row, step) for row in lengths.tolist()]  # noqa: E731
     parts = lambda y: np.split(y, 2, -1)  # noqa: E731
     join = lambda q, v: np.concatenate([q, v], -1)  # noqa: E731
@@ -117,11 +131,15 @@ def members(count, seed=0):
 
 def test_output_is_at_any_times_and_takes_the_fewest_equal_steps(monkeypatch):
     state = members(3)
-    fine, coarse, single = (simulate(*state, np.arange(n) * dt)[0] for n, dt in ((101, DT), (21, 5 * DT), (1, DT)))
+    fine, coarse, single = (
+        simulate(*state, np.arange(n) * dt)[0] for n, dt in ((101, DT), (21, 5 * DT), (1, DT))
+    )
     np.testing.assert_allclose(coarse, fine[:, ::5], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(single[:, 0], state[0])
     steps, compiled = [], engine.compile_chain
-    monkeypatch.setattr(engine, "compile_chain", lambda row, step: steps.append(step) or compiled(row, step))
+    monkeypatch.setattr(
+        engine, "compile_chain", lambda row, step: steps.append(step) or compiled(row, step)
+    )
     simulate(*members(1), np.arange(4) * 2.5e-3)
     simulate(*members(1), np.arange(4) * 0.4e-3)
     simulate(*members(1), np.arange(3000, dtype=np.float32)[:50] * np.float32(DT))
@@ -137,7 +155,9 @@ def test_calls_are_chunked_without_a_trace(monkeypatch):
 
 
 @pytest.mark.parametrize(("threads", "steps_per_call"), [(1, 50_000), (2, 30)])
-def test_divergence_is_marked_and_stays_with_its_member(threads, steps_per_call, monkeypatch, tmp_path, capfd):
+def test_divergence_is_marked_and_stays_with_its_member(
+    threads, steps_per_call, monkeypatch, tmp_path, capfd
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("romkit.systems.mujoco.engine.STEPS_PER_CALL", steps_per_call)
     q0, v0, lengths = members(5)
@@ -150,13 +170,17 @@ def test_divergence_is_marked_and_stays_with_its_member(threads, steps_per_call,
     assert 1 < alive[2].sum() < 20
     assert alive[1].tolist() == [True] + [False] * 39
     assert not alive[3].any()
-    np.testing.assert_array_equal(q[[0, 4]], simulate(q0[[0, 4]], v0[[0, 4]], lengths[[0, 4]], times)[0])
+    np.testing.assert_array_equal(
+        q[[0, 4]], simulate(q0[[0, 4]], v0[[0, 4]], lengths[[0, 4]], times)[0]
+    )
     assert list(tmp_path.iterdir()) == []  # MuJoCo would write MUJOCO_LOG.TXT
     assert "WARNING" not in "".join(capfd.readouterr())
 
 
 def test_times_that_are_not_equally_spaced_and_lengths_that_are_not_positive_are_refused():
-    refused("times: expected equally spaced times", simulate, *members(1), np.array([0.0, 1e-3, 3e-3]))
+    refused(
+        "times: expected equally spaced times", simulate, *members(1), np.array([0.0, 1e-3, 3e-3])
+    )
     for length in (0.0, -0.4, np.nan):
         lengths = torch.tensor([[0.4] * 4, [0.4, 0.4, length, 0.4]])
         refused("context: expected positive link lengths", Pendulum().make_solver, lengths)

@@ -1,4 +1,6 @@
-"""The flow past a cylinder on the coarse mesh: conservation, forces, steady flow; and what a basis sees of it."""
+"""The flow past a cylinder on the coarse mesh: conservation, forces, steady flow; and what a basis
+sees of it.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ FLOW = discretisation("coarse")
 
 @pytest.fixture(scope="module")
 def data():
-    return SYSTEM.dataset(Re=[90.0, 150.0])  # corners of the contract too, so that steady flows are there
+    return SYSTEM.dataset(
+        Re=[90.0, 150.0]
+    )  # corners of the contract too, so that steady flows are there
 
 
 @pytest.mark.parametrize("law", [names, field, terms, metric])
@@ -39,9 +43,13 @@ def test_convection_is_bilinear_and_none_in_a_plane_channel():
     u, v = (np.zeros(FLOW.n) for _ in range(2))
     u[FLOW.free], v[FLOW.free] = draw.standard_normal((2, len(FLOW.free)))
     linear = FLOW.linearised_convection(u) @ v
-    assert np.allclose(linear, FLOW.convection(u, v) + FLOW.convection(v, u), atol=1e-12 * np.abs(linear).max())
+    assert np.allclose(
+        linear, FLOW.convection(u, v) + FLOW.convection(v, u), atol=1e-12 * np.abs(linear).max()
+    )
     poiseuille = 6 * FLOW.places[:, 1] * (0.41 - FLOW.places[:, 1]) / 0.41**2 * (FLOW.along == 0)
-    assert np.abs(FLOW.convection(poiseuille, poiseuille)).max() < 1e-12  # (u · ∇) u = 0 in a plane channel
+    assert (
+        np.abs(FLOW.convection(poiseuille, poiseuille)).max() < 1e-12
+    )  # (u · ∇) u = 0 in a plane channel
 
 
 def test_steady_flow_solves_the_equations_and_stays_or_is_refused(monkeypatch):
@@ -52,11 +60,19 @@ def test_steady_flow_solves_the_equations_and_stays_or_is_refused(monkeypatch):
     SYSTEM.steady(90.0)[:] = 0.0
     assert SYSTEM.steady(90.0).max() > 1.0
     monkeypatch.setattr(flow, "NEWTON", 2)
-    refused("Re: expected a steady flow that Newton's method finds, got none beyond", flow.steady, FLOW, 0.1 / 400)
+    refused(
+        "Re: expected a steady flow that Newton's method finds, got none beyond",
+        flow.steady,
+        FLOW,
+        0.1 / 400,
+    )
 
 
 def test_the_steps_converge_at_order_two():
-    start, times = SYSTEM.initial_state(torch.tensor([[90.0]]), None)[0].numpy(), np.array([0.0, 0.05])
+    start, times = (
+        SYSTEM.initial_state(torch.tensor([[90.0]]), None)[0].numpy(),
+        np.array([0.0, 0.05]),
+    )
     *_, exact = integrate(FLOW, start, 0.1 / 90, times, 0.05 / 400)
     errors = []
     for count in (50, 100):
@@ -90,7 +106,11 @@ def test_a_basis_in_the_mass_matrix_sees_no_pressure_and_no_boundary(data):
     y = torch.randn(2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     full = basis.encode_tangent(SYSTEM.field(c)(T0, basis.decode(y)))
     assert torch.allclose(through.field(c)(T0, y), full, rtol=0, atol=1e-10)
-    refused("modes orthonormal in the metric of cylinder-wake", SYSTEM.through, romkit.basis(data, rank=5))
+    refused(
+        "modes orthonormal in the metric of cylinder-wake",
+        SYSTEM.through,
+        romkit.basis(data, rank=5),
+    )
 
 
 def test_bad_input():

@@ -1,4 +1,6 @@
-"""The Kuramoto-Sivashinsky equation: published thresholds, an independent integrator, and both through a basis."""
+"""The Kuramoto-Sivashinsky equation: published thresholds, an independent integrator, and both
+through a basis.
+"""
 
 import numpy as np
 import pytest
@@ -21,7 +23,9 @@ def field(system, L):
 
 
 def steady(system, u, L):
-    """The steady state near u, by Newton's method; shifts along the ring, and of the mean, stay as they are."""
+    """The steady state near u, by Newton's method; shifts along the ring, and of the mean, stay as
+    they are.
+    """
     for _ in range(30):
         slopes = torch.func.jacrev(field(system, L))(u)
         step = torch.linalg.lstsq(slopes, field(system, L)(u), driver="gelsd", rcond=1e-7).solution
@@ -32,7 +36,9 @@ def steady(system, u, L):
 
 
 def leading(system, u, L):
-    """The eigenvalue of largest real part, but those of shifts along the ring and of the mean, which are zero."""
+    """The eigenvalue of largest real part, but those of shifts along the ring and of the mean,
+    which are zero.
+    """
     values = torch.linalg.eigvals(torch.func.jacrev(field(system, L))(u))
     values = values[values.abs() > 1e-4]
     return values[values.real.argmax()]
@@ -57,9 +63,15 @@ def one_crest_at(system, u, L):
 
 def test_rest_loses_stability_at_two_pi_and_waves_have_their_published_heights():
     rest = torch.zeros(32, dtype=torch.float64)
-    assert leading(SYSTEM, rest, 2 * np.pi * 0.999).real < 0 < leading(SYSTEM, rest, 2 * np.pi * 1.001).real
+    assert (
+        leading(SYSTEM, rest, 2 * np.pi * 0.999).real
+        < 0
+        < leading(SYSTEM, rest, 2 * np.pi * 1.001).real
+    )
     for L, rms in ((8.0, 1.74141), (10.0, 1.21450)):
-        assert one_crest_at(SYSTEM, ONE_CREST, L).square().mean().sqrt().item() == pytest.approx(rms, rel=1e-5)
+        assert one_crest_at(SYSTEM, ONE_CREST, L).square().mean().sqrt().item() == pytest.approx(
+            rms, rel=1e-5
+        )
 
 
 def bifurcations(system, one, two, rel):
@@ -82,7 +94,10 @@ def test_bifurcations_of_the_full_model():
 def through():
     """The system through a basis of steady waves and of their neighbourhood, from both families."""
     draw, snapshots = np.random.default_rng(0), []
-    for start, lengths in ((ONE_CREST, np.linspace(8, 11.5, 8)), (TWO_CRESTS, np.linspace(14.5, 17.75, 8))):
+    for start, lengths in (
+        (ONE_CREST, np.linspace(8, 11.5, 8)),
+        (TWO_CRESTS, np.linspace(14.5, 17.75, 8)),
+    ):
         u = start
         for L in lengths:
             u = steady(SYSTEM, u, L)
@@ -100,18 +115,29 @@ def test_bifurcations_through_a_basis_of_sixteen_modes(through):
 
 
 def test_the_integrator_agrees_with_another_one():
-    c, times = torch.tensor([[22.0]], dtype=torch.float64), torch.linspace(0, 5, 6, dtype=torch.float64)
+    c, times = (
+        torch.tensor([[22.0]], dtype=torch.float64),
+        torch.linspace(0, 5, 6, dtype=torch.float64),
+    )
     start = SYSTEM.initial_state(c, None)
     own = KuramotoSivashinsky(n=32, dt=0.01).simulate((start,), c, times).state[0]
-    theirs = SYSTEM.using(SciPy("Radau", rtol=1e-10, atol=1e-10)).simulate((start,), c, times).state[0]
+    theirs = (
+        SYSTEM.using(SciPy("Radau", rtol=1e-10, atol=1e-10)).simulate((start,), c, times).state[0]
+    )
     assert torch.allclose(own, theirs, rtol=0, atol=1e-6)
 
 
 def test_the_step_converges_at_order_three_to_four():
     """Order four where the fastest waves are resolved, and between three and four in stiff steps."""
-    c, times = torch.tensor([[13.0]], dtype=torch.float64), torch.tensor([0.0, 4.0], dtype=torch.float64)
+    c, times = (
+        torch.tensor([[13.0]], dtype=torch.float64),
+        torch.tensor([0.0, 4.0], dtype=torch.float64),
+    )
     start = KuramotoSivashinsky(n=32, transient=10.0).start(c)
-    ends = [KuramotoSivashinsky(n=32, dt=dt).simulate(start, c, times).state[0, -1] for dt in (0.1, 0.05, 0.025, 0.005)]
+    ends = [
+        KuramotoSivashinsky(n=32, dt=dt).simulate(start, c, times).state[0, -1]
+        for dt in (0.1, 0.05, 0.025, 0.005)
+    ]
     errors = np.array([(end - ends[-1]).abs().max().item() for end in ends[:-1]])
     assert (np.log2(errors[:-1] / errors[1:]) > 3.1).all()
     assert errors[-1] < 1e-6

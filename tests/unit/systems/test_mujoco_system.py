@@ -1,4 +1,6 @@
-"""MuJoCo models of a user: parameters that set parts of them, datasets, and a field that is MuJoCo's."""
+"""MuJoCo models of a user: parameters that set parts of them, datasets, and a field that is
+MuJoCo's.
+"""
 
 import time
 
@@ -62,9 +64,16 @@ def gain(spec, value):
 
 @pytest.fixture
 def crane(tmp_path):
-    length = ModelParameter(0.45, 0.55, {"geom/boom.fromto[3]": 1, "body/end.pos[0]": 1}, "m", "of the boom")
+    length = ModelParameter(
+        0.45, 0.55, {"geom/boom.fromto[3]": 1, "body/end.pos[0]": 1}, "m", "of the boom"
+    )
     parameters = {"length": length, "gain": ModelParameter(2.0, 6.0, gain)}
-    more = {"start": [0.1, 0.2, 0.5, -0.05, 0.3], "control": (0.3, -0.2, 0.1), "duration": 0.4, "spread": 0.1}
+    more = {
+        "start": [0.1, 0.2, 0.5, -0.05, 0.3],
+        "control": (0.3, -0.2, 0.1),
+        "duration": 0.4,
+        "spread": 0.1,
+    }
     return MuJoCo(written(tmp_path, CRANE), context=parameters, name="crane", **more)
 
 
@@ -73,7 +82,9 @@ def test_the_contract_of_systems(crane):
 
 
 def test_the_field_is_qacc(crane):
-    """Hinges and slides off centre, several on one body, springs, servos, tilted inertia: MuJoCo's acceleration."""
+    """Hinges and slides off centre, several on one body, springs, servos, tilted inertia: MuJoCo's
+    acceleration.
+    """
     rng, c = np.random.default_rng(0), np.array([[0.45, 2.0], [0.5, 5.0], [0.55, 6.0]])
     q, v = rng.normal(size=(2, 3, 7, 5))
     ours = crane.field(torch.from_numpy(c))(0.0, torch.from_numpy(q), torch.from_numpy(v)).numpy()
@@ -86,7 +97,9 @@ def test_the_field_is_qacc(crane):
             assert np.abs(data.qacc - ours[k, i]).max() < 1e-8
             full = np.zeros((5, 5))
             mujoco.mj_fullM(model, data, full)
-            weighed = crane.metric(torch.from_numpy(c[k]))(torch.from_numpy(q[k, i]), torch.eye(5).double())
+            weighed = crane.metric(torch.from_numpy(c[k]))(
+                torch.from_numpy(q[k, i]), torch.eye(5).double()
+            )
             assert np.abs(full - weighed.numpy()).max() < 1e-10
 
 
@@ -104,12 +117,17 @@ def test_the_field_knows_what_a_file_switches_off_and_adds(tmp_path, old, new):
     more = {"control": [0.3] * (4 if "general" in new else 3), "start": [0.1, 0.2, 0.5, -0.05, 0.3]}
     crane = MuJoCo(written(tmp_path, CRANE.replace(old, new, 1)), context={}, duration=0.01, **more)
     data = crane.dataset("test")
-    q, v, a = (torch.from_numpy(data[name].values) for name in ("state", "velocity", "acceleration"))
+    q, v, a = (
+        torch.from_numpy(data[name].values) for name in ("state", "velocity", "acceleration")
+    )
     assert float((crane.field()(0.0, q, v) - a).abs().max()) < 1e-8
 
 
 def test_twenty_trajectories_take_less_than_a_second_and_a_projection_reduces_them(crane):
-    system, started = MuJoCo(crane.path, context={}, dt=0.004, duration=1.6, spread=0.3), time.process_time()
+    system, started = (
+        MuJoCo(crane.path, context={}, dt=0.004, duration=1.6, spread=0.3),
+        time.process_time(),
+    )
     data = system.dataset("train", seed=0)
     assert time.process_time() - started < 1.0
     assert dict(data.sizes) == {"trajectory": 20, "time": 400, "component": 5}
@@ -117,7 +135,9 @@ def test_twenty_trajectories_take_less_than_a_second_and_a_projection_reduces_th
     assert data.attrs["step"] == 0.002  # the timestep of the file, between samples at every 0.004
     pod = romkit.fit("pod", data.isel(time=slice(None, None, 8)), latent_dim=5)
     run = romkit.rollout(system, pod, duration=0.1, engine="torch")
-    assert float(run.nrmse.max()) < 1e-3  # five latents hold five joints: steps of 0.004 against 0.002 are left
+    assert (
+        float(run.nrmse.max()) < 1e-3
+    )  # five latents hold five joints: steps of 0.004 against 0.002 are left
 
 
 def test_contacts_give_data_only(tmp_path):
@@ -131,12 +151,16 @@ def test_contacts_give_data_only(tmp_path):
     assert data.state.values.min() < -0.19
     assert np.isfinite(data.acceleration.values).all()
     refused("system: expected a smooth model, got one with contacts", bouncing.field, radius=0.1)
-    falling = MuJoCo(bouncing.path, context=radius, duration=1.0, dt=0.01).dataset(radius=[0.05, 0.1])
+    falling = MuJoCo(bouncing.path, context=radius, duration=1.0, dt=0.01).dataset(
+        radius=[0.05, 0.1]
+    )
     assert falling.state.values.min() < -4
 
 
 def test_free_and_ball_joints_have_quaternions_whose_rates_are_recorded(tmp_path):
-    """A box that tumbles with a ball joint's rod on it: rates and accelerations against differences of the states."""
+    """A box that tumbles with a ball joint's rod on it: rates and accelerations against differences
+    of the states.
+    """
     box = """<mujoco><option timestep="0.001" gravity="0 0 -1"/><worldbody><body pos="0 0 1"><freejoint name="box"/>
       <geom name="box" type="box" size="0.1 0.2 0.3" mass="2"/><body pos="0 0 0.3" name="rod"><joint name="socket"
       type="ball"/><geom type="capsule" fromto="0 0 0 0 0 0.3" size="0.02" mass="0.5"/></body></body></worldbody>
@@ -155,7 +179,9 @@ def test_free_and_ball_joints_have_quaternions_whose_rates_are_recorded(tmp_path
         assert np.allclose(np.linalg.norm(q[:, k : k + 4], axis=1), 1, rtol=0, atol=1e-12)
     assert np.allclose((q[2:] - q[:-2]) / 2e-3, v[1:-1], rtol=0, atol=1e-5)
     assert np.allclose((v[2:] - v[:-2]) / 2e-3, a[1:-1], rtol=0, atol=1e-4)
-    assert np.allclose(tumbling.joints.of_states(np.concatenate([q, v], -1)[:1])[1], spin, rtol=0, atol=1e-12)
+    assert np.allclose(
+        tumbling.joints.of_states(np.concatenate([q, v], -1)[:1])[1], spin, rtol=0, atol=1e-12
+    )
     refused("one with ball or free joints", tumbling.field, mass=2)
     data = tumbling.dataset(mass=[1.0, 2.0])
     assert np.isfinite(romkit.fit("pod", data, latent_dim=3)(data)(data).state.values).all()
@@ -170,9 +196,15 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     file = written(tmp_path, CRANE)
     for sets, message in (
         ({"boom.fromto": 1}, "sets: expected kind/name.attribute"),
-        ({"geom/bom.mass": 1}, "sets: expected an element and a number or numbers of it, got 'geom/bom.mass'"),
+        (
+            {"geom/bom.mass": 1},
+            "sets: expected an element and a number or numbers of it, got 'geom/bom.mass'",
+        ),
         ({"geom/boom.fromto[6]": 1}, "sets: expected an index below 6"),
-        ({"geom/boom.name": -1}, "sets: expected an element and a number or numbers of it, got 'geom/boom.name'"),
+        (
+            {"geom/boom.name": -1},
+            "sets: expected an element and a number or numbers of it, got 'geom/boom.name'",
+        ),
         ({"geom/boom.size[0]": -1}, "context: expected values that make a model, got p=1.5"),
     ):
         refused(message, MuJoCo, file, context={"p": ModelParameter(1, 2, sets)})
@@ -184,11 +216,17 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     ):
         refused(message, MuJoCo(written(tmp_path, text), context={}).field)
     for text, message, error in (
-        (GEARED.format('dyntype="filter"'), "model: expected actuators without a state", InputError),
+        (
+            GEARED.format('dyntype="filter"'),
+            "model: expected actuators without a state",
+            InputError,
+        ),
         (TWICE, "model: expected joints whose names differ, got q1 twice", InputError),
         ("<mujoco><worldbody/></mujoco>", "model: expected one joint or more", InputError),
         ("<mujoco><worldbody>", "is no MJCF", FileError),
     ):
         refused(message, MuJoCo, written(tmp_path, text), context={}, error=error)
-    refused("start: expected quaternions", MuJoCo, written(tmp_path, FREE), context={}, start=[0] * 7)
+    refused(
+        "start: expected quaternions", MuJoCo, written(tmp_path, FREE), context={}, start=[0] * 7
+    )
     refused("no such file", MuJoCo, tmp_path / "none.xml", context={}, error=FileError)

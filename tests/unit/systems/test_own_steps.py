@@ -82,7 +82,9 @@ class Pair(Stiff):
 
 
 @pytest.mark.parametrize("kind", [Stiff, Measured, Pair])
-@pytest.mark.parametrize("duration", [1.0, 0.2])  # ten samples; as many as components, and as contexts
+@pytest.mark.parametrize(
+    "duration", [1.0, 0.2]
+)  # ten samples; as many as components, and as contexts
 def test_recorded_velocities_are_those_of_their_time(kind, duration):
     system, k = kind(), torch.tensor([[2.0], [20.0]], dtype=torch.float64)
     data = system.dataset(k=k.flatten().numpy(), duration=duration)
@@ -102,10 +104,14 @@ def test_states_of_large_units_are_not_lost():
     start = [2e7, 1e5]  # pascal
     data = romkit.simulate(Stiff(), k=1.0, initial_state=start)
     assert np.isfinite(data.state.values).all()
-    with pytest.warns(DivergenceWarning, match="begin beyond the solver's divergence_threshold: raise it"):
+    with pytest.warns(
+        DivergenceWarning, match="begin beyond the solver's divergence_threshold: raise it"
+    ):
         romkit.simulate(Stiff(), k=1.0, initial_state=start, solver=SciPy())
     given = SciPy(divergence_threshold=1e12)
-    assert np.isfinite(romkit.simulate(Stiff(), k=1.0, initial_state=start, solver=given).state.values).all()
+    assert np.isfinite(
+        romkit.simulate(Stiff(), k=1.0, initial_state=start, solver=given).state.values
+    ).all()
 
 
 def test_what_blows_up_is_named():
@@ -123,7 +129,14 @@ def test_what_is_no_solver_and_no_field_of_a_loss_is_refused():
     refused("solver: expected a Solver, got 'BDF'", romkit.simulate, Stiff(), k=1.0, solver="BDF")
     refused("solver: expected none, since MuJoCo RK4 simulates it", Pendulum().using, RK4(0.01))
     refused("solver: expected none, since BDF2", CylinderWake().using, RK4(0.01))
-    refused("engine: expected 'torch' for SciPy", romkit.simulate, Stiff(), k=1.0, solver=SciPy(), engine="compiled")
+    refused(
+        "engine: expected 'torch' for SciPy",
+        romkit.simulate,
+        Stiff(),
+        k=1.0,
+        solver=SciPy(),
+        engine="compiled",
+    )
     refused("method: expected one of", SciPy, "Euler")
     given = {"latent_dim": 1, "system": Stiff(), "latent_weight": 1.0}
     message = "system: expected a field that does not depend on time"

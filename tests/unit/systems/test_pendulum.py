@@ -1,4 +1,6 @@
-"""The pendulum as a system, and its twelve coupled angles: the published table, derivatives, the crossing of zero."""
+"""The pendulum as a system, and its twelve coupled angles: the published table, derivatives, the
+crossing of zero.
+"""
 
 import itertools
 import json
@@ -17,11 +19,18 @@ from romkit.systems import Pendulum
 from romkit.systems.pendulum import couple
 from tests.refusals import refused
 
-SHORT = {"l1": [0.35, 0.5, 0.42], "l2": [0.4, 0.5, 0.65], "l3": [0.38, 0.5, 0.45], "l4": [0.55, 0.5, 0.36]}
+SHORT = {
+    "l1": [0.35, 0.5, 0.42],
+    "l2": [0.4, 0.5, 0.65],
+    "l3": [0.38, 0.5, 0.45],
+    "l4": [0.55, 0.5, 0.36],
+}
 
 
 def tensors(data):
-    state, velocity, acceleration = (torch.from_numpy(data[k].values) for k in ("state", "velocity", "acceleration"))
+    state, velocity, acceleration = (
+        torch.from_numpy(data[k].values) for k in ("state", "velocity", "acceleration")
+    )
     return state, velocity, acceleration, torch.from_numpy(context_matrix(data))
 
 
@@ -35,7 +44,11 @@ def test_datasets_start_at_fifteen_degrees_and_rest_and_have_units_and_provenanc
     assert dict(data.sizes) == {"trajectory": 3, "time": 3000, "component": 16}
     assert data["time"].values[-1] == pytest.approx(2.999)
     assert data["time"].attrs["units"] == "s"
-    assert [data[k].attrs["units"] for k in ("state", "velocity", "acceleration")] == ["rad", "rad s-1", "rad s-2"]
+    assert [data[k].attrs["units"] for k in ("state", "velocity", "acceleration")] == [
+        "rad",
+        "rad s-1",
+        "rad s-2",
+    ]
     assert [data[f"l{k}"].attrs["units"] for k in (1, 2, 3, 4)] == ["m"] * 4
     assert data["component"].values.tolist() == [f"q{k}" for k in range(1, 17)]
     assert data.attrs["solver"] == "MuJoCo RK4"
@@ -65,9 +78,14 @@ def test_rates_are_the_derivatives_also_where_angles_cross_zero(data):
     q, v, a, _ = tensors(data)
     assert (q[..., :4].amin(dim=(0, 1)) < 0).all()
     assert all(x.isfinite().all() for x in (q, v, a))
-    smooth = (q[:, 1:-1, [0, 2, 3]].abs() > 0.05).all(-1)  # no angle under a power is near its singular crossing
+    smooth = (q[:, 1:-1, [0, 2, 3]].abs() > 0.05).all(
+        -1
+    )  # no angle under a power is near its singular crossing
     assert smooth.sum() > 1000
-    for x, rate, near in ((q, v, {"rtol": 1e-3, "atol": 1e-3}), (v, a, {"rtol": 5e-3, "atol": 5e-2})):
+    for x, rate, near in (
+        (q, v, {"rtol": 1e-3, "atol": 1e-3}),
+        (v, a, {"rtol": 5e-3, "atol": 5e-2}),
+    ):
         difference = (x[:, 2:] - x[:, :-2]) / 2e-3
         torch.testing.assert_close(difference[..., :4], rate[:, 1:-1, :4], **near)
         torch.testing.assert_close(difference[smooth], rate[:, 1:-1][smooth], **near)
@@ -96,7 +114,9 @@ def test_divergence_is_a_status_of_one_member():
     q0 = system.initial_state(c, None)
     v0 = torch.zeros_like(q0)
     v0[1, 0] = 1e5
-    with pytest.warns(DivergenceWarning, match="full model of pendulum: 1 of 3 trajectories are lost"):
+    with pytest.warns(
+        DivergenceWarning, match="full model of pendulum: 1 of 3 trajectories are lost"
+    ):
         motion = system.simulate((q0, v0), c, torch.arange(40, dtype=torch.float64) * 1e-3)
     assert motion.status.tolist() == [Status.COMPLETED, Status.DIVERGED, Status.COMPLETED]
     for values in motion[:3]:
@@ -174,12 +194,14 @@ def contextual_table(q, c):
 
 
 def vectors(low, high):
-    return st.lists(st.floats(low, high), min_size=4, max_size=4).map(lambda x: torch.tensor(x, dtype=torch.float64))
+    return st.lists(st.floats(low, high), min_size=4, max_size=4).map(
+        lambda x: torch.tensor(x, dtype=torch.float64)
+    )
 
 
-away_from_zero = st.tuples(vectors(0.05, 2.0), st.lists(st.sampled_from([-1.0, 1.0]), min_size=4, max_size=4)).map(
-    lambda pair: pair[0] * torch.tensor(pair[1], dtype=torch.float64)
-)
+away_from_zero = st.tuples(
+    vectors(0.05, 2.0), st.lists(st.sampled_from([-1.0, 1.0]), min_size=4, max_size=4)
+).map(lambda pair: pair[0] * torch.tensor(pair[1], dtype=torch.float64))
 lengths = vectors(0.2, 0.8)
 
 
@@ -188,7 +210,9 @@ lengths = vectors(0.2, 0.8)
 def test_values_are_those_of_the_table(q, c):
     state, _, _ = couple(q, ZERO, ZERO, c)
     assert torch.equal(state[:4], q)
-    np.testing.assert_allclose(state[4:].numpy(), contextual_table(q.numpy(), c.numpy()), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        state[4:].numpy(), contextual_table(q.numpy(), c.numpy()), rtol=1e-12, atol=1e-14
+    )
 
 
 @settings(max_examples=30)

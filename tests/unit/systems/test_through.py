@@ -1,4 +1,6 @@
-"""Systems through a basis: exact tensors in any metric at any context, or sampled rows, which are blind to n."""
+"""Systems through a basis: exact tensors in any metric at any context, or sampled rows, which are
+blind to n.
+"""
 
 from dataclasses import dataclass
 
@@ -28,7 +30,9 @@ T0 = torch.zeros((), dtype=torch.float64)
 
 @dataclass(frozen=True)
 class Weighted(Lorenz96):
-    """Lorenz96 on cells of different size, with a damping that the context changes and a forcing of two parts."""
+    """Lorenz96 on cells of different size, with a damping that the context changes and a forcing of
+    two parts.
+    """
 
     transient: float = 0.5
 
@@ -51,7 +55,9 @@ class Weighted(Lorenz96):
 def random_basis(system, rank):
     rng = np.random.default_rng(0)
     weight = np.ones(system.state_size) if system.weight is None else system.weight
-    modes = np.linalg.qr(rng.standard_normal((system.state_size, rank)))[0] / np.sqrt(weight)[:, None]
+    modes = (
+        np.linalg.qr(rng.standard_normal((system.state_size, rank)))[0] / np.sqrt(weight)[:, None]
+    )
     return Basis(modes, mean=rng.standard_normal(system.state_size), weight=system.weight)
 
 
@@ -97,7 +103,9 @@ def test_an_invariant_subspace_carries_trajectories_over(lorenz):
     full = romkit.simulate(lorenz, F=[3.14, 3.18], duration=0.5)
     seen = romkit.simulate(through, F=[3.14, 3.18], duration=0.5)
     assert np.allclose(basis.decode(torch.from_numpy(seen.state.values)), full.state, atol=1e-10)
-    assert np.allclose(basis.decode_tangent(torch.from_numpy(seen.velocity.values)), full.velocity, atol=1e-9)
+    assert np.allclose(
+        basis.decode_tangent(torch.from_numpy(seen.velocity.values)), full.velocity, atol=1e-9
+    )
 
 
 def test_products_and_tensors_are_one_and_an_affine_map_is_folded_into_them():
@@ -109,7 +117,9 @@ def test_products_and_tensors_are_one_and_an_affine_map_is_folded_into_them():
     H, y = normal(5, 5, 3), normal(4, 5)
     expected = torch.einsum("ni,nj,ijk->nk", y, y, H)
     assert torch.allclose(pairs(y, y) @ upper_triangle(H), expected)
-    assert torch.allclose(torch.einsum("ni,nj,ijk->nk", y, y, symmetric(upper_triangle(H))), expected)
+    assert torch.allclose(
+        torch.einsum("ni,nj,ijk->nk", y, y, symmetric(upper_triangle(H))), expected
+    )
     field = Quadratic(normal(2, 1, 6), normal(2, 1, 6, 6), upper_triangle(normal(6, 6, 6)))
     factor, test, shift, a = normal(6, 3), normal(6, 4), normal(2, 1, 6), normal(2, 5, 3)
     folded = field.substituted(factor, shift, test)
@@ -122,7 +132,10 @@ def share_outside(system, basis, data):
     y, c = trajectories(basis.project(data), "state"), torch.from_numpy(context_matrix(data))
     f = system.field(c)(T0, basis.decode(y))
     outside = f - basis.decode_tangent(basis.encode_tangent(f))
-    lengths = [(x * weigh(x.flatten(0, 1).mT).mT.unflatten(0, x.shape[:2])).sum(-1).sqrt() for x in (outside, f)]
+    lengths = [
+        (x * weigh(x.flatten(0, 1).mT).mT.unflatten(0, x.shape[:2])).sum(-1).sqrt()
+        for x in (outside, f)
+    ]
     return (lengths[0] / lengths[1]).numpy()
 
 
@@ -145,7 +158,9 @@ def test_a_sketch_tells_what_the_subspace_leaves_out(system):
     assert exact.max() > 0.01
     assert np.abs(np.log(found.values / exact)).max() < 4 / 64**0.5  # four standard errors
     if system.weight is None:
-        assert float(system.through(Basis(torch.eye(36))).unresolved(data).max()) < 1e-12  # of all modes nothing
+        assert (
+            float(system.through(Basis(torch.eye(36))).unresolved(data).max()) < 1e-12
+        )  # of all modes nothing
 
 
 def test_runs_of_reduced_models_have_an_unresolved_share():
@@ -168,7 +183,9 @@ def test_runs_of_reduced_models_have_an_unresolved_share():
 @pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 36), Coupled.weight])
 def test_the_root_of_a_weight_gives_its_covariance(weight):
     S = root_of(weight, 36)(torch.eye(36, dtype=torch.float64))
-    assert torch.allclose(S @ S.mT, weigher(weight, 36)(torch.eye(36, dtype=torch.float64)), atol=1e-12)
+    assert torch.allclose(
+        S @ S.mT, weigher(weight, 36)(torch.eye(36, dtype=torch.float64)), atol=1e-12
+    )
 
 
 def test_a_whole_basis_does_not_take_states_for_coordinates_and_keeps_the_solver():
@@ -208,7 +225,9 @@ class Rod(System):
         return apart.diff(dim=-1) * (self.n + 1) ** 2 + c * torch.exp(x)
 
     def stencil(self, rows):
-        return torch.stack([(rows - 1).clamp(min=0), rows, (rows + 1).clamp(max=self.n - 1)], dim=-1)
+        return torch.stack(
+            [(rows - 1).clamp(min=0), rows, (rows + 1).clamp(max=self.n - 1)], dim=-1
+        )
 
     def rhs_rows(self, t, rows, x, c):
         left, here, right = x.unbind(-1)
@@ -238,7 +257,9 @@ def sampled(rod, data):
 
 
 def orthonormal(n, rank):
-    return torch.linalg.qr(torch.randn(n, rank, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+    return torch.linalg.qr(
+        torch.randn(n, rank, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ).Q
 
 
 def test_the_contract_of_systems_holds_and_sees_wrong_rows(data, sampled):
@@ -258,7 +279,10 @@ def test_coordinates_do_as_training_data_and_parameters_go_by_their_names(rod, d
     assert torch.equal(again.image.rows, sampled.image.rows)
     system = Burgers2D(cells=8, dt=0.05, duration=0.1)
     data = system.dataset(mu1=[4.3, 5.0], mu2=[0.018, 0.022])
-    turned, basis = data.drop_vars(["mu1", "mu2"]).assign_coords(mu2=data.mu2, mu1=data.mu1), romkit.basis(data, rank=2)
+    turned, basis = (
+        data.drop_vars(["mu1", "mu2"]).assign_coords(mu2=data.mu2, mu1=data.mu1),
+        romkit.basis(data, rank=2),
+    )
     found = (rates.coordinates_of(system, basis, each) for each in (data, turned))
     assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
 
@@ -283,7 +307,10 @@ def test_sampled_burgers_converges_to_its_exact_tensors():
         through.simulate(through.start(c), c, times).state
         for through in (
             system.through(basis),
-            *(system.through(basis, runs, tolerance=tolerance) for tolerance in (1e-3, 1e-6, 1e-14)),
+            *(
+                system.through(basis, runs, tolerance=tolerance)
+                for tolerance in (1e-3, 1e-6, 1e-14)
+            ),
         )
     )
     errors = [((other - exact).norm() / exact.norm()).item() for other in others]
@@ -301,12 +328,17 @@ def test_nothing_but_the_rows_is_computed(data, sampled):
     count = len(sampled.image.rows)
     through = Counting().through(sampled.basis, data)
     Counting.rhs = None
-    assert np.isfinite(romkit.simulate(through, strength=2.0, duration=0.1, engine="torch").state).all()
+    assert np.isfinite(
+        romkit.simulate(through, strength=2.0, duration=0.1, engine="torch").state
+    ).all()
 
 
 @pytest.mark.parametrize("engine", ["torch", "compiled"])
 def test_runs_between_the_contexts_of_training_are_those_of_the_whole_field(rod, sampled, engine):
-    c, times = torch.tensor([[0.9], [2.3]], dtype=torch.float64), torch.linspace(0, 0.4, 5, dtype=torch.float64)
+    c, times = (
+        torch.tensor([[0.9], [2.3]], dtype=torch.float64),
+        torch.linspace(0, 0.4, 5, dtype=torch.float64),
+    )
 
     def whole(t, y):
         return sampled.basis.encode_tangent(rod.field(c)(t, sampled.basis.decode(y)))
@@ -334,16 +366,23 @@ def test_runs_say_how_far_their_right_hand_side_is_from_the_training_data(rod, d
     near = romkit.follow(pod, rod.dataset(strength=[0.7, 2.2]), system=sampled)
     assert near.state_distance.shape == (2, 200)
     assert 0 < near.state_distance.max() < 1
-    with pytest.warns(romkit.errors.ExtrapolationWarning, match="strength by .*; the state of 1 of 2 trajectories"):
+    with pytest.warns(
+        romkit.errors.ExtrapolationWarning, match="strength by .*; the state of 1 of 2 trajectories"
+    ):
         far = romkit.follow(pod, rod.dataset(strength=[1.0, 8.0], duration=0.1), system=sampled)
     assert float(far.state_distance[0].max()) < 1 < float(far.state_distance[1, -1])
 
 
 def test_more_rows_read_coordinates_off_more_safely():
     modes = orthonormal(300, 10)
-    smallest = [torch.linalg.svdvals(modes[chosen_rows(modes, number)])[-1].item() for number in (10, 15, 20, 40)]
+    smallest = [
+        torch.linalg.svdvals(modes[chosen_rows(modes, number)])[-1].item()
+        for number in (10, 15, 20, 40)
+    ]
     assert smallest == sorted(smallest)
-    at_random = torch.linalg.svdvals(modes[torch.randperm(300, generator=torch.Generator().manual_seed(0))[:20]])[-1]
+    at_random = torch.linalg.svdvals(
+        modes[torch.randperm(300, generator=torch.Generator().manual_seed(0))[:20]]
+    )[-1]
     assert smallest[2] > 1.5 * at_random
     rows = chosen_rows(modes, 40)
     assert len(rows.unique()) == 40
@@ -362,19 +401,45 @@ def test_what_cannot_be_sampled(rod, data, monkeypatch):
             return torch.full_like(x, self.rate)
 
     for system, given, message in (
-        (rod, (basis,), "data: expected training data, on which rows are chosen, got none; give the data of the basis"),
+        (
+            rod,
+            (basis,),
+            "data: expected training data, on which rows are chosen, got none; give the data of the basis",
+        ),
         (lorenz, (basis, data), "system: expected a system with rows, got lorenz96 without; write"),
-        (rod, (basis, data.rename(strength="heat")), "data: expected the context strength, got heat"),
-        (rod, (basis, data.isel(component=slice(9))), "data: expected the 40 components of the basis"),
-        (Fed(rate=1.0), (basis, data), "data: expected snapshots at which the right-hand side differs"),
-        (Fed(rate=torch.nan), (basis, data), "data: expected snapshots at which the right-hand side is"),
+        (
+            rod,
+            (basis, data.rename(strength="heat")),
+            "data: expected the context strength, got heat",
+        ),
+        (
+            rod,
+            (basis, data.isel(component=slice(9))),
+            "data: expected the 40 components of the basis",
+        ),
+        (
+            Fed(rate=1.0),
+            (basis, data),
+            "data: expected snapshots at which the right-hand side differs",
+        ),
+        (
+            Fed(rate=torch.nan),
+            (basis, data),
+            "data: expected snapshots at which the right-hand side is",
+        ),
     ):
         refused(message, system.through, *given)
     refused("tolerance: expected a positive number", rod.through, basis, data, tolerance=0)
     monkeypatch.setattr(rates, "MOST", 3)
-    assert len(rod.through(basis, data).image.rows) == 6  # an error if a tolerance was asked for alone
+    assert (
+        len(rod.through(basis, data).image.rows) == 6
+    )  # an error if a tolerance was asked for alone
     refused(
-        r"a tolerance that 3 modes reach, got .* left by 3 modes; raise it", rod.through, basis, data, tolerance=1e-10
+        r"a tolerance that 3 modes reach, got .* left by 3 modes; raise it",
+        rod.through,
+        basis,
+        data,
+        tolerance=1e-10,
     )
 
 

@@ -1,4 +1,6 @@
-"""`romkit.fit`: what it learns, records and refuses; held-out data, an early end, callbacks, bars and logging."""
+"""`romkit.fit`: what it learns, records and refuses; held-out data, an early end, callbacks, bars
+and logging.
+"""
 
 import dataclasses
 import json
@@ -40,7 +42,9 @@ def parameters(model):
 
 
 @pytest.mark.parametrize("method", TRAINED)
-def test_training_lowers_the_loss_and_a_seed_means_the_same_alone_and_in_a_stack(method, lorenz_data):
+def test_training_lowers_the_loss_and_a_seed_means_the_same_alone_and_in_a_stack(
+    method, lorenz_data
+):
     stacked = romkit.fit(method, lorenz_data, seeds=[5, 6], epochs=12)
     alone = romkit.fit(method, lorenz_data, seed=6, epochs=12)
     assert alone.report["losses"][-1] < 0.8 * alone.report["losses"][0]
@@ -59,7 +63,9 @@ def test_compiled_training_follows_eager_training(lorenz_data):
 def test_weight_zero_trains_on_positions_alone(lorenz_data):
     """The velocity term is a setting: without it, the velocities of the data cannot matter."""
     scrambled = lorenz_data.assign(velocity=lorenz_data.velocity * 100)
-    one, other = (romkit.fit("ae", data, epochs=2, velocity_weight=0.0) for data in (lorenz_data, scrambled))
+    one, other = (
+        romkit.fit("ae", data, epochs=2, velocity_weight=0.0) for data in (lorenz_data, scrambled)
+    )
     assert torch.equal(parameters(one), parameters(other))
 
 
@@ -72,7 +78,9 @@ def test_own_data_train_with_sizes_from_latent_dim_or_layers():
 
 
 def test_small_deviations_from_a_large_mean_are_kept():
-    """Pressure of an atmosphere in Pa, that changes by a hundredth: less than the rounding of float32 there."""
+    """Pressure of an atmosphere in Pa, that changes by a hundredth: less than the rounding of
+    float32 there.
+    """
     time, phase = np.linspace(0, 1, 50), np.linspace(0, 6, 4)
     wave = np.sin(6 * time[None, :, None] + phase + np.array([0.0, 1.0])[:, None, None])
     data = romkit.data.from_arrays(101325 + 0.01 * wave, time, context={"a": [0.0, 1.0]})
@@ -88,11 +96,16 @@ def test_units_group_the_scales():
     state = rng.normal(size=(2, 50, 3)) * [1.0, 2.0, 100.0]
     data = xr.Dataset(
         {name: (("trajectory", "time", "component"), state) for name in ("state", "velocity")},
-        coords={"time": np.linspace(0, 1, 50), "component_units": ("component", ["rad", "rad", "Pa"])},
+        coords={
+            "time": np.linspace(0, 1, 50),
+            "component_units": ("component", ["rad", "rad", "Pa"]),
+        },
     )
     scale = romkit.projections.Frame.from_dataset(data).state_scale
     assert scale[0] == scale[1]
-    assert scale[0].item() == pytest.approx(np.sqrt(state[..., :2].reshape(-1, 2).var(0).mean()), rel=1e-5)
+    assert scale[0].item() == pytest.approx(
+        np.sqrt(state[..., :2].reshape(-1, 2).var(0).mean()), rel=1e-5
+    )
     assert scale[2] > 50
 
 
@@ -100,10 +113,16 @@ SETTINGS = [
     ({"method": "nacae"}, "method: expected one of .*; did you mean 'ncae'?"),
     ({"preset": "quik"}, "preset: expected one of .*; did you mean 'quick'?"),
     ({"epochs": 0}, "epochs: expected an integer >= 1, got 0"),
-    ({"layres": (2, 36)}, "layres: expected a setting of the training or of ncae, .*; did you mean 'layers'?"),
+    (
+        {"layres": (2, 36)},
+        "layres: expected a setting of the training or of ncae, .*; did you mean 'layers'?",
+    ),
     ({"batchsize": 64}, "batchsize: expected a setting .*; did you mean 'batch_size'?"),
     ({"rollout.steps": 64}, "rollout.steps: expected a setting .*; did you mean 'rollouts.steps'?"),
-    ({"zzz": 1}, "zzz: expected a setting .*; ncae takes bandwidth, .*, layers, fit snapshots, loss"),
+    (
+        {"zzz": 1},
+        "zzz: expected a setting .*; ncae takes bandwidth, .*, layers, fit snapshots, loss",
+    ),
     ({"rollouts": 3}, "rollouts: expected a RolloutTraining, got 3"),
     ({"loss": []}, "loss: expected a list of terms"),
     ({"loss": [Reconstruction]}, r"loss\[0\]: expected a LossTerm, got the class Reconstruction"),
@@ -124,22 +143,35 @@ SETTINGS = [
 def test_bad_settings_are_named(lorenz_data):
     for arguments, message in SETTINGS:
         refused(message, romkit.fit, **{"method": "ncae", "data": lorenz_data} | arguments)
-    refused("latent_dim: expected the number of latent coordinates, got none", romkit.fit, "ncae", waves())
-    refused("data: expected a context", romkit.fit, "ncae", waves().drop_vars("speed"), latent_dim=2)
+    refused(
+        "latent_dim: expected the number of latent coordinates, got none",
+        romkit.fit,
+        "ncae",
+        waves(),
+    )
+    refused(
+        "data: expected a context", romkit.fit, "ncae", waves().drop_vars("speed"), latent_dim=2
+    )
 
 
 def test_plateaus_equal_torch(lorenz_data):
     """Per-seed ReduceLROnPlateau against torch.optim.lr_scheduler on random loss curves."""
     schedule = Plateau(patience=3, factor=0.5)
-    losses = torch.rand(60, 4, generator=torch.Generator().manual_seed(0)) + torch.linspace(1, 0, 60).unsqueeze(1)
+    losses = torch.rand(60, 4, generator=torch.Generator().manual_seed(0)) + torch.linspace(
+        1, 0, 60
+    ).unsqueeze(1)
     plateaus = Plateaus.start(losses.T)
     optimizers = [torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0) for _ in range(4)]
-    oracles = [torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=3, factor=0.5) for o in optimizers]
+    oracles = [
+        torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=3, factor=0.5) for o in optimizers
+    ]
     for epoch in losses:
         plateaus = schedule.observe(plateaus, epoch)
         for oracle, loss in zip(oracles, epoch.tolist(), strict=True):
             oracle.step(loss)
-        assert schedule.factors(0.5, plateaus).squeeze(1).tolist() == [o.param_groups[0]["lr"] for o in optimizers]
+        assert schedule.factors(0.5, plateaus).squeeze(1).tolist() == [
+            o.param_groups[0]["lr"] for o in optimizers
+        ]
     assert plateaus.factor.max() < 1
 
 
@@ -151,7 +183,9 @@ def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_d
         ("deviation", 0.1, 0.2 / 3**0.5),
         ("physical", 0.1 / frame.state_scale[0].item(), 0.2 / frame.context_scale[0].item()),
     ):
-        noise = SnapshotTraining(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(frame)
+        noise = SnapshotTraining(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(
+            frame
+        )
         together = next(batches(rows, [3, 4], 5, 4000, noise))
         alone = next(batches(rows, [4], 5, 4000, noise))
         assert all(torch.equal(a[1], b[0]) for a, b in zip(together, alone, strict=True))
@@ -177,8 +211,14 @@ def test_a_method_is_a_name_or_a_class_or_one_with_its_sizes(lorenz_data):
 
     sizes = {"layers": (2, 8, 36)}
     named = romkit.fit("ncae", lorenz_data, epochs=1, **sizes)
-    for method, more in ((NcAE, sizes), (NcAE.with_sizes(**sizes), {}), (NcAE.with_sizes(layers=(3, 36)), sizes)):
-        assert torch.equal(parameters(romkit.fit(method, lorenz_data, epochs=1, **more)), parameters(named))
+    for method, more in (
+        (NcAE, sizes),
+        (NcAE.with_sizes(**sizes), {}),
+        (NcAE.with_sizes(layers=(3, 36)), sizes),
+    ):
+        assert torch.equal(
+            parameters(romkit.fit(method, lorenz_data, epochs=1, **more)), parameters(named)
+        )
     assert romkit.fit(Mine, lorenz_data, epochs=1, **sizes).name == "mine"
     assert "mine" not in METHODS
     message = "setting of ncae: expected one of .*; did you mean 'layers'"
@@ -187,9 +227,16 @@ def test_a_method_is_a_name_or_a_class_or_one_with_its_sizes(lorenz_data):
 
 def test_settings_by_name_by_object_and_dotted_mean_the_same():
     base = PRESETS["dynamics"]("lorenz96", "ncae")
-    dotted = base.with_settings({"rollouts.steps": 30, "snapshots.epochs": 5, "phase": None, "latent_weight": 0.0})
+    dotted = base.with_settings(
+        {"rollouts.steps": 30, "snapshots.epochs": 5, "phase": None, "latent_weight": 0.0}
+    )
     rollouts, loss = dataclasses.replace(base.rollouts, steps=30), [Reconstruction(), Penalty()]
-    objects = {"rollouts": rollouts, "snapshots": SnapshotTraining(epochs=5), "phase": None, "loss": loss}
+    objects = {
+        "rollouts": rollouts,
+        "snapshots": SnapshotTraining(epochs=5),
+        "phase": None,
+        "loss": loss,
+    }
     assert dotted == base.with_settings(objects)
     assert dotted.with_settings({"penalty_weight": 0}).loss == (Reconstruction(),)
     assert Recipe().with_settings({"rollouts.length": 7}).rollouts == RolloutTraining(length=7)
@@ -200,14 +247,22 @@ def test_settings_by_name_by_object_and_dotted_mean_the_same():
 
 
 def test_a_recipe_of_ones_own_is_a_preset_and_the_report_says_how_a_model_was_made(lorenz_data):
-    own = Recipe(SnapshotTraining(epochs=2, batch_size=64), [Reconstruction(velocity_weight=0.5), Penalty()])
+    own = Recipe(
+        SnapshotTraining(epochs=2, batch_size=64), [Reconstruction(velocity_weight=0.5), Penalty()]
+    )
     one = romkit.fit("cae", lorenz_data, preset=own)
     other = romkit.fit("cae", lorenz_data, epochs=2, batch_size=64, velocity_weight=0.5)
     assert torch.equal(parameters(one), parameters(other))
     assert one.report["recipe"] == other.report["recipe"]
-    assert (other.report["seed"], other.report["diverged"], other.report["preset"]) == (0, False, "quick")
+    assert (other.report["seed"], other.report["diverged"], other.report["preset"]) == (
+        0,
+        False,
+        "quick",
+    )
     assert other.report["recipe"]["snapshots"]["batch_size"] == 64
-    assert torch.__version__.startswith(other.report["versions"]["torch"])  # a build for CUDA adds +cu130, say
+    assert torch.__version__.startswith(
+        other.report["versions"]["torch"]
+    )  # a build for CUDA adds +cu130, say
     assert other.report["data"]["system"] == "lorenz96"
 
 
@@ -227,14 +282,18 @@ def test_the_parameters_that_are_kept_are_the_best_on_held_out_contexts():
     train, held_out = split(data, 0.2)
     stack = romkit.fit("ncae", data, validation=0.2, epochs=12, seeds=range(2), **SMALL)
     speed = train.velocity / stack.frame.state_scale.numpy()
-    in_unit = held_out.assign(velocity=held_out.velocity / float(np.sqrt((speed**2).mean())))  # of the training
+    in_unit = held_out.assign(
+        velocity=held_out.velocity / float(np.sqrt((speed**2).mean()))
+    )  # of the training
     for model, alone in zip(unstack(stack), stack.report["seeds"], strict=True):
         curve, best = alone["validation_losses"], alone["best_epoch"]
         assert len(curve) == len(alone["losses"]) == 12
         assert best == int(np.argmin(curve))
         assert loss_on(model, in_unit) == pytest.approx(min(curve), rel=1e-4)
     same = romkit.fit("ncae", train, validation=held_out, epochs=12, seed=1, **SMALL)
-    assert same.report["validation_losses"] == pytest.approx(stack.report["seeds"][1]["validation_losses"], rel=1e-5)
+    assert same.report["validation_losses"] == pytest.approx(
+        stack.report["seeds"][1]["validation_losses"], rel=1e-5
+    )
 
 
 def test_watching_changes_nothing_but_what_is_kept():
@@ -286,7 +345,16 @@ def test_a_run_with_other_settings_of_a_term_of_ones_own_does_not_resume(tmp_pat
 
 
 def test_training_ends_when_nothing_gets_better_and_then_stays_as_it_was(tmp_path):
-    early, seen = {"validation": 0.2, "patience": 4, "epochs": 500, "learning_rate": 0.3, "checkpoint": tmp_path}, []
+    early, seen = (
+        {
+            "validation": 0.2,
+            "patience": 4,
+            "epochs": 500,
+            "learning_rate": 0.3,
+            "checkpoint": tmp_path,
+        },
+        [],
+    )
     model = romkit.fit("ncae", waves(SPEEDS), callback=seen.append, **early, **SMALL)
     report = model.report
     assert len(report["losses"]) < 500
@@ -300,14 +368,19 @@ def test_training_ends_when_nothing_gets_better_and_then_stays_as_it_was(tmp_pat
 
 def test_a_run_that_its_callback_ended_stays_as_it_was(tmp_path):
     early = {"callback": lambda epoch: epoch.number == 1, "epochs": 5, "checkpoint": tmp_path}
-    first, again = (romkit.fit("ncae", waves(SPEEDS), **early, **SMALL).report["losses"] for _ in range(2))
+    first, again = (
+        romkit.fit("ncae", waves(SPEEDS), **early, **SMALL).report["losses"] for _ in range(2)
+    )
     assert len(first) == 2
     assert again == first
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "soap"])
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, monkeypatch, optimizer):
-    data, calls = waves(SPEEDS), {"validation": 0.2, "epochs": 6, "seeds": [1, 2], "optimizer": optimizer, **SMALL}
+    data, calls = (
+        waves(SPEEDS),
+        {"validation": 0.2, "epochs": 6, "seeds": [1, 2], "optimizer": optimizer, **SMALL},
+    )
     whole, seen = romkit.fit("ncae", data, **calls), []
 
     def stop(epoch):
@@ -320,18 +393,30 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, monkeypatch, optimizer
     resumed = romkit.fit("ncae", data, checkpoint=tmp_path, callback=seen.append, **calls)
     assert [epoch.number for epoch in seen] == [4, 5]
     for one, other in zip(whole.report["seeds"], resumed.report["seeds"], strict=True):
-        assert all(one[name] == other[name] for name in ("losses", "validation_losses", "best_epoch"))
+        assert all(
+            one[name] == other[name] for name in ("losses", "validation_losses", "best_epoch")
+        )
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(a, b)
     message = "belongs to a run with other settings"
-    refused(message, romkit.fit, "ncae", data, checkpoint=tmp_path, **calls | {"epochs": 7}, error=FileError)
+    refused(
+        message,
+        romkit.fit,
+        "ncae",
+        data,
+        checkpoint=tmp_path,
+        **calls | {"epochs": 7},
+        error=FileError,
+    )
 
 
 def test_bars_can_be_hidden_and_the_log_tells_all(capsys, caplog, monkeypatch):
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
     slow = lambda epoch: time.sleep(0.8)  # noqa: E731
     with caplog.at_level(logging.INFO, logger="romkit"):
-        romkit.fit("ncae", waves(SPEEDS), epochs=4, callback=slow, validation=0.2, verbose=False, **SMALL)
+        romkit.fit(
+            "ncae", waves(SPEEDS), epochs=4, callback=slow, validation=0.2, verbose=False, **SMALL
+        )
     assert "training" not in capsys.readouterr().err
     assert "epoch 4 of 4: loss" in caplog.text
     assert "validation" in caplog.text
@@ -340,7 +425,10 @@ def test_bars_can_be_hidden_and_the_log_tells_all(capsys, caplog, monkeypatch):
 def test_what_cannot_be_watched():
     for settings, message in (
         ({"validation": 1.5}, "validation: expected a number <= 1 or an xarray.Dataset"),
-        ({"validation": -0.1}, "validation: expected a number that is not negative or an xarray.Dataset"),
+        (
+            {"validation": -0.1},
+            "validation: expected a number that is not negative or an xarray.Dataset",
+        ),
         ({"patience": 3}, "patience: expected held-out data"),
         ({"validation": 0.2, "patience": 0}, "patience: expected an integer >= 1"),
         ({"callback": 3}, "callback: expected a function"),

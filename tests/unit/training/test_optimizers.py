@@ -1,4 +1,6 @@
-"""Optimizers of romkit, of torch and of geoopt: all seeds at once, never off the manifold, with geoopt's steps."""
+"""Optimizers of romkit, of torch and of geoopt: all seeds at once, never off the manifold, with
+geoopt's steps.
+"""
 
 import functools
 import itertools
@@ -26,9 +28,12 @@ from tests.unit.training.test_fit import parameters
 
 SEEDS = (0, 1, 2)
 LR = 2e-2
-WEIGHT_DECAY = 1e-2  # also what keeps the innermost slope, on which the reconstruction does not depend, from noise
+# also what keeps the innermost slope, on which the reconstruction does not depend, from noise
+WEIGHT_DECAY = 1e-2
 
-GEOMETRIES = list(itertools.product((EuclideanMetric(), InvariantMetric()), (Fractional(), Cayley())))
+GEOMETRIES = list(
+    itertools.product((EuclideanMetric(), InvariantMetric()), (Fractional(), Cayley()))
+)
 
 
 def problem(method="ncae", seeds=SEEDS):
@@ -44,10 +49,15 @@ def problem(method="ncae", seeds=SEEDS):
 
 def batch(step, seeds=SEEDS):
     draws = [torch.Generator().manual_seed(1000 * step + seed) for seed in seeds]
-    return [torch.stack([torch.randn(16, n, generator=g, dtype=torch.float64) for g in draws]) for n in (6, 6, 2)]
+    return [
+        torch.stack([torch.randn(16, n, generator=g, dtype=torch.float64) for g in draws])
+        for n in (6, 6, 2)
+    ]
 
 
-def run(optimizer, steps, method="ncae", seeds=SEEDS, *, backend=None, spoil=lambda step, data: data):
+def run(
+    optimizer, steps, method="ncae", seeds=SEEDS, *, backend=None, spoil=lambda step, data: data
+):
     objective, flat = problem(method, seeds)
     step = optimizer.make_step(flat.function(objective), flat)
     if backend is not None:
@@ -62,10 +72,15 @@ def run(optimizer, steps, method="ncae", seeds=SEEDS, *, backend=None, spoil=lam
 
 
 def infeasibility(flat, theta):
-    return max((overlap(x) - torch.eye(x.shape[-1])).abs().max().item() for x in flat.split(theta)[0])
+    return max(
+        (overlap(x) - torch.eye(x.shape[-1])).abs().max().item() for x in flat.split(theta)[0]
+    )
 
 
-OPTIMIZERS = [Soap(clip=1.0, period=2), *(RiemannianAdam(metric=m, retraction=r, clip=1.0) for m, r in GEOMETRIES)]
+OPTIMIZERS = [
+    Soap(clip=1.0, period=2),
+    *(RiemannianAdam(metric=m, retraction=r, clip=1.0) for m, r in GEOMETRIES),
+]
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=str)
@@ -75,7 +90,11 @@ def test_a_seed_means_the_same_alone_and_in_a_stack_and_freezes_alone_when_it_di
             data[0][1] = torch.nan
         return data
 
-    healthy, before, alone = run(optimizer, 10)[0], run(optimizer, 5)[0], run(optimizer, 10, seeds=SEEDS[1:2])[0]
+    healthy, before, alone = (
+        run(optimizer, 10)[0],
+        run(optimizer, 5)[0],
+        run(optimizer, 10, seeds=SEEDS[1:2])[0],
+    )
     assert torch.allclose(healthy.theta[1], alone.theta[0], rtol=0, atol=1e-9)
     state, _, _ = run(optimizer, 10, spoil=spoil)
     assert state.alive.flatten().tolist() == [True, False, True]
@@ -151,7 +170,9 @@ def test_geoopt_makes_the_steps_of_our_riemannian_adam(metric, retraction, monke
     monkeypatch.setattr("romkit.projections.manifold.on_manifold", put)
     factory = functools.partial(geoopt.optim.RiemannianAdam, lr=LR, weight_decay=WEIGHT_DECAY)
     theirs, losses, flat = run(TorchOptimizer(factory, learning_rate=LR), 40)
-    ours, same, _ = run(RiemannianAdam(metric=metric, retraction=retraction, weight_decay=WEIGHT_DECAY), 40)
+    ours, same, _ = run(
+        RiemannianAdam(metric=metric, retraction=retraction, weight_decay=WEIGHT_DECAY), 40
+    )
     assert infeasibility(flat, theirs.theta) < 1e-14
     assert infeasibility(flat, ours.theta) < 1e-14
     assert bool((losses[-10:].mean(0) < losses[:10].mean(0)).all())
@@ -170,7 +191,9 @@ def test_torch_makes_the_steps_of_our_adam_with_clipping():
 
 
 def test_optimizers_that_evaluate_the_loss_again_work():
-    optimizer = TorchOptimizer(functools.partial(torch.optim.LBFGS, lr=0.1, max_iter=3), learning_rate=LR)
+    optimizer = TorchOptimizer(
+        functools.partial(torch.optim.LBFGS, lr=0.1, max_iter=3), learning_rate=LR
+    )
     _, losses, _ = run(optimizer, 8, spoil=lambda step, data: batch(0))
     assert bool((losses[-1] < losses[0]).all())
 
@@ -200,7 +223,9 @@ def test_a_diverging_seed_harms_no_other(lorenz_data):
 
     with pytest.warns(DivergenceWarning, match="seed 6 diverged in epoch 0"):
         stacked = romkit.fit("ncae", lorenz_data, seeds=[5, 6, 7], epochs=2, optimizer=factory)
-    healthy = romkit.fit("ncae", lorenz_data, seeds=[5, 7], epochs=2, optimizer=lambda p: torch.optim.SGD(p, lr=1e-3))
+    healthy = romkit.fit(
+        "ncae", lorenz_data, seeds=[5, 7], epochs=2, optimizer=lambda p: torch.optim.SGD(p, lr=1e-3)
+    )
     models = unstack(stacked)
     assert [model.report["diverged"] for model in models] == [False, True, False]
     assert parameters(models[1]).isfinite().all()
@@ -214,12 +239,20 @@ def test_the_schedule_scales_the_rates_that_the_optimizer_has():
 
     def factory(group):
         half = len(group) // 2
-        made.append(torch.optim.SGD([{"params": group[:half], "lr": 0.1}, {"params": group[half:], "lr": 0.3}]))
+        made.append(
+            torch.optim.SGD(
+                [{"params": group[:half], "lr": 0.1}, {"params": group[half:], "lr": 0.3}]
+            )
+        )
         return made[-1]
 
     optimizer = SnapshotTraining(optimizer=factory, learning_rate=0.5).make_optimizer()
     step = optimizer.make_step(flat.function(objective), flat)
-    step(optimizer.start(flat.read(), flat), torch.full((1, 1), 0.125, dtype=torch.float64), *batch(0, SEEDS[:1]))
+    step(
+        optimizer.start(flat.read(), flat),
+        torch.full((1, 1), 0.125, dtype=torch.float64),
+        *batch(0, SEEDS[:1]),
+    )
     assert [group["lr"] for group in made[-1].param_groups] == pytest.approx([0.025, 0.075])
 
 
@@ -238,7 +271,8 @@ def test_what_a_factory_cannot_do_is_refused_in_one_line(lorenz_data, tmp_path):
 def test_a_list_of_terms_is_their_sum():
     objective, _ = problem()
     alone = [
-        Objective(objective.projection, [term]).double()(*batch(0)) for term in (Reconstruction(0.5), Penalty(2.0))
+        Objective(objective.projection, [term]).double()(*batch(0))
+        for term in (Reconstruction(0.5), Penalty(2.0))
     ]
     both = Objective(objective.projection, [Reconstruction(0.5), Penalty(2.0)]).double()(*batch(0))
     assert torch.allclose(both, sum(alone), rtol=1e-14)
@@ -263,13 +297,17 @@ def test_in_the_bases_of_the_coordinates_it_is_adam(method):
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**31), method=st.sampled_from(KINDS))
 def test_rotated_matrices_take_rotated_steps(seed, method):
-    """In coordinates A W Bᵀ of each matrix, with A and B orthogonal, a step is that of W, in these coordinates."""
+    """In coordinates A W Bᵀ of each matrix, with A and B orthogonal, a step is that of W, in these
+    coordinates.
+    """
     optimizer = replace(SOAP, clip=math.inf)
     state, _, flat = run(optimizer, 3, method)
     draw = torch.Generator().manual_seed(seed)
     sides = _sides(flat.matrices(state.theta))
     sizes = [flat.matrices(state.theta)[k].shape for k, _ in sides]
-    rotations = [_orthogonal(shape, axis, draw) for shape, (_, axis) in zip(sizes, sides, strict=True)]
+    rotations = [
+        _orthogonal(shape, axis, draw) for shape, (_, axis) in zip(sizes, sides, strict=True)
+    ]
 
     def rotated(vector):
         return flat.from_matrices(_turned(flat.matrices(vector), sides, [A.mT for A in rotations]))
@@ -277,12 +315,20 @@ def test_rotated_matrices_take_rotated_steps(seed, method):
     count = len(sides)
     first, second, bases = *state.moments[:2], state.moments[2 + count :]
     means = [_orthogonal(shape, axis, draw) for shape, (_, axis) in zip(sizes, sides, strict=True)]
-    means = [Q @ torch.diag_embed(torch.rand(Q.shape[:-1], generator=draw) + 0.1).double() @ Q.mT for Q in means]
+    means = [
+        Q @ torch.diag_embed(torch.rand(Q.shape[:-1], generator=draw) + 0.1).double() @ Q.mT
+        for Q in means
+    ]
     state = state._replace(moments=(first, second, *means, *bases))
     means = [A @ mean @ A.mT for A, mean in zip(rotations, means, strict=True)]
     bases = [A @ Q for A, Q in zip(rotations, bases, strict=True)]
-    other = state._replace(theta=rotated(state.theta), moments=(rotated(first), second, *means, *bases))
-    gradient, lr = torch.randn(state.theta.shape, generator=draw, dtype=torch.float64), torch.full((3, 1), 1e-2)
+    other = state._replace(
+        theta=rotated(state.theta), moments=(rotated(first), second, *means, *bases)
+    )
+    gradient, lr = (
+        torch.randn(state.theta.shape, generator=draw, dtype=torch.float64),
+        torch.full((3, 1), 1e-2),
+    )
     moved, _ = optimizer.update(optimizer.between(state, 4), gradient, lr, flat)
     same, _ = optimizer.update(optimizer.between(other, 4), rotated(gradient), lr, flat)
     assert not torch.allclose(rotated(moved), moved, rtol=0, atol=1e-2)
@@ -291,14 +337,18 @@ def test_rotated_matrices_take_rotated_steps(seed, method):
 
 def _orthogonal(shape, axis, draw):
     size = shape[axis]
-    return torch.linalg.qr(torch.randn(*shape[:2], size, size, generator=draw, dtype=torch.float64)).Q
+    return torch.linalg.qr(
+        torch.randn(*shape[:2], size, size, generator=draw, dtype=torch.float64)
+    ).Q
 
 
 def test_bases_become_the_eigenvectors_of_the_mean_square():
     _, flat = problem("film-ae")
     state = SOAP.start(flat.read(), flat)
     count = len(state.moments) // 2 - 1
-    spread = [2.0 ** -torch.arange(mean.shape[-1]).double() for mean in state.moments[2 : 2 + count]]
+    spread = [
+        2.0 ** -torch.arange(mean.shape[-1]).double() for mean in state.moments[2 : 2 + count]
+    ]
     draw = torch.Generator().manual_seed(0)
     means = []
     for mean, values in zip(state.moments[2 : 2 + count], spread, strict=True):
@@ -308,4 +358,6 @@ def test_bases_become_the_eigenvectors_of_the_mean_square():
     for _ in range(60):
         state = SOAP.between(state, 2)
     for mean, values, Q in zip(means, spread, state.moments[2 + count :], strict=True):
-        assert torch.allclose(Q.mT @ mean @ Q, torch.diag(values).expand_as(mean), rtol=0, atol=1e-9)
+        assert torch.allclose(
+            Q.mT @ mean @ Q, torch.diag(values).expand_as(mean), rtol=0, atol=1e-9
+        )

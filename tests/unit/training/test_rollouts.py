@@ -1,4 +1,6 @@
-"""Training that knows the dynamics: refinement by rollouts, their timing, and the term with the field."""
+"""Training that knows the dynamics: refinement by rollouts, their timing, and the term with the
+field.
+"""
 
 import math
 
@@ -33,9 +35,14 @@ def waves(lorenz):
 def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
     settings = {"seed": 0, "epochs": 8, "engine": "torch", "system": lorenz}
     before = romkit.fit("ncae", waves, **settings)
-    after = romkit.fit("ncae", waves, **settings, rollouts=RolloutTraining(steps=20, length=20, batch=4))
+    after = romkit.fit(
+        "ncae", waves, **settings, rollouts=RolloutTraining(steps=20, length=20, batch=4)
+    )
     coarse = waves.isel(time=slice(None, None, 10))
-    errors = [float(romkit.rollout(coarse, model, dynamics=PetrovGalerkin()).nrmse.mean()) for model in (before, after)]
+    errors = [
+        float(romkit.rollout(coarse, model, dynamics=PetrovGalerkin()).nrmse.mean())
+        for model in (before, after)
+    ]
     assert errors[1] < 0.7 * errors[0]
     assert len(after.report["rollout_losses"]) == 20
 
@@ -52,8 +59,11 @@ def test_a_refined_seed_means_the_same_alone_and_in_a_stack(lorenz, waves):
 def test_mechanical_systems_are_refined_on_their_tangent_bundle(dynamics):
     system = romkit.systems.Pendulum()
     data = system.dataset("train", duration=0.3).isel(trajectory=slice(0, 4))
-    # one epoch is one step here: the field of a decoder so close to its random start leaves float32 within an RK4 step
-    model = romkit.fit("ncae", data, epochs=20, **ROLLOUTS, **{"rollouts.dynamics": dynamics, "rollouts.every": 5})
+    # one epoch is one step here: the field of a decoder so close to its random start leaves float32
+    # within an RK4 step
+    model = romkit.fit(
+        "ncae", data, epochs=20, **ROLLOUTS, **{"rollouts.dynamics": dynamics, "rollouts.every": 5}
+    )
     assert not model.report["rollout_diverged"]
     assert np.isfinite(model.report["rollout_losses"]).all()
 
@@ -61,7 +71,14 @@ def test_mechanical_systems_are_refined_on_their_tangent_bundle(dynamics):
 class Springs(MechanicalSystem):
     """q̈ = -(1000 / s)² q: rates are a thousand times as large as coordinates."""
 
-    name, state_names, state_units, dt, duration, horizon = "springs", ("a", "b"), ("m", "m"), 1e-4, 1e-2, 1e-2
+    name, state_names, state_units, dt, duration, horizon = (
+        "springs",
+        ("a", "b"),
+        ("m", "m"),
+        1e-4,
+        1e-2,
+        1e-2,
+    )
 
     def acceleration(self, t, q, v, c):
         return -1e6 * q
@@ -73,7 +90,10 @@ class Springs(MechanicalSystem):
 def test_fast_rates_are_followed_and_not_cut_off():
     data = Springs().dataset()
     projection = stack([romkit.fit("pod", data, latent_dim=1).double()])
-    x, none = torch.tensor([[[1.0, 2.0]]], dtype=torch.float64), torch.zeros(1, 1, 0, dtype=torch.float64)
+    x, none = (
+        torch.tensor([[[1.0, 2.0]]], dtype=torch.float64),
+        torch.zeros(1, 1, 0, dtype=torch.float64),
+    )
     P = projection.operator(none)
     w = torch.cat(P.encode_jvp(x, 0 * x), dim=-1)
     step = Advance(projection, Springs(), Galerkin(), 1e-4, speed=1000.0)
@@ -98,7 +118,10 @@ def test_the_term_with_the_field_is_what_the_operator_says(lorenz, waves):
     """Against the same norms written with the public operator in physical units."""
     stacked = romkit.fit("ncae", waves, seeds=[0, 1], epochs=1, engine="torch").double()
     frame = stacked.frame
-    x, v = (torch.from_numpy(waves[name].values[:, 5].copy()).expand(2, -1, -1) for name in ("state", "velocity"))
+    x, v = (
+        torch.from_numpy(waves[name].values[:, 5].copy()).expand(2, -1, -1)
+        for name in ("state", "velocity")
+    )
     c = torch.from_numpy(waves.F.values.copy())[:, None].expand(2, -1, -1)
     with torch.no_grad():
         P = stacked(c)
@@ -110,30 +133,52 @@ def test_the_term_with_the_field_is_what_the_operator_says(lorenz, waves):
         batch = (frame.normalise(x), v / frame.state_scale, frame.normalise_context(c))
         plain = [Reconstruction()]
         more = Objective(stacked, [*plain, LatentVelocity(2.0)], 0.0, lorenz).double()
-        assert torch.allclose(more(*batch) - Objective(stacked, plain).double()(*batch), wanted, rtol=1e-9)
+        assert torch.allclose(
+            more(*batch) - Objective(stacked, plain).double()(*batch), wanted, rtol=1e-9
+        )
 
 
 @pytest.mark.parametrize("method", ["pod", "flow"])
 def test_every_method_has_the_preset_dynamics(lorenz, waves, method):
     more = {"latent_dim": 2} if method == "pod" else {"phase.steps": 1, "phase.every": 10}
-    model = romkit.fit(method, waves, preset="dynamics", system=lorenz, epochs=1, **ROLLOUTS, **more)
+    model = romkit.fit(
+        method, waves, preset="dynamics", system=lorenz, epochs=1, **ROLLOUTS, **more
+    )
     assert np.isfinite(model.report.get("rollout_losses", [0.0])).all()
 
 
 def test_the_field_is_that_of_the_system_the_data_come_from():
     small = romkit.systems.Lorenz96(n=8, transient=2.0)
     data = small.dataset(F=[3.14, 3.17], duration=1.0)
-    settings = {"epochs": 1, "rollouts.steps": 1, "rollouts.every": 1, "engine": "torch", "layers": (2, 4, 8)}
-    named, given = romkit.fit("cae", data, **settings), romkit.fit("cae", data, **settings, system=small)
+    settings = {
+        "epochs": 1,
+        "rollouts.steps": 1,
+        "rollouts.every": 1,
+        "engine": "torch",
+        "layers": (2, 4, 8),
+    }
+    named, given = (
+        romkit.fit("cae", data, **settings),
+        romkit.fit("cae", data, **settings, system=small),
+    )
     assert torch.equal(parameters(named), parameters(given))
-    refused("parameters", romkit.fit, "cae", data.assign_attrs(parameters='{"size": 8}'), **settings)
+    refused(
+        "parameters", romkit.fit, "cae", data.assign_attrs(parameters='{"size": 8}'), **settings
+    )
 
 
 def test_what_a_loss_with_the_field_refuses(lorenz, waves):
     moving = waves.assign_coords(F=waves.F + 0.001 * waves.time)
-    uneven, turned = waves.assign_coords(time=waves.time**1.1), waves.isel(component=slice(None, None, -1))
+    uneven, turned = (
+        waves.assign_coords(time=waves.time**1.1),
+        waves.isel(component=slice(None, None, -1)),
+    )
     for data, more, message in (
-        (waves, {"system": romkit.systems.Lorenz96(n=12)}, "system: expected one with 36 components"),
+        (
+            waves,
+            {"system": romkit.systems.Lorenz96(n=12)},
+            "system: expected one with 36 components",
+        ),
         (waves.assign_attrs(system="mine"), {}, "system: expected data of lorenz96, pendulum"),
         (waves, {"rollouts.every": 100}, "rollouts.every: expected one that leaves"),
         (turned, {}, "data: expected components in the order x0 ... x35, as lorenz96, got x35"),
@@ -143,7 +188,13 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
         given = {"callback": lambda epoch: 1 / 0} | ROLLOUTS | more  # refused before training
         refused(message, romkit.fit, "ncae", data, epochs=1, **given)
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
-    refused("loss: expected terms for a mechanical system", romkit.fit, "ncae", pendulum, latent_weight=1.0)
+    refused(
+        "loss: expected terms for a mechanical system",
+        romkit.fit,
+        "ncae",
+        pendulum,
+        latent_weight=1.0,
+    )
 
 
 def test_gauss_newton_sets_the_timing_right_and_keeps_the_reconstruction(lorenz, waves):
@@ -154,7 +205,10 @@ def test_gauss_newton_sets_the_timing_right_and_keeps_the_reconstruction(lorenz,
     assert errors[-1] < 0.5 * errors[0]
 
     def loss(model):
-        x, v = (torch.from_numpy(waves[name].values[:, ::5].copy()).float() for name in ("state", "velocity"))
+        x, v = (
+            torch.from_numpy(waves[name].values[:, ::5].copy()).float()
+            for name in ("state", "velocity")
+        )
         with torch.no_grad():
             position, velocity = model(waves).jvp(x, v)
         return ((x - position).square() + (v - velocity).square()).mean().item()
@@ -172,18 +226,29 @@ class Slow(romkit.systems.Lorenz96):
 def test_the_timing_is_refined_in_any_unit_of_time():
     slow = romkit.systems.Lorenz96(n=8, transient=2.0).dataset(F=[3.14, 3.17], duration=2.0)
     slow = slow.assign(velocity=slow.velocity / 1e6).assign_coords(time=1e6 * slow.time)
-    settings = {"layers": (2, 4, 8), "epochs": 5, "engine": "torch", "system": Slow(n=8), "velocity_weight": 1e12}
+    settings = {
+        "layers": (2, 4, 8),
+        "epochs": 5,
+        "engine": "torch",
+        "system": Slow(n=8),
+        "velocity_weight": 1e12,
+    }
     model = romkit.fit("cae", slow, **settings, phase=PhaseFit(steps=1, weight=1e-10, every=10))
     assert np.isfinite(model.report["phase_errors"]).all()
 
 
 def test_a_step_of_timing_that_loses_a_window_is_not_taken(lorenz, waves, monkeypatch):
-    """Windows are usable where τ and its gradient are measured, and one is no more wherever a step would lead."""
+    """Windows are usable where τ and its gradient are measured, and one is no more wherever a step
+    would lead.
+    """
     settings = {"seed": 0, "epochs": 2, "engine": "torch", "system": lorenz}
     answers = iter([True])
     usable = lambda tau: torch.full_like(tau, next(answers, False), dtype=torch.bool)  # noqa: E731
     monkeypatch.setattr("romkit.training.rollouts._usable", usable)
-    before, after = romkit.fit("ncae", waves, **settings), romkit.fit("ncae", waves, **settings, **{"phase.steps": 1})
+    before, after = (
+        romkit.fit("ncae", waves, **settings),
+        romkit.fit("ncae", waves, **settings, **{"phase.steps": 1}),
+    )
     assert next(answers, None) is None
     assert torch.equal(parameters(before), parameters(after))
 
@@ -192,5 +257,7 @@ def test_a_compiled_step_is_one_graph(lorenz, waves):
     projection = stack([romkit.fit("ncae", waves, epochs=1)])
     step = Advance(projection, lorenz, PetrovGalerkin(), 0.1, speed=1.0)
     w, c = torch.full((1, 3, 2), 0.1), torch.full((1, 3, 1), 3.15)
-    compiled = torch.compile(step, backend="eager", fullgraph=True)  # raises where a check looks at values
+    compiled = torch.compile(
+        step, backend="eager", fullgraph=True
+    )  # raises where a check looks at values
     torch.testing.assert_close(compiled(w, c), step(w, c))

@@ -1,4 +1,6 @@
-"""Terms of the loss: with numbers for each snapshot, with the full model's field, with Lipschitz bounds."""
+"""Terms of the loss: with numbers for each snapshot, with the full model's field, with Lipschitz
+bounds.
+"""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +13,14 @@ import romkit
 from romkit.certificates import bounds
 from romkit.core.errors import InputError
 from romkit.core.types import Dual
-from romkit.training import Evaluated, LipschitzBound, LossTerm, Penalty, Reconstruction, RolloutTraining
+from romkit.training import (
+    Evaluated,
+    LipschitzBound,
+    LossTerm,
+    Penalty,
+    Reconstruction,
+    RolloutTraining,
+)
 from romkit.training.loss import log_bound
 from tests.properties.test_projection_laws import make
 from tests.refusals import refused
@@ -32,7 +41,9 @@ class Along(LossTerm):
         return torch.randn(rows.y.shape, generator=torch.Generator().manual_seed(0)).to(rows.y)
 
     def value(self, batch):
-        return self.weight * (batch.extra * (batch.y - batch.decoded.value)).sum(-1).square().mean(-1)
+        return self.weight * (batch.extra * (batch.y - batch.decoded.value)).sum(-1).square().mean(
+            -1
+        )
 
 
 def test_a_term_changes_the_training_and_is_recorded(lorenz, lorenz_data):
@@ -50,7 +61,11 @@ def test_a_seed_means_the_same_alone_and_in_a_stack(lorenz_data):
 
 
 def test_numbers_of_snapshots_go_with_the_refinements_and_with_noise(lorenz_data):
-    refined = {"rollouts": RolloutTraining(steps=2, every=1, length=12), "phase.steps": 1, "state_noise": 0.01}
+    refined = {
+        "rollouts": RolloutTraining(steps=2, every=1, length=12),
+        "phase.steps": 1,
+        "state_noise": 0.01,
+    }
     model = romkit.fit("ncae", lorenz_data, **SETTINGS, loss=[*PLAIN, Along(1.0)], **refined)
     assert np.isfinite(model.report["rollout_losses"]).all()
     assert np.isfinite(model.report["phase_errors"]).all()
@@ -77,22 +92,35 @@ def test_the_bound_is_never_below_the_certificate(method):
     model.frame.state_scale.fill_(1.5)  # of one unit
     c = model.frame.context_shift
     maps = model.at(model.frame.normalise_context(c))
-    assert math.exp(log_bound(maps).max()) >= float(romkit.certify(model, c).upper.sel(map="projection")) * (1 - 1e-9)
+    assert math.exp(log_bound(maps).max()) >= float(
+        romkit.certify(model, c).upper.sel(map="projection")
+    ) * (1 - 1e-9)
 
 
 def test_training_with_it_ends_below_the_target():
     data = romkit.systems.Lorenz96(n=8, transient=5.0).dataset(F=[3.14, 3.15, 3.18], duration=1.0)
     settings = {"epochs": 30, "layers": (2, 4, 8), "engine": "torch", "seed": 1}
     free = romkit.fit("ncae", data, **settings, loss=[Reconstruction()])
-    kept = romkit.fit("ncae", data, **settings, loss=[Reconstruction(), LipschitzBound(target=4.0, weight=10.0)])
-    of_P = [float(romkit.certify(model, F=3.15).upper.sel(map="projection")) for model in (free, kept)]
+    kept = romkit.fit(
+        "ncae", data, **settings, loss=[Reconstruction(), LipschitzBound(target=4.0, weight=10.0)]
+    )
+    of_P = [
+        float(romkit.certify(model, F=3.15).upper.sel(map="projection")) for model in (free, kept)
+    ]
     assert of_P[1] < 4.4
     assert of_P[0] > of_P[1]
 
 
 def test_what_it_refuses(lorenz_data):
     terms = [Reconstruction(), LipschitzBound()]
-    refused("loss: expected a constrained autoencoder", romkit.fit, "flow", lorenz_data, epochs=1, loss=terms)
+    refused(
+        "loss: expected a constrained autoencoder",
+        romkit.fit,
+        "flow",
+        lorenz_data,
+        epochs=1,
+        loss=terms,
+    )
     refused("target: expected a positive number", LipschitzBound, target=0.0)
     model, y = make("ncae", (2, 4, 1, 5)), torch.zeros(1, 5)
     maps, pair = model.at(torch.zeros(1)), Dual(y, y)
