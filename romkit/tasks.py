@@ -34,7 +34,7 @@ import xarray as xr
 from filelock import FileLock
 
 from romkit.core import checks, files, parallel, runtime
-from romkit.core.errors import FileError, InputError, renamed
+from romkit.core.errors import FileError, InputError
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
 
@@ -55,10 +55,6 @@ that has ended.
 """
 
 _versions = functools.cache(runtime.versions)
-
-__getattr__ = renamed(
-    __name__, InProcess="romkit.tasks:Executor", Workers="romkit.tasks:Executor.local"
-)
 
 
 @dataclass(frozen=True)
@@ -180,12 +176,6 @@ class Executor:
     def local(cls, workers: int | None = None) -> "Executor":
         """Processes of this machine."""
         return cls("local", workers)
-
-    def __enter__(self) -> "Executor":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to close; `with` is for code from when executors held processes."""
 
     def submit(self, task: Task, file: Path, leash: Path) -> submitit.Job:
         """Start to compute a task, or find the Slurm job that an earlier runner started for it.

@@ -3,12 +3,9 @@ what to do.
 """
 
 import functools
-import importlib
-import operator
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
 
 
 class RomkitError(Exception):
@@ -154,37 +151,6 @@ def warn(message: str, category: type[Warning]) -> None:
         if frame.f_globals.get("__name__", "").partition(".")[0] == "romkit"
     ]
     warnings.warn(message, category, stacklevel=max(own, default=0) + 3)
-
-
-def renamed(module: str, **new: str) -> Callable[[str], object]:
-    """`__getattr__` of a module that finds old names under their new ones, with a
-    DeprecationWarning.
-
-    Args:
-        module: `__name__` of the module.
-        **new: by old name, the home and the place of the new one in it,
-            "romkit.projections:Path.constant".
-
-    Example:
-        >>> import warnings
-        >>> from romkit.errors import renamed
-        >>> find = renamed("romkit.problem", ConstantPath="romkit.projections:Path.constant")
-        >>> with warnings.catch_warnings(record=True) as caught:
-        ...     found = find("ConstantPath")
-        >>> str(caught[0].message)
-        'romkit.problem.ConstantPath is the old name of romkit.projections.Path.constant'
-    """
-
-    def find(name: str) -> object:
-        if name not in new:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warn(
-            f"{module}.{name} is the old name of {new[name].replace(':', '.')}", DeprecationWarning
-        )
-        home, _, place = new[name].partition(":")
-        return operator.attrgetter(place)(importlib.import_module(home))
-
-    return find
 
 
 def one_line(text: str) -> str:

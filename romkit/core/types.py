@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from romkit.core.errors import renamed
-
 Field = Callable[[Tensor, Tensor], Tensor]
 """ẋ = f(t, x): t is a scalar tensor, x and the result are (..., n). The context is fixed already."""
 
@@ -70,10 +68,3 @@ class Jet(NamedTuple):
         """σ along the curve, component by component, from σ, σ' and σ'' at its value."""
         _, v, a = self
         return Jet(value, slope * v, slope * a + bend * v * v)
-
-
-__getattr__ = renamed(
-    __name__,
-    ProjectionOperator="romkit.projections:Operator",
-    OperatorPath="romkit.projections:Path",
-)

@@ -2,7 +2,6 @@
 LSPG (implicit).
 """
 
-from romkit.core.errors import renamed
 from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, Reencoded
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.hamiltonian import Hamiltonian
@@ -66,8 +65,3 @@ __all__ += [
 ]
 __all__ += ["PetrovGalerkin", "PhaseLaw", "Reencoded", "SINDy", "Scaling", "Steady", "WeakSINDy"]
 __all__ += ["differentiated_samples", "encoded_samples", "galerkin_samples"]
-
-FORMER = dict.fromkeys(
-    ("LinearModel", "OperatorModel", "SINDyEnsemble", "SINDyModel"), "romkit.integrators:Equation"
-)
-__getattr__ = renamed(__name__, Terms="romkit.integrators:Functions", **FORMER)

@@ -2,7 +2,6 @@
 lists them.
 """
 
-from romkit.core.errors import renamed
 from romkit.projections.autoencoders import AE, ContextAE, FilmAE
 from romkit.projections.base import METHODS, Path, Projection, architecture, method_named
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
@@ -37,11 +36,3 @@ __all__ += [
     "SlopeNcAE",
 ]
 __all__ += ["SoftNcAE", "architecture", "method_named", "pretrained", "stack", "unstack"]
-
-__getattr__ = renamed(
-    __name__,
-    MovingPath="romkit.projections:Path",
-    Signature="romkit.projections:Frame",
-    Normalization="romkit.projections.frame:FormerFrame",
-    BasisNormalization="romkit.projections.frame:FormerFrame",
-)

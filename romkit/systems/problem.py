@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.errors import InputError, renamed
+from romkit.core.errors import InputError
 from romkit.core.tensors import matvec
 from romkit.core.types import Metric
 from romkit.projections import Operator, Path
@@ -229,5 +229,3 @@ class SecondOrder(Problem):
 
 PROBLEMS: dict[int, type[Problem]] = {kind.order: kind for kind in (FirstOrder, SecondOrder)}
 """Class of problem for each order of the equation."""
-
-__getattr__ = renamed(__name__, ConstantPath="romkit.projections:Path.constant")

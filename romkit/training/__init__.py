@@ -1,6 +1,5 @@
 """Training: recipes, losses, optimizers, and the loop. The verb is `romkit.fit`."""
 
-from romkit.core.errors import renamed
 from romkit.training.loop import Epoch, Watch
 from romkit.training.loss import (
     Evaluated,
@@ -17,6 +16,3 @@ __all__ = [
     "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit", "Recipe",
     "Reconstruction", "RolloutTraining", "SnapshotTraining", "Watch",
 ]  # fmt: skip
-__getattr__ = renamed(
-    __name__, Snapshots="romkit.training:SnapshotTraining", Term="romkit.training:LossTerm"
-)

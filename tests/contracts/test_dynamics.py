@@ -182,5 +182,3 @@ def test_flags_of_romkit_01_warn_and_say_what_dynamics_need():
         assert old.needs == needs
     with pytest.warns(DeprecationWarning, match="decodes_only"):
         assert Galerkin().decodes_only
-    with pytest.warns(DeprecationWarning, match="old name of romkit.integrators.Equation"):
-        assert integrators.SINDyModel is integrators.Equation

@@ -195,14 +195,6 @@ def test_bad_sweeps_are_refused_before_the_work(tmp_path, tasks, only, reason):
     assert not list(tmp_path.glob("*.nc"))
 
 
-def test_former_names_of_executors_warn_and_work():
-    with pytest.warns(DeprecationWarning, match="Executor"):
-        former = romkit.tasks.InProcess(), romkit.tasks.Workers(3)
-    assert former == (Executor(), Executor("local", 3))
-    with former[0]:
-        pass
-
-
 # -- Slurm, against the scheduler of this machine if one runs here -------------------------------------------------
 
 

@@ -197,30 +197,6 @@ def test_a_basis_of_other_states_or_coordinates_is_refused(lorenz_data):
     refused("frame: expected one with a basis of 36 modes", pod.behind, behind)
 
 
-def test_former_names_of_frames_and_paths_work_and_warn(lorenz_data):
-    """Names of romkit before November 2026."""
-    basis, projections = romkit.basis(lorenz_data, rank=4), romkit.projections
-    inner, whole = (Frame.from_dataset(data) for data in (basis.project(lorenz_data), lorenz_data))
-    old = ["Signature", "Normalization", "BasisNormalization", "MovingPath"]
-    with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
-        Signature, Normalization, BasisNormalization, MovingPath = (
-            getattr(projections, name) for name in old
-        )
-    signature = Signature("", inner.state_names, inner.state_units, ("F",), ("1",))
-    assert Normalization(signature).state_names == inner.state_names
-    assert torch.equal(Normalization.from_dataset(lorenz_data).state_std, whole.state_std)
-    x = torch.from_numpy(lorenz_data.state.values).float()
-    behind = BasisNormalization(whole, basis, inner)
-    assert torch.equal(
-        behind.normalise(x), Frame.from_dataset(lorenz_data, basis, inner).normalise(x)
-    )
-    model = romkit.fit("pod", lorenz_data, latent_dim=2)
-    with pytest.warns(DeprecationWarning, match="old name"):
-        assert model.normalization.signature is model.frame
-    with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
-        assert isinstance(romkit.problem.ConstantPath(model(F=3.15)), MovingPath)
-
-
 def test_scales_of_many_samples_in_single_precision_are_those_of_the_samples(lorenz_data):
     pressure = 1e5 + np.random.default_rng(0).normal(size=(1, 300_000, 2))
     data = xr.Dataset(
