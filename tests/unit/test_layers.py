@@ -6,6 +6,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import romkit
 
 ROOT = Path(romkit.__file__).parent
@@ -25,12 +27,15 @@ FLOORS = (
     {"cli"},
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-SHORT_NAMES = {name: home.split(".")[0] for name, home in romkit.SHORT_NAMES.items()}
+FACE = {"broadcast", "ensemble", "errors", "presets", "problem", "types"}
+"""Public files that only name what stands in rooms; no room imports them."""
 HEAVY = {"mujoco", "geoopt", "torchdiffeq", "torchode", "pysindy", "cvxpy", "matplotlib", "sklearn"}
 
 
 def files():
-    return [file for file in sorted(ROOT.rglob("*.py")) if file != ROOT / "__init__.py"]
+    """Files of the rooms."""
+    face = {ROOT / f"{name}.py" for name in (*FACE, "__init__")}
+    return [file for file in sorted(ROOT.rglob("*.py")) if file not in face]
 
 
 def room(file):
@@ -61,7 +66,7 @@ def rooms_used(file):
         if name == "romkit":
             yield "verbs"
         elif name.startswith("romkit."):
-            yield SHORT_NAMES.get(name.split(".")[1], name.split(".")[1])
+            yield name.split(".")[1]
 
 
 def test_every_room_has_a_floor_and_imports_run_one_way():
@@ -75,6 +80,22 @@ def test_every_room_has_a_floor_and_imports_run_one_way():
         if used != room(file) and FLOOR[used] >= FLOOR[room(file)]
     ]
     assert not wrong
+
+
+def test_files_of_the_face_import_and_list_names():
+    for name in FACE:
+        docstring, imports, listed = ast.parse((ROOT / f"{name}.py").read_text("utf-8")).body
+        assert isinstance(docstring, ast.Expr)
+        assert isinstance(listed, ast.Assign)
+        assert {alias.name for alias in imports.names} == {*ast.literal_eval(listed.value)}
+
+
+def test_every_public_name_is_found_where_the_stub_says():
+    for name in romkit.__all__:
+        assert getattr(romkit, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'rolout'"):
+        romkit.rolout  # noqa: B018
+    assert {*romkit.__all__} <= {*dir(romkit)}
 
 
 def test_no_circles():

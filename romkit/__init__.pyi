@@ -1,0 +1,53 @@
+"""Public names and the modules where they live.
+
+Type checkers read this file, and `__init__.py` loads each name at its first use from where it says.
+"""
+
+from romkit import bases as bases
+from romkit import broadcast as broadcast
+from romkit import certificates as certificates
+from romkit import data as data
+from romkit import ensemble as ensemble
+from romkit import errors as errors
+from romkit import explorer as explorer
+from romkit import inference as inference
+from romkit import integrators as integrators
+from romkit import metrics as metrics
+from romkit import plotting as plotting
+from romkit import presets as presets
+from romkit import problem as problem
+from romkit import projections as projections
+from romkit import solvers as solvers
+from romkit import systems as systems
+from romkit import tasks as tasks
+from romkit import testing as testing
+from romkit import training as training
+from romkit import types as types
+from romkit.bases import basis as basis
+from romkit.certificates import certify as certify
+from romkit.inference import Tracker as Tracker
+from romkit.inference import assimilate as assimilate
+from romkit.inference import calibrate as calibrate
+from romkit.inference import continuation as continuation
+from romkit.inference import infer as infer
+from romkit.inference import sensors as sensors
+from romkit.inference import verify as verify
+from romkit.integrators import reduced_mesh as reduced_mesh
+from romkit.verbs.compare import compare as compare
+from romkit.verbs.ensemble import Ensemble as Ensemble
+from romkit.verbs.ensemble import bootstrap as bootstrap
+from romkit.verbs.estimate import error_estimate as error_estimate
+from romkit.verbs.export import export as export
+from romkit.verbs.fit import fit as fit
+from romkit.verbs.law import law as law
+from romkit.verbs.runs import follow as follow
+from romkit.verbs.runs import forecast as forecast
+from romkit.verbs.runs import rollout as rollout
+from romkit.verbs.runs import score as score
+from romkit.verbs.runs import simulate as simulate
+from romkit.verbs.sample import Sample as Sample
+from romkit.verbs.sample import sample as sample
+from romkit.verbs.storage import load as load
+from romkit.verbs.storage import open as open
+from romkit.verbs.storage import save as save
+from romkit.verbs.transformer import ProjectionTransformer as ProjectionTransformer

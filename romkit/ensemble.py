@@ -1,0 +1,13 @@
+"""Ensembles of laws and their calibration."""
+
+from romkit.verbs.ensemble import (
+    Calibration,
+    Ensemble,
+    bootstrap,
+)
+
+__all__ = [
+    "Calibration",
+    "Ensemble",
+    "bootstrap",
+]
