@@ -88,7 +88,7 @@ def network(function: Callable[..., Tensor], units: Units) -> Signal:
         found = trace(function, *(center.unsqueeze(0) for center in centers), keep=OPERATIONS)
         return _Reader(units).read(found)
     except Unsupported as verdict:
-        fix = "write its maps with other operations of torch, see docs/guide.md"
+        fix = "write its maps with other operations of torch, see docs/guide/projections.md"
         raise InputError(
             "projection", expected="maps with bounds", got=str(verdict), fix=fix
         ) from verdict

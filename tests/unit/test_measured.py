@@ -204,7 +204,7 @@ CLAIMS = [
         ),
     ),
     (
-        "docs/guide.md",
+        "docs/guide/training.md",
         "`flow` is the most accurate exact method for its number of parameters",
         lambda: all(
             exact(system, "flow", f"{part} RMSE", k) < exact(system, "ncae", f"{part} RMSE", k)
@@ -214,7 +214,7 @@ CLAIMS = [
         ),
     ),
     (
-        "docs/guide.md",
+        "docs/guide/rollouts.md",
         "a rank correlation of more than 0.8 with its error, on the full model of the wake 0.67",
         lambda: all(
             each["estimate"][0] == 0.67 if name == "Wake, NcAE" else each["estimate"][0] > 0.8
@@ -233,7 +233,7 @@ CLAIMS = [
         ),
     ),
     (
-        "docs/guide.md",
+        "docs/guide/training.md",
         "the paper's systems in minutes on a CPU core",
         lambda: 1 < max(each["CPU minutes"][0] for _, each in rows(ACCURACY, START)) < 10,
     ),
