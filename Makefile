@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 INSTALLED := $(VENV)/.installed
+PROSE := $(BIN)/python -m pytest docs/checks  # statements of pages beside committed results
 LINKS := $(BIN)/lychee --quiet --offline --include-fragments --exclude-path webpack-macros.html  # within the site
 BROWSER := $(BIN)/python -m tests.browser  # width, console, labels and search, where there is Chromium
 
@@ -26,11 +27,13 @@ test-all: $(INSTALLED)  ## run all tests
 
 docs: $(VENV)/.docs  ## build the site in docs/_build/html; its tutorials and gallery run
 	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+	$(PROSE)
 	$(LINKS) docs/_build/html
 	$(BROWSER) docs/_build/html
 
 reference: $(VENV)/.docs  ## the same without running tutorials and gallery
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 docs docs/_build/reference
+	$(PROSE)
 	$(LINKS) docs/_build/reference
 	$(BROWSER) docs/_build/reference
 

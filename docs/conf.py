@@ -28,6 +28,7 @@ extensions = [
 exclude_patterns = [
     "_build",
     "site_tools",
+    "checks",
     "tutorials/*",
     "gallery/*",
 ]  # the scripts, not their pages

@@ -13,22 +13,18 @@ hypothesis.settings.register_profile("romkit", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("romkit")
 
 
-# `fit` takes a GPU where there is one, but what a CPU gives, bit for bit, is what most tests are
-# about.
-GPU = torch.cuda.is_available()
-torch.cuda.is_available = lambda: False
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # of what tests start; this process has looked before
+def pytest_configure(config):
+    """Hide GPUs from all tests but those of `pytest -m gpu`.
+
+    `fit` takes a GPU where there is one, but most tests are about what a CPU gives, bit for bit.
+    """
+    if config.option.markexpr != "gpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu") and not GPU:
-        pytest.skip("needs a GPU")
-
-
-@pytest.fixture(autouse=True)
-def _gpu(request, monkeypatch):
-    if request.node.get_closest_marker("gpu"):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a GPU, and `pytest -m gpu`")
 
 
 @pytest.fixture(autouse=True, scope="session")

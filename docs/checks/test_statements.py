@@ -155,7 +155,7 @@ CLAIMS = [
     ),
     (
         "README.md",
-        "64 modes of five of the runs are still [more accurate than networks on all ten](studies/sampling).",
+        "Even 64 modes from five of the ten runs [beat networks trained on all ten](studies/sampling).",
         lambda: all(
             cells(SAMPLING, "## NcAE of the wake, on five runs and on ten", "modes, 64", error)[0]
             < wake(name, longer)
@@ -179,7 +179,7 @@ CLAIMS = [
     ),
     (
         "README.md",
-        "Tests run on CPUs alone; [GPU numbers](benchmarks/rollout/RESULTS-cuda.md) were measured by hand on one card.",
+        "No test runs on a GPU; [GPU numbers](benchmarks/rollout/RESULTS-cuda.md) were measured by hand on one card.",
         lambda: len(cards()) == 1 and "cuda" not in (ROOT / ".ci/run").read_text(),
     ),
     (
