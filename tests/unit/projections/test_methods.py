@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from romkit.broadcast import matmul
 
 import romkit
+from romkit.broadcast import matmul
 from romkit.projections import Flow, Frame, unstack
 from romkit.projections.flow import Rotation
 from romkit.projections.linear import leading_modes
