@@ -1,5 +1,7 @@
 """Ensembles of reduced models: bootstrap, mean and interval, and the calibration of the interval."""
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -17,7 +19,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import FilePath, Mask, Part, Seed, validated
 from romkit.core.errors import DivergenceWarning, FileError, InputError, warn
-from romkit.core.files import expanded, make_folder
+from romkit.core.files import atomic, existing, expanded, make_folder, reason
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField
@@ -166,7 +168,10 @@ NUMBERS = 20_000_000
 RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Levels of a reliability diagram."""
 
-FILES = ("projection.safetensors", "law.safetensors", "calibration.nc")
+PROJECTION, LAW, CALIBRATION = "projection.safetensors", "law.safetensors", "calibration.nc"
+
+CHECKSUMS = "ensemble.json"
+"""List of the other files of a saved ensemble with their checksums, written after them."""
 
 
 @validated
@@ -302,14 +307,19 @@ class Ensemble:
 
     @validated
     def save(self, folder: FilePath) -> Path:
-        """Write projection, law and calibration into a folder, which is made."""
+        """Write projection, law and calibration into a folder, which is made.
+
+        A list of their checksums is written at the end, so that a folder whose files are from two
+        ensembles, as after a save that was cut, is told from one.
+        """
         folder = expanded(folder)
         make_folder(folder)
-        save(self.projection, folder / FILES[0])
-        save(self.law, folder / FILES[1])
-        (folder / FILES[2]).unlink(missing_ok=True)  # that of an earlier one is none of this one
+        save(self.projection, folder / PROJECTION)
+        save(self.law, folder / LAW)
+        (folder / CALIBRATION).unlink(missing_ok=True)
         if self.calibration is not None:
-            save_dataset(self.calibration.to_dataset(), folder / FILES[2])
+            save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
+        _write_checksums(folder)
         return folder
 
     @classmethod
@@ -321,9 +331,11 @@ class Ensemble:
             FileError: files that are missing, damaged, or do not belong together.
         """
         folder = expanded(folder)
-        projection, law = (load(folder / name) for name in FILES[:2])
-        there = (folder / FILES[2]).exists()
-        calibration = Calibration.from_dataset(open_dataset(folder / FILES[2])) if there else None
+        names = _checked_files(folder)
+        projection, law = load(folder / PROJECTION), load(folder / LAW)
+        calibration = None
+        if CALIBRATION in names:
+            calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
         try:
             return cls(projection, law, calibration)
         except InputError as error:
@@ -379,6 +391,44 @@ class Ensemble:
             if self.calibration is None
             else self.calibration.factor(level)
         )
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file of an ensemble that is in a folder."""
+    sums = {}
+    for name in (PROJECTION, LAW, CALIBRATION):
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return sums
+
+
+def _write_checksums(folder: Path) -> None:
+    with atomic(folder / CHECKSUMS) as temporary:
+        temporary.write_text(json.dumps(_checksums(folder), indent=1))
+
+
+def _checked_files(folder: Path) -> set[str]:
+    """Names of the files of an ensemble, which are those that one call of `save` wrote.
+
+    Raises:
+        FileError: no list of checksums, or files that are missing, changed, or of another save.
+    """
+    listed = existing(folder / CHECKSUMS)
+    try:
+        expected = json.loads(listed.read_text())
+        names = set(expected)
+    except (OSError, ValueError, TypeError) as error:
+        raise FileError(
+            listed, problem=f"is no list of checksums ({reason(error)})", fix="save it again"
+        ) from error
+    if expected != _checksums(folder) or not {PROJECTION, LAW} <= names:
+        raise FileError(
+            folder,
+            problem="holds files that do not belong together (a save that was cut, or copies)",
+            fix="save the ensemble again, or restore the folder from a copy",
+        )
+    return names
 
 
 def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:

@@ -167,7 +167,6 @@ FAULTS = {
         ("names twice", lambda: integrators.LatentSamples.first_order(Z, Z, names=("a", "a")), "names"),
         ("a latent called like the context", lambda: integrators.LatentSamples.first_order(Z, Z, torch.ones(5, 1), names=("F", "b"), parameters=("F",)), "names"),
         ("a term that cannot be evaluated", lambda: SINDy(library=integrators.Functions({"a": lambda z: z[..., 7]})).fit_samples(Z, Z), "term"),
-        *of(lambda seed: SINDy(degree=1).fit_ensemble(integrators.encoded_samples(model(), data()), models=2, blocks=3, seed=seed), "seed", -1, "a"),
         *of(integrators.NeuralODE, "hidden", 3, (), "a"),
         ("a law of a stack that there is not", lambda: SINDy(degree=1, threshold=0.0).fit(projections.stack([model(), model()]), data())[5], "index"),
     ],

@@ -1,6 +1,7 @@
 """`romkit.law`: kinds of laws beside each other, the time that they may take, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,9 +62,7 @@ def test_a_rollout_that_comes_to_rest_or_grows_does_not_stay(data, pod):
         turned[[2, 4], [0, 1]] += (
             change  # terms δz0 and δz1 of their own rates; each with a context term behind
         )
-        damped = type(exact)(
-            **{f: getattr(exact, f) for f in exact.__dataclass_fields__} | {"coefficients": turned}
-        )
+        damped = replace(exact, coefficients=turned)
         assert float(rollout_error(damped, samples)[1]) == 0.0
 
 

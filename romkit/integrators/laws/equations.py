@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import Count, Mask, Natural, Order, Positive, Share, validated
-from romkit.core.errors import InputError, warn
+from romkit.core.errors import InputError
 from romkit.core.files import reason
 from romkit.core.tensors import align
 from romkit.integrators.base import LearnedField
@@ -424,6 +424,9 @@ class Equation(LearnedField):
     domain: Region | None = None
     report: Sequence[object] = ()
 
+    FACTS: ClassVar[tuple[str, ...]] = ("condition", "converged", "residual")
+    """Attributes that describe the fit, and may be infinite (see `core.packing`)."""
+
     @property
     def latent_dim(self) -> int:
         """m."""
@@ -453,12 +456,6 @@ class Equation(LearnedField):
     def spread(self) -> Tensor:
         """Standard deviation of each coefficient over a stack, (..., terms, latent)."""
         return self.coefficients.std(0)
-
-    @property
-    def members(self) -> "Equation":
-        """Former name of an ensemble as a stack, which it is now."""
-        warn("members is the old name of the stack itself", DeprecationWarning)
-        return self
 
     @validated
     def median(self, *, inclusion: Share = 0.0) -> "Equation":

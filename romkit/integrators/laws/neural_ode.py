@@ -72,6 +72,9 @@ class NeuralODEModel(LearnedField):
     domain: Region | None = None
     report: Sequence[object] = ()
 
+    FACTS: ClassVar[tuple[str, ...]] = ("velocity_error", "trajectory_error")
+    """Attributes that describe the fit, and may be infinite (see `core.packing`)."""
+
     @property
     def latent_dim(self) -> int:
         """m."""

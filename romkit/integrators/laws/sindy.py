@@ -1,24 +1,22 @@
-"""SINDy: sparse identification of latent dynamics, in strong and weak form, with bagging."""
+"""SINDy: sparse identification of latent dynamics, in strong and weak form."""
 
 import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from annotated_types import Ge
 from numpy.polynomial import Polynomial as Series
 from torch import Tensor
 
-from romkit.core.boundary import Count, Natural, NotNegative, Positive, Seed, validated
+from romkit.core.boundary import Count, Natural, NotNegative, Positive, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation, Features, Library, Polynomial
 from romkit.integrators.laws.samples import LatentSamples, one_axis, trajectory_times
-from romkit.integrators.region import Region
 
 GRAM_ERROR = 3e-8
 """Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram
@@ -104,10 +102,8 @@ def gram(design: Design, start: int, stop: int) -> Tensor:
     return sums[:, :K, :K]
 
 
-def triangular(design: Design, problem: int, weights: Tensor | None = None) -> Tensor:
-    """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem, each sample weighted by
-    `weights` (N,).
-    """
+def triangular(design: Design, problem: int) -> Tensor:
+    """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem."""
     N, length = design.targets.shape[1], 8 * design.size
     buffer = design.targets.new_empty((1, design.size, min(N, length)), dtype=torch.float64)
     R = buffer.new_empty((0, design.size))
@@ -115,8 +111,7 @@ def triangular(design: Design, problem: int, weights: Tensor | None = None) -> T
         block = buffer[..., : min(length, N - start)]
         samples = slice(start, start + block.shape[-1])
         design.write(block, samples, slice(problem, problem + 1))
-        rows = block[0].mT if weights is None else block[0].mT * weights[samples, None].sqrt()
-        R = torch.linalg.qr(torch.cat([R, rows]), mode="r").R
+        R = torch.linalg.qr(torch.cat([R, block[0].mT]), mode="r").R
     return R
 
 
@@ -137,14 +132,10 @@ def nonzero(norms: Tensor) -> Tensor:
     return torch.where(norms > 0, norms, 1.0)
 
 
-def regress(design: Design, grams: Tensor, settings: "SINDy", weights: Tensor | None = None) -> Fit:
-    """Sparse coefficients for each Gram matrix (..., S, K + m, K + m) of the design.
+def regress(design: Design, grams: Tensor, settings: "SINDy") -> Fit:
+    """Sparse coefficients for each Gram matrix (S, K + m, K + m) of the design.
 
-    Args:
-        design: the samples, read again where a Gram matrix is ill-conditioned.
-        grams: leading axes are members of an ensemble, the last problems.
-        settings: of the thresholding.
-        weights: (..., N) sample weights that made each member's Gram matrix; None where all are 1.
+    The samples are read again where a Gram matrix is ill-conditioned.
     """
     m, eps = design.targets.shape[-1], torch.finfo(torch.float64).eps
     K, squares = design.size - m, grams.diagonal(dim1=-2, dim2=-1)
@@ -162,15 +153,15 @@ def regress(design: Design, grams: Tensor, settings: "SINDy", weights: Tensor | 
     fit = Fit(coefficients, condition, converged, residual)
     sizes = coefficients * scale.unsqueeze(-1) / nonzero(norms).unsqueeze(-2)
     error = eps * condition.square() * sizes.abs().flatten(-2).amax(-1).clamp(min=1)
-    for index in (~(error <= GRAM_ERROR)).nonzero().tolist():  # NaN included
-        R = triangular(design, index[-1], None if weights is None else weights[tuple(index[:-1])])
+    for problem in (~(error <= GRAM_ERROR)).nonzero().flatten().tolist():  # NaN included
+        R = triangular(design, problem)
         scale = nonzero(R[:, :K].norm(dim=0))
         found, settled = stlsq(
             orthogonal(R[:K, :K] / scale, R[:K, K:].mT), scale, R[:, K:].norm(dim=0), settings
         )
         alone = judged(R, found, R[:K, :K], settled)
         for whole, part in zip(fit, alone, strict=True):
-            whole[tuple(index)] = part
+            whole[problem] = part
     return fit
 
 
@@ -236,19 +227,6 @@ def stlsq(solve: Solve, scale: Tensor, norms: Tensor, settings: "SINDy") -> tupl
     if settings.unbias:
         w = torch.where(mask, solve(mask, torch.zeros_like(ridge)), 0.0)
     return (w / scale.unsqueeze(-2)).mT.contiguous(), converged
-
-
-def bootstrap(samples: int, models: int, blocks: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Edges (J + 1,) of blocks of samples, and the number of times (B, J) that each member has each
-    block.
-
-    Members draw as many blocks as there are, with replacement; the same for a seed on every device.
-    """
-    counts = np.random.default_rng(seed).multinomial(
-        blocks, np.full(blocks, 1 / blocks), size=models
-    )
-    edges = torch.from_numpy(np.linspace(0, samples, blocks + 1).round().astype(int))
-    return edges, torch.from_numpy(counts).double()
 
 
 MOST_TERMS = 100
@@ -362,55 +340,6 @@ class SINDy(Estimator):
             warn(f"SINDy: {found} {worst}; {fix}", FitWarning)
         return law
 
-    @validated
-    def fit_ensemble(
-        self,
-        samples: LatentSamples,
-        *,
-        models: Annotated[int, Ge(2)] = 100,
-        blocks: Annotated[int, Ge(2)] = 100,
-        seed: Seed = 0,
-    ) -> Equation:
-        """Stack of the equations of `models` bootstrap samples, fitted as one batch.
-
-        Its `inclusion`, `spread` and `median` say how sure its terms are.
-
-        Blocks of consecutive samples are drawn with replacement, because neighbours in time tell
-        the same. All members need little more time than one fit, because sums over each block are
-        made once.
-
-        Args:
-            samples: as in `fit_samples`; order them by trajectory and time.
-            models: members of the ensemble.
-            blocks: into how many blocks the samples are cut.
-            seed: of the draws.
-
-        Source: Fasel, Kutz, Brunton, Brunton (2022), ensemble-SINDy, section 2 (bagging); Künsch
-        (1989) for blocks.
-        """
-        chosen = self.candidates(samples)[0]
-        design = chosen._design(samples)
-        if blocks > (N := design.targets.shape[1]):
-            raise InputError(
-                "blocks", expected=f"at most {N}, the samples", got=blocks, fix="lower it"
-            )
-        edges, counts = (
-            part.to(samples.targets.device) for part in bootstrap(N, models, blocks, seed)
-        )
-        sums = torch.stack(
-            [gram(design, start, stop) for start, stop in itertools.pairwise(edges.tolist())]
-        )
-        weights = counts.repeat_interleave(edges.diff(), dim=-1)
-        found = regress(design, torch.einsum("bj,j...->b...", counts, sums), chosen, weights)
-        basis = replace(design.basis, variables=design.basis.variables.repeated(models))
-        members = equation(self, samples, basis, found, models)
-        source = f"{models} bootstrap samples of {blocks} blocks: {members.source}"
-        return replace(
-            members,
-            source=source,
-            domain=Region.of(samples.latents, samples.times).repeated(models),
-        )
-
     def _basis(self, samples: LatentSamples) -> Features:
         context = self.context_library or Polynomial(self.context_degree)
         return Features.of(samples, self.library or Polynomial(self.degree), context)
@@ -439,22 +368,20 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
     return Design(basis, *map(one_axis, (inputs, context, targets)))
 
 
-def equation(
-    estimator: Estimator, samples: LatentSamples, basis: Features, found: Fit, *members: int
-) -> Equation:
-    """Equation, or stack of them, of the members of an ensemble, if any, and of the problems of the
-    samples.
-    """
-    lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
+def equation(estimator: Estimator, samples: LatentSamples, basis: Features, fit: Fit) -> Equation:
+    """Equation of a fit, or stack of equations where the samples are a stack of problems."""
+    lead = samples.targets.shape[:-2]
     parts = {
-        name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()
+        name: value.reshape((*lead, *value.shape[1:])) for name, value in fit._asdict().items()
     }
-    parts |= {
-        "order": samples.order,
-        "control_names": samples.control_names,
-        "samples": int(samples.observed.sum()),
-    }
-    return Equation(basis=basis, source=f"{type(estimator).__name__} of {samples.source}", **parts)
+    return Equation(
+        basis=basis,
+        order=samples.order,
+        source=f"{type(estimator).__name__} of {samples.source}",
+        samples=int(samples.observed.sum()),
+        control_names=samples.control_names,
+        **parts,
+    )
 
 
 LAGS = 3.0

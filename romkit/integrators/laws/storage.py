@@ -1,43 +1,38 @@
-"""Fitted laws in files: the tensors of the field, and in the header its terms and facts about the
-fit.
-"""
+"""Fitted laws in files, and the rules that a law from a file has to keep."""
 
 import os
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 
 import torch
 
+from romkit.core import packing
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, reason
+from romkit.core.packing import Classes, Rule
 from romkit.integrators.base import LearnedField
-from romkit.integrators.laws import equations
+from romkit.integrators.laws.equations import (
+    Equation,
+    Features,
+    Fourier,
+    Library,
+    Polynomial,
+    Product,
+    Subset,
+    Sum,
+)
 from romkit.integrators.laws.neural_ode import NeuralODEModel
 from romkit.integrators.laws.phase import PhaseLaw
 from romkit.integrators.laws.samples import Scaling
 from romkit.integrators.region import Region
 
-FORMER_KINDS = dict.fromkeys(("sindy", "operator-inference", "dmd"), equations.Equation)
-KINDS: dict[str, type[LearnedField]] = {
-    "equation": equations.Equation,
-    "neural-ode": NeuralODEModel,
-} | FORMER_KINDS
-"""Laws by the name that a file has for them."""
+LAWS = (Equation, NeuralODEModel, PhaseLaw)
+LIBRARIES = (Polynomial, Fourier, Sum, Product, Subset)
+CLASSES: Classes = {kind.__name__: kind for kind in (*LAWS, *LIBRARIES, Features, Scaling, Region)}
+"""Everything that a file of a law may hold."""
 
-PHASE = ("shape", "speed")
-"""Laws that a `PhaseLaw` is made of."""
-
-LIBRARIES = {
-    name: getattr(equations, name) for name in ("Polynomial", "Fourier", "Sum", "Product", "Subset")
-}
-FORMER = {"Some": "Subset"}
-"""Names of libraries in files of 2026, by romkit 0.1."""
-
-FACTS = ("condition", "converged", "residual", "velocity_error", "trajectory_error")
-"""Facts about a fit. They may be infinite, and are numbers in the header, from which no field is
-computed.
-"""
-
-NETWORK, REGION = ("shift", "scale", "rate"), ("points", "scale", "reach")
+FAULTS = ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
+"""Errors of classes and tensors on parts that are not theirs."""
 
 
 def packed(law: LearnedField) -> tuple[Header, Tensors]:
@@ -46,46 +41,17 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
     Raises:
         InputError: a law of the user's own, or one with terms that are functions of the user's own.
     """
-    if isinstance(law, PhaseLaw):
-        parts = {name: packed(getattr(law, name)) for name in PHASE}
-        tensors = {
-            f"{name}.{key}": value for name, (_, own) in parts.items() for key, value in own.items()
-        }
-        return {"law": "phase"} | {name: header for name, (header, _) in parts.items()}, tensors
-    kind = next((name for name, each in KINDS.items() if each is type(law)), None)
-    if kind is None:
-        fix = "write its parameters to a file of your own"
+    if not isinstance(law, LAWS):
         raise InputError(
-            "law", expected=f"a fitted {' or '.join(KINDS)}", got=type(law).__name__, fix=fix
+            "law",
+            expected=f"a fitted {' or '.join(kind.__name__ for kind in LAWS)}",
+            got=type(law).__name__,
+            fix="write its parameters to a file of your own",
         )
-    header: Header = {
-        "order": law.order,
-        "source": law.source,
-        "control_names": list(law.control_names),
-        "law": kind,
-    }
-    if isinstance(law, NeuralODEModel):
-        header["layers"], scalings = len(law.layers), {"context": law.context}
-        tensors = {name: getattr(law, name) for name in NETWORK}
-        tensors |= {
-            f"layers.{2 * k + j}": part
-            for k, layer in enumerate(law.layers)
-            for j, part in enumerate(layer)
-        }
-    else:
-        basis, tensors = law.basis, {"coefficients": law.coefficients}
-        header |= {"library": _spec(basis.library), "context_library": _spec(basis.context_library)}
-        scalings = {"variables": basis.variables, "context": basis.context}
-    header["samples"], header["report"] = law.samples, list(law.report)
-    header |= {
-        each.name: getattr(law, each.name).tolist() for each in fields(law) if each.name in FACTS
-    }
-    if law.domain is not None:
-        tensors |= {f"domain.{part}": getattr(law.domain, part) for part in REGION}
-    for name, scaling in scalings.items():
-        header[name] = list(scaling.names)
-        tensors |= {f"{name}.shift": scaling.shift, f"{name}.scale": scaling.scale}
-    return header, tensors
+    for library in _libraries(law):
+        _check_stored(library)
+    header, tensors = packing.packed(law, CLASSES)
+    return {"law": header}, tensors
 
 
 def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> LearnedField:
@@ -94,119 +60,117 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Learn
     Raises:
         FileError: an unknown kind of law, or parts that do not fit each other.
     """
-    if header["law"] == "phase":
-        laws = []
-        for name in PHASE:
-            own = {
-                key.removeprefix(f"{name}."): t
-                for key, t in tensors.items()
-                if key.startswith(f"{name}.")
-            }
-            laws.append(unpacked(path, header[name], own))
-        return PhaseLaw(*laws)
-    kind = KINDS.get(str(header["law"]))
-    if kind is None:
-        problem = f"holds a law of the unknown kind {header['law']!r:.40}"
-        raise FileError(
-            path, problem=problem, fix=f"this romkit knows {', '.join(KINDS)}; update it"
-        )
     try:
-        law = _law(kind, header, tensors)
-        _try(law, len(header["context"]))
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
-        problem = f"holds a law whose parts do not fit each other ({reason(error)})"
+        law = packing.unpacked(header["law"], tensors, CLASSES, RULES)
+        if not isinstance(law, LAWS):
+            raise TypeError("no law")
+        _check_rates(law)
+    except FAULTS as error:
         raise FileError(
-            path, problem=problem, fix="restore it from a copy, or fit and save the law again"
+            path,
+            problem=f"holds a law whose parts do not fit each other ({reason(error)})",
+            fix="restore it from a copy, or fit and save the law again",
         ) from error
     return law
 
 
-def _law(kind: type[LearnedField], header: Header, tensors: Tensors) -> LearnedField:
-    """The law of a header and tensors; errors of any kind where these do not fit."""
-    scalings = {}
-    for name in {"variables", "context"} & header.keys():
-        names, shift, scale = (
-            tuple(header[name]),
-            tensors[f"{name}.shift"],
-            tensors[f"{name}.scale"],
-        )
-        if len(names) != scale.shape[-1] or not bool((scale > 0).all()):
-            raise ValueError(f"scaling of {name}")
-        scalings[name] = Scaling(names, shift, scale)
-    parts = {name: header[name] for name in ("order", "source", "samples")}
-    parts["report"] = tuple(header.get("report", ()))
-    parts["control_names"] = tuple(
-        header.get("control_names", ())
-    )  # laws of 2026, by romkit 0.1, may have none
-    if "domain.points" in tensors:
-        parts["domain"] = Region(*(tensors[f"domain.{part}"] for part in REGION))
-    own = {each.name for each in fields(kind)}
-    dtype = tensors["rate" if kind is NeuralODEModel else "coefficients"].dtype
-    for name in own.intersection(FACTS):
-        parts[name] = torch.tensor(header[name], dtype=torch.bool if name == "converged" else dtype)
-    if kind is NeuralODEModel:
-        pairs = [
-            (tensors[f"layers.{k}"], tensors[f"layers.{k + 1}"])
-            for k in range(0, 2 * header["layers"], 2)
-        ]
-        network = {name: tensors[name] for name in NETWORK}
-        return NeuralODEModel(layers=tuple(pairs), **network, context=scalings["context"], **parts)
-    most = tensors["coefficients"].shape[-2]
-    libraries = (_library(header[name], most) for name in ("library", "context_library"))
-    features = equations.Features(*libraries, scalings["variables"], scalings["context"])
-    return kind(basis=features, coefficients=tensors["coefficients"], **parts)
+def _libraries(law: LearnedField) -> Iterator[Library]:
+    """Libraries of all terms of a law."""
+    if isinstance(law, PhaseLaw):
+        yield from _libraries(law.shape)
+        yield from _libraries(law.speed)
+    elif isinstance(law, Equation):
+        yield law.basis.library
+        yield law.basis.context_library
 
 
-def _try(law: LearnedField, parameters: int) -> None:
-    """Raise unless the law, or each of a stack, gives finite rates and distances of the right
-    shape.
+def _parts(library: Library) -> Iterator[Library]:
+    """A library and the libraries that it is made of."""
+    yield library
+    if not is_dataclass(library):
+        return
+    for field in fields(library):
+        part = getattr(library, field.name)
+        if isinstance(part, Library):
+            yield from _parts(part)
+
+
+def _check_stored(library: Library) -> None:
+    """Raise where a library has terms that no file can hold."""
+    for part in _parts(library):
+        if type(part) not in LIBRARIES:
+            raise InputError(
+                "law",
+                expected="terms that a file can hold",
+                got=repr(part)[:80],
+                fix="fit with Polynomial and Fourier, or keep the script that fits it",
+            )
+
+
+def _check_rates(law: LearnedField, variables: int | None = None) -> None:
+    """Raise unless a law, or each of a stack, gives finite rates and distances of the right shape.
+
+    Args:
+        law: of any kind.
+        variables: that it is a function of; by default as many as its order says.
     """
-    like = law.rate if isinstance(law, NeuralODEModel) else law.coefficients[..., 0, :]
-    stack, m = like.shape[:-1], law.latent_dim
+    if isinstance(law, PhaseLaw):
+        _check_rates(law.shape)
+        _check_rates(law.speed, variables=law.shape.latent_dim)
+        return
+    if isinstance(law, Equation):
+        like, parameters = law.coefficients[..., 0, :], len(law.basis.context)
+    else:
+        like, parameters = law.rate, len(law.context)
+    stack, m = like.shape[:-1], like.shape[-1]
+    if variables is None:
+        variables = m * law.order
     with torch.no_grad():
-        w = like.new_zeros(*stack, 1, 1, m * law.order)
-        found = law.right_hand_side(like.new_zeros(*stack, 1, parameters))(w)
-        distance = (
-            like.new_zeros(stack)
-            if law.domain is None
-            else law.domain.distance(like.new_zeros(*stack, m))
-        )
-    if found.shape != (*stack, 1, 1, m) or distance.shape != stack:
-        raise ValueError(f"rates of shape {tuple(found.shape)}")
-    if not bool(found.isfinite().all() and distance.isfinite().all()):
+        field = law.right_hand_side(like.new_zeros(*stack, 1, parameters))
+        rate = field(like.new_zeros(*stack, 1, 1, variables))
+    if rate.shape != (*stack, 1, 1, m):
+        raise ValueError(f"rates of shape {tuple(rate.shape)}")
+    if not bool(rate.isfinite().all()):
         raise ValueError("rates that are not finite")
+    if law.domain is None:
+        return
+    distance = law.domain.distance(like.new_zeros(*stack, m))
+    if distance.shape != stack or not bool(distance.isfinite().all()):
+        raise ValueError(f"distances of shape {tuple(distance.shape)}")
 
 
-def _spec(library: equations.Library) -> list:
-    """A library as plain values: the name of its class, and the arguments that make one."""
-    if LIBRARIES.get(type(library).__name__) is not type(library):
-        fix = "fit with Polynomial and Fourier, or keep the script that fits it"
-        raise InputError(
-            "law", expected="terms that a file can hold", got=repr(library)[:80], fix=fix
-        )
-    parts = (getattr(library, each.name) for each in fields(library))
-    return [
-        type(library).__name__,
-        *(_spec(p) if isinstance(p, equations.Library) else p for p in parts),
+def _terms_are_bounded(law: Equation) -> bool:
+    """Whether no degree or frequency exceeds the number of terms, so that evaluating them ends."""
+    terms = law.coefficients.shape[-2]
+    numbers = [
+        getattr(part, name)
+        for library in _libraries(law)
+        for part in _parts(library)
+        for name in ("degree", "frequencies")
+        if hasattr(part, name)
     ]
+    return max(numbers, default=0) <= terms
 
 
-def _library(spec: list, most: int) -> equations.Library:
-    """The library of `_spec`, none of whose numbers is larger than the number of its terms."""
-    name, *parts = spec
-    made = []
-    for part in parts:
-        if isinstance(part, list):
-            made.append(_library(part, most) if isinstance(part[0], str) else tuple(part))
-        elif part <= most:
-            made.append(part)
-        else:
-            raise ValueError(f"{name} of more than {most} terms")
-    return LIBRARIES[FORMER.get(name, name)](*made)
+RULES: dict[type, tuple[Rule, ...]] = {
+    Scaling: (
+        (lambda scaling: len(scaling.names) == scaling.shift.shape[-1], "names and shift differ"),
+        (lambda scaling: scaling.shift.shape == scaling.scale.shape, "shift and scale differ"),
+        (lambda scaling: bool((scaling.scale > 0).all()), "a scale that is not positive"),
+    ),
+    Region: (
+        (
+            lambda region: region.points.shape[-1] == region.scale.shape[-1],
+            "points and scale differ",
+        ),
+    ),
+    Equation: (
+        (_terms_are_bounded, "terms of a degree beyond their number"),
+        (lambda law: law.order in (1, 2), "an order that is neither 1 nor 2"),
+    ),
+    NeuralODEModel: (
+        (lambda law: len(law.layers) > 0, "no layers"),
+        (lambda law: bool((law.scale > 0).all()), "a scale that is not positive"),
+    ),
+}
+"""Rules of each class, and what is wrong with a part that does not keep one."""

@@ -11,6 +11,7 @@ import torch
 import xarray as xr
 
 import romkit
+import romkit.verbs.ensemble as home
 from romkit.core.errors import DivergenceWarning, ExtrapolationWarning, FileError
 from romkit.data import open_dataset, save_dataset
 from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy
@@ -207,6 +208,62 @@ def test_an_ensemble_is_stored_in_a_folder(ensemble, held_out, tmp_path):
     z = torch.randn(10, 4, 2, dtype=torch.float64)
     assert torch.equal(back.domain.distance(z), law.domain.distance(z))
     assert torch.allclose(law.domain.distance(z)[3], law[3].domain.distance(z[3]))
+
+
+@pytest.mark.parametrize("completed", [0, 1, 2])
+def test_a_save_that_was_cut_leaves_no_ensemble(ensemble, tmp_path, monkeypatch, completed):
+    """Some files are of the new ensemble, others of an earlier one."""
+    folder = ensemble.save(tmp_path)
+    other = replace(
+        ensemble,
+        projection=romkit.projections.stack(
+            [romkit.projections.unstack(ensemble.projection)[0]] * 10
+        ),
+        law=replace(ensemble.law, coefficients=2 * ensemble.law.coefficients),
+        calibration=replace(ensemble.calibration, profile=3 * ensemble.calibration.profile),
+    )
+    other.projection.report = {"another": 1}
+    written = []
+
+    def cut(whole):
+        def save(model, path):
+            if len(written) == completed:
+                raise KeyboardInterrupt
+            written.append(path)
+            return whole(model, path)
+
+        return save
+
+    for name in ("save", "save_dataset"):
+        monkeypatch.setattr(f"romkit.verbs.ensemble.{name}", cut(getattr(home, name)))
+    with pytest.raises(KeyboardInterrupt):
+        other.save(folder)
+    if completed == 0:
+        assert romkit.Ensemble.load(folder).calibration is not None
+        return
+    refused("do not belong together", romkit.Ensemble.load, folder, error=FileError)
+
+
+@pytest.mark.parametrize("name", ["law.safetensors", "calibration.nc", "ensemble.json"])
+def test_files_of_two_ensembles_are_no_ensemble(ensemble, tmp_path, name):
+    """A law of other bootstraps fits in all sizes; a calibration that is missing is noticed."""
+    mine = ensemble.save(tmp_path / "mine")
+    law = replace(ensemble.law, coefficients=2 * ensemble.law.coefficients)
+    theirs = replace(ensemble, law=law, calibration=None).save(tmp_path / "theirs")
+    (mine / name).unlink()
+    if (theirs / name).exists():
+        (theirs / name).rename(mine / name)
+    refused("do not belong together", romkit.Ensemble.load, mine, error=FileError)
+    (mine / "ensemble.json").write_text("[")
+    refused("no list of checksums", romkit.Ensemble.load, mine, error=FileError)
+
+
+def test_members_tell_how_often_each_term_is_found(ensemble):
+    law = ensemble.law
+    assert law.inclusion.shape == law.spread.shape == law.coefficients.shape[1:]
+    assert torch.equal(law.inclusion, (law.coefficients != 0).double().mean(0))
+    median = law.median(inclusion=0.9)
+    assert torch.equal(median.support, (law.inclusion >= 0.9) & (median.coefficients != 0))
 
 
 def test_what_cannot_be_an_ensemble(pod, data, ensemble):

@@ -2,12 +2,16 @@
 saved and loaded.
 """
 
+import copy
+import functools
+
 import numpy as np
 import pytest
 import torch
 import xarray as xr
 
 import romkit
+from romkit.core import files as sealed
 from romkit.core.errors import FileError, FitWarning
 from romkit.integrators import (
     DMD,
@@ -185,43 +189,60 @@ def test_what_cannot_be_stored(pod, own, tmp_path):
 
 DOUBLE = {"dtype": torch.float64}
 COMMON = [
-    *({"law": kind} for kind in ("oracle", ["sindy"], "a\x1b[31m")),
+    *({"class": kind} for kind in ("Oracle", ["Equation"], "a\x1b[31m", "Scaling", None)),
     *({"order": order} for order in (2, 3, True)),
-    *({"samples": "many"}, {"source": "a\x07"}, {"context": ["speed", "F"]}, {"context": [1]}),
-    {"tensors": {"context.scale": torch.zeros(1, **DOUBLE)}},
+    *({"samples": "many"}, {"source": "a\x07"}),
     {"tensors": {"domain.points": torch.zeros(5, 3, **DOUBLE)}},
     {"tensors": {"domain.scale": torch.zeros(2, **DOUBLE)}},
 ]
-LIBRARIES = [["Polynomial", degree] for degree in (10**6, -1, 2)] + [
-    ["Fourier", 10**9],
-    ["Terms", 3],
-    "Polynomial",
-    {},
+LIBRARIES = [
+    *({"class": "Polynomial", "degree": degree} for degree in (10**6, -1, 2)),
+    {"class": "Fourier", "frequencies": 10**9},
+    {"class": "Terms", "degree": 3},
+    {"class": "Subset", "library": {"class": "Polynomial", "degree": 1}, "keep": list(range(10))},
+    {"class": "Product", "first": {"class": "Polynomial", "degree": 3}},
+    *("Polynomial", {}),
 ]
-LIBRARIES += [["Subset", ["Polynomial", 1], list(range(10))], ["Product", ["Polynomial", 3]]]
 OF_EQUATIONS = [
-    *({"library": spec} for spec in LIBRARIES),
-    {"context_library": ["Fourier", 10**9]},
-    *({"residual": "none"}, {"variables": ["a"]}),
+    *({"basis.library": library} for library in LIBRARIES),
+    {"basis.context_library": {"class": "Fourier", "frequencies": 10**9}},
+    *({"residual": "none"}, {"basis.variables.names": ["a"]}),
     {"tensors": {"coefficients": torch.ones(20, 3, **DOUBLE)}},
     {"tensors": {"coefficients": torch.full((20, 2), torch.nan, **DOUBLE)}},
 ]
 OF_NETWORKS = [
-    *({"layers": number} for number in (10**9, 1, 0, -1, None)),
-    {"tensors": {"layers.1": torch.ones(9, **DOUBLE)}},
+    *({"layers": layers} for layers in ([], 1, None, [{"tensor": "layers.7"}])),
+    {"tensors": {"layers.0.1": torch.ones(9, **DOUBLE)}},
     {"tensors": {"shift": torch.ones(3, **DOUBLE)}},
     {"tensors": {"scale": torch.zeros(2, **DOUBLE)}},
 ]
 
 
+def of_context(place):
+    """Changes of the scaling of the context, which stands at a place in the law."""
+    names = [{f"{place}.names": names} for names in (["speed", "F"], [1])]
+    return [*names, {"tensors": {f"{place}.scale": torch.zeros(1, **DOUBLE)}}]
+
+
+def changed(header, changes):
+    """Header of a law with other values at the paths of its fields."""
+    for path, value in changes.items():
+        *above, name = path.split(".")
+        functools.reduce(dict.__getitem__, above, header)[name] = value
+    return header
+
+
 def test_forged_laws_are_refused(law, tmp_path):
     file = romkit.save(law, tmp_path / "law")
-    content = file.read_bytes()
-    for changes in COMMON + (OF_NETWORKS if isinstance(law, NeuralODEModel) else OF_EQUATIONS):
+    content, (header, _) = file.read_bytes(), sealed.read(file)
+    own = OF_EQUATIONS + of_context("basis.context")
+    if isinstance(law, NeuralODEModel):
+        own = OF_NETWORKS + of_context("context")
+    for changes in COMMON + own:
         file.write_bytes(content)
-        forge(
-            file, {k: v for k, v in changes.items() if k != "tensors"}, changes.get("tensors", {})
-        )
+        tensors = changes.get("tensors", {})
+        entries = {path: value for path, value in changes.items() if path != "tensors"}
+        forge(file, {"law": changed(copy.deepcopy(header["law"]), entries)}, tensors)
         with pytest.raises(FileError) as caught:
             romkit.load(file)
         assert str(caught.value).isprintable(), changes

@@ -20,7 +20,7 @@ from romkit.integrators import (
     galerkin_samples,
 )
 from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
-from romkit.integrators.laws.sindy import bootstrap, gram
+from romkit.integrators.laws.sindy import gram
 from romkit.solvers import RK4
 from tests.refusals import refused
 
@@ -223,16 +223,11 @@ def test_each_problem_of_a_stack_is_scaled_by_its_own_samples(lorenz63):
     field = stack.right_hand_side(torch.empty(3, 1, 0, dtype=torch.float64))
     assert torch.allclose(field(samples.inputs), samples.targets, atol=1e-6)
     assert torch.allclose(stack.predict(samples.inputs), samples.targets, atol=1e-6)
-    ensemble = SINDy(degree=2, threshold=0.01).fit_ensemble(samples.scaled(), models=5, seed=1)
     for k in range(3):
         alone = LatentSamples.first_order(samples.inputs[k], samples.targets[k]).scaled()
         assert stack[k].equations(3) == SINDy(degree=2, threshold=0.01).fit_samples(
             alone
         ).equations(3)
-        assert repr(stack[k]).splitlines()[1:] == repr(ensemble.median()[k]).splitlines()[1:]
-        assert torch.allclose(
-            ensemble[2][k].predict(samples.inputs[k]), samples.targets[k], atol=1e-6
-        )
 
 
 def test_problems_of_a_stack_may_have_contexts_of_their_own():
@@ -242,36 +237,6 @@ def test_problems_of_a_stack_may_have_contexts_of_their_own():
     stack = SINDy(degree=3).fit_samples(z, dz, c, parameters=["mu"])
     assert stack[0].equations(3)[1] == "z1' = -1.00 z0 + 1.00 z1 mu - 1.00 z0^2 z1 mu"
     assert stack[1].equations(3)[1] == "z1' = -1.00 z0 + 0.500 z1 mu - 0.500 z0^2 z1 mu"
-
-
-def test_inclusion_probabilities_of_an_ensemble(lorenz63):
-    draw = torch.Generator().manual_seed(0)
-    noise = torch.randn(lorenz63.targets.shape, generator=draw, dtype=torch.float64)
-    noisy = LatentSamples.first_order(lorenz63.inputs, lorenz63.targets + 10 * noise)
-    ensemble = SINDy(degree=2, threshold=0.3).fit_ensemble(noisy, models=50, seed=1)
-    true = SINDy(degree=2).fit_samples(lorenz63).support
-    assert len(ensemble) == 50
-    assert ensemble.inclusion.shape == ensemble.spread.shape == (10, 3)
-    assert bool(((ensemble.inclusion >= 0) & (ensemble.inclusion <= 1)).all())
-    assert float(ensemble.inclusion[true].min()) > 0.95
-    assert float(ensemble.inclusion[~true].mean()) < 0.5
-    median = ensemble.median(inclusion=0.9)
-    far = torch.tensor([0.0, 0.0, 500.0], dtype=torch.float64)
-    assert float(median.domain.distance(far)) == float(ensemble[3].domain.distance(far)) > 1
-    assert torch.equal(median.support & true, true)
-    again = SINDy(degree=2, threshold=0.3).fit_ensemble(noisy, models=50, seed=1)
-    assert torch.equal(again.coefficients, ensemble.coefficients)
-
-
-def test_an_ensemble_member_is_the_fit_of_its_repeated_samples(lorenz63):
-    settings = SINDy(degree=2)
-    members = settings.fit_ensemble(lorenz63, models=3, blocks=10, seed=5)
-    edges, counts = bootstrap(len(lorenz63), 3, 10, 5)
-    repeated = torch.arange(len(lorenz63)).repeat_interleave(
-        counts[1].long().repeat_interleave(edges.diff())
-    )
-    alone = settings.fit_samples(lorenz63.inputs[repeated], lorenz63.targets[repeated])
-    assert relative_error(members[1].coefficients, alone.coefficients) < 1e-9
 
 
 def test_an_ill_conditioned_library_is_solved_by_qr():
@@ -392,7 +357,6 @@ def test_bad_input_is_named():
     refused("^z: expected", law.predict, Z[:, :1], Z[:, :1])
     refused("^context: expected", law.predict, Z)
     refused("^model: expected", fit(Z[None], Z[None]).equations)
-    refused("^blocks: expected", SINDy().fit_ensemble, LatentSamples.first_order(Z, Z), blocks=51)
     refused(
         "^term 'bad': expected", SINDy(library=Functions({"bad": lambda z: z})).fit_samples, Z, Z
     )

@@ -1,0 +1,131 @@
+"""Objects as a header and tensors for `core.files`: one packer for every dataclass that is saved.
+
+The header mirrors the object. A dataclass is a dictionary with the name of its class and its
+fields, a tensor the name under which it stands among the tensors, a tuple a list, and everything
+else is a plain value. No class is made that the reader does not list, and nothing is unpickled.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+
+import torch
+
+from romkit.core.errors import InputError
+from romkit.core.files import Header, Tensors
+
+CLASS, TENSOR, NUMBERS = "class", "tensor", "numbers"
+"""Keys of a dictionary that stands for an object, a tensor, and numbers that may be infinite."""
+
+Classes = Mapping[str, type]
+"""Classes that a file may hold, by the name that it has for them."""
+
+Rule = tuple[Callable[[object], bool], str]
+"""A rule that an object of a file has to keep, and what is wrong where it does not."""
+
+
+def packed(value: object, classes: Classes, path: str = "") -> tuple[object, Tensors]:
+    """Header and tensors of an object.
+
+    A class may name `FACTS`: tensors that describe it and may be infinite, which no field is
+    computed from. They are numbers in the header.
+
+    Args:
+        value: a dataclass of one of the classes, with such fields, or a part of one.
+        classes: what may be stored.
+        path: name of the value within the object, of which names of tensors are made.
+
+    Raises:
+        InputError: a dataclass, or another object with a name of its own, that is not listed.
+    """
+    if torch.is_tensor(value):
+        return {TENSOR: path}, {path: value}
+    if isinstance(value, list | tuple):
+        return _packed_sequence(value, classes, path)
+    if value is None or isinstance(value, bool | int | float | str | dict):
+        return value, {}
+    return _packed_object(value, classes, path)
+
+
+def _packed_sequence(values: Sequence, classes: Classes, path: str) -> tuple[list, Tensors]:
+    headers, tensors = [], {}
+    for k, value in enumerate(values):
+        header, own = packed(value, classes, f"{path}.{k}")
+        headers.append(header)
+        tensors |= own
+    return headers, tensors
+
+
+def _packed_object(value: object, classes: Classes, path: str) -> tuple[Header, Tensors]:
+    name = type(value).__name__
+    if classes.get(name) is not type(value) or not is_dataclass(value):
+        raise InputError(
+            path or "model",
+            expected=f"one of {', '.join(classes)}",
+            got=repr(value)[:80],
+            fix="write its parameters to a file of your own",
+        )
+    header: Header = {CLASS: name}
+    tensors: Tensors = {}
+    for field in fields(value):
+        part = getattr(value, field.name)
+        if field.name in getattr(value, "FACTS", ()):
+            # a file refuses tensors that are not finite, and a condition number may be infinite
+            header[field.name] = {NUMBERS: part.tolist(), "dtype": str(part.dtype)}
+            continue
+        place = f"{path}.{field.name}" if path else field.name
+        header[field.name], own = packed(part, classes, place)
+        tensors |= own
+    return header, tensors
+
+
+DTYPES = {str(dtype): dtype for dtype in (torch.bool, torch.float32, torch.float64, torch.int64)}
+
+
+def unpacked(
+    header: object,
+    tensors: Tensors,
+    classes: Classes,
+    rules: Mapping[type, Sequence[Rule]] | None = None,
+) -> object:
+    """The object of a header and tensors, each part of which keeps the rules of its class.
+
+    Args:
+        header: as `packed` made it, read back from a file.
+        tensors: likewise.
+        classes: what may be made.
+        rules: of each class, checked before the object is a part of another.
+
+    Raises:
+        ValueError, TypeError, LookupError: parts that do not fit each other. A reader says of which
+            file.
+    """
+    if isinstance(header, list):
+        return tuple(unpacked(part, tensors, classes, rules) for part in header)
+    if not isinstance(header, dict):
+        return header
+    if TENSOR in header:
+        return tensors[header[TENSOR]]
+    if NUMBERS in header:
+        return torch.tensor(header[NUMBERS], dtype=DTYPES[header["dtype"]])
+    if CLASS not in header:
+        return {key: unpacked(part, tensors, classes, rules) for key, part in header.items()}
+    return _unpacked_object(header, tensors, classes, rules or {})
+
+
+def _unpacked_object(
+    header: Header, tensors: Tensors, classes: Classes, rules: Mapping[type, Sequence[Rule]]
+) -> object:
+    name = header[CLASS]
+    if not isinstance(name, str) or name not in classes:
+        raise LookupError(f"unknown class {name!r:.40}, expected one of {', '.join(classes)}")
+    kind = classes[name]
+    parts = {
+        field: unpacked(part, tensors, classes, rules)
+        for field, part in header.items()
+        if field != CLASS
+    }
+    value = kind(**parts)
+    for holds, message in rules.get(kind, ()):
+        if not holds(value):
+            raise ValueError(f"{name}: {message}")
+    return value
