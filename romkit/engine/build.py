@@ -3,8 +3,10 @@
 import ctypes
 import functools
 import hashlib
+import importlib.util
 import os
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
+import platformdirs
 import torch
 
 from romkit.core import files, runtime
@@ -21,10 +24,13 @@ from romkit.core.errors import warn
 
 X = TypeVar("X")
 
+NATIVE = "-march=native"
+"""Option that some compilers do not know; the second try leaves it out."""
+
 FLAGS = (
     "-std=c++17",
     "-O3",
-    "-march=native",
+    NATIVE,
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fopenmp-simd",
@@ -52,8 +58,8 @@ def library(source: str) -> ctypes.CDLL:
     """Compile and load C++ source that defines `evaluate`, or load what this user compiled on this
     machine before.
 
-    Libraries are kept in $XDG_CACHE_HOME/romkit or ~/.cache/romkit, which can be deleted at any
-    time. The folder and its files must belong to the user, and nobody else may write to them: a
+    Libraries are kept in the user's cache folder, ~/.cache/romkit on Linux, which can be deleted at
+    any time. The folder and its files must belong to the user, and nobody else may write to them: a
     library of a stranger is never loaded. Where the folder cannot be used, a temporary one of the
     process replaces it.
 
@@ -97,7 +103,8 @@ def cached(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[P
     """The result of `load` for the file that `make` writes into a folder, or that it wrote before
     for these parts.
 
-    The SHA-256 of its content is appended to the file.
+    The SHA-256 of its content stands in a file beside it: appended, it would break the signatures
+    that some systems ask of a library.
 
     Raises:
         Unavailable: `make` says so, or the file cannot be kept and loaded anywhere.
@@ -139,16 +146,27 @@ def compile_c(folder: Path, sources: Sequence[str]) -> Path:
 
 
 def _compiler(variable: str, usual: str) -> list[str]:
-    """Command of the compiler that a variable of the environment names, or else the usual one."""
+    """Command of the compiler that a variable of the environment names, or else the usual one; that
+    of the wheel `ziglang` where there is none.
+    """
     try:
-        return shlex.split(os.environ.get(variable, "")) or [usual]
+        chosen = shlex.split(os.environ.get(variable, ""))
     except ValueError as error:
         raise Unavailable(f"{variable} is not a command ({error})") from error
+    if chosen:
+        return chosen
+    if shutil.which(usual) is None and importlib.util.find_spec("ziglang") is not None:
+        # kernels use no C++ library, whose compilation would take the first call minutes
+        without_library = ["-nostdlib++"] if usual == "c++" else []
+        return [sys.executable, "-m", "ziglang", usual, *without_library]
+    return [usual]
 
 
 def _cache_folder() -> Path:
     """Folder of compiled code of this user; others must not be able to write to it."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "romkit"
+    folder = platformdirs.user_cache_path("romkit", appauthor=False)
+    if not folder.is_absolute():
+        raise RuntimeError("there is no home folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _owned_by_user(folder.stat()):
         raise PermissionError(
@@ -165,16 +183,24 @@ def _temporary_folder(process: int) -> tempfile.TemporaryDirectory:
 
 def _owned_by_user(status: os.stat_result) -> bool:
     """Whether a file or folder is the user's own, and nobody else may write to it."""
-    own = (
-        not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-    )  # Windows keeps profiles apart by itself
-    return own and (os.name == "nt" or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    if os.name == "nt":  # Windows keeps profiles apart by itself
+        return True
+    writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == os.geteuid() and not writable_by_others
 
 
 def _compiled(folder: Path, command: list[str], source: str) -> Path:
     """Library of C++ source for this very processor, in a folder."""
     (folder / "kernel.cpp").write_text(source, encoding="utf-8")
-    _run([*command, *FLAGS, "-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"], str(folder))
+    rest = ["-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"]
+    try:
+        _run([*command, *FLAGS, *rest], str(folder))
+    except Unavailable as verdict:
+        portable = [flag for flag in FLAGS if flag != NATIVE]
+        try:
+            _run([*command, *portable, *rest], str(folder))
+        except Unavailable:
+            raise verdict from None
     return folder / "kernel.so"
 
 
@@ -182,16 +208,22 @@ def _loaded(file: Path, make: Callable[[Path], Path], load: Callable[[Path], X])
     """Result of `load` for a file, which is made first where it is missing or damaged."""
     if not _intact(file):
         with tempfile.TemporaryDirectory(dir=file.parent, ignore_cleanup_errors=True) as folder:
-            made = make(Path(folder))
-            content = made.read_bytes()
-            made.write_bytes(content + hashlib.sha256(content).digest())
-            made.chmod(0o600)
-            os.replace(made, file)
+            library = make(Path(folder))
+            digest = library.with_suffix(DIGEST)
+            digest.write_bytes(hashlib.sha256(library.read_bytes()).digest())
+            for part in (library, digest):
+                part.chmod(0o600)
+            os.replace(library, file)
+            os.replace(digest, file.with_suffix(DIGEST))
     try:
         return load(file)
     except OSError:
         file.unlink()
         raise
+
+
+DIGEST = ".sha256"
+"""Suffix of the file beside a library that has the SHA-256 of its content."""
 
 
 def _intact(file: Path) -> bool:
@@ -200,12 +232,12 @@ def _intact(file: Path) -> bool:
     """
     try:
         status = file.lstat()
-        content = (
-            file.read_bytes() if stat.S_ISREG(status.st_mode) and _owned_by_user(status) else b""
-        )
+        if not stat.S_ISREG(status.st_mode) or not _owned_by_user(status):
+            return False
+        content = file.read_bytes()
+        return file.with_suffix(DIGEST).read_bytes() == hashlib.sha256(content).digest()
     except OSError:
         return False
-    return content[-32:] == hashlib.sha256(content[:-32]).digest()
 
 
 def _run(command: list[str], folder: str | None = None) -> str:
@@ -219,9 +251,8 @@ def _run(command: list[str], folder: str | None = None) -> str:
         raise Unavailable(f"the compiler takes longer than {TIME_LIMIT} s") from error
     except OSError as error:
         reason = files.reason(error)
-        raise Unavailable(
-            f"no compiler starts ({reason}); set CXX (CC for an FMU), or install gcc or clang"
-        ) from error
+        fix = 'install gcc or clang, pip install "romkit[compiler]", or set CXX (CC for an FMU)'
+        raise Unavailable(f"no compiler starts ({reason}); {fix}") from error
     output = "".join(c if c.isprintable() or c == "\n" else "?" for c in done.stdout)
     if done.returncode:
         raise Unavailable(f"the compiler failed: {(output.splitlines() or ['no message'])[0]}")

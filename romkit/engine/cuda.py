@@ -103,9 +103,7 @@ def module(text: str, device: torch.device) -> SimpleNamespace:
                 driver.cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, given, 0)
             )
 
-    binary = cached(
-        (text, architecture, *OPTIONS, version), make, lambda file: file.read_bytes()[:-32]
-    )
+    binary = cached((text, architecture, *OPTIONS, version), make, Path.read_bytes)
     with torch.cuda.device(device):
         loaded = _result(driver.cuModuleLoadData(binary))
         found = {

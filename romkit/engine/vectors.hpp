@@ -7,7 +7,7 @@
 #define APART __noinline__  // one copy of the field for all stages, which compiles in a tenth of the time
 #else
 #define APART
-#include <cstdint>
+#include <stdint.h>
 #include <math.h>
 #endif
 

@@ -1,7 +1,7 @@
 // Steps of the trapezoidal rule for Burgers' equation on a square, cell by cell from the inflow corner.
 
-#include <cmath>
-#include <vector>
+#include <math.h>
+#include <stdlib.h>
 
 // Takes `steps` steps of length dt from state (2, N, N) in place. `source` (N) is added to u, by column; `inflow` is
 // half the square of u at the left; h is the width of a cell. Upwind fluxes make the equations triangular, and those of
@@ -10,10 +10,11 @@ extern "C" void evaluate(double* state, const double* source, double inflow, lon
   const double a = dt / 2 / h;
   double *u = state, *v = state + N * N;
   struct Fluxes { double uu, uv, vv; };
-  std::vector<Fluxes> old_south(N), new_south(N);
+  // plain memory: the C++ library is not there with every compiler
+  Fluxes* old_south = static_cast<Fluxes*>(malloc(2 * N * sizeof(Fluxes)));
+  Fluxes* new_south = old_south + N;
   for (long step = 0; step < steps; ++step) {
-    for (auto& flux : old_south) flux = {0, 0, 0};
-    for (auto& flux : new_south) flux = {0, 0, 0};
+    for (long i = 0; i < 2 * N; ++i) old_south[i] = {0, 0, 0};
     for (long j = 0; j < N; ++j) {
       Fluxes old_west = {inflow, 0, 0}, new_west = {inflow, 0, 0};
       for (long i = 0; i < N; ++i) {
@@ -23,7 +24,7 @@ extern "C" void evaluate(double* state, const double* source, double inflow, lon
                          + a * (new_west.uu + new_south[i].uv);
         const double B = v[k] + a * (old_west.uv - old.uv + old_south[i].vv - old.vv)
                          + a * (new_west.uv + new_south[i].vv);
-        const double sum = 2 * (A + B) / (1 + std::sqrt(1 + 2 * a * (A + B)));
+        const double sum = 2 * (A + B) / (1 + sqrt(1 + 2 * a * (A + B)));
         u[k] = A / (1 + a * sum / 2);
         v[k] = B / (1 + a * sum / 2);
         old_west = old_south[i] = old;
@@ -31,4 +32,5 @@ extern "C" void evaluate(double* state, const double* source, double inflow, lon
       }
     }
   }
+  free(old_south);
 }

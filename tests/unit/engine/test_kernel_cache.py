@@ -47,7 +47,7 @@ def test_it_is_compiled_once_and_kept_for_its_owner_only(run, tmp_path, monkeypa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run() == "compiled"
-        (file,) = (tmp_path / "romkit").iterdir()
+        (file,) = (tmp_path / "romkit").glob("*.so")
         written = file.stat().st_mtime_ns
         assert run() == "compiled"
     assert file.stat().st_mtime_ns == written
@@ -56,7 +56,7 @@ def test_it_is_compiled_once_and_kept_for_its_owner_only(run, tmp_path, monkeypa
 
 def test_a_damaged_or_foreign_library_is_built_again(run, tmp_path, monkeypatch):
     run()
-    (file,) = (tmp_path / "romkit").iterdir()
+    (file,) = (tmp_path / "romkit").glob("*.so")
     content, loaded, load = file.read_bytes(), [], ctypes.CDLL
     monkeypatch.setattr(
         ctypes, "CDLL", lambda name: loaded.append(build._intact(Path(name))) or load(name)
@@ -131,3 +131,21 @@ def test_a_library_of_wrong_numbers_is_not_used_and_the_run_goes_on(run, monkeyp
     with pytest.warns(RuntimeWarning, match="cannot be kept or loaded"):
         found = RK4(1e-3)(lambda t, y: -y.sin().cos().sin().cos().sin().cos(), y0, times)
     assert found.cost["engine"].startswith("torch (compiled code cannot be kept or loaded")
+
+
+def test_a_compiler_that_does_not_know_this_processor_is_asked_again(run, tmp_path, monkeypatch):
+    script = tmp_path / "old-c++"
+    script.write_text('#!/bin/sh\ncase "$*" in *-march=native*) exit 1 ;; esac\nexec c++ "$@"\n')
+    script.chmod(0o700)
+    monkeypatch.setenv("CXX", str(script))
+    assert run() == "compiled"
+
+
+def test_the_wheel_of_zig_compiles_where_there_is_no_compiler(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(build.shutil, "which", lambda command: None)
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda package: package)
+    command = build._compiler("CXX", "c++")
+    assert command[1:] == ["-m", "ziglang", "c++", "-nostdlib++"]
+    monkeypatch.setenv("CXX", "clang++ -v")
+    assert build._compiler("CXX", "c++") == ["clang++", "-v"]
