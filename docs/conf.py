@@ -30,7 +30,7 @@ exclude_patterns = [
     "site_tools",
     "checks",
     "tutorials/*",
-    "gallery/*",
+    "gallery/**",
 ]  # the scripts, not their pages
 default_role = "py:obj"
 suppress_warnings = ["ref.python"]  # `rhs` may be that of any system

@@ -17,7 +17,7 @@ import romkit
 from romkit.certificates import bounds, intervals
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = sorted((*ROOT.glob("docs/gallery/*.py"), *ROOT.glob("docs/tutorials/*.py")))
+SCRIPTS = sorted((*ROOT.glob("docs/gallery/*/*.py"), *ROOT.glob("docs/tutorials/*.py")))
 GUIDE = ("own_data", "systems", "training", "projections", "rollouts", "contexts")
 PAGES = (
     "README.md",

@@ -1,5 +1,5 @@
-"""A forecast with an interval
-============================
+"""Error bars of a forecast
+========================
 
 Six noisy sensors measure van der Pol's oscillator at several dampings. Twenty equations are fitted, each to
 trajectories that are drawn with replacement. The spread of their forecasts gives an interval. Trajectories that were
