@@ -45,12 +45,12 @@ print(f"scores differ by at most {apart:.0e} of the largest one")
 # %%
 # One latent
 # ----------
-# POD has one pattern; a quadratic manifold adds a second one, multiplied by the square of the latent, so that a strong
+# POD has one pattern; a polynomial manifold adds further ones, multiplied by powers of the latent, so that a strong
 # El Niño is not a weak one times a factor. Both projections work on the 20 coordinates of the basis.
 
 methods = {
     name: romkit.fit(name, data, basis=basis, latent_dim=1)
-    for name in ("pod", "quadratic-manifold")
+    for name in ("pod", "polynomial-manifold")
 }
 images = {name: projection()(sst) for name, projection in methods.items()}
 for name, image in images.items():

@@ -7,8 +7,9 @@ from romkit.projections.base import METHODS, Path, Projection, architecture, met
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
 from romkit.projections.frame import Frame
-from romkit.projections.linear import POD, QuadraticManifold
+from romkit.projections.linear import POD
 from romkit.projections.operator import EncoderDecoder, Operator
+from romkit.projections.polynomial import PolynomialManifold
 from romkit.projections.sliced import Shifts, Sliced
 from romkit.projections.storage import pretrained, stack, unstack
 
@@ -29,8 +30,8 @@ __all__ += [
     "NcAE",
     "Operator",
     "Path",
+    "PolynomialManifold",
     "Projection",
-    "QuadraticManifold",
     "Shifts",
     "Sliced",
     "SlopeNcAE",

@@ -161,8 +161,13 @@ class Projection(Display, nn.Module):
         """
         return torch.zeros(())
 
-    def initialise(self, y: Tensor) -> None:
-        """Hook: called once before training with the snapshots y (N, n) in normalised coordinates."""
+    def initialise(self, y: Tensor, c: Tensor) -> Mapping[str, object] | None:
+        """Hook: called once before training with snapshots y (N, n) and their contexts c (N, p), both
+        normalised, those of a trajectory one after the other.
+
+        Returns:
+            Facts for the report, or None.
+        """
 
     def forward(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator:
         """The operator at a context, given by name, as a tensor (..., p), or as a dataset with
@@ -298,19 +303,21 @@ def architecture(
         expected = f"a context for {method.name}: a floating-point coordinate along trajectory"
         fix = "add the coordinate, or fit a method without context such as 'cae'"
         raise InputError("data", expected=expected, got="none", fix=fix)
+    defaults = {
+        name
+        for name, parameter in inspect.signature(method).parameters.items()
+        if parameter.default is not parameter.empty
+    }
     sizes = {"embedding": (len(frame.context_names), 4, 4)}
-    if {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}:
+    needed = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}
+    given = latent_dim is not None or layers is not None
+    if given or needed - defaults:
         chain = _chain(frame.size, latent_dim, layers)
         sizes |= {"units": (min(64, max(24, 4 * chain[0])),) * 3}
         sizes |= {"latent_dim": chain[0], "layers": chain, "encoder": chain[::-1], "decoder": chain}
-    defaults = {
-        name
-        for name, each in inspect.signature(method).parameters.items()
-        if each.default is not each.empty
-    }
-    chosen = {*accepted} - (
-        defaults & {"embedding", "units"}
-    )  # a default of the method's own is the better guess
+    # a default of the method's own is the better guess
+    guessed = {"embedding", "units"} & defaults
+    chosen = {*accepted} - guessed
     return {**{name: size for name, size in sizes.items() if name in chosen}, **settings}
 
 

@@ -241,7 +241,7 @@ class Flow(Projection):
             return Rotation(self.reflectors)
         return Rotation(self.reflectors + TURNING * self.turn)
 
-    def initialise(self, y: Tensor) -> None:
+    def initialise(self, y: Tensor, c: Tensor) -> None:
         """Turns the leading modes of the snapshots y (N, n) into the first coordinates."""
         reflectors = torch.geqrf(
             leading_modes(y, self.latent_dim)

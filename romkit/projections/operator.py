@@ -16,6 +16,7 @@ from torch import Tensor
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count
 from romkit.core.errors import InputError
+from romkit.core.polynomials import Monomials
 from romkit.core.types import Dual
 from romkit.data import DIMS, Layout
 from romkit.data.schema import check_chunks
@@ -67,6 +68,12 @@ class EncoderDecoder(abc.ABC):
         """
         return None
 
+    def polynomial(self) -> tuple[Monomials, Tensor, Tensor] | None:
+        """Monomials m, W (..., K, n) and D (..., n, m), where y = Wᵀ m(z) and z = Dᵀ y; None
+        elsewhere.
+        """
+        return None
+
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too
         slow.
@@ -87,6 +94,22 @@ class LastLayer(NamedTuple):
     hidden: "Operator"
     factor: Tensor
     shift: Tensor
+
+
+class PolynomialMaps(NamedTuple):
+    """φ(z) = rowsᵀ m(z), and testᵀ ẋ as the rate of z, in physical units.
+
+    Attributes:
+        monomials: m (..., K), 1 first.
+        rows: (..., K, n).
+        test: (..., n, m).
+        decoder: the monomials beside 1, and the last layer, as steps of a network.
+    """
+
+    monomials: Monomials
+    rows: Tensor
+    test: Tensor
+    decoder: tuple[Callable, Callable]
 
 
 class Operator:
@@ -197,12 +220,32 @@ class Operator:
         if split is None or split[1].ndim != 2:
             return None
         (maps, weight, shift), frame = split, self._frame
-        units = [f"a{k}" for k in range(len(weight))]
-        of_units = Frame(
-            frame.system, units, ["1"] * len(units), frame.context_names, frame.context_units
-        )
-        hidden = Operator(of_units.to(weight), maps, self.context, self.latent_dim)
+        hidden = self.of_hidden(maps, len(weight))
         return LastLayer(hidden, frame.denormalise_tangent(weight).mT, frame.denormalise(shift))
+
+    def of_hidden(self, maps: EncoderDecoder, size: int) -> "Operator":
+        """Operator of maps to this number of units in place of the state, at the same contexts."""
+        frame = self._frame
+        units = [f"a{k}" for k in range(size)]
+        of_units = Frame(
+            frame.system, units, ["1"] * size, frame.context_names, frame.context_units
+        )
+        return Operator(of_units.to(frame.state_std), maps, self.context, self.latent_dim)
+
+    def polynomial(self) -> PolynomialMaps | None:
+        """The maps where the decoder is a polynomial and the encoder linear; None elsewhere, and
+        for a stack.
+        """
+        maps = self._maps.polynomial()
+        if maps is None or self._seeds is not None:
+            return None
+        monomials, weight, dual = maps
+        frame = self._frame
+        constant = frame.denormalise(weight[..., :1, :])
+        rows = torch.cat([constant, frame.denormalise_tangent(weight[..., 1:, :])], dim=-2)
+        unit = torch.eye(self.state_size, dtype=dual.dtype, device=dual.device)
+        test = frame.normalise_tangent(unit) @ dual  # (..., n, m)
+        return PolynomialMaps(monomials, rows, test, tuple(self._maps.decoder))
 
     def _checked(self, name: str, x: Tensor, size: int) -> Tensor:
         """x (..., size) in the precision of the projection; cheap, since fields call operators in

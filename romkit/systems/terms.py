@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.bases import Basis
+from romkit.core.polynomials import Monomials
 from romkit.core.tensors import pairs
 
 
@@ -50,6 +51,44 @@ class Quadratic(NamedTuple):
         linear = self.linear + 2 * across.mT
         folded = torch.einsum("ia,...ijk,jb,kc->...abc", factor, full, factor, test)
         return Quadratic(self(shift) @ test, factor.mT @ linear @ test, upper_triangle(folded))
+
+    def of_polynomial(self, monomials: Monomials, rows: Tensor, test: Tensor) -> "Polynomial":
+        """z -> testᵀ g(y) with y = rowsᵀ m(z), a polynomial of twice the degree.
+
+        Args:
+            monomials: m(z) (..., K), of latents (..., m).
+            rows: (..., K, r).
+            test: (..., r, k).
+        """
+        size, k = len(monomials), test.shape[-1]
+        doubled = Monomials(monomials.variables, 2 * monomials.degree)
+        full = symmetric(self.quadratic) @ test.unsqueeze(-3)  # (..., r, r, k)
+        linear = rows @ self.linear @ test  # (..., K, k)
+        lead = torch.broadcast_shapes(linear.shape[:-2], full.shape[:-3], self.constant.shape[:-1])
+        coefficients = linear.new_zeros(*lead, len(doubled), k)
+        coefficients[..., 0, :] = _rows(self.constant, test)
+        # monomials are ordered by degree, so those of lower degree come first in both
+        coefficients[..., :size, :] += linear
+        products = monomials.products()
+        for a in range(size):  # one after the other, or K² k numbers would be held at a time
+            half = torch.einsum("...i,...ijk->...jk", rows[..., a, :], full)
+            coefficients.index_add_(-2, products[a], (rows @ half).expand(*lead, size, k))
+        return Polynomial(doubled, coefficients)
+
+
+class Polynomial(NamedTuple):
+    """z -> coefficientsᵀ m(z).
+
+    Attributes:
+        monomials: m(z) (..., K).
+        coefficients: (..., K, k).
+    """
+
+    monomials: Monomials
+    coefficients: Tensor
+
+    def __call__(self, z: Tensor) -> Tensor:
+        return _rows(self.monomials(z), self.coefficients)
 
 
 class Projected:

@@ -147,8 +147,10 @@ class Batch(NamedTuple):
     c: Tensor
 
     @classmethod
-    def from_dataset(cls, data: xr.Dataset, frame: Frame, every: int) -> "Batch":
-        """Each `every`-th snapshot (N, ...) of a dataset."""
+    def from_dataset(
+        cls, data: xr.Dataset, frame: Frame, every: int, dtype: torch.dtype | None = None
+    ) -> "Batch":
+        """Each `every`-th snapshot (N, ...) of a dataset, in the precision of the frame by default."""
         state, velocity, context = (tensor.double() for tensor in snapshots(data, every=every))
         exact = copy.deepcopy(
             frame
@@ -158,7 +160,7 @@ class Batch(NamedTuple):
             exact.normalise_tangent(velocity),
             exact.normalise_context(context),
         )
-        return cls(*(part.to(frame.state_scale) for part in parts))
+        return cls(*(part.to(dtype or frame.state_scale.dtype) for part in parts))
 
 
 class ExtendedBatch(NamedTuple):

@@ -348,8 +348,11 @@ class Run:
             EvenTrajectories.from_dataset(self.data, stage.every, like=rows.y)
         if self.system is not None:
             check_autonomous(self.system, rows, frame, times_of(self.data))
-        for model in () if self.started else models:
-            model.initialise(rows.y)
+        beginnings = [{} for _ in models]
+        if not self.started:
+            # what is least squares alone gets all digits of the data
+            exact = rows if models[0].trained else of_data(self.data, dtype=torch.float64)
+            beginnings = [dict(model.initialise(exact.y, exact.c) or {}) for model in models]
         fits = max(
             1, CACHE_ROWS // plan.snapshots.batch_size
         )  # seeds of a stack in the cache of a CPU
@@ -361,7 +364,10 @@ class Run:
                     stack(models[first : first + size]).to(self.device),
                     seeds[first : first + size],
                 )
-                reports = [{"diverged": False, "seed": seed} for seed in numbers]
+                reports = [
+                    {"diverged": False, "seed": seed} | facts
+                    for seed, facts in zip(numbers, beginnings[first : first + size], strict=True)
+                ]
                 if any(
                     parameter.requires_grad for parameter in stacked.parameters()
                 ):  # POD and its like have none

@@ -30,7 +30,7 @@ _PENDULUM_NCAE = {"layers": (4, 8, 12, 14, 16), "embedding": (4, 4, 4)}
 SIZES: dict[str, dict[str, dict[str, object]]] = {
     "lorenz96": {
         "pod": {"latent_dim": 2},
-        "quadratic-manifold": {"latent_dim": 2},
+        "polynomial-manifold": {"latent_dim": 2},
         "ae": _LORENZ_AE,
         "context-ae": {"encoder": (36, 20, 2), "decoder": (2, 12, 24, 36)},
         "film-ae": _LORENZ_AE,
@@ -41,7 +41,7 @@ SIZES: dict[str, dict[str, dict[str, object]]] = {
     },
     "pendulum": {
         "pod": {"latent_dim": 4},
-        "quadratic-manifold": {"latent_dim": 4},
+        "polynomial-manifold": {"latent_dim": 4},
         **dict.fromkeys(("ae", "context-ae", "film-ae"), _PENDULUM_AE),
         "cae": {"layers": (4, 8, 16, 16, 16)},
         "context-cae": {"layers": (4, 8, 12, 14, 16)},

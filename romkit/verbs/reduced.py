@@ -19,11 +19,11 @@ from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics, LatentField
+from romkit.integrators.contracted import contracted
 from romkit.projections import Frame, Operator, Path, Projection
 from romkit.solvers import Solution, Solver, Status
 from romkit.systems import System
-from romkit.systems.problem import PROBLEMS, FirstOrder, Parts, Problem, euclidean
-from romkit.systems.terms import Quadratic
+from romkit.systems.problem import PROBLEMS, Parts, Problem
 from romkit.systems.through import Sampled
 
 ROUNDING = 4 * torch.finfo(torch.float32).eps
@@ -105,39 +105,6 @@ def _state_in_words(distance: xr.DataArray) -> list[str]:
     number = distance.sizes.get("trajectory", 1)
     of = f" of {trajectories} of {number} trajectories" if number > 1 else ""
     return [f"the state{of} from t={first:.4g} on (distance up to {far:.2g})"]
-
-
-def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
-    """Problem in the hidden units before the decoder's last layer, with the same decoder-side
-    dynamics.
-
-    The last layer is contracted with the field once. Problems without such a layer are returned
-    unchanged.
-
-    Args:
-        problem: of first order, at contexts that stay, with the identity as metric.
-        quadratic: its field with the contexts bound, for states (..., r).
-    """
-    plain = (
-        problem.metric is euclidean
-        and problem.control is None
-        and problem.path.operator is not None
-    )
-    if quadratic is None or not plain:
-        return problem
-    layer = problem.path.operator.last_layer()
-    if layer is None or layer.factor.shape[1] >= layer.factor.shape[0]:
-        return problem
-    gram = layer.factor.mT @ layer.factor
-    test = torch.linalg.solve(
-        gram, layer.factor.mT
-    ).mT  # the rate of a is the one nearest to the rate of y
-    field = quadratic.substituted(layer.factor, layer.shift, test)
-
-    def metric(x: Tensor, u: Tensor) -> Tensor:
-        return gram @ u
-
-    return FirstOrder(Path.constant(layer.hidden), lambda t, a: field(a), metric)
 
 
 class ReducedModel:
@@ -267,11 +234,7 @@ class ReducedModel:
 
     def contracted(self) -> Problem:
         """The problem in the form that costs least to integrate."""
-        return (
-            precontracted(self.problem, self.quadratic)
-            if self.dynamics.needs == "decoder"
-            else self.problem
-        )
+        return contracted(self.problem, self.dynamics, self.quadratic)
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""

@@ -82,9 +82,9 @@ def tracker(model: str) -> Tracker:
     if model in ("POD", "quadratic manifold"):
         some = waves(0.05, 700.0).isel(time=slice(1000, None, 137))
         turned = xr.concat([some.roll(component=k) for k in range(SYSTEM.n)], "trajectory")
-        projection = romkit.fit(
-            model.lower().replace(" ", "-"), turned, latent_dim=29, verbose=False
-        )
+        quadratic = ("polynomial-manifold", {"degree": 2, "context_degree": 0})
+        method, settings = ("pod", {}) if model == "POD" else quadratic
+        projection = romkit.fit(method, turned, latent_dim=29, verbose=False, **settings)
         run, length = waves(0.02, 310.0), 200
         parts = [run.isel(time=slice(k, k + length)) for k in (1000, 6000)]
         training = xr.concat(

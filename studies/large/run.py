@@ -15,10 +15,11 @@ import romkit
 from romkit.data import Contexts, times_of, trajectories
 from romkit.engine.threads import one_thread
 from romkit.integrators import LSPG, Galerkin
+from romkit.integrators.contracted import precontracted
 from romkit.projections import Frame, Path, Projection, unstack
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
-from romkit.verbs.reduced import ReducedModel, precontracted
+from romkit.verbs.reduced import ReducedModel
 from studies.large.measuring import MU, Found, evaluated, grid, seconds, solved, training
 from studies.runner import Settings
 
@@ -136,7 +137,8 @@ def on_mesh(
     system, (basis, coordinates) = Burgers2D(cells=cells), training(cells)
     basis, coordinates = basis.truncated(modes), coordinates.isel(component=slice(modes))
     contexts = system.test_contexts()[:number]
-    model = romkit.fit(method, coordinates, latent_dim=latent_dim)
+    quadratic = {"degree": 2, "context_degree": 0}
+    model = romkit.fit(method, coordinates, latent_dim=latent_dim, **quadratic)
     states = system.dataset(mu1=[contexts[0, 0]], mu2=[contexts[0, 1]], duration=system.dt)
     model.frame = Frame.from_dataset(states, basis, model.frame)
     began = time.process_time()

@@ -12,6 +12,13 @@ import xarray as xr
 import romkit
 from studies.runner import Numbers, Study
 
+METHODS = {
+    "pod": ("pod", {}),
+    "quadratic-manifold": ("polynomial-manifold", {"degree": 2, "context_degree": 0}),
+    "cae": ("cae", {}),
+}
+"""Name and settings by the label in the table."""
+
 
 def tasks(preset: str) -> list[Numbers]:
     """The one task of a preset."""
@@ -38,7 +45,7 @@ def winters(modes: Sequence[int], folds: int, epochs: int) -> dict[str, object]:
     ours = basis.encode(torch.from_numpy(x)).numpy()
     apart = np.abs(ours * np.sign((ours * scores).sum(0)) - scores).max() / np.abs(scores).max()
 
-    left = {name: np.zeros(len(modes)) for name in ("eofs", "pod", "quadratic-manifold", "cae")}
+    left = {name: np.zeros(len(modes)) for name in ("eofs", *METHODS)}
     total = 0.0
     for held in np.array_split(np.arange(len(x)), folds):
         seen = np.setdiff1d(np.arange(len(x)), held)
@@ -52,11 +59,11 @@ def winters(modes: Sequence[int], folds: int, epochs: int) -> dict[str, object]:
             ).values
             eofs = solver.eofs(neofs=m).values.reshape(m, -1)[:, cells]
             images = {"eofs": mean + scores @ eofs / np.sqrt(weight)}
-            for method in ("pod", "quadratic-manifold", "cae"):
-                settings = {"basis": full} | ({"epochs": epochs} if method == "cae" else {})
-                reducer = romkit.ProjectionTransformer(method, latent_dim=m, settings=settings).fit(
-                    x[seen]
-                )
+            for method in METHODS:
+                name, own = METHODS[method]
+                settings = {"basis": full} | ({"epochs": epochs} if method == "cae" else own)
+                reducer = romkit.ProjectionTransformer(name, latent_dim=m, settings=settings)
+                reducer.fit(x[seen])
                 images[method] = reducer.inverse_transform(reducer.transform(x[held]))
             for method, image in images.items():
                 left[method][k] += (weight * (x[held] - image) ** 2).sum()

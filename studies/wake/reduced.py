@@ -15,11 +15,11 @@ from romkit.bases import Basis
 from romkit.core.types import Field
 from romkit.integrators import LatentField
 from romkit.integrators.base import T0
+from romkit.integrators.contracted import contracted
 from romkit.projections import Path, Projection
 from romkit.solvers import RK4, Solution
 from romkit.systems import CylinderWake, System
 from romkit.systems.cylinder_wake.flow import discretisation
-from romkit.verbs.reduced import precontracted
 from studies.wake.stability import reduced_growth
 
 Found = dict[str, object]
@@ -112,9 +112,7 @@ def behind(through: System, model: Projection, dynamics: LatentField) -> Reduced
     def at(c: Tensor) -> Bound:
         P = model(c)
         problem = through.problem(Path.constant(P), c)
-        small = (
-            precontracted(problem, through.quadratic(c)) if dynamics.needs == "decoder" else problem
-        )
+        small = contracted(problem, dynamics, through.quadratic(c))
         return Bound(dynamics.field(small), lambda y: dynamics.start(problem, T0, (y,)), P.decode)
 
     return at

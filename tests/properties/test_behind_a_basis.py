@@ -15,10 +15,12 @@ import romkit
 from romkit.bases import Basis
 from romkit.data import Contexts
 from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
+from romkit.integrators.contracted import contracted, precontracted
 from romkit.projections import METHODS, stack, unstack
+from romkit.solvers import RK4
 from romkit.systems.terms import Projected, Term
 from romkit.testing import check_projection, idempotency, left_inverse, probe, tangents
-from romkit.verbs.reduced import ReducedModel, precontracted
+from romkit.verbs.reduced import ReducedModel
 from tests.properties.test_projection_laws import make
 from tests.refusals import refused
 
@@ -218,14 +220,14 @@ def test_bad_input(lorenz_data, lorenz, reduced):
     refused("projection: expected a model behind", romkit.follow, reduced, lorenz_data, system=seen)
 
 
-@pytest.mark.parametrize("method", ["ncae", "cae", "ncae-slope", "film-ae", "quadratic-manifold"])
+@pytest.mark.parametrize("method", ["ncae", "cae", "ncae-slope", "film-ae", "polynomial-manifold"])
 def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
     """Galerkin in the hidden units before it, with tensors of their number, is Galerkin in full
     space.
     """
     own = {
         "film-ae": {"encoder": (10, 5, 2), "decoder": (2, 5, 10)},
-        "quadratic-manifold": {"latent_dim": 2},
+        "polynomial-manifold": {"latent_dim": 2, "degree": 2, "context_degree": 1},
     }
     sizes = own.get(method, {"layers": (2, 5, 10)})
     model = romkit.fit(method, lorenz_data, basis=10, epochs=1, **sizes)
@@ -255,3 +257,25 @@ def test_what_cannot_be_folded_stays(lorenz, lorenz_data):
         assert precontracted(reduced.problem, reduced.quadratic) is reduced.problem
     reduced = ReducedModel(wide, Galerkin(), Contexts(c, c), lorenz)
     assert precontracted(reduced.problem, reduced.quadratic).path.operator.state_size == 2
+
+
+@pytest.mark.parametrize("dynamics", [Galerkin(), PetrovGalerkin()])
+@pytest.mark.parametrize("degrees", [(1, 0), (3, 1), (4, 2)])
+def test_the_field_of_a_polynomial_manifold_is_a_polynomial(dynamics, degrees, lorenz, lorenz_data):
+    """Contracted once per context, it is the field in full space."""
+    settings = {"degree": degrees[0], "context_degree": degrees[1]}
+    model = romkit.fit("polynomial-manifold", lorenz_data, basis=30, latent_dim=2, **settings)
+    c = torch.tensor([[3.14], [3.16], [3.18]], dtype=torch.float64)
+    reduced = ReducedModel(model, dynamics, Contexts(c, c), lorenz)
+    small = contracted(reduced.problem, dynamics, reduced.quadratic)
+    assert small is not reduced.problem
+    z = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    t = torch.zeros(())
+    full = lorenz.problem(romkit.projections.Path.constant(copy.deepcopy(model).double()(c)), c)
+    rate = dynamics.field(full)(t, z)
+    assert torch.allclose(dynamics.field(small)(t, z), rate, rtol=1e-9, atol=1e-10)
+    runs = [
+        RK4(0.01)(dynamics.field(small), z, torch.linspace(0, 0.1, 11).double(), engine=engine)
+        for engine in ("torch", "compiled")
+    ]
+    assert torch.allclose(runs[0].states, runs[1].states, rtol=1e-12, atol=1e-12)

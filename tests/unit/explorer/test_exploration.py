@@ -117,7 +117,7 @@ def _behind_a_basis():
     system = romkit.systems.Burgers2D(cells=10)
     data = system.dataset(mu1=[4.4, 5.4], mu2=[0.02, 0.02], duration=2.0)
     return Exploration(
-        romkit.fit("quadratic-manifold", data, basis=6, latent_dim=3), system, duration=1.0
+        romkit.fit("polynomial-manifold", data, basis=6, latent_dim=3), system, duration=1.0
     )
 
 

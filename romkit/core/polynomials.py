@@ -1,0 +1,110 @@
+"""Polynomials: monomials of several variables, level by level, and Chebyshev polynomials of
+contexts.
+"""
+
+import functools
+import itertools
+import math
+
+import torch
+from torch import Tensor
+
+
+def multiplied(z: Tensor, level: Tensor, degree: int) -> Tensor:
+    """Monomials of degree d from those of degree d - 1, `level`: z₀ times all of them, then z₁ times
+    those without z₀, and so on.
+
+    It is linear in z and in `level`, so that the product rule gives derivatives along curves.
+    """
+    variables = z.shape[-1]
+    starts = [level.shape[-1] - number(variables - i, degree - 1) for i in range(variables)]
+    return torch.cat([z[..., i : i + 1] * level[..., k:] for i, k in enumerate(starts)], dim=-1)
+
+
+def number(variables: int, degree: int) -> int:
+    """Number of monomials of exactly this degree."""
+    return math.comb(variables + degree - 1, degree)
+
+
+class Monomials:
+    """Monomials of z (..., m) up to a degree, 1 first, ordered by degree and then by variables.
+
+    Args:
+        variables: m.
+        degree: d, the highest.
+
+    Attributes:
+        factors: of each monomial, the numbers of its variables in order: (0, 0, 2) for z₀² z₂.
+
+    Example:
+        >>> import torch
+        >>> from romkit.core.polynomials import Monomials
+        >>> Monomials(2, 2)(torch.tensor([2.0, 3.0]))
+        tensor([1., 2., 3., 4., 6., 9.])
+    """
+
+    def __init__(self, variables: int, degree: int):
+        self.variables, self.degree = variables, degree
+        by_degree = (
+            itertools.combinations_with_replacement(range(variables), d) for d in range(degree + 1)
+        )
+        self.factors = list(itertools.chain.from_iterable(by_degree))
+
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """(..., K) of z (..., m)."""
+        levels = [torch.ones_like(z[..., :1])]
+        for degree in range(1, self.degree + 1):
+            levels.append(multiplied(z, levels[-1], degree))
+        return torch.cat(levels, dim=-1)
+
+    @functools.cached_property
+    def places(self) -> dict[tuple[int, ...], int]:
+        """Number of each monomial, by its factors."""
+        return {factors: k for k, factors in enumerate(self.factors)}
+
+    def products(self) -> Tensor:
+        """(K, K) number, among the monomials of degree 2d, of the product of each two."""
+        places = Monomials(self.variables, 2 * self.degree).places
+        rows = [[places[tuple(sorted(a + b))] for b in self.factors] for a in self.factors]
+        return torch.tensor(rows)
+
+    def slopes(self) -> Tensor:
+        """D (m, K, K) with ∂ᵢ of the monomials = monomials @ D[i]."""
+        slopes = torch.zeros(self.variables, len(self), len(self), dtype=torch.float64)
+        for k, factors in enumerate(self.factors):
+            for i in set(factors):
+                lower = list(factors)
+                lower.remove(i)
+                slopes[i, self.places[tuple(lower)], k] = factors.count(i)
+        return slopes
+
+
+def chebyshev(s: Tensor, degree: int) -> Tensor:
+    """T₀ ... T_d (..., d + 1) of s (...), continued beyond [-1, 1] along their tangents.
+
+    A polynomial of a context that is left out grows with its highest power; its tangent does not.
+
+    Example:
+        >>> import torch
+        >>> from romkit.core.polynomials import chebyshev
+        >>> chebyshev(torch.tensor([0.5, 3.0]), 2)
+        tensor([[ 1.0000,  0.5000, -0.5000],
+                [ 1.0000,  3.0000,  9.0000]])
+    """
+    inside = s.clamp(-1.0, 1.0)
+    beyond = s - inside
+    values, slopes = [torch.ones_like(s), inside], [torch.zeros_like(s), torch.ones_like(s)]
+    for k in range(2, degree + 1):
+        values.append(2 * inside * values[k - 1] - values[k - 2])
+        slopes.append(2 * values[k - 1] + 2 * inside * slopes[k - 1] - slopes[k - 2])
+    pairs = zip(values[: degree + 1], slopes, strict=False)
+    return torch.stack([value + slope * beyond for value, slope in pairs], dim=-1)
+
+
+def total_degree(variables: int, degree: int) -> list[tuple[int, ...]]:
+    """Degrees of each variable in products whose total degree is at most d, the constant first."""
+    powers = itertools.product(range(degree + 1), repeat=variables)
+    return sorted((k for k in powers if sum(k) <= degree), key=lambda k: (sum(k), k))

@@ -1,0 +1,194 @@
+"""The polynomial manifold: what is chosen, what is recovered, and what is refused."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.core.polynomials import Monomials, chebyshev, total_degree
+from romkit.projections.leftout import ContextTerms, Division
+from romkit.testing import check_projection
+from tests.refusals import refused
+
+CONTEXTS = np.array([1.0, 1.4, 2.0, 2.7, 3.5, 4.2, 5.0, 6.0])
+
+
+def runs(contexts, orbit, times=60, name="c"):
+    """Runs x(t; c) = orbit(phase, c) (n,) over a round, with the context by name."""
+    phase = np.linspace(0, 2 * np.pi, times, endpoint=False)
+    states = np.stack([np.stack([orbit(t, c) for t in phase]) for c in contexts])
+    return romkit.data.from_arrays(states, phase, context={name: contexts})
+
+
+def bent(t, c):
+    """A circle whose radius follows c, and bends of degree two and three that follow 1 / c; they
+    correlate with neither coordinate, so that the leading modes are those of the circle.
+    """
+    a, b = c * np.cos(t), c * np.sin(t)
+    bends = 0.2 * (a**2 - b**2) / c, 0.05 * a * (a**2 - 3 * b**2) / c
+    return np.array([3 * a, 3 * b, *bends, 0.03 * a * b])
+
+
+def error(model, data):
+    """Largest error of projected states, relative to their deviation."""
+    double, worst = copy.deepcopy(model).double(), 0.0
+    names = model.frame.context_names
+    for k in range(data.sizes["trajectory"]):
+        x = torch.from_numpy(data.state.values[k])
+        P = double(**{name: float(data[name][k]) for name in names})
+        worst = max(worst, float((P(x) - x).norm() / (x - x.mean(0)).norm()))
+    return worst
+
+
+def test_monomials_are_those_of_their_factors():
+    z = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    monomials = Monomials(3, 4)
+    expected = torch.stack([z[:, list(f)].prod(-1) for f in monomials.factors], -1)
+    assert torch.allclose(monomials(z), expected, rtol=1e-14)
+    assert len({tuple(sorted(f)) for f in monomials.factors}) == len(monomials) == 35
+    slopes = torch.einsum("nk,mkl->nml", monomials(z), monomials.slopes())
+    jacobian = torch.func.vmap(torch.func.jacfwd(monomials))(z)
+    assert torch.allclose(slopes.mT, jacobian, rtol=1e-12, atol=1e-12)
+    twice = Monomials(3, 8)(z)
+    a, b = monomials(z).unsqueeze(-1), monomials(z).unsqueeze(-2)
+    assert torch.allclose(twice[:, monomials.products()], a * b, rtol=1e-12)
+
+
+def test_chebyshev_polynomials_go_on_along_their_tangents():
+    s = torch.linspace(-1, 1, 7, dtype=torch.float64)
+    expected = np.polynomial.chebyshev.chebvander(s.numpy(), 4)
+    assert np.allclose(chebyshev(s, 4), expected, atol=1e-14)
+    end, slope = torch.ones((), dtype=torch.float64), np.arange(5.0) ** 2
+    assert np.allclose(chebyshev(end + 2.0, 4), 1 + 2 * slope)
+    assert total_degree(2, 2) == [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (2, 0)]
+
+
+@pytest.mark.parametrize("warp", ["c", "1/c", "log c"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_terms_of_the_context_are_finite_everywhere_and_smooth_inside(warp, sign):
+    ends = torch.tensor(sorted([sign * 2.0, sign * 8.0]), dtype=torch.float64)
+    terms = ContextTerms(ends[:1], ends[1:], [False], [warp], 3)
+    ratio = torch.linspace(2, 8, 9, dtype=torch.float64)
+    warped = {"c": ratio, "1/c": 1 / ratio, "log c": ratio.log()}[warp]
+    s = 2 * (warped - warped[0]) / (warped[-1] - warped[0]) - 1
+    expected = torch.from_numpy(np.polynomial.chebyshev.chebvander(s.numpy(), 3))
+    found = terms((sign * ratio).unsqueeze(-1))
+    if sign < 0 and warp != "log c":  # the range is turned around with its sign
+        expected = expected * torch.tensor([1.0, -1.0, 1.0, -1.0])
+        found, expected = found.abs(), expected.abs()
+    assert torch.allclose(found.abs(), expected.abs(), atol=1e-12)
+    far = torch.tensor([[0.0], [-100.0], [100.0]], dtype=torch.float64)
+    assert bool(terms(far).isfinite().all())
+
+
+def test_a_bend_that_follows_the_context_is_recovered_between_contexts():
+    model = romkit.fit("polynomial-manifold", runs(CONTEXTS, bent))
+    assert model.latent_dim == 2
+    assert model.config["degree"] == 3
+    assert error(model, runs([1.2, 2.3, 4.7], bent)) < 1e-3
+    check_projection(model)
+
+
+def test_a_setting_that_is_given_stays():
+    given = {"latent_dim": 3, "degree": 4, "context_degree": 2, "warp": ["log c"], "ridge": 1e-5}
+    model = romkit.fit("polynomial-manifold", runs(CONTEXTS, bent), **given)
+    assert model.config == given
+    again = romkit.fit("polynomial-manifold", runs(CONTEXTS, bent), **model.config)
+    assert torch.equal(again.correction, model.correction)
+
+
+def test_whole_contexts_inside_the_range_are_left_out():
+    c = torch.from_numpy(CONTEXTS).repeat_interleave(10).unsqueeze(-1)
+    division = Division.of(c)
+    left_out = {float(c[division.pieces[k][0]]) for fold in division.folds for k in fold}
+    assert left_out == {1.4, 2.7, 4.2}
+    grid = torch.cartesian_prod(torch.arange(3.0), torch.arange(3.0)).repeat_interleave(5, 0)
+    division = Division.of(grid)
+    assert [grid[division.pieces[k][0]].tolist() for fold in division.folds for k in fold] == [
+        [0.0, 1.0],
+        [1.0, 1.0],
+        [2.0, 1.0],
+    ]
+    scattered = torch.tensor([[0.0, 0.3], [0.4, 0.0], [0.5, 0.4], [1.0, 0.6], [0.7, 1.0]])
+    assert Division.of(scattered).folds == [[2]]
+    alone = Division.of(torch.ones(23, 1))
+    assert torch.equal(torch.cat(alone.pieces), torch.arange(23))
+    assert len(alone.folds) == 5
+
+
+def test_one_context_alone_and_none():
+    data = runs([2.0], bent)
+    for several in (data, data.drop_vars("c")):
+        model = romkit.fit("polynomial-manifold", several)
+        assert model.config["context_degree"] == 0
+        assert error(model, several) < 1e-2
+        check_projection(model)
+
+
+def test_two_parameters_have_terms_of_total_degree():
+    def orbit(t, c):
+        a, b = np.cos(t), np.sin(t)
+        return np.array([3 * a, 3 * b, (0.3 + c[0] * c[1]) * a * b, c[0] ** 2 * (a**2 - b**2)])
+
+    grid = np.array([(a, b) for a in (0.0, 0.3, 0.6, 1.0) for b in (1.0, 2.0, 3.0)])
+    phase = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+
+    def at(contexts):
+        states = np.stack([np.stack([orbit(t, c) for t in phase]) for c in contexts])
+        context = dict(zip("ab", np.array(contexts).T, strict=True))
+        return romkit.data.from_arrays(states, phase, context=context)
+
+    model = romkit.fit("polynomial-manifold", at(grid), latent_dim=2)
+    assert model.config["context_degree"] == 2
+    assert error(model, at([(0.5, 1.5), (0.8, 2.6)])) < 1e-3
+
+
+def test_changed_units_shuffled_components_and_runs_and_float32_give_the_same():
+    data = runs(CONTEXTS, bent)
+    x = torch.from_numpy(runs([2.3], bent).state.values[0])
+
+    def image(data, change=lambda x: x, back=lambda x: x):
+        model = romkit.fit("polynomial-manifold", data, latent_dim=2).double()
+        return back(model(c=2.3)(change(x))), model.config
+
+    plain, settings = image(data)
+    order = [3, 1, 4, 0, 2]
+    for changed, change, back in (
+        (data.assign(state=1e3 * data.state), lambda x: 1e3 * x, lambda x: x / 1e3),
+        (data.isel(component=order), lambda x: x[:, order], lambda x: x[:, np.argsort(order)]),
+        (data.isel(trajectory=[5, 2, 7, 0, 1, 6, 4, 3]), lambda x: x, lambda x: x),
+        (data.assign(state=data.state.astype(np.float32)), lambda x: x, lambda x: x),
+    ):
+        found, own = image(changed, change, back)
+        assert own == settings
+        assert torch.allclose(found, plain, rtol=0, atol=1e-6 * float(x.abs().max()))
+
+
+def test_noise_is_not_fitted():
+    rng = np.random.default_rng(0)
+    data = runs(CONTEXTS, bent, times=30)
+    spread = 0.05 * float(data.state.std())
+    noisy = data.assign(state=data.state + spread * rng.normal(size=data.state.shape))
+    model = romkit.fit("polynomial-manifold", noisy, latent_dim=2)
+    exact = {"degree": 7, "context_degree": 3, "ridge": 1e-10}
+    free = romkit.fit("polynomial-manifold", noisy, latent_dim=2, **exact)
+    unseen = runs([1.2, 2.3, 4.7], bent)
+    assert error(model, unseen) < error(free, unseen)
+
+
+def test_what_data_do_not_determine_is_refused():
+    data = runs(CONTEXTS, bent, times=8)
+    for settings, message in (
+        ({"latent_dim": 4, "degree": 9}, "degree: expected at most 64 monomials"),
+        ({"context_degree": 8}, "context_degree: expected at most 8 terms"),
+        ({"degree": 0}, "degree: expected"),
+        ({"warp": "sqrt c"}, "warp: expected one of"),
+        ({"warp": ["c", "c"]}, "warp: expected shape"),
+        ({"warp": 3}, "warp: expected"),
+        ({"ridge": 0}, "ridge: expected"),
+        ({"latent_dim": 6}, "latent_dim: expected"),
+        ({"context_degree": -1}, "context_degree: expected"),
+    ):
+        refused(message, romkit.fit, "polynomial-manifold", data, **settings)
