@@ -10,6 +10,7 @@ from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Finite, Mask, Times, validated
+from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction
 
@@ -332,7 +333,8 @@ class Contexts(NamedTuple):
 
         def path(t: Tensor) -> Tensor:
             now = {
-                name: value(float(t)) if name in moving else value for name, value in values.items()
+                name: at_time(value, t, name) if name in moving else value
+                for name, value in values.items()
             }
             return torch.from_numpy(context_rows(names, now))
 
@@ -584,12 +586,12 @@ def _function(
     """Inputs (number, q) by a function of time that gives q numbers, or as many for each
     trajectory.
     """
-    q, size = len(names), np.size(control(float(times[0])))
+    q, size = len(names), np.size(at_time(control, times[0], "control"))
     if size not in (q, number * q):
         got, fix = f"{size} numbers", "return one number for each input"
         raise InputError("control", expected=f"{q} inputs, ({', '.join(names)})", got=got, fix=fix)
     return lambda t: (
-        torch.as_tensor(np.asarray(control(float(t)), dtype=np.float64))
+        torch.as_tensor(np.asarray(at_time(control, t, "control"), dtype=np.float64))
         .reshape(-1, q)
         .expand(number, q)
     )

@@ -14,7 +14,7 @@ from romkit.systems.burgers2d import Burgers2D
 from romkit.systems.cylinder_wake import CylinderWake
 from romkit.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from romkit.systems.lorenz96 import Lorenz96
-from romkit.systems.mujoco.model import ModelParameter
+from romkit.systems.mujoco.parameters import ModelParameter
 from romkit.systems.mujoco.system import MuJoCo
 from romkit.systems.pendulum import Pendulum
 from romkit.systems.through import SystemThroughBasis as SystemThroughBasis

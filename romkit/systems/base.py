@@ -216,6 +216,10 @@ class System(abc.ABC):
         """
         return RK4(self.step or self.dt, divergence_threshold=LARGEST)
 
+    def advice(self, context: Tensor | ContextFunction) -> str:
+        """Remedy for a simulation that is lost, of this system with its solver."""
+        return "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
+
     def annotate(self, data: Recorded) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
@@ -521,7 +525,7 @@ class System(abc.ABC):
             said.append(f"{k} ({at})")
         more = f"{', ...' if len(lost) > NAMED else ''}, and NaN from there on"
         text = f"{label} of {self.name}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}"
-        fix = "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
+        fix = self.advice(context)
         if int(ends[lost].min()) == 0:
             fix = "they begin beyond the solver's divergence_threshold: raise it"
         warn(f"{text}; {fix}", DivergenceWarning)

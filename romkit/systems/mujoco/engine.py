@@ -57,8 +57,8 @@ class Simulator(Solver):
     """MuJoCo's batched rollout of one model for each member, in equal steps.
 
     Between two outputs, which are equally spaced, it takes the fewest steps that are no longer than
-    `step`. Times are in s. A member is lost where MuJoCo stops its clock, or where a joint leaves
-    the threshold.
+    `step`. Times are in s. Controls are those of the middle of a step, held during it. A member is
+    lost where MuJoCo stops its clock, or where a joint leaves the threshold.
 
     Args:
         name: of the integrator.
@@ -66,7 +66,7 @@ class Simulator(Solver):
         models: one for each member with a timestep; all have the same joints.
         joints: positions (N, nq) and velocities (N, nv) of the joints at states (N, d).
         states: (N, T, d) at positions and velocities.
-        control: of the actuators, constant.
+        controls: of the actuators, (N, S, nu) at times (S,); None where there are no actuators.
         threads: members at a time; those of torch when this is made, since torch itself has one
             while it solves.
     """
@@ -76,7 +76,7 @@ class Simulator(Solver):
     models: Callable[[float], list[mujoco.MjModel]]
     joints: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     states: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    control: Sequence[float] = ()
+    controls: Callable[[np.ndarray], np.ndarray] | None = None
     threads: int = field(default_factory=torch.get_num_threads)
 
     divergence_threshold = math.inf  # that of joints is enough
@@ -88,71 +88,106 @@ class Simulator(Solver):
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
         substeps, step = substeps_of(times.cpu().numpy(), self.step)
-        models, nu = self.models(step), len(self.control)
-        threads = min(self.threads, len(models))
-        datas = [mujoco.MjData(models[0]) for _ in range(threads)]
-        outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
+        models = self.models(step)
 
         def run(y: Tensor, times: Tensor) -> Tensor:
             q, v = self.joints(y.reshape(-1, y.shape[-1]).cpu().double().numpy())
-            outputs, place = len(times), slice(1, 1 + q.shape[-1] + v.shape[-1])
-            full = np.zeros(
-                (
-                    len(models),
-                    outputs,
-                    mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS),
-                )
-            )
-            full[:, 0, place] = np.concatenate(
-                [q, v], axis=-1
-            )  # columns: time, positions, velocities, activations
-            with Rollout(nthread=threads if threads > 1 else 0) as pool, _quiet():
-                for first in track(range(1, outputs, outputs_per_call), label):
-                    count = min(outputs_per_call, outputs - first)
-                    drive = (
-                        np.tile(self.control, (len(models), count * substeps, 1)) if nu else None
-                    )
-                    found, _ = pool.rollout(
-                        models, datas, full[:, first - 1], drive, nstep=count * substeps
-                    )
-                    full[:, first : first + count] = found[:, substeps - 1 :: substeps]
-            clock = np.arange(outputs) * substeps * step  # MuJoCo's stops where a member diverges
-            on_time = np.abs(full[..., 0] - clock) < step / 2
-            inside = (np.abs(full[..., place]) <= Solver.divergence_threshold).all(-1)
-            alive = np.logical_and.accumulate(on_time & inside, axis=-1)
-            states = self.states(*np.split(full[..., place], [q.shape[-1]], axis=-1))
-            states = torch.from_numpy(np.where(alive[..., None], states, np.nan)).to(y)
-            return states.movedim(1, 0).reshape(outputs, *y.shape)
+            begin = float(times[0])
+            physics = self._integrated(models, q, v, begin, len(times), (substeps, step), label)
+            clock = np.arange(len(times)) * substeps * step
+            on_time = np.abs(physics[..., 0] - clock) < step / 2  # MuJoCo's stops where it diverges
+            states = self._states(physics[..., 1:], q.shape[-1], on_time)
+            states = torch.from_numpy(states).to(y)
+            return states.movedim(1, 0).reshape(len(times), *y.shape)
 
         return run, "MuJoCo"
 
+    def _integrated(
+        self,
+        models: list[mujoco.MjModel],
+        q: np.ndarray,
+        v: np.ndarray,
+        begin: float,
+        outputs: int,
+        steps: tuple[int, float],
+        label: str,
+    ) -> np.ndarray:
+        """MuJoCo's clock, positions and velocities, (N, T, 1 + nq + nv)."""
+        substeps, step = steps
+        threads = min(self.threads, len(models))
+        datas = [mujoco.MjData(models[0]) for _ in range(threads)]
+        outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
+        physics = np.zeros((len(models), outputs, 1 + q.shape[-1] + v.shape[-1]))
+        physics[:, 0, 1:] = np.concatenate([q, v], axis=-1)
+        with Rollout(nthread=threads if threads > 1 else 0) as pool, _quiet():
+            for first in track(range(1, outputs, outputs_per_call), label):
+                count = min(outputs_per_call, outputs - first)
+                number = count * substeps
+                middles = begin + ((first - 1) * substeps + np.arange(number) + 0.5) * step
+                controls = None if self.controls is None else self.controls(middles)
+                states, _ = pool.rollout(
+                    models, datas, physics[:, first - 1], controls, nstep=number
+                )
+                physics[:, first : first + count] = states[:, substeps - 1 :: substeps]
+        return physics
+
+    def _states(self, motion: np.ndarray, positions: int, on_time: np.ndarray) -> np.ndarray:
+        """States (N, T, d) of positions and velocities, NaN from where a member is lost."""
+        inside = (np.abs(motion) <= Solver.divergence_threshold).all(-1)
+        alive = np.logical_and.accumulate(on_time & inside, axis=-1)
+        states = self.states(*np.split(motion, [positions], axis=-1))
+        return np.where(alive[..., None], states, np.nan)
+
 
 def accelerations(
-    models: Sequence[mujoco.MjModel], q: np.ndarray, v: np.ndarray, control: Sequence[float]
+    models: Sequence[mujoco.MjModel], q: np.ndarray, v: np.ndarray, controls: np.ndarray
 ) -> np.ndarray:
-    """MuJoCo's own v̇ (N, T, nv), with contacts and all, at q (N, T, nq) and v (N, T, nv) of one
-    model per row.
+    """MuJoCo's own v̇ (N, T, nv), with contacts and all, of one model per row.
+
+    Args:
+        models: N of them.
+        q: positions (N, T, nq).
+        v: velocities (N, T, nv).
+        controls: (N, T, nu).
     """
-    found = np.full_like(v, np.nan)
+    rates = np.full_like(v, np.nan)
+    finite = np.isfinite(q).all(-1) & np.isfinite(v).all(-1)
     with _quiet():
         for k, model in enumerate(models):
             data = mujoco.MjData(model)
-            data.ctrl[:] = control if len(control) else 0.0
-            for i in np.flatnonzero(np.isfinite(q[k]).all(-1) & np.isfinite(v[k]).all(-1)):
+            for i in np.flatnonzero(finite[k]):
                 data.qpos[:], data.qvel[:] = q[k, i], v[k, i]
+                data.ctrl[:] = controls[k, i]
                 mujoco.mj_forward(model, data)
-                found[k, i] = data.qacc
-    return found
+                rates[k, i] = data.qacc
+    return rates
 
 
-def affine_forces(model: mujoco.MjModel, control: Sequence[float]) -> tuple[np.ndarray, ...]:
-    """Gravity (3,), and drive, stiffness and damping (nv,) of springs, dampers and actuators: τ = d
-    - k q - b v.
+def inertia(model: mujoco.MjModel, q: np.ndarray) -> np.ndarray:
+    """MuJoCo's mass matrices (N, nv, nv) at q (N, nq)."""
+    data = mujoco.MjData(model)
+    matrices = np.zeros((len(q), model.nv, model.nv))
+    with _quiet():
+        for matrix, position in zip(matrices, q, strict=True):
+            data.qpos[:] = position
+            mujoco.mj_forward(model, data)
+            mujoco.mj_fullM(model, data, matrix)
+    return matrices
+
+
+def gravity(model: mujoco.MjModel) -> np.ndarray:
+    """(3,), zero where a flag of the file switches it off."""
+    off = model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    return model.opt.gravity * (not off)
+
+
+def affine_forces(model: mujoco.MjModel, control: np.ndarray) -> np.ndarray:
+    """Drive, stiffness and damping (3, nv) of springs, dampers and actuators: τ = d - k q - b v.
 
     Asked of MuJoCo, which knows what the flags of a file switch off.
     """
-    data, off = mujoco.MjData(model), model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
-    data.ctrl[:] = control if len(control) else 0.0
+    data = mujoco.MjData(model)
+    data.ctrl[:] = control
 
     def force(q: float, v: float) -> np.ndarray:
         data.qpos[:], data.qvel[:] = q, v
@@ -161,7 +196,7 @@ def affine_forces(model: mujoco.MjModel, control: Sequence[float]) -> tuple[np.n
 
     with _quiet():
         drive = force(0, 0)
-        return model.opt.gravity * (not off), drive, drive - force(1, 0), drive - force(0, 1)
+        return np.stack([drive, drive - force(1, 0), drive - force(0, 1)])
 
 
 def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
@@ -183,8 +218,7 @@ def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence warnings of MuJoCo."""
-    # by default MuJoCo reports a diverging member on the terminal and in a file in the working
-    # directory.
+    # MuJoCo reports a diverging member on the terminal and in a file in the working directory
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
     try:

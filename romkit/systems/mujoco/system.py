@@ -2,25 +2,27 @@
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, validated
-from romkit.core.errors import FileError, InputError
+from romkit.core.errors import FileError, InputError, warn
 from romkit.core.files import existing, reason
 from romkit.core.types import Metric, SecondOrderField
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
 from romkit.systems.base import MechanicalSystem
-from romkit.systems.mujoco import engine, multibody
+from romkit.systems.mujoco import engine, model, multibody
+from romkit.systems.mujoco.command import Commands, Constant, signal_of
 from romkit.systems.mujoco.engine import mujoco
-from romkit.systems.mujoco.model import SLIDE, Joints, ModelParameter, unsmooth
+from romkit.systems.mujoco.joints import Joints
+from romkit.systems.mujoco.parameters import ModelParameter
+from romkit.systems.mujoco.tree import Driven, like
 
 
 @validated
@@ -43,17 +45,21 @@ class MuJoCo(MechanicalSystem):
         duration: of the trajectories in a dataset.
         horizon: default length of a rollout; that duration by default.
         transient: simulated before the first sample.
-        start: (n,) positions that trajectories start from, at rest; those of the first keyframe, or
-            of the file.
+        start: (n,) positions that trajectories start from, at rest; by default positions and
+            velocities of the first keyframe, or the positions of the file, at each context.
         spread: in the training set, starts are uniform within start ± spread, one number or one per
             joint.
-        contacts: whether contacts are simulated.
-        control: of the actuators, constant; zero by default.
+        contacts: whether contacts are simulated; by default they are not, with a warning where a
+            body may touch the floor or another mechanism.
+        control: of the actuators: for each a number or a function of time, or rows of samples (T,
+            nu) every `dt`, held in between; by default that of the first keyframe, or zero.
+            Functions are evaluated in the middle of each step.
         name: of the system in files; that of the file by default.
 
     Raises:
-        FileError: no file, or none that MuJoCo reads.
-        InputError: no joints, actuators with a state of their own, or parameters that set nothing.
+        FileError: no file, or none that MuJoCo reads and compiles.
+        InputError: no joints, states beyond positions and velocities (activations, delays), or
+            parameters that change nothing.
 
     Example:
         >>> from pathlib import Path
@@ -82,47 +88,39 @@ class MuJoCo(MechanicalSystem):
         transient: NotNegative = 0.0,
         start: Sequence[Finite] | None = None,
         spread: NotNegative | Sequence[NotNegative] = 0.0,
-        contacts: bool = False,
-        control: Sequence[Finite] = (),
+        contacts: bool | None = None,
+        control: object = (),
         name: str | None = None,
     ):
-        self.path, self.parameters, self.contacts = existing(path), context, contacts
-        try:
-            self.spec = mujoco.MjSpec.from_file(str(self.path))
-        except ValueError as error:
-            problem, fix = f"is no MJCF ({reason(error)})", "check it with MuJoCo's viewer"
-            raise FileError(path, problem=problem, fix=fix) from error
-        middle = self.compiled([(p.low + p.high) / 2 for p in context.values()])
+        self.path, self.parameters, self.contacts = existing(path), context, bool(contacts)
         self.name = Path(path).stem if name is None else name
-        parameters = (
-            (key, p.units, p.low, p.high, p.long_name or key) for key, p in context.items()
+        self.context = tuple(
+            ContextParameter(key, p.units, p.low, p.high, p.long_name or key)
+            for key, p in context.items()
         )
-        self.context = tuple(ContextParameter(*parameter) for parameter in parameters)
+        self.spec = _read(path)
+        middle = self._compiled_middle()
+        model.check_state(middle)
         self.joints = Joints.of(middle)
         self.state_names, self.state_units = self.joints.names, self.joints.units
         self.step = middle.opt.timestep if step is None else step
         self.dt = self.step if dt is None else dt
         self.duration, self.transient = duration, transient
         self.horizon = duration if horizon is None else horizon
-        first = middle.key_qpos[0] if middle.nkey else middle.qpos0
-        self.first = tensors.states(
-            "start", first if start is None else start, len(self.state_names), 1
-        )[0]
-        if not all(self.first[place : place + 4].any() for place, _ in self.joints.turns):
-            fix = "give 1, 0, 0, 0 for one that is not turned"
-            raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
         self.spread = torch.tensor(spread, dtype=torch.float64)
         if self.spread.ndim:
-            checks.last_axis("spread", self.spread.shape, len(self.first), "the joints")
-        if control:
-            checks.last_axis("control", (len(control),), middle.nu, "the actuators")
-        if middle.na:
-            fix = "leave out their activation (dyntype, timeconst): it is a state that data do not have"
-            raise InputError(
-                "model", expected="actuators without a state of their own", got="others", fix=fix
-            )
-        self.control = tuple(float(u) for u in control) or (0.0,) * middle.nu
-        self._unsmooth = unsmooth(middle)
+            checks.last_axis("spread", self.spread.shape, middle.nq, "the joints")
+        self._start = None
+        if start is not None:
+            self._start = tensors.states("start", start, middle.nq, 1)[0].numpy()
+        self._check_quaternions(self._positions(middle))
+        self.control = self._signal_of(control, middle)
+        self._unsmooth = model.unsmooth(middle)
+        self._check_effects()
+        if contacts is None:
+            self._warn_of_contacts(middle)
+
+    # -- the model at a context ------------------------------------------------------------------
 
     def compiled(self, values: Sequence[float], step: float | None = None) -> "mujoco.MjModel":
         """The model with these values of the parameters, without resets; frictionless steps are
@@ -131,28 +129,117 @@ class MuJoCo(MechanicalSystem):
         Raises:
             InputError: a target that is not there, or values that make no model.
         """
+        values = [float(value) for value in values]
+
+        def settings(spec: "mujoco.MjSpec") -> None:
+            for parameter, value in zip(self.parameters.values(), values, strict=True):
+                parameter.apply(spec, value)
+
+        try:
+            return self._compiled_with(settings, step)
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            pairs = zip(self.parameters, values, strict=True)
+            got = ", ".join(f"{name}={value:g}" for name, value in pairs)
+            fix = f"check what they set ({reason(error)})"
+            expected = "values that make a model"
+            raise InputError("context", expected=expected, got=got, fix=fix) from error
+
+    def _compiled_with(
+        self, settings: Callable[["mujoco.MjSpec"], None], step: float | None = None
+    ) -> "mujoco.MjModel":
+        """Raises ValueError: MuJoCo's, of what makes no model."""
         spec = self.spec.copy()
-        flags = (
-            mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        )  # a diverged state must not turn into a valid one
+        # a diverged state must not turn into a valid one
+        flags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
         if not self.contacts:
             flags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
             spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
         spec.option.disableflags |= int(flags)
+        settings(spec)
         if step is not None:
             spec.option.timestep = step
-        for parameter, value in zip(self.parameters.values(), values, strict=True):
-            parameter.apply(spec, float(value))
+        return spec.compile()
+
+    def _compiled_middle(self) -> "mujoco.MjModel":
+        """The model in the middle of its range.
+
+        Raises:
+            FileError: MuJoCo does not compile the file, whatever the parameters.
+        """
         try:
-            return spec.compile()
-        except ValueError as error:
-            got = ", ".join(
-                f"{name}={value:g}" for name, value in zip(self.parameters, values, strict=True)
-            )
-            fix = f"check what they set ({reason(error)})"
-            raise InputError(
-                "context", expected="values that make a model", got=got, fix=fix
-            ) from error
+            return self.compiled(self._middle())
+        except InputError as error:
+            if error.argument != "context":
+                raise
+            try:
+                self._compiled_with(lambda spec: None)
+            except ValueError as plain:
+                problem, fix = f"makes no model ({reason(plain)})", "check it with MuJoCo's viewer"
+                raise FileError(self.path, problem=problem, fix=fix) from plain
+            raise
+
+    def _compiled(self, context: Tensor, step: float | None = None) -> list["mujoco.MjModel"]:
+        return [self.compiled(row, step) for row in self._rows(context)]
+
+    def _rows(self, context: Tensor) -> np.ndarray:
+        """Contexts (..., p) as (N, p)."""
+        members = context.shape[:-1].numel()
+        return context.detach().cpu().double().reshape(members, len(self.context)).numpy()
+
+    def _middle(self) -> list[float]:
+        return [(p.low + p.high) / 2 for p in self.parameters.values()]
+
+    # -- start and commands ----------------------------------------------------------------------
+
+    def _positions(self, compiled: "mujoco.MjModel") -> np.ndarray:
+        """(nq,) that trajectories start from."""
+        if self._start is not None:
+            return self._start
+        return compiled.key_qpos[0] if compiled.nkey else compiled.qpos0
+
+    def _velocities(self, compiled: "mujoco.MjModel") -> np.ndarray:
+        """(nv,) that trajectories start with."""
+        if self._start is None and compiled.nkey:
+            return compiled.key_qvel[0]
+        return np.zeros(compiled.nv)
+
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        shape = (*contexts.shape[:-1], len(self.state_names))
+        starts = [self._positions(each) for each in self._compiled(contexts)]
+        q = np.stack(starts).reshape(shape) if starts else np.zeros(shape)
+        if rng is not None:
+            q = q + rng.uniform(-1, 1, size=shape) * self.spread.numpy()
+        return torch.from_numpy(self.joints.normalised(q))
+
+    def initial_velocity(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        models = self._compiled(contexts)
+        q = self.joints.normalised(np.stack([self._positions(each) for each in models]))
+        v = np.stack([self._velocities(each) for each in models])
+        rates = self.joints.rates(q, v)
+        return torch.from_numpy(rates.reshape(*contexts.shape[:-1], -1))
+
+    def _signal_of(self, control: object, middle: "mujoco.MjModel"):
+        given = callable(control) or len(control) > 0
+        if given:
+            return signal_of(control, middle.nu, self.dt)
+        keyed = middle.key_ctrl[0] if middle.nkey else np.zeros(middle.nu)
+        return Constant(np.array(keyed))
+
+    def _commands(self, models: Sequence["mujoco.MjModel"], rows: np.ndarray) -> Commands:
+        """Commands of models at contexts (N, p)."""
+        tables = []
+        for compiled, values in zip(models, rows, strict=True):
+            table = {}
+            for parameter, value in zip(self.parameters.values(), values, strict=True):
+                table |= parameter.commands(compiled, float(value))
+            tables.append(table)
+        places = sorted(tables[0]) if tables else []
+        columns = np.array([[table[place] for place in places] for table in tables], dtype=float)
+        return Commands(self.control, places, columns.reshape(len(tables), len(places)))
+
+    # -- the field -------------------------------------------------------------------------------
 
     def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
         """q̈ in closed form.
@@ -160,30 +247,33 @@ class MuJoCo(MechanicalSystem):
         Raises:
             InputError: the model is not smooth.
         """
-        return multibody.acceleration(_like(self._tree(c), q), q, v)
+        return multibody.acceleration(like(self._driven(c).at(t), q), q, v)
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
-        tree = self._tree(self._context_tensor(context, named))
-        return lambda t, q, v: multibody.acceleration(_like(tree, q), q, v)
+        driven = self._driven(self._context_tensor(context, named))
+        return lambda t, q, v: multibody.acceleration(like(driven.at(t), q), q, v)
 
     def weigh(self, q: Tensor, u: Tensor, c: Tensor) -> Tensor:
         """M(q; c) u."""
-        return multibody.mass_matrix(_like(self._tree(c), q), q) @ u
+        return multibody.mass_matrix(like(self._driven(c).tree, q), q) @ u
 
     def metric(self, context: Tensor) -> Metric:
-        tree = self._tree(self._context_tensor(context, {}))
-        return lambda q, u: multibody.mass_matrix(_like(tree, q), q) @ u
+        tree = self._driven(self._context_tensor(context, {})).tree
+        return lambda q, u: multibody.mass_matrix(like(tree, q), q) @ u
 
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
-        shape = (*contexts.shape[:-1], len(self.first))
-        apart = (
-            0.0 if rng is None else torch.from_numpy(rng.uniform(-1, 1, size=shape)) * self.spread
-        )
-        return torch.from_numpy(self.joints.normalised((self.first + apart).expand(shape).numpy()))
+    def _driven(self, c: Tensor) -> Driven:
+        """The bodies at contexts (..., p), constants with the same leading axes."""
+        if self._unsmooth:
+            fix = "take them out of the model; or fit laws to its data, which need no field"
+            got = f"one with {', '.join(self._unsmooth)}"
+            raise InputError("system", expected="a smooth model", got=got, fix=fix)
+        # inside torch.func, tensors have no numbers, not even those from outside
+        with torch._C._DisableFuncTorch():
+            models = self._compiled(c)
+            commands = self._commands(models, self._rows(c))
+        return Driven.of(models, c.shape[:-1], commands)
 
-    def provenance(self) -> dict[str, object]:
-        parameters = {"path": str(self.path), "control": self.control, "contacts": self.contacts}
-        return super().provenance() | {"parameters": json.dumps(parameters), "step": self.step}
+    # -- simulation ------------------------------------------------------------------------------
 
     @property
     def simulator(self) -> str:
@@ -191,101 +281,123 @@ class MuJoCo(MechanicalSystem):
         return "MuJoCo, the integrator of the file" if self.contacts else "MuJoCo, RK4"
 
     def make_solver(self, context: Tensor) -> Solver:
-        models, joints = functools.partial(self._compiled, context), self.joints
+        models = functools.partial(self._compiled, context)
+        rows = self._rows(context)
+        controls = self._commands(models(), rows).at if self._has_actuators else None
+        joints = self.joints
         return engine.Simulator(
-            self.simulator, self.step, models, joints.of_states, joints.states, self.control
+            self.simulator, self.step, models, joints.of_states, joints.states, controls
         )
+
+    @property
+    def _has_actuators(self) -> bool:
+        return self.control(np.zeros(1)).shape[-1] > 0
+
+    def advice(self, context: Tensor) -> str:
+        """Remedy for a simulation that is lost."""
+        if self.contacts:
+            return f"shorten its step: MuJoCo(..., step=), which is {self.step:g} s"
+        integrator = mujoco.mjtIntegrator(int(self.spec.option.integrator))
+        kept = "" if integrator == mujoco.mjtIntegrator.mjINT_RK4 else KEPT
+        return f"shorten its step: MuJoCo(..., step=), which is {self.step:g} s{kept}"
 
     def rate_along(self, context: Tensor, times: Tensor, q: Tensor, v: Tensor) -> Tensor:
         """MuJoCo's own accelerations, with contacts and all."""
         motion = torch.cat([q, v], dim=-1)
         places, speeds = self.joints.of_states(motion.reshape(-1, *motion.shape[-2:]).cpu().numpy())
-        found = engine.accelerations(self._compiled(context), places, speeds, self.control)
-        return torch.from_numpy(self.joints.second(places, speeds, found)).to(q).reshape(q.shape)
+        models = self._compiled(context)
+        controls = self._commands(models, self._rows(context)).at(times.cpu().double().numpy())
+        rates = engine.accelerations(models, places, speeds, controls)
+        second = self.joints.second(places, speeds, rates)
+        return torch.from_numpy(second).to(q).reshape(q.shape)
 
-    def _compiled(self, context: Tensor, step: float | None = None) -> list:
-        rows = (
-            context.detach().cpu().double().reshape(context.shape[:-1].numel(), len(self.context))
+    def provenance(self) -> dict[str, object]:
+        control = (
+            self.control.values.tolist() if isinstance(self.control, Constant) else "over time"
         )
-        return [self.compiled(row, step) for row in rows.numpy()]
+        parameters = {"path": str(self.path), "control": control, "contacts": self.contacts}
+        return super().provenance() | {"parameters": json.dumps(parameters), "step": self.step}
 
-    def _tree(self, c: Tensor) -> multibody.Tree:
-        """The bodies at contexts (..., p), constants with the same leading axes."""
-        if self._unsmooth:
-            fix = "take them out of the model; or fit laws to its data, which need no field"
-            raise InputError(
-                "system",
-                expected="a smooth model",
-                got=f"one with {', '.join(self._unsmooth)}",
-                fix=fix,
+    # -- checks ----------------------------------------------------------------------------------
+
+    def _check_quaternions(self, start: np.ndarray) -> None:
+        if not all(start[place : place + 4].any() for place, _ in self.joints.turns):
+            fix = "give 1, 0, 0, 0 for one that is not turned"
+            raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
+
+    def _check_effects(self) -> None:
+        """Raise where a parameter, or one of its targets, leaves the compiled model as it is."""
+        for number, (name, parameter) in enumerate(self.parameters.items()):
+            if parameter.low == parameter.high:
+                continue
+            if self._same_at_ends(number, parameter):
+                raise _without_effect(name, f"{name}={parameter.low:g} to {parameter.high:g}")
+            targets = {} if callable(parameter.sets) else parameter.sets
+            for target, factor in targets.items() if len(targets) > 1 else ():
+                alone = ModelParameter(parameter.low, parameter.high, {target: factor})
+                if self._same_at_ends(number, alone):
+                    raise _without_effect(name, repr(target))
+
+    def _same_at_ends(self, number: int, parameter: ModelParameter) -> bool:
+        """Whether a parameter in place of the one of this number changes nothing over its range."""
+        middle = self._middle()
+
+        def facts(value: float) -> dict[str, np.ndarray]:
+            def settings(spec: "mujoco.MjSpec") -> None:
+                for own, at in zip(self.parameters.values(), middle, strict=True):
+                    own.apply(spec, at)
+                parameter.apply(spec, value)
+
+            compiled = self._compiled_with(settings)
+            commands = parameter.commands(compiled, value)
+            start = {"start": self._positions(compiled), "speed": self._velocities(compiled)}
+            numbers = start | {"commands": np.array([*commands.values()])}
+            if self._unsmooth:
+                return numbers | model.constants(compiled)
+            return numbers | self._mechanics(compiled)
+
+        try:
+            return model.same(facts(parameter.low), facts(parameter.high))
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            return False  # one end makes no model, without the other targets: it has an effect
+
+    def _mechanics(self, compiled: "mujoco.MjModel") -> dict[str, np.ndarray]:
+        """Inertia and accelerations of a smooth model at random states, with its commands."""
+        draw = np.random.default_rng(0)
+        q, v = draw.normal(size=(2, PROBES, compiled.nv))
+        controls = self.control(np.linspace(0, self.duration, PROBES))
+        rates = engine.accelerations([compiled], q[None], v[None], controls[None])
+        return {"inertia": engine.inertia(compiled, q), "acceleration": rates}
+
+    def _warn_of_contacts(self, middle: "mujoco.MjModel") -> None:
+        switched_off = self.spec.option.disableflags & model.CONTACT
+        pairs = [] if switched_off else model.may_touch(middle)
+        if pairs:
+            named = ", ".join(pairs[:3]) + (", ..." if len(pairs) > 3 else "")
+            text = (
+                f"contacts: {self.name} has bodies that may touch ({named}), and will not feel it"
             )
-        with (
-            torch._C._DisableFuncTorch()
-        ):  # inside torch.func, tensors have no numbers, not even those from outside
-            models = self._compiled(c)
-        return tree_of(models, c.shape[:-1], self.control)
+            warn(f"{text}; give contacts=True to simulate contacts, or contacts=False", UserWarning)
 
 
-def tree_of(
-    models: Sequence[object], lead: Sequence[int], control: Sequence[float]
-) -> multibody.Tree:
-    """The closed form of models with equal joints; constants have the leading axes `lead`."""
+PROBES = 8
+"""Random states at which two smooth models are compared."""
 
-    def stacked(rows: Sequence[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.stack(rows)).reshape(*lead, *rows[0].shape)
-
-    names = ("body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia")
-    names += ("jnt_axis", "jnt_pos", "qpos0", "dof_armature")
-    one, part = (
-        models[0],
-        {name: stacked([getattr(model, name) for model in models]) for name in names},
-    )
-    own, inner = (_matrices(part[name]) for name in ("body_quat", "body_iquat"))
-    inertia = inner @ torch.diag_embed(part["body_inertia"]) @ inner.mT
-    bodies = []
-    for b in range(one.nbody):
-        joints = (
-            range(one.body_jntadr[b], one.body_jntadr[b] + one.body_jntnum[b])
-            if one.body_jntnum[b]
-            else ()
-        )
-        slides, axes, anchors, references = (
-            one.jnt_type == SLIDE,
-            part["jnt_axis"],
-            part["jnt_pos"],
-            part["qpos0"],
-        )
-        made = (
-            multibody.Joint(k, slides[k], axes[..., k, :], anchors[..., k, :], references[..., k])
-            for k in joints
-        )
-        place = part["body_pos"][..., b, :], own[..., b, :, :]
-        load = part["body_mass"][..., b], part["body_ipos"][..., b, :], inertia[..., b, :, :]
-        bodies.append(multibody.Body(int(one.body_parentid[b]), *place, tuple(made), *load))
-    forces = zip(*(engine.affine_forces(model, control) for model in models), strict=True)
-    return multibody.Tree(tuple(bodies), *map(stacked, forces), part["dof_armature"])
+KEPT = "; or give contacts=True, which keeps the integrator of the file"
 
 
-def _matrices(quaternion: Tensor) -> Tensor:
-    """(..., 3, 3) rotations of unit quaternions (..., 4), w first."""
-    w, axis = quaternion[..., 0], quaternion[..., 1:]
-    norm = axis.norm(dim=-1)
-    unit = axis / torch.where(norm > 0, norm, 1.0).unsqueeze(-1)
-    return multibody.rotation(unit, 2 * torch.atan2(norm, w))
+def _read(path: FilePath) -> "mujoco.MjSpec":
+    try:
+        return mujoco.MjSpec.from_file(str(path))
+    except ValueError as error:
+        problem, fix = f"is no MJCF ({reason(error)})", "check it with MuJoCo's viewer"
+        raise FileError(path, problem=problem, fix=fix) from error
 
 
-def _like(tree: multibody.Tree, q: Tensor) -> multibody.Tree:
-    """The constants in the precision of q, with axes put in behind those of the context where q has
-    more.
-    """
-    lead = tree.gravity.ndim - 1
-    missing = (1,) * (q.ndim - 1 - lead)
-
-    def lifted(x: object) -> object:
-        return (
-            x.to(q).reshape((*x.shape[:lead], *missing, *x.shape[lead:]))
-            if isinstance(x, Tensor)
-            else x
-        )
-
-    return tree_map(lifted, tree)
+def _without_effect(name: str, target: str) -> InputError:
+    expected = "targets that change the motion"
+    got = f"{target}, which leaves the compiled model as it is"
+    fix = "set what the file uses: an <inertial>, fromto or mass there comes before it"
+    return InputError(f"context {name}", expected=expected, got=got, fix=fix)

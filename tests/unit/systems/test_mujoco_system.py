@@ -92,7 +92,7 @@ def test_the_field_is_qacc(crane):
         model = crane.compiled(c[k])
         data = mujoco.MjData(model)
         for i in range(7):
-            data.qpos[:], data.qvel[:], data.ctrl[:] = q[k, i], v[k, i], crane.control
+            data.qpos[:], data.qvel[:], data.ctrl[:] = q[k, i], v[k, i], (0.3, -0.2, 0.1)
             mujoco.mj_forward(model, data)
             assert np.abs(data.qacc - ours[k, i]).max() < 1e-8
             full = np.zeros((5, 5))
@@ -151,9 +151,8 @@ def test_contacts_give_data_only(tmp_path):
     assert data.state.values.min() < -0.19
     assert np.isfinite(data.acceleration.values).all()
     refused("system: expected a smooth model, got one with contacts", bouncing.field, radius=0.1)
-    falling = MuJoCo(bouncing.path, context=radius, duration=1.0, dt=0.01).dataset(
-        radius=[0.05, 0.1]
-    )
+    # without contacts its radius moves nothing
+    falling = MuJoCo(bouncing.path, context={}, contacts=False, duration=1.0, dt=0.01).dataset()
     assert falling.state.values.min() < -4
 
 
@@ -218,7 +217,7 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     for text, message, error in (
         (
             GEARED.format('dyntype="filter"'),
-            "model: expected actuators without a state",
+            "model: expected positions and velocities as the whole state",
             InputError,
         ),
         (TWICE, "model: expected joints whose names differ, got q1 twice", InputError),

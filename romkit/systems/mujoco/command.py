@@ -1,0 +1,118 @@
+"""Commands of actuators: constant, functions of time, or samples that are held."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from romkit.core import tensors
+from romkit.core.clock import at_time
+from romkit.core.errors import InputError
+
+Signal = Callable[[np.ndarray], np.ndarray]
+"""u (S, nu) at times (S,)."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """u (nu,) at all times."""
+
+    values: np.ndarray
+
+    def __call__(self, times: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(self.values, (len(times), len(self.values)))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Samples u (T, nu) at multiples of an interval, each held until the next one comes."""
+
+    samples: np.ndarray
+    interval: float
+
+    def __call__(self, times: np.ndarray) -> np.ndarray:
+        passed = np.floor(times / self.interval + 1e-6).astype(int)  # 0.3 / 0.1 is below 3
+        return self.samples[passed.clip(0, len(self.samples) - 1)]
+
+
+@dataclass(frozen=True)
+class Functions:
+    """A function of time, or a number, for each actuator."""
+
+    entries: tuple[float | Callable[[float], float], ...]
+
+    def __call__(self, times: np.ndarray) -> np.ndarray:
+        columns = [self._column(entry, times) for entry in self.entries]
+        return np.stack(columns, axis=-1)
+
+    def _column(self, entry: float | Callable[[float], float], times: np.ndarray) -> np.ndarray:
+        if not callable(entry):
+            return np.full(len(times), entry)
+        values = [np.asarray(at_time(entry, t, "control"), dtype=float).reshape(-1) for t in times]
+        if any(len(value) != 1 for value in values):
+            got, fix = f"{len(values[0])} numbers", "give a function for each actuator"
+            raise InputError("control", expected="functions of one number", got=got, fix=fix)
+        return np.concatenate(values)
+
+
+class Commands(NamedTuple):
+    """Commands at contexts: a signal, in which parameters of the context replace some columns.
+
+    Attributes:
+        signal: u (S, nu) at times (S,).
+        places: (k,) controls that the context sets.
+        values: (N, k) of them.
+    """
+
+    signal: Signal
+    places: list[int]
+    values: np.ndarray
+
+    @property
+    def constant(self) -> bool:
+        """Whether they are the same at all times."""
+        return isinstance(self.signal, Constant)
+
+    def at(self, times: np.ndarray) -> np.ndarray:
+        """u (N, S, nu) at times (S,)."""
+        common = self.signal(times)
+        controls = np.repeat(common[None], len(self.values), axis=0)
+        controls[:, :, self.places] = self.values[:, None]
+        return controls
+
+
+def signal_of(control: object, number: int, interval: float) -> Signal:
+    """The signal that a user gave: a list of numbers or functions, one for each actuator, or rows
+    of samples.
+
+    Args:
+        control: as given.
+        number: of actuators.
+        interval: between samples.
+
+    Raises:
+        InputError: another number of entries, or what is neither number nor function.
+    """
+    if callable(control):
+        control = [control]
+    entries = list(control)
+    if any(callable(entry) for entry in entries):
+        _check_number(len(entries), number)
+        functions = [e if callable(e) else float(tensors.finite("control", e)) for e in entries]
+        return Functions(tuple(functions))
+    values = tensors.finite("control", control).double().numpy()
+    if values.ndim not in (1, 2):
+        fix = "give a list of numbers or functions, or rows of samples (times, actuators)"
+        expected, got = "one number, function or column for each actuator", f"{values.ndim} axes"
+        raise InputError("control", expected=expected, got=got, fix=fix)
+    _check_number(values.shape[-1], number)
+    return Constant(values) if values.ndim == 1 else Held(values, interval)
+
+
+def _check_number(given: int, number: int) -> None:
+    if given != number:
+        fix = "give one for each, in their order in the file"
+        raise InputError(
+            "control", expected=f"{number} entries, as there are actuators", got=given, fix=fix
+        )

@@ -1,0 +1,128 @@
+"""Joints of a compiled MuJoCo model: names, units, and the way between its velocities and rates."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from romkit.core.errors import InputError
+from romkit.systems.mujoco.engine import mujoco
+
+HINGE, SLIDE, BALL, FREE = (
+    int(getattr(mujoco.mjtJoint, f"mjJNT_{k}")) for k in ("HINGE", "SLIDE", "BALL", "FREE")
+)
+NAMES = {
+    HINGE: ("",),
+    SLIDE: ("",),
+    BALL: ("_w", "_i", "_j", "_k"),
+    FREE: ("_x", "_y", "_z", "_w", "_i", "_j", "_k"),
+}
+"""Suffixes of the name of a joint, one for each number of its position; w, i, j, k are those of a
+quaternion.
+"""
+UNITS = {HINGE: ("rad",), SLIDE: ("m",), BALL: ("1",) * 4, FREE: ("m",) * 3 + ("1",) * 4}
+
+
+STRAIGHT = {HINGE: 1, SLIDE: 1, BALL: 0, FREE: 3}
+"""Numbers of a joint whose rate is the velocity; those behind them are a quaternion."""
+
+
+class Joints(NamedTuple):
+    """The nq positions and nv velocities of a model.
+
+    A hinge or slide has one of each, whose rate is the velocity. A unit quaternion u of a ball or
+    free joint has four numbers and its angular velocity ω, in the frame of the body, three: u̇ = ½
+    u (0, ω).
+
+    Attributes:
+        names, units: one for each of the nq positions.
+        plain: places among positions and among velocities of those whose rate is the velocity.
+        turns: first place of each quaternion among positions, and of its ω among velocities.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    plain: tuple[list[int], list[int]]
+    turns: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, model: "mujoco.MjModel") -> "Joints":
+        """Joints of a compiled model.
+
+        Raises:
+            InputError: none, or two of one name, as a joint q1 and the second one without a name
+                have.
+        """
+        names, units, plain, turns = [], [], ([], []), []
+        for k, kind in enumerate(model.jnt_type.tolist()):
+            joint = model.joint(k).name or f"q{k}"
+            names += [joint + suffix for suffix in NAMES[kind]]
+            units += UNITS[kind]
+            position, velocity = int(model.jnt_qposadr[k]), int(model.jnt_dofadr[k])
+            straight = STRAIGHT[kind]
+            plain[0].extend(range(position, position + straight))
+            plain[1].extend(range(velocity, velocity + straight))
+            if kind in (BALL, FREE):
+                turns.append((position + straight, velocity + straight))
+        _check_names(names)
+        return cls(tuple(names), tuple(units), plain, turns)
+
+    def normalised(self, q: np.ndarray) -> np.ndarray:
+        """q (..., nq) with quaternions of length one."""
+        q = q.copy()
+        for place, _ in self.turns:
+            quaternion = q[..., place : place + 4]  # a view: divided in place
+            quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
+        return q
+
+    def rates(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """q̇ (..., nq) from joint velocities v (..., nv); linear in both where there are
+        quaternions.
+        """
+        rates = np.zeros(q.shape)
+        rates[..., self.plain[0]] = v[..., self.plain[1]]
+        for p, w in self.turns:
+            rates[..., p : p + 4] = _turned(q[..., p : p + 4], v[..., w : w + 3]) / 2
+        return rates
+
+    def states(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """y = (q, q̇), (..., 2 nq)."""
+        return np.concatenate([q, self.rates(q, v)], axis=-1)
+
+    def of_states(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """q (..., nq), with quaternions of length one, and v (..., nv) of y = (q, q̇)."""
+        q, rates = np.split(y, 2, axis=-1)
+        q = self.normalised(q)
+        velocities = len(self.plain[1]) + 3 * len(self.turns)
+        v = np.zeros((*q.shape[:-1], velocities))
+        v[..., self.plain[1]] = rates[..., self.plain[0]]
+        for p, w in self.turns:
+            conjugate = q[..., p : p + 4] * [1, -1, -1, -1]
+            scalar, vector = rates[..., p : p + 1], rates[..., p + 1 : p + 4]
+            turned = _turned(conjugate, vector)[..., 1:] + scalar * conjugate[..., 1:]
+            v[..., w : w + 3] = 2 * turned  # ω = 2 ū u̇
+        return q, v
+
+    def second(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """q̈ (..., nq) from velocities and accelerations (..., nv): ü = ½ u (0, ω̇) + ½ u̇ (0, ω)."""
+        second, rates = self.rates(q, a), self.rates(q, v)
+        for p, w in self.turns:
+            second[..., p : p + 4] += _turned(rates[..., p : p + 4], v[..., w : w + 3]) / 2
+        return second
+
+
+def _check_names(names: list[str]) -> None:
+    if not names:
+        fix = "add joints to the file"
+        raise InputError("model", expected="one joint or more", got="none", fix=fix)
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        got, fix = f"{', '.join(repeated)} twice", "give every joint a name of its own"
+        raise InputError("model", expected="joints whose names differ", got=got, fix=fix)
+
+
+def _turned(u: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Product of quaternions u (..., 4) and (0, w), w (..., 3)."""
+    scalar, vector = u[..., :1], u[..., 1:]
+    real = -(vector * w).sum(-1, keepdims=True)
+    imaginary = scalar * w + np.cross(vector, w)
+    return np.concatenate([real, imaginary], axis=-1)
