@@ -7,7 +7,7 @@ drop when they change the file. It is compared before HDF5 sees a file, because 
 damaged one.
 """
 
-import hashlib
+import io
 from pathlib import Path
 
 import dask
@@ -15,11 +15,10 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.boundary import FilePath, validated
-from romkit.core.errors import FileError, InputError
+from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import atomic, existing, expanded, reason
+from romkit.data.untrusted import RESTORE, check_seal, checked_groups, engine_of, seal_of
 
-SEAL = b"\nromkit sha256 "
-ENGINES = {b"\x89HDF": "h5netcdf", b"CDF\x01": "scipy", b"CDF\x02": "scipy"}
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
 
 
@@ -62,19 +61,29 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
             raise InputError(
                 "data", expected="what netCDF can hold", got=got, fix="convert or drop it"
             ) from error
-        temporary.write_bytes(content + SEAL + _sha256(content) + b"\n")
+        temporary.write_bytes(content + seal_of(content))
     return expanded(path)
 
 
 @validated
-def open_dataset(path: FilePath) -> xr.Dataset:
+def open_dataset(path: FilePath, *, group: str | None = None) -> xr.Dataset:
     """Read a netCDF file, romkit's or the user's own, into memory; the file is closed again.
 
-    A file by `save_dataset` is verified first. Times stay numbers, as romkit needs them, whatever
-    their unit.
+    A file by `save_dataset` is verified first. Files that take numbers from other files are
+    refused. Times stay numbers, as romkit needs them, whatever their unit.
+
+    Args:
+        path: the file.
+        group: that holds the data, "/results" say; by default the outermost one, or the only one
+            with data.
+
+    Warns:
+        DataWarning: a group was chosen, or others are left out.
 
     Raises:
-        FileError: no such file, not netCDF, or truncated or altered since it was written.
+        FileError: no such file, not netCDF, or truncated or altered since it was written; no such
+            group, or several to choose from; or external links, external storage or virtual
+            datasets.
 
     Example:
         >>> import romkit
@@ -86,42 +95,65 @@ def open_dataset(path: FilePath) -> xr.Dataset:
     file = existing(path)
     try:
         content = file.read_bytes()
-        engine = ENGINES.get(content[:4])
-        if engine is None:
-            problem = (
-                "is not a netCDF file, or its first bytes are damaged" if content else "is empty"
-            )
-            raise FileError(
-                path,
-                problem=problem,
-                fix="give a file by romkit.data.save_dataset or xarray's to_netcdf",
-            )
-        content, seal, digest = content.rpartition(SEAL)
-        if seal and digest.strip() != _sha256(content):
-            problem, fix = (
-                "has changed since romkit wrote it (checksum)",
-                "restore it from a copy or remake it",
-            )
-            raise FileError(path, problem=problem, fix=fix)
-        with xr.open_dataset(file, engine=engine, decode_times=False) as data:
+    except OSError as error:
+        problem = f"cannot be read ({reason(error)})"
+        raise FileError(path, problem=problem, fix="check its permissions") from error
+    return _loaded(path, content, file, group)
+
+
+def dataset_of_bytes(content: bytes, name: str) -> xr.Dataset:
+    """`open_dataset` of the content of a file that is called `name`, an upload say."""
+    return _loaded(name, content, io.BytesIO(content), None)
+
+
+def _loaded(
+    name: object, content: bytes, source: Path | io.BytesIO, group: str | None
+) -> xr.Dataset:
+    engine = engine_of(name, content)
+    check_seal(name, content)
+    try:
+        settings = {}
+        if engine == "h5netcdf":
+            settings["group"] = _group(name, checked_groups(name, source), group)
+        with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
             data.load()
     except FileError:
         raise
     except Exception as error:  # HDF5 and xarray raise nearly anything on damaged files of others
         problem = f"cannot be read as netCDF ({reason(error)})"
-        raise FileError(path, problem=problem, fix="restore it from a copy or remake it") from error
+        raise FileError(name, problem=problem, fix=RESTORE) from error
+    return with_plain_attributes(_numpy_text(data))
+
+
+def _group(name: object, groups: dict[str, bool], group: str | None) -> str | None:
+    """The group of a file to read; None for the outermost one."""
+    filled = [path for path, has_data in groups.items() if has_data]
+    if group is not None:
+        wanted = f"/{group.strip('/')}"
+        if wanted not in groups:
+            fix = f"choose one of {', '.join(filled)}"
+            raise FileError(name, problem=f"has no group {wanted}", fix=fix)
+        return wanted
+    if "/" in filled or not filled:
+        inner = [path for path in filled if path != "/"]
+        if inner:
+            fix = "romkit.data.open_dataset(path, group=...) reads one"
+            warn(f"{name}: groups {', '.join(inner)} are left out; {fix}", DataWarning)
+        return None
+    if len(filled) > 1:
+        fix = f"name one: romkit.data.open_dataset(path, group={filled[0]!r})"
+        raise FileError(name, problem=f"holds its data in groups, {', '.join(filled)}", fix=fix)
+    warn(f"{name}: the data are those of its only group, {filled[0]}", DataWarning)
+    return filled[0]
+
+
+def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
+    """The dataset with numbers and lists of Python in place of NumPy's among its attributes."""
     for holder in (data, *data.variables.values()):
-        arrays = {
-            key: value
-            for key, value in holder.attrs.items()
-            if isinstance(value, np.ndarray | np.generic)
-        }
-        holder.attrs |= {key: value.tolist() for key, value in arrays.items()}
-    return _numpy_text(data)
-
-
-def _sha256(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+        for key, value in holder.attrs.items():
+            if isinstance(value, np.ndarray | np.generic):
+                holder.attrs[key] = value.tolist()
+    return data
 
 
 def _storable(data: xr.Dataset) -> xr.Dataset:

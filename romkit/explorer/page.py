@@ -2,13 +2,11 @@
 one's own.
 """
 
-import io
 import time
 from collections.abc import Callable
 
 import numpy as np
 import panel as pn
-import xarray as xr
 from bokeh.models import ColumnDataSource, CustomJS, LinearColorMapper, NumericInput, Slider
 from bokeh.plotting import figure
 
@@ -16,6 +14,7 @@ from romkit.certificates import certify
 from romkit.core.boundary import validated
 from romkit.core.errors import RomkitError
 from romkit.data import describe, split
+from romkit.data.storage import dataset_of_bytes
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
 from romkit.integrators import LAWS
 from romkit.plotting import plot_rollout
@@ -290,8 +289,8 @@ class OwnData:
             return
         with self.button.param.update(loading=True):
             try:
-                with xr.open_dataset(io.BytesIO(self.file.value), engine="h5netcdf") as opened:
-                    train, test = split(describe(opened.load()), HELD_OUT)
+                opened = dataset_of_bytes(self.file.value, "data")
+                train, test = split(describe(opened), HELD_OUT)
                 settings = {
                     "latent_dim": self.latent_dim.value,
                     "epochs": self.epochs.value,

@@ -13,6 +13,7 @@ from romkit.bases import storage as bases
 from romkit.core import files
 from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import FileError
+from romkit.data.several import opened
 from romkit.integrators import LearnedField
 from romkit.integrators.laws import storage as laws
 from romkit.projections import Projection
@@ -82,15 +83,21 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
     """Open data in zarr or netCDF, one or many, as chunks of dask, which are read where they are
     needed.
 
-    Coordinates are in memory. Data of foreign names go through `romkit.data.describe`.
+    Coordinates are in memory. Attributes that differ between files become coordinates. Data of
+    foreign names go through `romkit.data.describe`.
 
     Args:
         source: a file or folder, a pattern such as "runs/*.nc", or a list of files.
         along: the dimension along which many are joined in their order, a new one, say:
             "trajectory". By default that along which their coordinates differ.
 
+    Warns:
+        DataWarning: runs are counted each from its start, have times of their own, or differ in
+            attributes that belong to no dimension.
+
     Raises:
-        FileError: no such file, or one that xarray cannot read or join.
+        FileError: no such file, one that is damaged, takes numbers from others or would run code,
+            or files that differ in their units or grids.
 
     Example:
         >>> import romkit
@@ -101,25 +108,11 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
         >>> lazy.state.chunks is not None, romkit.basis(lazy, rank=2).rank
         (True, 2)
     """
-    several = isinstance(source, tuple)
-    paths = (
-        [str(path) for path in source]
-        if several
-        else sorted(glob.glob(str(files.expanded(source))))
-    )
-    name = paths[0] if several and paths else str(source)
+    if isinstance(source, tuple):
+        paths = [files.expanded(path) for path in source]
+    else:
+        paths = [Path(name) for name in sorted(glob.glob(str(files.expanded(source))))]
     if not paths:
+        name = "an empty list" if isinstance(source, tuple) else source
         raise FileError(name, problem="does not exist", fix="check the path or pattern")
-    joined = (
-        {"combine": "by_coords"} if along is None else {"combine": "nested", "concat_dim": along}
-    )
-    try:
-        data = xr.open_mfdataset(paths, decode_times=False, chunks="auto", **joined)
-        coords = {name: coord.compute() for name, coord in data.coords.items()}
-    except Exception as error:  # readers raise nearly anything on files of others
-        problem, fix = (
-            f"cannot be opened ({files.reason(error)})",
-            "xarray.open_mfdataset has more ways",
-        )
-        raise FileError(name, problem=problem, fix=fix) from error
-    return data.assign_coords(coords)
+    return opened(paths, along)

@@ -260,5 +260,5 @@ def test_bad_input(tmp_path, monkeypatch):
     refused(message, romkit.fit, "pod", lazy, latent_dim=2)
     refused("does not exist", romkit.open, tmp_path / "none*.nc", error=FileError)
     (tmp_path / "bad.nc").write_bytes(b"nothing")
-    refused("cannot be opened", romkit.open, tmp_path / "bad.nc", error=FileError)
+    refused("is not a netCDF file", romkit.open, tmp_path / "bad.nc", error=FileError)
     refused("does not exist", romkit.open, [], error=FileError)

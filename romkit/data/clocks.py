@@ -1,0 +1,145 @@
+"""Clocks of runs: dates as numbers, times that runs share, and times that are rounded, repeated or
+missing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from romkit.core.errors import InputError
+
+ROUNDING = 1e-3
+"""Largest difference of two times that count as one, as a share of the shortest interval."""
+
+PRESENT = 2 / 3
+"""Smallest share of an even grid's times that must be there for the others to count as missing."""
+
+MANY = 0.1
+"""Share of missing snapshots beyond which runs have times of their own."""
+
+OWN_STARTS = "runs start at different times; each is counted from its start"
+OWN_TIMES = (
+    "runs have times of their own, so that {share:.0%} of the snapshots are missing; "
+    "romkit.data.resampled(data) gives them common ones"
+)
+
+
+def seconds_since_first(times: np.ndarray) -> tuple[np.ndarray, str]:
+    """Dates or durations (...) as seconds since the first, and that date as text.
+
+    Args:
+        times: of NumPy, or dates of cftime, which know the calendars of climate models. A missing
+            date is NaN.
+
+    Raises:
+        InputError: neither numbers nor dates.
+    """
+    if times.dtype.kind in "mM":
+        first = np.nanmin(times) if times.size else times
+        seconds = (times - first) / np.timedelta64(1, "s")
+        since = str(first) if times.dtype.kind == "M" and times.size else ""
+        return seconds, since
+    if times.size and all(hasattr(time, "calendar") for time in times.flat):
+        first = min(times.flat)
+        seconds = [(time - first).total_seconds() for time in times.flat]
+        return np.reshape(seconds, times.shape), ""
+    got = f"dtype {times.dtype}"
+    fix = "parse them: pandas.to_datetime(..., format='%d.%m.%Y'), say"
+    raise InputError("time", expected="numbers or dates", got=got, fix=fix)
+
+
+def check_clock(name: str, times: np.ndarray) -> None:
+    """Raise where times (T,) along the dimension `name` are missing, repeated or not in order.
+
+    Raises:
+        InputError: with the call that mends it.
+    """
+    missing = np.flatnonzero(~np.isfinite(times))
+    if len(missing):
+        fix = f"drop them: data.isel({name}=numpy.isfinite(data[{name!r}].values))"
+        got = f"none at {_places(missing)}"
+        raise InputError("data", expected=f"a number for every {name}", got=got, fix=fix)
+    unique, counts = np.unique(times, return_counts=True)
+    repeated = unique[counts > 1]
+    if len(repeated) > len(unique) / 10:
+        fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"
+        got = f"{len(repeated)} of {len(unique)} times twice, as rounding does"
+        raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
+    if len(repeated):
+        fix = f"keep one of each: data.drop_duplicates({name!r})"
+        got = f"{_values(repeated)} twice (duplicate times)"
+        raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
+    backward = np.flatnonzero(np.diff(times) < 0)
+    if len(backward):
+        fix = f"sort them: data.sortby({name!r})"
+        got = f"{times[backward[0]]:g} before {times[backward[0] + 1]:g}"
+        raise InputError("data", expected="increasing times", got=got, fix=fix)
+
+
+def _places(places: np.ndarray) -> str:
+    return ", ".join(map(str, places[:4])) + (", ..." if len(places) > 4 else "")
+
+
+def _values(values: np.ndarray) -> str:
+    return ", ".join(f"{value:g}" for value in values[:4]) + (", ..." if len(values) > 4 else "")
+
+
+def shared_clock(times: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
+    """Times of runs on one clock, and sentences for warnings.
+
+    Runs that start at different times are counted each from its start. Times that differ by
+    rounding become equal.
+
+    Args:
+        times: (Tₖ,) of each run, increasing, at least one.
+    """
+    notes = []
+    steps = np.concatenate([np.diff(run) for run in times])
+    tolerance = ROUNDING * steps.min() if len(steps) else 0.0
+    starts = np.array([run[0] for run in times])
+    if np.ptp(starts) > tolerance:
+        times = [run - run[0] for run in times]
+        notes.append(OWN_STARTS)
+    times = _equal_where_near(times, tolerance)
+    union = np.unique(np.concatenate(times))
+    # times of the others that lie within a run, and its own among them
+    spanned = sum(np.searchsorted(union, run[-1], side="right") for run in times)
+    missing = 1 - sum(map(len, times)) / spanned
+    if missing > MANY:
+        notes.append(OWN_TIMES.format(share=missing))
+    return times, notes
+
+
+def _equal_where_near(times: Sequence[np.ndarray], tolerance: float) -> list[np.ndarray]:
+    """Times of which those that differ by less than the tolerance are equal."""
+    values, place = np.unique(np.concatenate(times), return_inverse=True)
+    group = np.cumsum(np.diff(values, prepend=values[:1]) > tolerance)
+    first = values[np.searchsorted(group, group)]
+    if (values - first).max() > tolerance:  # a chain of times, each near the next: no rounding
+        return list(times)
+    ends = np.cumsum([len(run) for run in times])[:-1]
+    return np.split(first[place], ends)
+
+
+def with_missing_times(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, int]:
+    """Data whose times are those of an even grid, NaN where some were missing, and their number.
+
+    Data stay as they are where times are even, or not those of an even grid.
+    """
+    times = data[dim].values.astype(np.float64)
+    steps = np.diff(times)
+    if len(steps) < 3:
+        return data, 0
+    step = float(np.median(steps))
+    counts = np.round(steps / step)
+    even = np.abs(steps - counts * step) <= ROUNDING * step
+    size = int(counts.sum()) + 1
+    if not even.all() or (counts < 1).any() or size == len(times) or len(times) < PRESENT * size:
+        return data, 0
+    places = np.concatenate([[0], np.cumsum(counts)]).astype(int)
+    grid = np.interp(np.arange(size), places, times)
+    grid[places] = times
+    complete = data.assign_coords({dim: (dim, times, data[dim].attrs)}).reindex({dim: grid})
+    complete[dim].attrs.update(data[dim].attrs)
+    return complete, size - len(times)
