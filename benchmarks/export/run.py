@@ -19,9 +19,9 @@ from benchmarks.harness import Parts, Result, close, in_turns, summary
 from romkit.data import Contexts
 from romkit.engine.build import FLAGS
 from romkit.integrators import SINDy
+from romkit.models import AtContexts, ReducedModel
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96
-from romkit.verbs.reduced import ReducedModel
 
 F, DT = 3.15, 0.01
 ENGINE = "engine"
@@ -62,7 +62,7 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
         yield
 
 
-def make_models() -> dict[str, ReducedModel]:
+def make_models() -> dict[str, AtContexts]:
     """The NcAE, the flow, POD-Galerkin and a law of SINDy on modes."""
     system = Lorenz96(transient=20.0)
     orbit = system.dataset(F=[3.14, 3.15, 3.18], duration=10)
@@ -76,22 +76,23 @@ def make_models() -> dict[str, ReducedModel]:
     context = torch.full((1, 1), F, dtype=torch.float64)
     contexts = Contexts(context, context)
     return {
-        name: ReducedModel(P, dynamics, contexts, system)
+        name: ReducedModel.of(P, dynamics, system).at(contexts)
         for name, (P, dynamics, system) in given.items()
     }
 
 
-def make_contestants(model: ReducedModel, config: SimpleNamespace, folder: Path) -> dict[str, Run]:
+def make_contestants(model: AtContexts, config: SimpleNamespace, folder: Path) -> dict[str, Run]:
     """One run of the engine, and one by each compiler with each set of options, from the same
     start.
     """
-    start = torch.full((1, model.projection.latent_dim), 0.1, dtype=torch.float64)
+    start = torch.full((1, model.model.projection.latent_dim), 0.1, dtype=torch.float64)
     times = torch.tensor([0.0, config.steps * DT], dtype=torch.float64)
-    solve, _ = RK4(DT).prepare(
-        model.dynamics.field(model.contracted()), start, times, "compiled", "timing"
-    )
+    solve, _ = RK4(DT).prepare(model.field, start, times, "compiled", "timing")
     found = {ENGINE: lambda: solve(start, times)[-1, 0]}
-    romkit.export(model.given, folder / "model.c", dynamics=model.dynamics, system=model.system)
+    whole = model.model
+    romkit.export(
+        whole.projection, folder / "model.c", dynamics=whole.dynamics, system=whole.system
+    )
     (folder / "run.c").write_text(LOOP % (DT, DT), encoding="utf-8")
     for compiler in filter(shutil.which, config.compilers):
         for name, options in OPTIONS.items():

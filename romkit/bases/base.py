@@ -112,7 +112,6 @@ class Basis(Display):
 
     Attributes:
         dual: W V (n, r), kept in place of W, which nothing else needs.
-        images: of systems that have been seen through the basis, by system.
 
     Raises:
         InputError: shapes that do not fit, a weight that is not positive, modes that are not
@@ -156,7 +155,6 @@ class Basis(Display):
             None if singular_values is None else _float64("singular_values", singular_values, (r,))
         )
         self.energy = None if energy is None else _float64("energy", energy, (r,))
-        self.images: dict[object, object] = {}
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
     @classmethod
@@ -271,9 +269,6 @@ class Basis(Display):
 
     def __deepcopy__(self, memo: dict) -> "Basis":
         return self
-
-    def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"images": {}}  # these hold functions, which no file takes
 
     def __repr__(self) -> str:
         held = (

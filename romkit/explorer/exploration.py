@@ -1,7 +1,5 @@
 """Numbers behind the explorer: the full and the reduced model at one context after the other."""
 
-import contextlib
-import copy
 import functools
 import time
 from collections.abc import Mapping
@@ -15,15 +13,14 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.data import Contexts, times_of, trajectories
+from romkit.data import times_of, trajectories
 from romkit.integrators import LatentField
 from romkit.metrics import idempotency_error
+from romkit.models import LatentFlow, ReducedModel, check_match, trained_dynamics
 from romkit.projections import Projection
 from romkit.solvers import RK4
-from romkit.solvers.base import scored
 from romkit.systems import System, system_of
 from romkit.verbs import runs
-from romkit.verbs.reduced import ReducedModel, check_match, trained_dynamics
 
 SAMPLES = 200
 """Number of output intervals of a view."""
@@ -162,8 +159,9 @@ class Exploration:
             )
         check_match(self.system, self.projection)
         self.duration = self.system.horizon / 5 if self.duration is None else self.duration
-        self.double = copy.deepcopy(self.projection).double()
         self.dynamics = trained_dynamics(self.projection)
+        self._model = ReducedModel.of(self.projection, self.dynamics, self.system)
+        self.double = self._model.projection
         self._run = functools.lru_cache(maxsize=REMEMBERED)(self._simulate)
         try:  # compiling pays from the second view on
             self.engine = "compiled"
@@ -173,12 +171,20 @@ class Exploration:
         began = time.perf_counter()
         first = self.run(self.middle)
         self.seconds = time.perf_counter() - began
-        self._any_context = None
-        if isinstance(self.dynamics, LatentField):
-            with contextlib.suppress(InputError):  # a field that cannot be compiled
-                c = self.at(self.middle)
-                model = ReducedModel(self.projection, self.dynamics, Contexts(c, c), self.system)
-                self._any_context = AnyContext(model, first, c)
+        self._flow = self._compiled_flow(first)
+
+    def _compiled_flow(self, run: xr.Dataset) -> LatentFlow | None:
+        """The reduced model compiled for every context, since a slider asks for one after the
+        other; None where its field cannot be compiled.
+        """
+        if not isinstance(self.dynamics, LatentField):
+            return None
+        flow = LatentFlow(self._model, solver=RK4(self.system.dt), engine="compiled")
+        try:
+            self._flowed(flow, run, self.at(self.middle))
+        except InputError:
+            return None
+        return flow
 
     @property
     def middle(self) -> dict[str, float]:
@@ -253,8 +259,8 @@ class Exploration:
         """Reduced model from the initial state of a run of the full model, whose context may be
         another one.
         """
-        if self._any_context is not None:
-            return self._any_context.follow(run, self.at(context))
+        if self._flow is not None:
+            return self._flowed(self._flow, run, self.at(context))
         moved = run.assign_coords(
             {name: ("trajectory", [value]) for name, value in context.items()}
         )
@@ -266,6 +272,24 @@ class Exploration:
             "engine": self.engine,
         }
         return runs.follow(self.projection, moved, **given)
+
+    def _flowed(self, flow: LatentFlow, run: xr.Dataset, c: Tensor) -> xr.Dataset:
+        """Reduced model at a context (1, p) from the initial state of a run, as by `romkit.follow`;
+        NaN from a divergence on.
+        """
+        model, times = self._model.at_constant(c), times_of(run)
+        names = ("state", "velocity")[: self._model.order]
+        first = run.isel(time=slice(1))
+        parts = tuple(trajectories(first, name)[:, 0] for name in names)
+        latent = flow(model.start(times[0], parts), c, times)[..., : self.projection.latent_dim]
+        with torch.no_grad():
+            decoded = self.double.operator(c).decode(latent)
+        variables = {
+            "state": (("trajectory", "time", "component"), decoded.numpy()),
+            "latent": (("trajectory", "time", "latent_component"), latent.numpy()),
+        }
+        scale = ("component", self.double.frame.state_std.numpy())
+        return xr.Dataset(variables, {"time": run["time"], "state_std": scale})
 
     def _orbit(
         self, context: Mapping[str, float], follower: xr.Dataset, directions: np.ndarray
@@ -287,58 +311,6 @@ class Exploration:
             states @ seen,
             manifold,
         )
-
-
-class AnyContext:
-    """Reduced model that is compiled once for every context, because a slider asks for one after
-    the other.
-
-    The context is among the coordinates of the latent equation, where it stays: (ẇ, ċ) = (g(w; c),
-    0).
-
-    Args:
-        model: whose dynamics have a latent field.
-        truth: one trajectory, whose times are the output times.
-        c: (1, p) context of the trajectory.
-
-    Raises:
-        InputError: the field cannot be compiled.
-    """
-
-    def __init__(self, model: ReducedModel, truth: xr.Dataset, c: Tensor):
-        self.model, self.solver, self.times = model, RK4(model.system.dt), times_of(truth)
-        self.p = c.shape[-1]
-        with torch.no_grad():
-            self.run, _ = self.solver.prepare(
-                self._field, self._start(truth, c), self.times, "compiled", ""
-            )
-
-    def follow(self, truth: xr.Dataset, c: Tensor) -> xr.Dataset:
-        """Run from the initial state of `truth`, as by `romkit.follow`; NaN from a divergence on."""
-        with torch.no_grad():
-            states, _ = scored(
-                self.run(self._start(truth, c), self.times), self.solver.divergence_threshold
-            )
-            latent = states[..., : self.model.projection.latent_dim]
-            decoded = self.model.projection.operator(c).decode(latent)
-        variables = {
-            "state": (("trajectory", "time", "component"), decoded.numpy()),
-            "latent": (("trajectory", "time", "latent_component"), latent.numpy()),
-        }
-        scale = ("component", self.model.projection.frame.state_std.numpy())
-        return xr.Dataset(variables, {"time": truth["time"], "state_std": scale})
-
-    def _start(self, truth: xr.Dataset, c: Tensor) -> Tensor:
-        model, first = self.model.at(Contexts(c, c)), truth.isel(time=slice(1))
-        parts = tuple(
-            trajectories(first, name)[:, 0] for name in ("state", "velocity")[: model.problem.order]
-        )
-        return torch.cat([model.start(self.times[0], parts), c], dim=-1)
-
-    def _field(self, t: Tensor, y: Tensor) -> Tensor:
-        w, c = y[..., : -self.p], y[..., -self.p :]
-        rate = self.model.dynamics.field(self.model.at(Contexts(c, c)).problem)(t, w)
-        return torch.cat([rate, torch.zeros_like(c)], dim=-1)
 
 
 def stride(size: int) -> int:

@@ -16,10 +16,10 @@ from romkit.core.errors import InputError
 from romkit.data import Contexts
 from romkit.engine.threads import one_thread
 from romkit.inference.arclength import ACCURACY, Branch, Equilibria, Orbits, Point
+from romkit.models import Dynamics, ReducedModel, check_field
 from romkit.projections import Projection
 from romkit.solvers import RK4, Solver
 from romkit.systems import System
-from romkit.verbs.reduced import Dynamics, ReducedModel
 
 KINDS = ("equilibria", "orbits")
 
@@ -257,28 +257,25 @@ class _Reduced:
     """A latent field as a first-order field."""
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
-        self.model = ReducedModel.with_field(projection, dynamics, system)
+        self.model = ReducedModel.of(projection, dynamics, system)
+        check_field(self.model.dynamics)
         frame, self.steps = projection.frame, STEPS
         self.context_names = frame.context_names
         self.units = dict(zip(frame.context_names, frame.context_units, strict=True))
-        self.names = [f"z{k}" for k in range(self.model.problem.order * projection.latent_dim)]
+        self.names = [f"z{k}" for k in range(self.model.latent_size)]
 
     def field(self, c: torch.Tensor) -> Callable:
-        model = self.model.at(Contexts(c, c))
-        return model.dynamics.field(model.problem)
+        return self.model.dynamics.field(self.model.at_constant(c).problem)
 
     def decode(self, c: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        model = self.model.at(Contexts(c, c))
-        return torch.cat(model.problem.decode(model.operator(model.placed, c), w), -1)
+        return torch.cat(self.model.at_constant(c).decode(w), -1)
 
     def start(self, c: torch.Tensor, start: torch.Tensor) -> list[float]:
         if start.shape == (len(self.names),):
             return start.double().tolist()
-        parts = start.double().unsqueeze(0).chunk(self.model.problem.order, -1)
+        parts = start.double().unsqueeze(0).chunk(self.model.order, -1)
         return (
-            self.model.at(Contexts(c, c))
-            .start(torch.zeros((), dtype=torch.float64), parts)[0]
-            .tolist()
+            self.model.at_constant(c).start(torch.zeros((), dtype=torch.float64), parts)[0].tolist()
         )
 
 

@@ -21,10 +21,10 @@ from romkit.inference.leastsquares import LeastSquares
 from romkit.inference.modelerror import ModelError, Weight
 from romkit.inference.observations import Observations
 from romkit.inference.prediction import Prediction
+from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System
-from romkit.verbs.reduced import Dynamics
 
 ROUNDS = (10, 1, 1)
 """Steps, at most, before the error of the reduced model is evaluated anew, where the estimate has

@@ -14,10 +14,10 @@ from romkit.core.errors import InputError
 from romkit.engine import Engine
 from romkit.inference.calibration import Calibration, calibrate, samples_of
 from romkit.inference.observations import Observations
+from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System
-from romkit.verbs.reduced import Dynamics
 
 FALSE_ALARMS = 0.01
 """Share of observations that the model explains and that are said to be unexplained."""

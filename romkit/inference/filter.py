@@ -17,16 +17,16 @@ from torch import Tensor
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
 from romkit.core.errors import InputError
-from romkit.data import Contexts, Trajectories, context_array, even_step
+from romkit.data import Trajectories, context_array, even_step
 from romkit.engine import RungeKutta, compiled_if
 from romkit.engine.threads import one_thread
 from romkit.inference.calibration import noises_of
 from romkit.inference.observations import Observations, rows_of
+from romkit.models import Dynamics, ReducedModel, check_field
 from romkit.projections import Projection
 from romkit.solvers import RK4
 from romkit.solvers.base import Run
 from romkit.systems import System
-from romkit.verbs.reduced import Dynamics, ReducedModel
 
 ANALOGUES = 0.05
 """Share of the training states, those nearest to the first observation, that members start from."""
@@ -99,14 +99,15 @@ class _Reduced:
     def __init__(
         self, projection: Projection, dynamics: Dynamics | None, system: System | None, rows: Tensor
     ):
-        self.model = ReducedModel.with_field(projection, dynamics, system)
+        self.model = ReducedModel.of(projection, dynamics, system)
+        check_field(self.model.dynamics)
         self.order, self.scale = (
-            self.model.problem.order,
+            self.model.order,
             projection.frame.context_scale.double().numpy(),
         )
         self.size, self.context_size = self.order * projection.latent_dim, len(self.scale)
         self.names = [f"z{k}" for k in range(self.size)]
-        self.coordinates, basis = self.model.projection.of_coordinates(), projection.basis
+        self.coordinates, basis = self.model.coordinates, projection.basis
         self.rows, self.motions, self.views = rows.numpy(), {}, {}
         self.width = max(
             2 * (self.size + self.context_size), self.coordinates.frame.size + self.size
@@ -117,9 +118,8 @@ class _Reduced:
 
     def states(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
         """Latent states (N, d) of full ones."""
-        contexts = Contexts(torch.from_numpy(c), torch.from_numpy(c))
         return (
-            self.model.at(contexts)
+            self.model.at_constant(torch.from_numpy(c))
             .start(torch.zeros((), dtype=torch.float64), tuple(parts))
             .numpy()
         )
@@ -210,10 +210,8 @@ class _Reduced:
 
             def field(t: Tensor, y: Tensor) -> Tensor:
                 w, c, speed = y.split([self.size, self.context_size, 1], dim=-1)
-                model = self.model.at(Contexts(c, c))
-                return torch.cat(
-                    [speed * model.dynamics.field(model.problem)(t, w), 0 * c, 0 * speed], dim=-1
-                )
+                rate = self.model.dynamics.field(self.model.at_constant(c).problem)
+                return torch.cat([speed * rate(t, w), 0 * c, 0 * speed], dim=-1)
 
             times = torch.tensor([0.0, MANY * self.step], dtype=torch.float64)
             self.motions[len(y)], _ = RK4(self.step).prepare(field, y, times, "auto", "")
@@ -228,15 +226,13 @@ class _Reduced:
             def field(t: Tensor, y: Tensor) -> Tensor:
                 sizes = [self.size, self.context_size, self.context_size, self.size]
                 w, c, moved, noise = y[..., : sum(sizes)].split(sizes, dim=-1)
-                model = self.model.at(Contexts(c, c))
-                rate = model.dynamics.field(model.problem)(t, w)
+                problem = self.model.at_constant(c).problem
+                rate = self.model.dynamics.field(problem)(t, w)
                 along = (noise * rate).sum(-1, keepdim=True) / (rate * rate).sum(
                     -1, keepdim=True
                 ).clamp(min=1e-300)
-                parts = self.model.problem.decode(
-                    self.coordinates.operator(c), w + noise - along * rate
-                )
-                w = self.model.problem.encode(self.coordinates.operator(moved), parts)
+                parts = problem.decode(self.coordinates.operator(c), w + noise - along * rate)
+                w = problem.encode(self.coordinates.operator(moved), parts)
                 found = torch.cat([parts[0], w], dim=-1)
                 return torch.nn.functional.pad(found, (0, y.shape[-1] - found.shape[-1]))
 

@@ -13,10 +13,10 @@ from romkit.engine import Engine
 from romkit.inference.calibration import KNOWN, noises_of, training_samples
 from romkit.inference.observations import rows_of
 from romkit.inference.prediction import Prediction, with_derivatives
+from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System
-from romkit.verbs.reduced import Dynamics
 
 SAMPLES = 40
 """Training samples, about, at which sensitivities are evaluated."""

@@ -11,16 +11,15 @@ from torch import Tensor
 
 from romkit.core import runtime
 from romkit.core.errors import InputError
-from romkit.data import Contexts
 from romkit.engine import Parametrised
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
 from romkit.integrators.base import default_solver
+from romkit.models import ReducedModel, check_match
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.solvers.base import scored
 from romkit.systems import System, system_of
-from romkit.verbs.reduced import ReducedModel, check_match
 
 STEP = 1e-5
 """Step of central differences, in half widths of the context's range and in latent coordinates."""
@@ -83,9 +82,8 @@ class Prediction:
         else:
             if system is not None:
                 check_match(system, projection)
-            middle = self.shift.unsqueeze(0)
-            self.model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
-            self.projection, self.order = self.model.projection, self.model.problem.order
+            self.model = ReducedModel.of(projection, dynamics, system)
+            self.projection, self.order = self.model.projection, self.model.order
         self.coordinates, basis = self.projection.of_coordinates(), projection.basis
         self.basis = (
             None if basis is None else (basis.mean[rows], basis.modes[rows].mT)
@@ -101,7 +99,7 @@ class Prediction:
             c = self.context(d)
             if self.dynamics is None:
                 return self.projection.operator(c).encode(parts[0])
-            return self.model.at(Contexts(c, c)).start(self.times[0], tuple(parts))
+            return self.model.at_constant(c).start(self.times[0], tuple(parts))
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         with torch.no_grad(), one_thread(), runtime.bars(False):
@@ -110,7 +108,7 @@ class Prediction:
                 parts = zip(c.split(MEMBERS), w.split(MEMBERS), strict=True)
                 w = torch.cat([self._window(*part) for part in parts])
             elif self.dynamics is not None:
-                model = self.model.at(Contexts(c, c))
+                model = self.model.at_constant(c)
                 w = model.solve(w, self.times, solver=self.solver, engine=self.engine).states
             y = self.coordinates.operator(c).decode(w[..., : self.projection.latent_dim])
             x = y[..., self.rows] if self.basis is None else self.basis[0] + y @ self.basis[1]
@@ -124,9 +122,7 @@ class Prediction:
         rows = torch.arange(max(FEW, 1 << (number - 1).bit_length())).clamp(max=number - 1)
         c, w = c[rows], w[rows]
         if len(w) not in self.runs:
-            field = Parametrised(
-                lambda c: self.dynamics.field(self.model.at(Contexts(c, c)).contracted()), c
-            )
+            field = Parametrised(lambda c: self.model.at_constant(c).field, c)
             solver = self.solver or default_solver(self.times)
             run, _ = solver.prepare(field, w, self.times, self.engine, "")
             self.runs[len(w)] = field, run, solver.divergence_threshold

@@ -4,7 +4,6 @@ programs.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,17 +14,16 @@ from romkit.core import checks, files, runtime
 from romkit.core.boundary import FilePath, Positive, validated
 from romkit.core.errors import InputError, one_line
 from romkit.core.types import Field
-from romkit.data import Contexts
 from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.build import Unavailable
 from romkit.engine.portable import source
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentField
+from romkit.models import Dynamics, ReducedModel, check_match, constant
 from romkit.projections import Projection
 from romkit.solvers.fixed import step_by_tensor
 from romkit.systems import System
 from romkit.verbs import fmu
-from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
 
 Function = Callable[[Tensor], Tensor]
 
@@ -114,8 +112,7 @@ def export(
         raise InputError(
             next(iter(options)), expected="none but for an FMU", got=target.name, fix="leave it out"
         )
-    middle = projection.frame.context_shift.double().cpu().unsqueeze(0)
-    model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
+    model = ReducedModel.of(projection, dynamics, system)
     if type(model.dynamics).solve is not LatentField.solve:
         fix = "take Galerkin(), PetrovGalerkin() or a law"
         got = type(model.dynamics).__name__
@@ -144,14 +141,14 @@ def export(
 
 def _examples(model: ReducedModel) -> tuple[Tensor, ...]:
     """Time, and latent state, state, context and control of one trajectory."""
-    frame, order = model.projection.frame, model.problem.order
+    frame, order = model.projection.frame, model.order
     sizes = (
-        order * model.projection.latent_dim,
+        model.latent_size,
         order * len(frame.state_names),
         len(model.dynamics.control_names),
     )
     latent, state, control = (torch.zeros(1, size, dtype=torch.float64) for size in sizes)
-    return torch.zeros((), dtype=torch.float64), latent, state, model.contexts.initial, control
+    return torch.zeros((), dtype=torch.float64), latent, state, model.middle, control
 
 
 def _bound(
@@ -160,19 +157,16 @@ def _bound(
     """The rate of latent states, the encoder and the decoder at contexts (C, p) and inputs (C, q)
     that stay.
     """
-    there = model.at(Contexts(context, context))
-    problem, P = there.contracted(), there.operator(there.placed, context)
-    problem = replace(
-        problem, control=(lambda t: control) if model.dynamics.control_names else None
-    )
+    inputs = (lambda t: control) if model.dynamics.control_names else None
+    bound = model.at(constant(context), inputs)
 
     def encode(x: Tensor) -> Tensor:
-        return problem.encode(P, x.chunk(problem.order, dim=-1))
+        return bound.encode(x.chunk(model.order, dim=-1))
 
     def decode(w: Tensor) -> Tensor:
-        return torch.cat(problem.decode(P, w), dim=-1)
+        return torch.cat(bound.decode(w), dim=-1)
 
-    return model.dynamics.field(problem), encode, decode
+    return bound.field, encode, decode
 
 
 def _traced(model: ReducedModel) -> Trace:
@@ -195,9 +189,9 @@ def _write_c(model: ReducedModel, target: Path) -> None:
 def _about(model: ReducedModel) -> list[str]:
     """Lines that say what the model is, and what its arguments are."""
     frame, dynamics = model.projection.frame, model.dynamics
-    velocities = ", then their velocities" if model.problem.order == 2 else ""
+    velocities = ", then their velocities" if model.order == 2 else ""
     lines = [
-        f"Reduced model by romkit {version('romkit')}: {type(dynamics).__name__} on {model.given!r}",
+        f"Reduced model by romkit {version('romkit')}: {type(dynamics).__name__} on {model.projection!r}",
         f"state: {', '.join(frame.state_names[:8])}{', ...' * (len(frame.state_names) > 8)}{velocities}",
         f"context: {', '.join(map('{} [{}]'.format, frame.context_names, frame.context_units)) or 'none'}",
         f"control: {', '.join(dynamics.control_names) or 'none'}",
@@ -213,7 +207,7 @@ def _write_fmu(
         (name, unit or "1") for name, unit in zip(frame.state_names, frame.state_units, strict=True)
     ]
     state = dict(units)
-    if model.problem.order == 2:
+    if model.order == 2:
         seconds = frame.fields.time_units or "1"
         state |= {
             f"der({name})": unit if seconds == "1" else f"{unit}/{seconds}" for name, unit in units

@@ -1,6 +1,5 @@
 """The verbs of one run: simulate, follow, forecast, score, and their composition, rollout."""
 
-import copy
 import functools
 from collections.abc import Mapping, Sequence
 
@@ -24,11 +23,11 @@ from romkit.data.trajectories import check_components, check_grid, in_order
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, valid_time
+from romkit.models import AtContexts, Dynamics, ReducedModel, check_match, in_double
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.systems.base import Motion
-from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
 
 NAMES = ("initial_state", "initial_velocity")
 
@@ -233,7 +232,8 @@ def follow(
             )
     if system is not None:
         check_match(system, projection)
-    model = ReducedModel(projection, dynamics, given.contexts, system, given.control, device)
+    model = ReducedModel.of(projection, dynamics, system, device)
+    model = model.at(given.contexts, given.control)
     start = model.start(given.times[0], given.start(model.problem.order, complete=contexts is None))
     chunks = given.data["state"].transpose(*DIMS).chunks
     return model.follow(
@@ -318,7 +318,8 @@ def stacked_forecast(
         expected = f"one value, or {number}, one for each state"
         raise InputError(names, expected=expected, got=len(contexts.initial), fix=fix)
     inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
-    model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
+    model = ReducedModel.of(projection, dynamics, system, device)
+    model = model.at(contexts.expanded(number), inputs)
     run = model.follow(
         _starting_state(model, given, times[0], number), times, solver=solver, engine=engine
     )
@@ -334,7 +335,7 @@ forecast.__name__ = forecast.__qualname__ = "forecast"
 
 
 def _starting_state(
-    model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int
+    model: AtContexts, given: Mapping[str, object], t: Tensor, number: int
 ) -> Tensor:
     """The latent state of `number` trajectories, from full or latent states and velocities."""
     names = list(given)[: model.problem.order]
@@ -351,7 +352,8 @@ def _starting_state(
             )
     shape = np.shape(given["initial_state"])[-1:]
     parts = tuple(tensors.states(name, given[name], *shape, number) for name in names)
-    if shape == (model.projection.latent_dim,) != (len(model.projection.frame.state_names),):
+    projection = model.model.projection
+    if shape == (projection.latent_dim,) != (len(projection.frame.state_names),):
         return model.problem.join(*parts).expand(*model.lead, -1)
     return model.start(t, parts)
 
@@ -608,7 +610,7 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
         score(truth, reduced),
         variable_of(truth, "state", fix="add it").data.astype(np.float64),
     )
-    P = copy.deepcopy(projection).cpu().double()(truth)
+    P = in_double(projection)(truth)
     image = P(x if projection.seeds is None else x[None])
     look = (
         _nrmse_of_known(x, image, reduced["state_std"].values)[0],

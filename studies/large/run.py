@@ -16,10 +16,10 @@ from romkit.data import Contexts, times_of, trajectories
 from romkit.engine.threads import one_thread
 from romkit.integrators import LSPG, Galerkin
 from romkit.integrators.contracted import precontracted
+from romkit.models import ReducedModel
 from romkit.projections import Frame, Path, Projection, unstack
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
-from romkit.verbs.reduced import ReducedModel
 from studies.large.measuring import MU, Found, evaluated, grid, seconds, solved, training
 from studies.runner import Settings
 
@@ -172,7 +172,7 @@ def _stepping(system: Burgers2D, model: Projection, truth: xr.Dataset, dynamics:
     """CPU seconds of the time steps alone, without decoding."""
     times, reduced = (
         times_of(truth),
-        ReducedModel(model, dynamics, Contexts.of_dataset(truth), system),
+        ReducedModel.of(model, dynamics, system).at(Contexts.of_dataset(truth)),
     )
     start = reduced.start(times[0], (trajectories(truth, "state")[:, 0],))
     with torch.no_grad():

@@ -19,6 +19,7 @@ FLOORS = (
     {"systems", "metrics"},
     {"certificates", "integrators"},
     {"training", "testing"},
+    {"models"},
     {"tasks"},
     {"verbs"},
     {"inference"},

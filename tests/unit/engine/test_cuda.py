@@ -9,13 +9,12 @@ import pytest
 import torch
 
 import romkit
-from romkit.data import Contexts
 from romkit.engine import RungeKutta, Unsupported, build, cuda
 from romkit.engine.cuda import LOCAL_LIMIT, THREADS, Launched
 from romkit.integrators import SINDy
+from romkit.models import ReducedModel
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96
-from romkit.verbs.reduced import ReducedModel
 
 MODELS = ("ncae", "flow", "pod", "sindy")
 TIMES = torch.linspace(0, 5, 11, dtype=torch.float64)
@@ -65,9 +64,9 @@ def field(model):
     """The latent field at as many contexts as there are members, and where it starts."""
     projection, given = model
     F = torch.linspace(3.14, 3.18, MEMBERS, dtype=torch.float64).unsqueeze(1)
-    reduced = ReducedModel(projection, given.get("dynamics"), Contexts(F, F), given.get("system"))
+    reduced = ReducedModel.of(projection, given.get("dynamics"), given.get("system")).at_constant(F)
     start = torch.full((MEMBERS, projection.latent_dim), 0.1, dtype=torch.float64)
-    return reduced.dynamics.field(reduced.contracted()), start
+    return reduced.field, start
 
 
 def followed(kernel, field, y):

@@ -145,14 +145,12 @@ def test_the_lines_are_on_the_manifold_and_about_the_orbit(exploration):
 def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(make):
     exploration = make()
     run = exploration.run(exploration.middle)
-    compiled, exploration._any_context = exploration._any_context, None
+    flow, exploration._flow = exploration._flow, None
     assert exploration.engine == "compiled"
     for share in (0.1, 0.9):
         context = {p.name: p.low + share * (p.high - p.low) for p in exploration.system.context}
-        expected, found = (
-            exploration._reduced(context, run),
-            compiled.follow(run, exploration.at(context)),
-        )
+        expected = exploration._reduced(context, run)
+        found = exploration._flowed(flow, run, exploration.at(context))
         assert found.state.values == pytest.approx(expected.state.values, abs=1e-9)
         assert found.latent.values == pytest.approx(expected.latent.values, abs=1e-9)
 

@@ -13,8 +13,9 @@ import romkit
 from romkit.bases import Basis, weigher
 from romkit.bases.base import root_of
 from romkit.core.tensors import pairs
-from romkit.data import ContextParameter, Contexts, context_matrix, trajectories
+from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.integrators import Galerkin
+from romkit.models import ReducedModel
 from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, Lorenz96, System
@@ -22,7 +23,6 @@ from romkit.systems import through as rates
 from romkit.systems.terms import Quadratic, Term, symmetric, upper_triangle
 from romkit.systems.through import Sampled, SystemThroughBasis, chosen_rows, coordinates_of
 from romkit.testing import check_system
-from romkit.verbs.reduced import ReducedModel
 from tests.refusals import refused
 
 T0 = torch.zeros((), dtype=torch.float64)
@@ -353,7 +353,7 @@ def test_runs_between_the_contexts_of_training_are_those_of_the_whole_field(rod,
 def test_galerkin_behind_the_basis_sees_the_rows_alone(rod, data, sampled):
     model = romkit.fit("cae", data, basis=sampled.basis, latent_dim=2, epochs=3, engine="torch")
     c, z = torch.tensor([[1.7]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
-    reduced = ReducedModel(model, Galerkin(), Contexts(c, c), sampled)
+    reduced = ReducedModel.of(model, Galerkin(), sampled).at_constant(c)
     full = rod.problem(Path.constant(model.double()(c)), c)
     slow, fast = Galerkin().field(full)(T0, z), Galerkin().field(reduced.problem)(T0, z)
     assert torch.allclose(fast, slow, rtol=1e-2)

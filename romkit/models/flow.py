@@ -1,0 +1,106 @@
+"""The flow of a latent field, recorded once for every context."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.core.types import Field
+from romkit.engine import Parametrised
+from romkit.engine.threads import one_thread
+from romkit.integrators.base import default_solver
+from romkit.models.match import check_field
+from romkit.models.reduced import ReducedModel
+from romkit.solvers import Solver
+from romkit.solvers.base import scored
+
+FEWEST, MOST = 8, 256
+"""Members that are integrated at once: a single one, or powers of two from the first to the second."""
+
+
+class _Recorded(NamedTuple):
+    """A field of so many members, and the solver that was made ready for it."""
+
+    field: Parametrised
+    run: Callable[[Tensor, Tensor], Tensor]
+    threshold: float
+
+
+class LatentFlow:
+    """States of a latent field after some time, at contexts that change from call to call.
+
+    The field is recorded, and compiled where that pays, once for each number of members. What
+    depends on the context alone, such as a hyper-network, is computed once in a call and not in
+    each step.
+
+    Args:
+        model: whose dynamics have a latent field.
+        solver: of the latent equation; the default of `romkit.follow` for the times of the first
+            call.
+        engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        expected: times of all that the flow is for; "auto" compiles where that pays for them. Those
+            of the first call by default.
+
+    Raises:
+        InputError: dynamics without a latent field; or, at the first call, a field that cannot be
+            compiled although it has to be.
+    """
+
+    def __init__(
+        self,
+        model: ReducedModel,
+        *,
+        solver: Solver | None = None,
+        engine: str = "auto",
+        expected: Tensor | None = None,
+    ):
+        check_field(model.dynamics)
+        self.model, self._solver, self._engine, self._expected = model, solver, engine, expected
+        self._recorded: dict[int, _Recorded] = {}
+
+    def __call__(self, w: Tensor, c: Tensor, times: Tensor, speed: Tensor | None = None) -> Tensor:
+        """Latent states (M, T, order · m), NaN from a divergence on.
+
+        Args:
+            w: (M, order · m) at `times[0]`.
+            c: (M, p) contexts in physical units.
+            times: (T,).
+            speed: (M,) factors of the field, 1 by default.
+        """
+        speed = torch.ones(len(w), dtype=w.dtype) if speed is None else speed
+        parameters = torch.cat([c, speed.unsqueeze(-1)], dim=-1)  # (M, p + 1)
+        with torch.no_grad(), one_thread():
+            pieces = zip(w.split(MOST), parameters.split(MOST), strict=True)
+            return torch.cat([self._piece(*piece, times) for piece in pieces])
+
+    def _piece(self, w: Tensor, parameters: Tensor, times: Tensor) -> Tensor:
+        number = len(w)
+        # The last member is repeated up to a power of two, so that few numbers are recorded.
+        rows = torch.arange(_padded(number)).clamp(max=number - 1)
+        w, parameters = w[rows], parameters[rows]
+        if len(rows) not in self._recorded:
+            self._recorded[len(rows)] = self._record(w, parameters, times)
+        recorded = self._recorded[len(rows)]
+        recorded.field.bind(parameters)
+        states, _ = scored(recorded.run(w, times), recorded.threshold)
+        return states[:number]
+
+    def _record(self, w: Tensor, parameters: Tensor, times: Tensor) -> _Recorded:
+        field = Parametrised(self._family, parameters)
+        solver = self._solver or default_solver(times)
+        expected = times if self._expected is None else self._expected
+        run, _ = solver.prepare(field, w, expected, self._engine, "")
+        return _Recorded(field, run, solver.divergence_threshold)
+
+    def _family(self, parameters: Tensor) -> Field:
+        """The field at contexts and speeds (M, p + 1)."""
+        c, speed = parameters[:, :-1], parameters[:, -1:]
+        rate = self.model.at_constant(c).field
+        return lambda t, w: speed * rate(t, w)
+
+
+def _padded(number: int) -> int:
+    if number == 1:
+        return 1
+    return max(FEWEST, 1 << (number - 1).bit_length())

@@ -1,0 +1,127 @@
+"""Dataset of a run of a reduced model: its variables, labels and provenance."""
+
+import functools
+import json
+from collections.abc import Sequence
+
+import dask.array as da
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import runtime
+from romkit.integrators import LatentDynamics
+from romkit.projections import Frame, Operator, Projection
+from romkit.solvers import Solution, Status
+from romkit.systems.problem import Problem
+
+
+def labelled(
+    projection: Projection,
+    contexts: Tensor,
+    solution: Solution,
+    decoded: Sequence[np.ndarray | da.Array],
+) -> xr.Dataset:
+    """A run as `romkit.follow` returns it, without its distances from the training data.
+
+    Args:
+        projection: gives names and units.
+        contexts: (C, p) or (C, T, p) in physical units.
+        solution: latent states.
+        decoded: the parts of the full states.
+    """
+    layout = projection.frame.layout
+    return xr.Dataset(
+        _variables(projection, solution, decoded),
+        _coords(projection.frame, contexts, solution.times),
+        solution.cost | ({"layout": layout} if layout else {}),
+    )
+
+
+def _variables(
+    projection: Projection, solution: Solution, decoded: Sequence[np.ndarray | da.Array]
+) -> dict[str, tuple]:
+    lead = ("trajectory",) if projection.seeds is None else ("seed", "trajectory")
+    full = (*lead, "time", "component")
+    latent = solution.states[..., : projection.latent_dim].numpy()
+    variables = {
+        "state": (
+            full,
+            decoded[0],
+            {"units": _units(projection.frame), "long_name": "reduced model"},
+        ),
+        "latent": (
+            (*lead, "time", "latent_component"),
+            latent,
+            {"units": "1", "long_name": "latent state"},
+        ),
+        "status": (lead, solution.status.numpy(), _flags()),
+    }
+    if len(decoded) == 2:
+        attrs = {"long_name": "velocity of the reduced model"}
+        variables["velocity"] = (full, decoded[1], attrs)
+    return variables
+
+
+def _coords(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object]:
+    time_attrs = {"long_name": "time", "units": frame.fields.time_units}
+    std_attrs = {"units": _units(frame), "long_name": "standard deviation in training"}
+    coords = {
+        "time": ("time", times.numpy(), time_attrs),
+        "component": list(frame.state_names),
+        "state_std": ("component", frame.state_std.numpy(), std_attrs),
+    }
+    dims = ("trajectory", "time")[: contexts.ndim - 1]
+    for k, name in enumerate(frame.context_names):
+        units = frame.context_units[k]
+        coords[name] = (dims, contexts[..., k].numpy(), {"units": units})
+    return coords
+
+
+def _units(frame: Frame) -> str:
+    return frame.state_units[0] if len(set(frame.state_units)) == 1 else "mixed"
+
+
+def _flags() -> dict[str, object]:
+    """The status as CF conventions describe flags."""
+    return {
+        "units": "1",
+        "long_name": "status of the reduced model",
+        "flag_values": [*map(int, Status)],
+        "flag_meanings": " ".join(status.name.lower() for status in Status),
+    }
+
+
+def provenance(
+    projection: Projection, dynamics: LatentDynamics, device: torch.device
+) -> dict[str, str]:
+    """Attributes that say which model made a run."""
+    training = {key: value for key, value in projection.report.items() if key != "losses"}
+    return {
+        "projection": projection.name,
+        "projection_config": json.dumps(projection.config),
+        "training": json.dumps(training),
+        "dynamics": type(dynamics).__name__,
+        "dynamics_settings": str(dynamics),
+        "device": runtime.device_name(device),
+        "versions": json.dumps(runtime.versions()),
+    }
+
+
+def decoded_in_chunks(
+    P: Operator, problem: Problem, states: Tensor, chunks: Sequence[tuple[int, ...]]
+) -> list[da.Array]:
+    """Parts of the full states of latent ones (..., C, T, order · m), in chunks of C and T, made
+    when they are computed.
+    """
+    kind = type(problem)
+    seeds = states.shape[:-3]
+    w = da.from_array(states.numpy(), chunks=(*seeds, *chunks, -1))
+    parts = [functools.partial(_decoded, kind=kind, part=k) for k in range(kind.order)]
+    return [P.in_chunks(part, w, P.state_size) for part in parts]
+
+
+def _decoded(P: Operator, w: np.ndarray, kind: type[Problem], part: int) -> np.ndarray:
+    """A part of the full state, 0 or 1, of latent states (..., order · m)."""
+    return kind(None).decode(P, torch.from_numpy(w))[part].numpy()

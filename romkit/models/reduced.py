@@ -1,0 +1,339 @@
+"""A reduced model: a projection, latent dynamics, and the full model that these look at; and the
+model at contexts: its latent problem, and how to start and to solve it.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.bases import Basis
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.core.types import Field
+from romkit.data import Contexts, Control
+from romkit.engine.threads import one_thread
+from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics
+from romkit.integrators.contracted import contracted
+from romkit.models import record
+from romkit.models.extrapolation import with_extrapolation
+from romkit.models.match import check_dynamics
+from romkit.projections import Operator, Path, Projection
+from romkit.solvers import Solution, Solver
+from romkit.systems import System
+from romkit.systems.problem import PROBLEMS, Parts, Problem
+from romkit.systems.terms import Quadratic
+from romkit.systems.through import Sampled
+
+CPU = torch.device("cpu")
+
+IMAGES = 4
+"""Systems seen through a basis that are kept, since they take seconds to make."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedModel:
+    """Projection and latent dynamics, for any contexts; `at` binds some. Never changed.
+
+    Attributes:
+        projection: in float64 on the CPU.
+        dynamics: how the latent state moves.
+        system: the full model that the dynamics look at, in the coordinates of the basis where it
+            has polynomial terms there; None if they look at none.
+        device: of the integration.
+    """
+
+    projection: Projection
+    dynamics: LatentDynamics
+    system: System | None = None
+    device: torch.device = CPU
+
+    @classmethod
+    def of(
+        cls,
+        projection: Projection,
+        dynamics: LatentDynamics | None = None,
+        system: System | None = None,
+        device: torch.device | None = None,
+    ) -> "ReducedModel":
+        """Model of what a user gave to `romkit.follow`.
+
+        Raises:
+            InputError: dynamics that do not fit the projection.
+        """
+        dynamics = trained_dynamics(projection) if dynamics is None else dynamics
+        check_dynamics(dynamics, projection)
+        system = _looked_at(dynamics, system, projection.basis)
+        return cls(in_double(projection), dynamics, system, CPU if device is None else device)
+
+    def at(self, contexts: Contexts, control: Control | None = None) -> "AtContexts":
+        """The model at contexts of trajectories, and with inputs of a law that has some."""
+        return AtContexts(self, contexts, control)
+
+    def at_constant(self, c: Tensor) -> "AtContexts":
+        """The model at contexts (C, p) that stay."""
+        return AtContexts(self, constant(c))
+
+    @property
+    def order(self) -> int:
+        """Parts of a latent state: 1 for z, 2 for (z, ż)."""
+        return self.dynamics.order if self.system is None else self.system.order
+
+    @property
+    def latent_size(self) -> int:
+        """Numbers in a latent state, order · m."""
+        return self.order * self.projection.latent_dim
+
+    @property
+    def middle(self) -> Tensor:
+        """(1, p) context in the middle of the training range."""
+        return self.projection.frame.context_shift.unsqueeze(0)
+
+    @property
+    def basis(self) -> Basis | None:
+        """Basis in whose coordinates the latent problem is; None where it is in full states."""
+        if self.system is not None and self.system.basis is None:
+            return None
+        return self.projection.basis
+
+    @cached_property
+    def placed(self) -> Projection:
+        """The projection of full states, on the device."""
+        on_cpu = self.device.type == "cpu"
+        return self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
+
+    @cached_property
+    def solved(self) -> Projection:
+        """The projection of the latent problem, on the device: of coordinates in `basis`."""
+        return self.placed if self.basis is None else self.placed.of_coordinates()
+
+    @cached_property
+    def coordinates(self) -> Projection:
+        """The projection of coordinates in its own basis on the CPU; itself where there is none."""
+        return self.projection.of_coordinates()
+
+
+@dataclass(frozen=True, eq=False)
+class AtContexts:
+    """A reduced model at contexts of C trajectories, ready to integrate in float64.
+
+    Attributes:
+        model: the model.
+        contexts: constant, or functions of time.
+        control: inputs of a law that was fitted with some.
+    """
+
+    model: ReducedModel
+    contexts: Contexts
+    control: Control | None = None
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """Leading axes of states: (C,), or (S, C) of a stack of seeds."""
+        seeds = self.model.projection.seeds
+        trajectories = self.contexts.initial.shape[0]  # `len` would fix it in torch.export
+        return (trajectories,) if seeds is None else (seeds, trajectories)
+
+    # -- the problem -------------------------------------------------------------------------------
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The latent problem, on the device."""
+        c, path = self._context_and_path()
+        system = self.model.system
+        if system is None:
+            return PROBLEMS[self.model.dynamics.order](path, control=self.control)
+        return replace(system.problem(path, c), control=self.control)
+
+    @cached_property
+    def contracted(self) -> Problem:
+        """The problem in the form that costs least to integrate."""
+        return contracted(self.problem, self.model.dynamics, self.quadratic)
+
+    @cached_property
+    def quadratic(self) -> Quadratic | None:
+        """The field in coordinates, where its coefficients are at hand."""
+        system = self.model.system
+        if system is None or self.contexts.path is not None:
+            return None
+        return system.quadratic(self.contexts.initial.to(self.model.device))
+
+    @cached_property
+    def field(self) -> Field:
+        """ẇ = g(t, w) of dynamics with a latent field, in the form that costs least."""
+        return self.model.dynamics.field(self.contracted)
+
+    def _context_and_path(self) -> tuple[Tensor | Callable[[Tensor], Tensor], Path]:
+        model = self.model
+        if self.contexts.path is None:
+            initial = self.contexts.initial.to(model.device)
+            operator = self.operator(model.solved, initial)
+            return initial.expand(*self.lead, -1), Path.constant(operator)
+        if model.dynamics.order == 2:
+            raise InputError(
+                "dynamics",
+                expected="a law of order 1 for a context that moves",
+                got="one of order 2",
+                fix="fit it to data without acceleration",
+            )
+
+        def context(t: Tensor) -> Tensor:
+            c = self.contexts.path(t).to(model.device)
+            # contiguous: derivatives along the path need numbers with memory of their own
+            return c.expand(*self.lead, -1).contiguous()
+
+        return context, Path(model.solved, context, self.contexts.times)
+
+    # -- states ------------------------------------------------------------------------------------
+
+    def operator(self, projection: Projection, contexts: Tensor) -> Operator:
+        """A projection at contexts (C, p) or (C, T, p)."""
+        stacked = projection.seeds is not None
+        return projection.operator(contexts.unsqueeze(0) if stacked else contexts)
+
+    @cached_property
+    def full(self) -> Operator:
+        """P of full states at the contexts over time, on the device."""
+        contexts = self.contexts.over_time.to(self.model.device)
+        return self.operator(self.model.placed, contexts)
+
+    def encode(self, parts: Parts) -> Tensor:
+        """Encoded states (..., order · m) of full ones."""
+        return self.problem.encode(self.full, parts)
+
+    def decode(self, w: Tensor) -> Parts:
+        """Full states, (x,) or (q, q̇), of latent ones (..., order · m)."""
+        return self.problem.decode(self.full, w)
+
+    # -- runs --------------------------------------------------------------------------------------
+
+    def start(self, t: Tensor, parts: Parts) -> Tensor:
+        """Latent state (..., order · m) at time t of trajectories that start at full states, each
+        (C, n).
+        """
+        model = self.model
+        with torch.no_grad(), one_thread():
+            parts = tuple(part.to(model.device) for part in parts)
+            if model.basis is not None:
+                velocities = map(model.basis.encode_tangent, parts[1:])
+                parts = (model.basis.encode(parts[0]), *velocities)
+            parts = tuple(part.expand(*self.lead, -1) for part in parts)
+            return model.dynamics.start(self.problem, t.to(model.device), parts)
+
+    def solve(
+        self, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+    ) -> Solution:
+        """Latent states at `times` (T,), on the device."""
+        start = start.to(self.model.device)
+        solve = self.model.dynamics.solve
+        return solve(self.contracted, start, times, solver=solver, engine=engine)
+
+    def follow(
+        self,
+        start: Tensor,
+        times: Tensor,
+        *,
+        solver: Solver | None,
+        engine: str,
+        chunks: Sequence[tuple[int, ...]] | None = None,
+    ) -> xr.Dataset:
+        """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes.
+
+        With `chunks` of trajectories and times, decoded states are in such of dask, made when they
+        are computed.
+        """
+        with torch.no_grad(), one_thread():
+            solution = self.solve(start, times, solver=solver, engine=engine)
+            if chunks is None:
+                decoded = [part.numpy(force=True) for part in self.decode(solution.states)]
+            solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
+            if chunks is not None:
+                P = self.operator(self.model.projection, self.contexts.over_time)
+                decoded = record.decoded_in_chunks(P, self.problem, solution.states, chunks)
+        projection, over_time = self.model.projection, self.contexts.over_time
+        run = record.labelled(projection, over_time, solution, decoded)
+        run.attrs |= record.provenance(projection, self.model.dynamics, self.model.device)
+        return with_extrapolation(run, projection.frame, over_time, self._distance(times))
+
+    def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
+        """Distance (..., T) of latent states (..., T, m) from the samples of their field, 1 where
+        these end; None where the field is of the whole full model.
+        """
+        model = self.model
+        if model.dynamics.domain is not None:
+            return model.dynamics.domain.distance
+        image = getattr(model.system, "image", None)
+        if not isinstance(image, Sampled):
+            return None
+        c = self.contexts.over_time
+        c = c if c.ndim == 3 else c.unsqueeze(1)
+        c = c.expand(*self.lead, len(times), -1)  # (..., C, T, p)
+        P = self.operator(model.coordinates, self.contexts.over_time)
+
+        def distance(z: Tensor) -> Tensor:
+            y = P.decode(z)
+            at_each_time = zip(times, y.unbind(-2), c.unbind(-2), strict=True)
+            return torch.stack([image.distance(*at) for at in at_each_time], dim=-1)
+
+        return distance
+
+
+def constant(c: Tensor) -> Contexts:
+    """Contexts (C, p) that stay."""
+    return Contexts._make((c, c, None, (), None))
+
+
+def in_double(projection: Projection) -> Projection:
+    """Copy in float64 on the CPU: laws of projections then hold to rounding."""
+    return copy.deepcopy(projection).cpu().double()
+
+
+def trained_dynamics(projection: Projection) -> LatentDynamics:
+    """Latent dynamics of the rollouts in training; Galerkin if there were none."""
+    report = (projection.report.get("seeds") or [projection.report])[0]
+    recipe = report.get("recipe", {})
+    if not isinstance(recipe, dict):  # files of strangers may hold anything
+        return Galerkin()
+    followed = recipe.get("rollouts") or recipe.get("phase")
+    if not followed:
+        return Galerkin()
+    name = followed.get("dynamics") if isinstance(followed, dict) else followed
+    return DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
+
+
+def _looked_at(
+    dynamics: LatentDynamics, system: System | None, basis: Basis | None
+) -> System | None:
+    """The system in the form that dynamics look at."""
+    if dynamics.needs == "nothing" and basis is not None:
+        return None  # its image in the basis takes seconds and would not be used
+    if dynamics.needs == "full":
+        return system
+    return in_coordinates(basis, system)
+
+
+def in_coordinates(basis: Basis | None, system: System | None) -> System | None:
+    """System in the coordinates of a basis, if it has polynomial terms, else the system itself."""
+    if basis is None or system is None or system.basis is not None or not system.terms():
+        return system
+    return _image(system, basis) if _is_immutable(system) else system.through(basis)
+
+
+@lru_cache(maxsize=IMAGES)
+def _image(system: System, basis: Basis) -> System:
+    return system.through(basis)
+
+
+def _is_immutable(system: System) -> bool:
+    """Whether a system is a frozen dataclass of numbers and text, so that an equal system has equal
+    tensors.
+    """
+    parameters = vars(type(system)).get("__dataclass_params__")
+    if parameters is None or not parameters.frozen:
+        return False
+    values = [getattr(system, field.name) for field in fields(system)]
+    return all(isinstance(value, int | float | str | None) for value in values)
