@@ -11,7 +11,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.projections import Frame, NcAE, stack
-from romkit.projections.layers import restore
+from romkit.projections.geometry import restore
 from romkit.systems import SYSTEMS
 from romkit.training import Penalty
 from romkit.training.batches import Batch, FlatParameters, batches

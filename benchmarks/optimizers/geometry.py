@@ -1,7 +1,7 @@
 """Another metric and another retraction of the biorthogonal manifold, that the paper's are raced
 against.
 
-See `romkit.projections.layers` for the notation. No preset uses them (RESULTS.md has the race).
+See `romkit.projections.geometry` for the notation. No preset uses them (RESULTS.md has the race).
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit.projections.layers import EuclideanMetric, Fractional, constraint, swap
+from romkit.projections.geometry import EuclideanMetric, Fractional, constraint, swap
 
 
 def polish(x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from benchmarks.harness import Parts, Result
 from benchmarks.ncae import Problem, make_problem
 from benchmarks.optimizers.geometry import Cayley, InvariantMetric
 from romkit.metrics import reconstruction_rmse
-from romkit.projections.layers import EuclideanMetric, Fractional
+from romkit.projections.geometry import EuclideanMetric, Fractional
 from romkit.systems import SYSTEMS
 from romkit.training.batches import Batch, batches_per_epoch
 from romkit.training.optimizers import (

@@ -16,7 +16,8 @@ import torch
 from jax import Array
 
 from benchmarks.ncae import Problem
-from romkit.projections.layers import DOUBLINGS, SLOPE_RANGE
+from romkit.projections.geometry import DOUBLINGS
+from romkit.projections.layers import SLOPE_RANGE
 from romkit.training import Reconstruction
 from romkit.training.batches import FlatParameters
 from romkit.training.optimizers import SCHEDULES, Plateaus
@@ -189,14 +190,14 @@ def _restore(x: Array) -> Array:
 
 
 def _project(x: Array, u: Array) -> Array:
-    """Tangent vector at x nearest to u: see `romkit.projections.layers.EuclideanMetric`."""
+    """Tangent vector at x nearest to u: see `romkit.projections.geometry.EuclideanMetric`."""
     a = _sylvester(_swap(x.mT @ x), _constraint(x, u)[:, 0])
     u = u - _swap(x) @ jnp.stack([a, a.mT], 1)
     return u - 0.5 * (x @ _constraint(x, u))
 
 
 def _sylvester(grams: Array, c: Array) -> Array:
-    """Solution S of A S + S B = C by doubling: see `romkit.projections.layers.sylvester`."""
+    """Solution S of A S + S B = C by doubling: see `romkit.projections.geometry.sylvester`."""
     eye = jnp.eye(c.shape[-1], dtype=c.dtype)
     inverted = inverse(grams + eye)
     factors = eye - 2 * inverted

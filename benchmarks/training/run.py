@@ -30,7 +30,7 @@ from benchmarks.training.contestants import (
     romkit_step,
 )
 from romkit.projections import unstack
-from romkit.projections.layers import EuclideanMetric
+from romkit.projections.geometry import EuclideanMetric
 from romkit.training.batches import Batch, FlatParameters
 
 TOLERANCE = 1e-4

@@ -24,7 +24,7 @@ from romkit.core.types import Field, Metric
 from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region
 from romkit.projections import Operator
-from romkit.projections.layers import joined
+from romkit.projections.networks import joined
 from romkit.solvers import RK4, Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
 

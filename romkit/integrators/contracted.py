@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit.integrators.base import LatentDynamics
 from romkit.integrators.galerkin import PetrovGalerkin
 from romkit.projections import Path
-from romkit.projections.layers import Affine, Curve, Curves, Networks
+from romkit.projections.networks import Affine, Curve, Curves, Networks
 from romkit.projections.operator import PolynomialMaps
 from romkit.systems.problem import FirstOrder, Problem, euclidean
 from romkit.systems.terms import Quadratic

@@ -11,7 +11,7 @@ from romkit.core.boundary import Sizes, validated
 from romkit.core.errors import InputError
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
-from romkit.projections.layers import FilmHead, JointMaps, Networks, linears, relu, silu, steps
+from romkit.projections.networks import FilmHead, JointMaps, Networks, linears, relu, silu, steps
 
 
 @validated

@@ -12,9 +12,20 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
 from romkit.core.boundary import Positive, Sizes, validated
-from romkit.projections import layers as parts
 from romkit.projections.base import Projection, check_chain, check_embedding
 from romkit.projections.frame import Frame
+from romkit.projections.layers import (
+    MIDDLE_SLOPE,
+    BiorthogonalPair,
+    FixedBias,
+    FixedSlope,
+    FreePair,
+    LayerPairs,
+    ModulatedBias,
+    ModulatedSlope,
+    layer_pairs,
+)
+from romkit.projections.networks import Embedding, JointMaps
 
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
 
@@ -29,9 +40,9 @@ class Constrained(Projection):
     A subclass sets `embedding`.
     """
 
-    weight: ClassVar[Part] = parts.BiorthogonalPair
-    slope: ClassVar[Part] = parts.ModulatedSlope
-    bias: ClassVar[Part] = parts.ModulatedBias
+    weight: ClassVar[Part] = BiorthogonalPair
+    slope: ClassVar[Part] = ModulatedSlope
+    bias: ClassVar[Part] = ModulatedBias
     embedding: nn.Module
 
     def __init__(
@@ -48,12 +59,12 @@ class Constrained(Projection):
         self.slopes = nn.ModuleList(self.slope(signal, r, generator) for r in sizes[:-1])
         self.biases = nn.ModuleList(self.bias(signal, n, generator) for n in sizes[1:])
 
-    def at(self, c: Tensor) -> parts.LayerPairs:
-        return parts.layer_pairs(
+    def at(self, c: Tensor) -> LayerPairs:
+        return layer_pairs(
             (weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c)
         )
 
-    def penalty(self, maps: parts.LayerPairs) -> Tensor:
+    def penalty(self, maps: LayerPairs) -> Tensor:
         layers = zip(self.weights, maps.layers, strict=True)
         return sum(weight.penalty(layer.phi, layer.psi) for weight, layer in layers)
 
@@ -78,7 +89,7 @@ class CAE(Constrained):
 
     name = "cae"
     idempotent = True
-    bias = parts.FixedBias
+    bias = FixedBias
     joint: ClassVar[bool] = False
     """Whether the layers see the p parameters of the context behind the state."""
 
@@ -90,9 +101,9 @@ class CAE(Constrained):
         super().__init__(frame, generator, {"layers": list(layers), "slope": slope}, sizes, 0)
         self.embedding = nn.Identity()
 
-    def slope(self, signal: int, size: int, generator: torch.Generator) -> parts.FixedSlope:
+    def slope(self, signal: int, size: int, generator: torch.Generator) -> FixedSlope:
         """Slope of the settings, for every unit."""
-        return parts.FixedSlope(signal, size, generator, alpha=self.config["slope"])
+        return FixedSlope(signal, size, generator, alpha=self.config["slope"])
 
 
 @validated
@@ -121,14 +132,14 @@ class ContextCAE(CAE):
         generator: torch.Generator,
         *,
         layers: Sizes,
-        slope: Slope = parts.MIDDLE_SLOPE,
+        slope: Slope = MIDDLE_SLOPE,
     ):
         super().__init__(frame, generator, layers=layers, slope=slope)
 
-    def at(self, c: Tensor) -> parts.JointMaps:
-        return parts.JointMaps(super().at(c), c, self.frame.size)
+    def at(self, c: Tensor) -> JointMaps:
+        return JointMaps(super().at(c), c, self.frame.size)
 
-    def penalty(self, maps: parts.JointMaps) -> Tensor:
+    def penalty(self, maps: JointMaps) -> Tensor:
         return super().penalty(maps.maps)
 
 
@@ -157,7 +168,7 @@ class Modulated(Constrained):
         check_embedding(embedding, frame)
         config = {"layers": list(layers), "embedding": list(embedding), "bandwidth": bandwidth}
         super().__init__(frame, generator, config, layers, embedding[-1])
-        self.embedding = parts.Embedding(embedding, generator, bandwidth=bandwidth)
+        self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
 
 
 class NcAE(Modulated):
@@ -195,7 +206,7 @@ class BiasNcAE(Modulated):
 
     name = "ncae-bias"
     idempotent = True
-    slope = parts.FixedSlope
+    slope = FixedSlope
 
 
 class SlopeNcAE(Modulated):
@@ -211,7 +222,7 @@ class SlopeNcAE(Modulated):
 
     name = "ncae-slope"
     idempotent = True
-    bias = parts.FixedBias
+    bias = FixedBias
 
 
 class SoftNcAE(Modulated):
@@ -227,4 +238,4 @@ class SoftNcAE(Modulated):
     """
 
     name = "soft-ncae"
-    weight = parts.FreePair
+    weight = FreePair

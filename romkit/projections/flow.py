@@ -14,10 +14,26 @@ from torch import Tensor, nn
 from romkit.core.boundary import Count, Layered, Positive, Sizes, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align, matmul
-from romkit.projections import layers as parts
 from romkit.projections.base import Projection, check_embedding
 from romkit.projections.frame import Frame
 from romkit.projections.linear import leading_modes
+from romkit.projections.networks import (
+    Affine,
+    Curve,
+    Curves,
+    Embedding,
+    FilmHead,
+    Linear,
+    Step,
+    joined,
+    linears,
+    pointwise,
+    product,
+    run,
+    silu,
+    steps,
+    uniform,
+)
 
 TURNING = 0.3
 """Learning rate of the rotation, as a share of that of the networks; at their own rate it now and
@@ -28,13 +44,13 @@ anything."""
 class Shift(NamedTuple):
     """x -> x + s(y), where y is the part of the state that stays."""
 
-    network: Sequence[parts.Step]
+    network: Sequence[Step]
 
-    def __call__(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
-        return tuple(map(torch.add, x, parts.run(self.network, y)))
+    def __call__(self, x: Curve, y: Curve) -> Curve:
+        return tuple(map(torch.add, x, run(self.network, y)))
 
-    def inverse(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
-        return tuple(map(torch.sub, x, parts.run(self.network, y)))
+    def inverse(self, x: Curve, y: Curve) -> Curve:
+        return tuple(map(torch.sub, x, run(self.network, y)))
 
 
 class ScaleAndShift(NamedTuple):
@@ -42,19 +58,15 @@ class ScaleAndShift(NamedTuple):
     conditioned.
     """
 
-    network: Sequence[parts.Step]
+    network: Sequence[Step]
 
-    def __call__(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
-        g, s = zip(*(part.chunk(2, dim=-1) for part in parts.run(self.network, y)), strict=True)
-        return tuple(
-            map(torch.add, parts.product(torch.mul, x, parts.pointwise(partial(_factor, 1), g)), s)
-        )
+    def __call__(self, x: Curve, y: Curve) -> Curve:
+        g, s = zip(*(part.chunk(2, dim=-1) for part in run(self.network, y)), strict=True)
+        return tuple(map(torch.add, product(torch.mul, x, pointwise(partial(_factor, 1), g)), s))
 
-    def inverse(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
-        g, s = zip(*(part.chunk(2, dim=-1) for part in parts.run(self.network, y)), strict=True)
-        return parts.product(
-            torch.mul, tuple(map(torch.sub, x, s)), parts.pointwise(partial(_factor, -1), g)
-        )
+    def inverse(self, x: Curve, y: Curve) -> Curve:
+        g, s = zip(*(part.chunk(2, dim=-1) for part in run(self.network, y)), strict=True)
+        return product(torch.mul, tuple(map(torch.sub, x, s)), pointwise(partial(_factor, -1), g))
 
 
 def _factor(sign: int, g: Tensor, order: int) -> tuple[Tensor, ...]:
@@ -90,7 +102,7 @@ class Rotation:
         return y - matmul(matmul(y, self.back), self.out)
 
 
-class Couplings(parts.Curves):
+class Couplings(Curves):
     """φ(z) = Q T⁻¹(z, 0) and ρ(y) = the first m components of T(Qᵀ y), at one context.
 
     T⁻¹ is a chain of couplings that move, in turn, the other n - m components by the m latent ones
@@ -101,13 +113,13 @@ class Couplings(parts.Curves):
     def __init__(self, rotation: Rotation, chain: Sequence[Shift | ScaleAndShift], n: int, m: int):
         self.rotation, self.chain, self.n, self.m = rotation, chain, n, m
 
-    def decoded(self, z: parts.Curve) -> parts.Curve:
+    def decoded(self, z: Curve) -> Curve:
         fixed, free = z, tuple(part.new_zeros(*part.shape[:-1], self.n - self.m) for part in z)
         for coupling in self.chain:
             fixed, free = coupling(free, fixed), fixed
-        return tuple(self.rotation(parts.joined(a, b)) for a, b in zip(free, fixed, strict=True))
+        return tuple(self.rotation(joined(a, b)) for a, b in zip(free, fixed, strict=True))
 
-    def encoded(self, y: parts.Curve) -> parts.Curve:
+    def encoded(self, y: Curve) -> Curve:
         sizes = [self.m, self.n - self.m]
         fixed, free = zip(
             *(self.rotation.inverse(part).split(sizes, dim=-1) for part in y), strict=True
@@ -133,19 +145,17 @@ class Conditioner(nn.Module):
         generator: torch.Generator,
     ):
         super().__init__()
-        self.inner = parts.Linear(inputs, units[0], generator)
-        self.signal = nn.Parameter(
-            parts.uniform((signal, units[0]), 1 / math.sqrt(signal), generator)
-        )
-        self.films = nn.ModuleList(parts.FilmHead(signal, width, generator) for width in units[:-1])
-        self.hidden = parts.linears(units, generator)
-        self.outer = parts.Linear(units[-1], outputs, generator, scale=0.0)
+        self.inner = Linear(inputs, units[0], generator)
+        self.signal = nn.Parameter(uniform((signal, units[0]), 1 / math.sqrt(signal), generator))
+        self.films = nn.ModuleList(FilmHead(signal, width, generator) for width in units[:-1])
+        self.hidden = linears(units, generator)
+        self.outer = Linear(units[-1], outputs, generator, scale=0.0)
 
-    def forward(self, signal: Tensor) -> list[parts.Step]:
+    def forward(self, signal: Tensor) -> list[Step]:
         bias = matmul(signal, self.signal)
         films = [film(signal) for film in self.films]
-        _, *further = parts.steps([self.inner, *self.hidden, self.outer], parts.silu, films)
-        return [parts.Affine(self.inner.weight, bias + align(self.inner.bias, bias)), *further]
+        _, *further = steps([self.inner, *self.hidden, self.outer], silu, films)
+        return [Affine(self.inner.weight, bias + align(self.inner.bias, bias)), *further]
 
 
 @validated
@@ -216,10 +226,10 @@ class Flow(Projection):
         super().__init__(frame, config)
         self.latent_dim = latent_dim
         self.reflectors = nn.Parameter(
-            parts.uniform((n, latent_dim), 1.0, generator), requires_grad=False
+            uniform((n, latent_dim), 1.0, generator), requires_grad=False
         )
         self.turn = nn.Parameter(torch.zeros(n, latent_dim)) if len(units) == 1 else None
-        self.embedding = parts.Embedding(embedding, generator, bandwidth=bandwidth)
+        self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
         ends = cycle([(latent_dim, n - latent_dim), (n - latent_dim, 2 * latent_dim)])
         self.couplings = nn.ModuleList(
             Conditioner(inputs, layers, outputs, embedding[-1], generator)

@@ -10,7 +10,7 @@ from romkit.core.errors import InputError
 from romkit.core.tensors import matmul
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.frame import Frame
-from romkit.projections.layers import Curve, Curves, orthonormal
+from romkit.projections.networks import Curve, Curves, orthonormal
 
 
 class Subspace(Curves):

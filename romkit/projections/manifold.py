@@ -6,8 +6,8 @@ from geoopt.manifolds.base import Manifold
 from geoopt.utils import size2shape
 from torch import Tensor
 
-from romkit.projections import layers
-from romkit.projections.layers import EuclideanMetric, Fractional
+from romkit.projections import geometry
+from romkit.projections.geometry import EuclideanMetric, Fractional
 
 SMALLEST_COSINE = 1e-2
 """`projx` turns Ψ until no principal angle between the ranges of Φ and Ψ has a smaller cosine."""
@@ -31,7 +31,7 @@ class BiorthogonalManifold(Manifold):
         metric, retraction: `EuclideanMetric()` and `Fractional()`, or others with their methods.
 
     Source: Friedl et al. (2025), "A Riemannian framework for learning reduced-order Lagrangian
-    dynamics", for the Euclidean metric and the fractional retraction; `romkit.projections.layers`
+    dynamics", for the Euclidean metric and the fractional retraction; `romkit.projections.geometry`
     has the formulas.
     """
 
@@ -75,7 +75,7 @@ class BiorthogonalManifold(Manifold):
         # optimizers call.
         if bool(far.any()):
             pair = torch.where(far, _turned(torch.where(far, pair, _origin_like(pair))), pair)
-        restored = layers.restore(layers.restore(pair))
+        restored = geometry.restore(geometry.restore(pair))
         return _joined(torch.where(error <= _rounding(pair), pair, restored))
 
     def retr(self, x: Tensor, u: Tensor) -> Tensor:
@@ -148,23 +148,23 @@ class BiorthogonalManifold(Manifold):
     ) -> Verdict:
         pair = _halves(x)
         eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-        error = (layers.overlap(pair) - eye).abs()
+        error = (geometry.overlap(pair) - eye).abs()
         return _verdict(
-            "Ψᵀ Φ - I", error, atol + rtol * layers.overlap(pair.abs()), "project with projx"
+            "Ψᵀ Φ - I", error, atol + rtol * geometry.overlap(pair.abs()), "project with projx"
         )
 
     def _check_vector_on_tangent(
         self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5
     ) -> Verdict:
         pair, vector = _halves(x), _halves(u)
-        error = layers.constraint(pair, vector)[..., 0, :, :].abs()
-        size = layers.constraint(pair.abs(), vector.abs())[..., 0, :, :]
+        error = geometry.constraint(pair, vector)[..., 0, :, :].abs()
+        size = geometry.constraint(pair.abs(), vector.abs())[..., 0, :, :]
         return _verdict("Yᵀ Φ + Ψᵀ X", error, atol + rtol * size, "project with proju")
 
     def _error(self, pair: Tensor) -> Tensor:
         """Largest entry of |Ψᵀ Φ - I| (..., 1, 1, 1)."""
         eye = torch.eye(pair.shape[-1], dtype=pair.dtype, device=pair.device)
-        return (layers.overlap(pair) - eye).abs().amax((-2, -1), keepdim=True).unsqueeze(-3)
+        return (geometry.overlap(pair) - eye).abs().amax((-2, -1), keepdim=True).unsqueeze(-3)
 
 
 def on_manifold(pair: Tensor) -> ManifoldParameter:
@@ -189,7 +189,7 @@ def _origin_like(pair: Tensor) -> Tensor:
 
 def _rounding(pair: Tensor) -> Tensor:
     """Size of |Ψᵀ Φ - I| (..., 1, 1, 1) that rounding alone may cause."""
-    size = layers.overlap(pair.abs()).amax((-2, -1), keepdim=True).unsqueeze(-3)
+    size = geometry.overlap(pair.abs()).amax((-2, -1), keepdim=True).unsqueeze(-3)
     return 4 * torch.finfo(pair.dtype).eps * size
 
 
@@ -198,7 +198,7 @@ def _turned(pair: Tensor) -> Tensor:
     `SMALLEST_COSINE`.
     """
     q, triangle = torch.linalg.qr(pair)
-    left, cosines, right = torch.linalg.svd(layers.overlap(q))
+    left, cosines, right = torch.linalg.svd(geometry.overlap(q))
     lift = (SMALLEST_COSINE - cosines).clamp(min=0).unsqueeze(-2)
     phi, psi = pair.unbind(-3)
     turn = q[..., 0, :, :] @ (right.mT * lift) @ left.mT @ triangle[..., 1, :, :]

@@ -19,7 +19,6 @@ from romkit.core.polynomials import Monomials, multiplied
 from romkit.core.tensors import matmul
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.frame import Frame
-from romkit.projections.layers import Affine, Curve, Networks, orthonormal, product, uniform
 from romkit.projections.leftout import (
     CURVED,
     WARPS,
@@ -29,6 +28,7 @@ from romkit.projections.leftout import (
     Settings,
 )
 from romkit.projections.linear import Subspace
+from romkit.projections.networks import Affine, Curve, Networks, orthonormal, product, uniform
 
 MOST_LATENTS = 6
 """Largest number of latents that is tried."""

@@ -17,7 +17,7 @@ from romkit.data import DIMS, even_step
 from romkit.data.schema import of_other_coordinates
 from romkit.projections.base import Projection, method_named
 from romkit.projections.frame import Frame
-from romkit.projections.layers import Curve, Curves, joined
+from romkit.projections.networks import Curve, Curves, joined
 from romkit.projections.operator import EncoderDecoder
 
 PURE = 0.99

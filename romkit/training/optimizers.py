@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.projections.layers import EuclideanMetric, Fractional, restore
+from romkit.projections.geometry import EuclideanMetric, Fractional, restore
 from romkit.training.batches import FlatParameters
 
 Loss = Callable[..., Tensor]

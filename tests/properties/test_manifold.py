@@ -13,7 +13,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from benchmarks.optimizers.geometry import Cayley, InvariantMetric
-from romkit.projections.layers import EuclideanMetric, Fractional
+from romkit.projections.geometry import EuclideanMetric, Fractional
 from romkit.projections.manifold import BiorthogonalManifold
 from tests.refusals import refused
 

@@ -17,7 +17,7 @@ import romkit
 from benchmarks.optimizers.geometry import Cayley, InvariantMetric
 from romkit.core.errors import DivergenceWarning
 from romkit.projections import METHODS, Frame, architecture, stack, unstack
-from romkit.projections.layers import EuclideanMetric, Fractional, overlap
+from romkit.projections.geometry import EuclideanMetric, Fractional, overlap
 from romkit.projections.manifold import BiorthogonalManifold
 from romkit.training import Penalty, Reconstruction, SnapshotTraining
 from romkit.training.batches import FlatParameters
