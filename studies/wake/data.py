@@ -27,6 +27,9 @@ TRAIN = (45.0, 52.0, 60.0, 70.0, 80.0, 90.0, 100.0, 115.0, 130.0, 150.0)
 UNSEEN = (63.0, 66.0, 75.0, 85.0, 95.0, 105.0, 110.0, 122.0, 137.0, 143.0)
 """Reynolds numbers of training and test, chosen before anything was trained."""
 
+FEW = tuple(TRAIN[round(k * (len(TRAIN) - 1) / 4)] for k in range(5))
+"""Five of the training runs, evenly spaced in their list, with both ends."""
+
 RANK, EVERY = 64, 2
 """Number of modes, and distance of the samples that are kept."""
 

@@ -3,7 +3,8 @@ studies.wake.data.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 
 import torch
 import xarray as xr
@@ -11,11 +12,11 @@ from torch import Tensor
 
 import romkit
 from romkit.bases import Basis
-from romkit.integrators import Galerkin, SINDy
+from romkit.integrators import Galerkin, LatentField, PetrovGalerkin
 from romkit.projections import Projection, unstack
 from romkit.systems import CylinderWake, System
 from studies.runner import Numbers, Study
-from studies.wake.data import BASIS, COORDINATES, FOLDER, TRAIN, UNSEEN
+from studies.wake.data import BASIS, COORDINATES, FEW, FOLDER, TRAIN, UNSEEN
 from studies.wake.reduced import (
     DragLift,
     Found,
@@ -28,33 +29,47 @@ from studies.wake.reduced import (
 )
 from studies.wake.stability import REYNOLDS, critical, full_growth, reduced_growth
 
-LATENT = 3
-SIZES: dict[str, Callable[[int], dict[str, object]]] = {
-    "flow": lambda rank: {"latent_dim": LATENT, "units": (24, 24, 24)},
-    "ncae": lambda rank: {"layers": (LATENT, 12, 24, rank), "embedding": (1, 8, 8, 8)},
-    "film-ae": lambda rank: {"encoder": (rank, 24, 12, LATENT), "decoder": (LATENT, 12, 24, rank)},
+RANK = 64
+"""Modes in front of every manifold."""
+
+NETWORK = {"latent_dim": 3, "layers": (3, 24, 48, RANK), "embedding": (1, 8, 8, 8)}
+SIZES: dict[str, dict[str, object]] = {
+    "polynomial-manifold": {"latent_dim": 3},
+    "ncae": NETWORK,
+    "ncae-weights": NETWORK,
 }
-"""Sizes by method, behind so many modes."""
+"""Sizes by method."""
+
+RUNS = {"ten runs": TRAIN, "five runs": FEW}
+"""Reynolds numbers of the training runs."""
 
 
 def tasks(preset: str) -> list[Numbers]:
     """Tasks of a preset: the full model, then its contestants."""
     table = Study("wake").presets[preset]
-    (few, many), measuring = table["ranks"], table["measured"]
-    whole = measuring | table["trained"]
+    measuring, training = table["measured"], table["trained"]
+    contestants = [
+        Numbers.of(
+            f"{method}, {dynamics}, {runs}",
+            manifold,
+            method=method,
+            dynamics=dynamics,
+            runs=runs,
+            training={} if method == "polynomial-manifold" else training,
+            **measuring,
+        )
+        for runs in RUNS
+        for method in table["methods"]
+        for dynamics in table["dynamics"]
+    ]
     return [
         *(Numbers.of(f"Re = 100, {mesh} mesh", at_hundred, mesh=mesh) for mesh in table["meshes"]),
         Numbers.of("full", full, unseen=measuring["unseen"], apart=measuring["apart"]),
         *(
             Numbers.of(f"POD-Galerkin, {rank} modes", pod, rank=rank, **measuring)
-            for rank in (few, many)
+            for rank in table["ranks"]
         ),
-        *(
-            Numbers.of(method, network, method=method, rank=few, **whole)
-            for method in ("ncae", "flow", "film-ae")
-        ),
-        Numbers.of(f"ncae, {many} modes", network, method="ncae", rank=many, **whole),
-        Numbers.of("SINDy in ncae", discovered, method="ncae", rank=few, **whole),
+        *contestants,
     ]
 
 
@@ -70,8 +85,8 @@ def through(rank: int) -> System:
     return CylinderWake().through(basis(rank))
 
 
-def runs(reynolds: Sequence[float], rank: int) -> xr.Dataset:
-    """Coordinates at these Reynolds numbers."""
+def coordinates(reynolds: Sequence[float], rank: int = RANK) -> xr.Dataset:
+    """Coordinates of the runs at these Reynolds numbers."""
     data = romkit.data.open_dataset(COORDINATES)
     where = [int(abs(data["Re"].values - re).argmin()) for re in reynolds]
     return data.isel(trajectory=where, component=slice(rank))
@@ -86,7 +101,7 @@ def steady(reynolds: Sequence[float], rank: int) -> Tensor:
 def full(unseen: int, apart: int) -> Found:
     """Truth at the unseen Reynolds numbers, and the critical one."""
     reynolds = UNSEEN[:unseen]
-    data = runs(reynolds, 1)
+    data = coordinates(reynolds, 1)
     cycles = [cycle(lift) for lift in data["lift"].values]
     growth = [full_growth(re) for re in reynolds]
     found = {
@@ -102,7 +117,7 @@ def full(unseen: int, apart: int) -> Found:
 def judged(model: Reduced, rank: int, unseen: int, apart: int, periods: float) -> Found:
     """Measured quantities of a model at the unseen Reynolds numbers, and its critical one."""
     forces, flows = DragLift.of(basis(rank)), steady(UNSEEN[:unseen], rank)
-    found = measured(model, runs(UNSEEN[:unseen], rank), flows, forces, periods)
+    found = measured(model, coordinates(UNSEEN[:unseen], rank), flows, forces, periods)
 
     def growth(reynolds: float) -> complex:
         with torch.no_grad():
@@ -119,39 +134,43 @@ def pod(rank: int, **measuring: float) -> Found:
 
 
 @functools.cache
-def trained(method: str, rank: int, seeds: int, epochs: int) -> list[Projection]:
-    """One model per seed, kept in runs/."""
-    file = FOLDER / f"{method}-{rank}-{epochs}.safetensors"
+def trained(method: str, runs_of: str, **training: int) -> tuple[list[Projection], float]:
+    """One model per seed, kept in runs/, and the CPU seconds of all."""
+    data = coordinates(RUNS[runs_of])
+    began = time.process_time()
+    if not training:
+        return [romkit.fit(method, data, **SIZES[method]).double()], time.process_time() - began
+    settings = {"epochs": training["epochs"], "batch_size": 256, "engine": "torch"} | SIZES[method]
+    file = FOLDER / f"{method}, {runs_of}, {training}.safetensors"
     if not file.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        settings = {"epochs": epochs, "batch_size": 256, "engine": "torch"} | SIZES[method](rank)
-        romkit.save(romkit.fit(method, runs(TRAIN, rank), seeds=range(seeds), **settings), file)
-    return [model.double() for model in unstack(romkit.load(file))]
+        romkit.save(romkit.fit(method, data, seeds=range(training["seeds"]), **settings), file)
+    models = unstack(romkit.load(file))
+    seconds = sum(model.report["seconds"] for model in models)
+    return [model.double() for model in models], seconds
 
 
-def network(method: str, rank: int, seeds: int, epochs: int, **measuring: float) -> Found:
-    """Galerkin projection onto a nonlinear manifold behind the modes."""
-    models = trained(method, rank, seeds, epochs)
-    found = [
-        judged(behind(through(rank), model, Galerkin()), rank, **measuring) for model in models
-    ]
-    parameters = sum(p.numel() for p in models[0].parameters())
-    return _by_seed(found) | {
-        "parameters": parameters,
-        "seeds": list(range(seeds)),
-        "training": {"epochs": epochs},
+def moved(dynamics: str, model: Projection, data: xr.Dataset) -> LatentField:
+    """Latent dynamics by name; a law is fitted to the data alone."""
+    if dynamics == "law":
+        return romkit.law(model, data)
+    return {"Galerkin": Galerkin, "Petrov-Galerkin": PetrovGalerkin}[dynamics]()
+
+
+def manifold(
+    method: str, dynamics: str, runs: str, training: dict[str, int], **measuring: float
+) -> Found:
+    """Latent dynamics on a manifold behind the modes, for each seed."""
+    models, seconds = trained(method, runs, **training)
+    results, seconds_of_laws = [], []
+    for model in models:
+        began = time.process_time()
+        law = moved(dynamics, model, coordinates(RUNS[runs]))
+        seconds_of_laws.append(time.process_time() - began)
+        results.append(judged(behind(through(RANK), model, law), RANK, **measuring))
+    return {name: [result[name] for result in results] for name in results[0]} | {
+        "parameters": sum(p.numel() for p in models[0].parameters()),
+        "settings": {name: str(value) for name, value in models[0].config.items()},
+        "seconds, manifold": seconds / len(models),
+        "seconds, law": seconds_of_laws,
     }
-
-
-def discovered(method: str, rank: int, seeds: int, epochs: int, **measuring: float) -> Found:
-    """SINDy in the latent space of a method, with the Reynolds number in its library."""
-    models = trained(method, rank, seeds, epochs)
-    laws = [SINDy(degree=3).fit(model, runs(TRAIN, rank)) for model in models]
-    pairs = zip(models, laws, strict=True)
-    return _by_seed(
-        [judged(behind(through(rank), model, law), rank, **measuring) for model, law in pairs]
-    )
-
-
-def _by_seed(found: list[Found]) -> Found:
-    return {name: [each[name] for each in found] for name in found[0]}
