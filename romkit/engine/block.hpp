@@ -19,7 +19,7 @@ extern "C" void evaluate(T t, const T *y, T *out, const T *C, const V *M, int64_
   for (int64_t first = 0; first < members; first += W) {
     V block[D], velocity[D];
     load(block, y, first, members);
-    field(t, block, velocity, C, M + first / W * M_SIZE);
+    field(vec(t), block, velocity, C, M + first / W * M_SIZE);
     store(out, velocity, first, members);
   }
 }

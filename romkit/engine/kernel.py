@@ -7,6 +7,7 @@ processor's vector registers and goes through the loop by itself, so a member's 
 depend on its neighbours, bit for bit.
 """
 
+import abc
 import ctypes
 import functools
 import math
@@ -48,7 +49,7 @@ component.
 """
 
 
-class Kernel:
+class Kernel(abc.ABC):
     """A compiled field; a subclass adds the loop around it.
 
     Args:
@@ -65,11 +66,11 @@ class Kernel:
 
     Attributes:
         loop: the headers with the loop.
-        arrays: how many states of a block it keeps.
+        tables: constants in C that the loop reads.
     """
 
     loop: ClassVar[tuple[str, ...]]
-    arrays: ClassVar[int]
+    tables: ClassVar[str] = ""
 
     def __init__(self, field: Field, times: Tensor, y: Tensor, trace: Trace | None = None):
         trace = trace or trace_field(field, y)
@@ -107,11 +108,16 @@ class Kernel:
             raise Unsupported("on a GPU RK4 alone is compiled")
         name, _, block = TYPES[y.dtype]
         lanes, body = block if self._members > 1 else 1, lower(trace)
-        if (body.scratch + self.arrays * self._size) * lanes * y.element_size() > min(
-            SCRATCH_LIMIT, _stack() // 2
-        ):
+        numbers = (body.scratch + self.numbers_kept(self._size)) * lanes
+        if numbers * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
             raise Unsupported("its intermediate results do not fit the cache, or the stack")
-        return library(source(body, name, lanes, self._size, self.loop)), body.constants, lanes
+        text = source(body, name, lanes, self._size, self.loop, self.tables)
+        return library(text), body.constants, lanes
+
+    @staticmethod
+    @abc.abstractmethod
+    def numbers_kept(size: int) -> int:
+        """How many numbers of each member the loop keeps, of a state of so many components."""
 
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
         if self._renewed:
@@ -170,16 +176,27 @@ def _stack() -> int:
     return threading.stack_size() or (2**21 if limit == resource.RLIM_INFINITY else limit)
 
 
-def source(body: KernelBody, real: str, lanes: int, size: int, loop: Sequence[str]) -> str:
-    """Text of a file in C++ with the field as a function, and the loop around it."""
+SAME_TIME = """#if W > 1
+static inline void field(T time, const V *y, V *out, const T *C, const V *M) { field(vec(time), y, out, C, M); }
+#endif"""
+"""The field at one time of all members of a block."""
+
+
+def source(
+    body: KernelBody, real: str, lanes: int, size: int, loop: Sequence[str], tables: str = ""
+) -> str:
+    """Text of a file in C++ with the field as a function, and the loop around it, which may read
+    tables of numbers.
+    """
     head = f"#define W {lanes}\n#define D {size}\n#define M_SIZE {body.constants.own_size}\nusing T = {real};\n"
     before, after = (
         map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h")),
         map(source_text, loop),
     )
-    field = "static APART void field(T time, const V *y, V *out, const T *C, const V *M)"
-    opening = f"{field} {{\nconst V t[1] = {{vec(time)}};"
-    return "\n".join([head, *before, f"{field};", *after, opening, body.source, "}\n"])
+    field = "static APART void field(V time, const V *y, V *out, const T *C, const V *M)"
+    opening = f"{field} {{\nconst V t[1] = {{time}};"
+    declared = f"{field};\n{SAME_TIME}"
+    return "\n".join([head, *before, declared, tables, *after, opening, body.source, "}\n"])
 
 
 def at(tensor: Tensor) -> ctypes.c_void_p:
@@ -191,7 +208,10 @@ class RungeKutta(Kernel):
     """RK4 for ẏ = f(t, y)."""
 
     loop = ("block.hpp", "rk4.h", "integrate.hpp")
-    arrays = 7
+
+    @staticmethod
+    def numbers_kept(size: int) -> int:
+        return 7 * size
 
     def integrate(
         self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor
@@ -224,7 +244,10 @@ class Newton(Kernel):
     """Newton's method whose step is f(t, y)."""
 
     loop = ("block.hpp", "newton.hpp")
-    arrays = 2
+
+    @staticmethod
+    def numbers_kept(size: int) -> int:
+        return 2 * size
 
     def settle(self, t: float, y: Tensor, *, start: int, iterations: int, tolerance: float) -> None:
         """Add f(t, y) to y until that is a small step.

@@ -14,7 +14,7 @@ extern "C" void settle(T t, int64_t start, int64_t iterations, T tolerance, T *y
     V block[D], move[D], moving = vec(T(1));
     load(block, y, first, members);
     for (int64_t k = 0; k < iterations && any(moving); k++) {
-      field(t, block, move, C, M + first / W * M_SIZE);
+      field(vec(t), block, move, C, M + first / W * M_SIZE);
       V length = vec(T(0)), size = vec(T(0));
       for (int i = 0; i < D; i++) block[i] = each_where(moving, block[i] + move[i], block[i]);
       for (int i = start; i < D; i++) length += move[i] * move[i], size += block[i] * block[i];

@@ -14,10 +14,9 @@ from romkit.core.errors import InputError
 from romkit.engine import Parametrised
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
-from romkit.integrators.base import default_solver
 from romkit.models import ReducedModel, check_match
 from romkit.projections import Projection
-from romkit.solvers import Solver
+from romkit.solvers import RK4, Solver, checked_step
 from romkit.solvers.base import scored
 from romkit.systems import System, system_of
 
@@ -123,7 +122,7 @@ class Prediction:
         c, w = c[rows], w[rows]
         if len(w) not in self.runs:
             field = Parametrised(lambda c: self.model.at_constant(c).field, c)
-            solver = self.solver or default_solver(self.times)
+            solver = self.solver or RK4(checked_step(field, w, self.times))
             run, _ = solver.prepare(field, w, self.times, self.engine, "")
             self.runs[len(w)] = field, run, solver.divergence_threshold
         field, run, threshold = self.runs[len(w)]

@@ -8,7 +8,7 @@ state w is z (..., m) of a first-order problem, and (z, ż) (..., 2m) of a mecha
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import ClassVar, Literal
 
@@ -18,25 +18,25 @@ from torch import Tensor
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Times, validated
 from romkit.core.display import Display
-from romkit.core.errors import InputError, warn
+from romkit.core.errors import InputError
 from romkit.core.tensors import linear_solve, matvec
 from romkit.core.types import Field, Metric
 from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region
 from romkit.projections import Operator
 from romkit.projections.networks import joined
-from romkit.solvers import RK4, Restarted, Solution, Solver
+from romkit.solvers import Adaptive, Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
 
 T0 = torch.zeros((), dtype=torch.float64)
+
+LONG = 1e300
+"""A step that bounds nothing."""
 
 TRACING_PAYS = 50
 """Time steps from which tracing pays: it takes as long as some tens of them."""
 
 Needs = Literal["nothing", "decoder", "tangent", "full"]
-
-OLD_FLAGS = {"tangential": True, "sees_field": True, "decodes_only": False}
-"""Flags of romkit 0.1 that `needs` replaces, with their defaults; to be removed in 0.3."""
 
 LatentRate = Callable[[Tensor, Tensor], Tensor]
 """(t, w) -> the highest latent rate (..., m): ż, or z̈ of a mechanical problem."""
@@ -90,26 +90,6 @@ class LatentDynamics(abc.ABC):
     domain: Region | None = None
     mesh = None
 
-    def __init_subclass__(cls, **keywords: object):
-        super().__init_subclass__(**keywords)
-        if OLD_FLAGS.keys() & vars(cls).keys() and "needs" not in vars(cls):
-            warn(
-                f"{cls.__name__}: tangential, sees_field and decodes_only are now one, needs",
-                DeprecationWarning,
-            )
-            tangential, sees_field, decodes_only = (
-                getattr(cls, name, default) for name, default in OLD_FLAGS.items()
-            )
-            needs = "full" if not tangential else "decoder" if decodes_only else "tangent"
-            cls.needs = needs if sees_field else "nothing"
-
-    def __getattr__(self, name: str) -> object:
-        if name not in OLD_FLAGS:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        warn(f"{name} of latent dynamics is now part of needs", DeprecationWarning)
-        known = {"tangential": self.needs != "full", "sees_field": self.needs != "nothing"}
-        return known.get(name, self.needs == "decoder")
-
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """The latent state that a trajectory from a full state starts at: the encoded one, unless
         overridden.
@@ -139,8 +119,8 @@ class LatentDynamics(abc.ABC):
             problem: what is solved.
             start: the latent state (..., order · m) at `times[0]`, as `start` gives it.
             times: (T,) increasing output times.
-            solver: of the latent equation; `RK4` with the interval of the output by default.
-                Methods that step in time by themselves take none.
+            solver: of the latent equation; `Adaptive()` by default. Methods that step in time by
+                themselves take none.
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         """
 
@@ -179,7 +159,7 @@ class LatentField(LatentDynamics):
         solver: Solver | None = None,
         engine: str = "auto",
     ) -> Solution:
-        solver = solver or default_solver(times)
+        solver = suited(solver or Adaptive(), problem, times)
         return solver(self.field(problem), start, times, engine=engine, label="reduced model")
 
 
@@ -289,14 +269,29 @@ class LearnedField(LatentField, Display):
         )
 
 
-def default_step(times: Tensor) -> float:
-    """Interval of the output times (T,)."""
-    return float(times[1] - times[0]) if len(times) > 1 else 1.0
+def default_solver(problem: Problem | None = None, times: Tensor | None = None) -> Solver:
+    """Steps whose error is controlled; of a problem, with the bounds that its forcing sets."""
+    solver = Adaptive()
+    return solver if problem is None else suited(solver, problem, times)
 
 
-def default_solver(times: Tensor) -> Solver:
-    """RK4 with the interval of the output times (T,)."""
-    return RK4(default_step(times))
+def suited(solver: Solver, problem: Problem, times: Tensor) -> Solver:
+    """The solver with what it does not say of steps of a forced problem, for a run to `times` (T,).
+
+    Inputs and contexts that move are known at the output times, and straight in between, so that
+    steps end there. A system that depends on time is not passed over in longer steps than its own.
+    """
+    if not isinstance(solver, Adaptive):
+        return solver
+    moving = problem.control is not None or problem.path.operator is None
+    if moving and not solver.jump_times:
+        inner = tuple(times[1:-1].tolist())
+        return replace(
+            solver, jump_times=inner, forced_step=solver.forced_step or problem.step or LONG
+        )
+    if solver.forced_step is None and problem.step is not None:
+        return replace(solver, forced_step=problem.step)
+    return solver
 
 
 def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:
@@ -378,7 +373,7 @@ class Reencoded(LatentDynamics):
         def jump(t: Tensor, w: Tensor) -> Tensor:
             return self.start(problem, t, problem.decode(problem.path.at(t), w))
 
-        between = solver or default_solver(times)
+        between = suited(solver or Adaptive(), problem, times)
         return self.dynamics.solve(
             problem, start, times, solver=Restarted(between, self.every, jump), engine=engine
         )

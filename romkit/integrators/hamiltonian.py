@@ -10,7 +10,7 @@ from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.tensors import linear_solve, matvec
 from romkit.core.types import Field
-from romkit.integrators.base import TRACING_PAYS, LatentDynamics, default_step, traced
+from romkit.integrators.base import TRACING_PAYS, LatentDynamics, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.solvers import ImplicitMidpoint, Solution, Solver
 from romkit.systems.problem import Parts, Problem
@@ -28,8 +28,7 @@ class Hamiltonian(LatentDynamics):
     context, since Jᵀ p = r. A symplectic solver then keeps the energy for as long as one follows.
     Trajectories start as those of `Galerkin`.
 
-    For mechanical systems; the solver is `ImplicitMidpoint` with the interval of the output by
-    default.
+    For mechanical systems; the solver is `ImplicitMidpoint` with the step of the system by default.
 
     Source: Lall, Krysl, Marsden (2003), Structure-preserving model reduction for mechanical
     systems, whose reduced Lagrangian this is in canonical coordinates.
@@ -64,7 +63,11 @@ class Hamiltonian(LatentDynamics):
             raise InputError(
                 "dynamics", expected="dynamics of first order", got="Hamiltonian()", fix=fix
             )
-        solver = ImplicitMidpoint(default_step(times)) if solver is None else solver
+        solver = (
+            ImplicitMidpoint(problem.step or float(times[1] - times[0]))
+            if solver is None
+            else solver
+        )
         field, y0 = self.field(problem), self.momentum(problem, times[0], start)
         if (
             len(times) >= TRACING_PAYS or engine == "compiled"

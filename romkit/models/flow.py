@@ -88,7 +88,9 @@ class LatentFlow:
 
     def _record(self, w: Tensor, parameters: Tensor, times: Tensor) -> _Recorded:
         field = Parametrised(self._family, parameters)
-        solver = self._solver or default_solver(times)
+        solver = self._solver
+        if solver is None:
+            solver = default_solver(self.model.at_constant(parameters[:, :-1]).problem, times)
         expected = times if self._expected is None else self._expected
         run, _ = solver.prepare(field, w, expected, self._engine, "")
         return _Recorded(field, run, solver.divergence_threshold)

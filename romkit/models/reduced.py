@@ -147,7 +147,8 @@ class AtContexts:
         system = self.model.system
         if system is None:
             return PROBLEMS[self.model.dynamics.order](path, control=self.control)
-        return replace(system.problem(path, c), control=self.control)
+        step = system.step or system.dt
+        return replace(system.problem(path, c), control=self.control, step=step)
 
     @cached_property
     def contracted(self) -> Problem:

@@ -20,6 +20,10 @@ Run = Callable[[Tensor, Tensor], Tensor]
 """(y0, times) -> states (T, ..., d): a solver that has been made ready for one field."""
 
 
+FORCED_STEPS = 100
+"""Steps in a run of a field that depends on time, at least, where nothing else bounds them."""
+
+
 class Status(enum.IntEnum):
     """End of the integration of one member, as a code (a divergence is never an exception).
 
@@ -148,6 +152,45 @@ def check_field(field: Field, t: Tensor, y: Tensor) -> None:
         raise errors.InputError(
             "field", expected=expected, got=got, fix="return a rate for each component"
         )
+
+
+def depends_on_time(field: Field, t: Tensor, y: Tensor) -> bool:
+    """Whether the field looks at its time at all; one that does may depend on it elsewhere."""
+    looks = []
+
+    class Watched(Tensor):
+        """A time that notices when a function of torch reads it."""
+
+        @classmethod
+        def __torch_function__(
+            cls, function: object, types: object, args: tuple = (), kwargs: dict | None = None
+        ) -> object:
+            # an attribute, such as the dtype, says nothing of when it is
+            looks.append(getattr(function, "__name__", "") != "__get__")
+            return super().__torch_function__(function, types, args, kwargs)
+
+    field(t.clone().as_subclass(Watched), y.clone())
+    return any(looks)
+
+
+def forcing(solver: Solver, field: Field, y0: Tensor, times: Tensor) -> tuple[float, Tensor]:
+    """The longest step that a solver may take, and the times (J,) at which steps have to end.
+
+    Without a setting for it, steps of a field that depends on time are bounded too: an estimate of
+    the error sees a short pulse only where a stage falls into it.
+
+    Args:
+        solver: with `max_step`, `forced_step` and `jump_times`.
+        field: f(t, y).
+        y0: (..., d) where it starts.
+        times: (T,) of the output.
+    """
+    span = float(times[-1] - times[0])
+    jumps = times.new_tensor(sorted(solver.jump_times))
+    jumps = jumps[(jumps > times[0]) & (jumps < times[-1])]
+    if not depends_on_time(field, times[0], y0):
+        return solver.max_step or span, jumps[:0]
+    return solver.max_step or solver.forced_step or span / FORCED_STEPS, jumps
 
 
 def inside(y: Tensor, threshold: float) -> Tensor:

@@ -345,6 +345,8 @@ class System(abc.ABC):
         take longer.
         """
         solver = self.solver or self.make_solver(context)
+        if getattr(solver, "forced_step", 0.0) is None:
+            solver = dataclasses.replace(solver, forced_step=self.step or self.dt)
         with torch.no_grad(), one_thread():
             return solver(
                 self.phase_field(context),

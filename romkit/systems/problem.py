@@ -109,6 +109,8 @@ class Problem(abc.ABC):
             bound.
         metric: weighs distances between states: identity, inertia, or the weights of a quadrature.
         control: the inputs u(t) (..., q), None where there are none.
+        step: the longest step that sees all of a field that depends on time; None where that is not
+            known.
         order: of the equation, and how many parts a state has.
 
     Example:
@@ -126,6 +128,7 @@ class Problem(abc.ABC):
     field: Callable[..., Tensor] = unknown_field
     metric: Metric = euclidean
     control: Callable[[Tensor], Tensor] | None = None
+    step: float | None = None
     order: ClassVar[int]
 
     def split(self, w: Tensor) -> Parts:

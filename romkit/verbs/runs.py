@@ -191,7 +191,7 @@ def follow(
             trained with, and `Galerkin()` for one that was not.
         system: the full-order model, for dynamics that look at it; by default the one that the data
             name, if any.
-        solver: of the latent equation; `RK4` with the interval of the data by default.
+        solver: of the latent equation; `Adaptive()` by default, whose error is controlled.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         contexts: in place of those of the data, where they are known between its times as well.
@@ -266,7 +266,7 @@ def stacked_forecast(
             latent (m,) or (trajectories, m); or a dataset with the variables of the state in their
             own dimensions, or a row of a table with these columns.
         duration: length of the forecast, in the time unit of the data.
-        dt: interval of the output, and step of the default solver.
+        dt: interval of the output.
         dynamics: a law that was fitted to data; or one that looks at the full-order model, with
             `system`.
         initial_velocity: for dynamics of order two, full or latent as the state.
@@ -274,7 +274,7 @@ def stacked_forecast(
             or samples at the output times, (times, inputs) or (trajectories, times, inputs), with
             straight lines between them.
         system: the full-order model, for dynamics that look at it.
-        solver: of the latent equation; `RK4(dt)` by default.
+        solver: of the latent equation; `Adaptive()` by default, whose error is controlled.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
@@ -533,8 +533,8 @@ def rollout(
         initial_velocity: the same for mechanical systems; at rest by default.
         dynamics: how the latent state moves; by default as in the rollouts that the projection was
             trained with (preset "dynamics"), and `Galerkin()` for one that was not.
-        solver: of the latent equation; `RK4` with the interval of the output by default.
-        dt: interval of the output, and step of the default solver; `system.dt` by default.
+        solver: of the latent equation; `Adaptive()` by default, whose error is controlled.
+        dt: interval of the output; `system.dt` by default.
         engine: of both models: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: of the reduced model: "cpu" (default), or "cuda", which pays for thousands of
             trajectories.

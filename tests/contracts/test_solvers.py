@@ -8,7 +8,7 @@ import torch
 
 from romkit import solvers
 from romkit.core.errors import InputError
-from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, PerMember, Restarted, SciPy, Solver
+from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, Restarted, SciPy, Solver, TorchDiffEq
 from romkit.solvers.fixed import Grid
 from romkit.testing import check_solver
 from tests.refusals import refused
@@ -19,10 +19,10 @@ REGISTERED = {
     ImplicitMidpoint(0.02): 2,
     Restarted(RK4(0.01), 1, lambda t, y: y): 4,
     Restarted(Adaptive(**TIGHT), 2, lambda t, y: y): None,
-    **{Adaptive(method, **TIGHT): None for method in ("dopri5", "dopri8")},
+    Adaptive(**TIGHT): None,
+    **{TorchDiffEq(method, **TIGHT): None for method in ("dopri5", "dopri8")},
     SciPy("Radau", rtol=1e-8, atol=1e-10): None,
     SciPy("LSODA", rtol=1e-8, atol=1e-10): None,
-    **{PerMember(method, **TIGHT): None for method in ("dopri5", "tsit5")},
 }
 """Each with its order, if it has one."""
 

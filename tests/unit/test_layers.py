@@ -30,7 +30,7 @@ FLOORS = (
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 FACE = {"broadcast", "ensemble", "errors", "presets", "problem", "types"}
 """Public files that only name what stands in rooms; no room imports them."""
-HEAVY = {"mujoco", "geoopt", "torchdiffeq", "torchode", "pysindy", "cvxpy", "matplotlib", "sklearn"}
+HEAVY = {"mujoco", "geoopt", "torchdiffeq", "pysindy", "cvxpy", "matplotlib", "sklearn"}
 
 
 def files():

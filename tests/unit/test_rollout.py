@@ -10,7 +10,7 @@ import romkit
 from romkit.core.errors import DivergenceWarning, InputError
 from romkit.data import ContextParameter
 from romkit.integrators import DYNAMICS, Galerkin, PetrovGalerkin
-from romkit.solvers import Adaptive, Status
+from romkit.solvers import Status, TorchDiffEq
 from romkit.systems import Lorenz96, Pendulum, System
 from romkit.training import RolloutTraining
 
@@ -35,7 +35,7 @@ def test_one_context_has_the_documented_variables(lorenz, projection):
 
 
 def test_what_ran_is_recorded_with_its_settings(lorenz, projection):
-    solver = Adaptive("bosh3", rtol=1e-5)
+    solver = TorchDiffEq("bosh3", rtol=1e-5)
     run = romkit.rollout(
         lorenz, projection, F=3.15, duration=0.1, dynamics=PetrovGalerkin(), solver=solver
     )
@@ -178,8 +178,8 @@ def test_a_diverging_member_is_scored_and_its_neighbour_is_the_same_to_the_bit(e
             "engine: expected one of auto, compiled, torch, got 'compile'",
         ),
         (
-            {"F": 3.15, "engine": "compiled", "solver": Adaptive()},
-            "engine: expected 'torch' for Adaptive",
+            {"F": 3.15, "engine": "compiled", "solver": TorchDiffEq()},
+            "engine: expected 'torch' for TorchDiffEq",
         ),
         ({"F": 3.15, "source": Lorenz96(n=40)}, r"x0 \.\.\. x39 \(40\)"),
         (

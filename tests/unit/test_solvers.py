@@ -2,8 +2,8 @@
 member.
 """
 
+import math
 import shutil
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -15,7 +15,8 @@ from romkit.engine import pays, trace_field
 from romkit.engine.formulas import FORMULAS
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.projections import Path
-from romkit.solvers import RK4, Adaptive, PerMember, Restarted, Status
+from romkit.solvers import RK4, Adaptive, Restarted, Status, TorchDiffEq
+from romkit.solvers.base import depends_on_time
 from tests.refusals import refused
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
@@ -216,49 +217,48 @@ TIMES = torch.linspace(0, 1, 11, dtype=T64)
 
 
 @pytest.mark.parametrize(
-    "field",
+    ("field", "depends"),
     [
-        lambda t, y: torch.cos(2 * torch.pi * t) * y,  # the same at the start and at the end
-        lambda t, y: y if t < 0.5 else -y,
+        (
+            lambda t, y: torch.cos(2 * torch.pi * t) * y,
+            True,
+        ),  # the same at the start and at the end
+        (lambda t, y: y if t < 0.5 else -y, True),
+        (lambda t, y: y * float(t), True),
+        (lambda t, y: y.to(t.dtype), False),
+        (lambda t, y: -y, False),
     ],
 )
-def test_fields_of_several_members_do_not_depend_on_time(field):
-    refused(
-        "field: expected one that does not depend on t",
-        PerMember(),
-        field,
-        torch.ones(2, 1, dtype=T64),
-        TIMES,
-    )
+def test_fields_that_look_at_their_time_are_noticed(field, depends):
+    assert depends_on_time(field, TIMES[0], torch.ones(2, 1, dtype=T64)) == depends
 
 
 def test_members_take_steps_of_their_own():
     """A stiff member beside an easy one: torchdiffeq's common step makes the easy one exact,
-    torchode's does not.
+    its own does not.
     """
     rate = torch.tensor([[1.0], [1000.0]], dtype=T64)
     y0 = torch.ones(2, 1, dtype=T64)
     error = {}
-    for solver in (PerMember(rtol=1e-4, atol=1e-6), Adaptive(rtol=1e-4, atol=1e-6)):
+    for solver in (Adaptive(rtol=1e-4, atol=1e-6), TorchDiffEq(rtol=1e-4, atol=1e-6)):
         final = solver(lambda t, y: -rate * y, y0, TIMES).states[0, -1, 0]
         error[type(solver)] = abs(final.item() - torch.exp(-TIMES[-1]).item())
-    assert error[PerMember] > 100 * error[Adaptive]
-    assert error[PerMember] < 1e-4
-    alone = PerMember(rtol=1e-4, atol=1e-6)(lambda t, y: -y, y0[:1], TIMES).states[0, -1, 0]
+    assert error[Adaptive] > 100 * error[TorchDiffEq]
+    assert error[Adaptive] < 1e-4
+    alone = Adaptive(rtol=1e-4, atol=1e-6)(lambda t, y: -y, y0[:1], TIMES).states[0, -1, 0]
     assert abs(alone.item() - torch.exp(-TIMES[-1]).item()) == pytest.approx(
-        error[PerMember], rel=1e-9
+        error[Adaptive], rel=1e-6
     )
 
 
-def test_bad_arguments_are_named(monkeypatch):
-    refused("did you mean 'dopri5'", PerMember, "dopri")
-    refused("did you mean 'dopri", Adaptive, "dopri")
-    refused("rtol: expected a positive number", PerMember, rtol=0.0)
-    monkeypatch.setitem(sys.modules, "torchode", None)
-    refused(".[torchode]", PerMember(), lambda t, y: -y, torch.ones(2, 1, dtype=T64), TIMES)
+def test_bad_arguments_are_named():
+    refused("did you mean 'dopri", TorchDiffEq, "dopri")
+    refused("rtol: expected a positive number", Adaptive, rtol=0.0)
+    refused("max_step: expected a positive number", Adaptive, max_step=-1.0)
+    refused("jump_times", Adaptive, jump_times=[math.nan])
 
 
 def test_late_times_cost_no_accuracy_in_single_precision():
     times = torch.linspace(1e6, 1e6 + 1, 5)
-    states = PerMember()(lambda t, y: -y, torch.ones(2, 1), times).states
+    states = Adaptive()(lambda t, y: -y, torch.ones(2, 1), times).states
     torch.testing.assert_close(states[0, :, 0], torch.exp(times[0] - times), rtol=0, atol=1e-5)

@@ -208,7 +208,7 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> tuple[Tensor, Te
     further = times if moving else torch.cat([times, times[-1] + times[1:]])
     with torch.no_grad():
         start = truth[..., 0, :].contiguous()
-        reached = default_solver(times)(field, start, further, engine="torch").states[..., :m]
+        reached = default_solver()(field, start, further, engine="torch").states[..., :m]
     z = truth[..., :m]
     mean = z.nanmean((-3, -2), keepdim=True)
     deviation = (z - mean).square().nanmean((-3, -2), keepdim=True).sqrt()

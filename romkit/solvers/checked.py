@@ -1,0 +1,88 @@
+"""Fixed steps that are short enough: for code that cannot control its error while it runs, and for
+differences of solutions, which steps of changing length would make rough.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from romkit.core.errors import warn
+from romkit.core.types import Field
+from romkit.solvers.adaptive import Adaptive
+from romkit.solvers.base import Solver
+from romkit.solvers.fixed import RK4
+
+ALLOWED = 10
+"""Error of a solution in units of the tolerance of a step, as `Adaptive` has it, about."""
+
+TRIALS = 12
+"""Largest number of steps that are tried, each a fifth of the one before or longer."""
+
+CLOSER = 0.8
+"""Share of the step that would be just short enough."""
+
+
+def checked_step(
+    field: Field,
+    start: Tensor,
+    times: Tensor,
+    *,
+    rtol: float = 1e-6,
+    dt: float | None = None,
+    make: Callable[[float], Solver] = RK4,
+    order: int = 4,
+) -> float:
+    """A fixed step with which the solution is as exact as that of `Adaptive(rtol)`, or errs by
+    `ALLOWED` rtol at most, relative to each member's largest component.
+
+    Where none is found, for a field that jumps, say, the shortest one that was tried is returned,
+    with a warning.
+
+    Args:
+        field: f(t, y).
+        start: (..., d) states at `times[0]`.
+        times: (T,) of a run that is long enough to judge by.
+        rtol: tolerance.
+        dt: the longest step; the largest interval of `times` by default.
+        make: solver of a step.
+        order: of that solver.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import checked_step
+        >>> oscillator = lambda t, y: torch.stack([y[..., 1], -y[..., 0]], dim=-1)
+        >>> start = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+        >>> times = torch.linspace(0, 5, 6, dtype=torch.float64)
+        >>> 0.02 < checked_step(oscillator, start, times, rtol=1e-6) < 0.1
+        True
+    """
+
+    def states(solver: Solver) -> Tensor:
+        return solver(field, start, times, engine="torch").states
+
+    with torch.no_grad():
+        exact = states(Adaptive(rtol=rtol / ALLOWED))
+        size = exact.abs().nan_to_num(0.0).amax((-2, -1), keepdim=True)
+        # of chaotic motion errors grow, those of the adaptive solution too
+        allowed = max(ALLOWED * rtol, _error(states(Adaptive(rtol=rtol)) - exact, exact, size))
+        step = float(times.diff().max()) if dt is None else dt
+        for _ in range(TRIALS):
+            error = _error(states(make(step)) - exact, exact, size)
+            if error <= allowed:
+                return step
+            shorter = CLOSER * (allowed / error) ** (1 / order)
+            step *= min(max(shorter, 0.2), 0.8)
+    fix = "a jump of the field? give a solver with a step, RK4(dt), and look at what it makes of it"
+    warn(
+        f"the step is {step:.2g}, of which the solution errs by {error:.1e} still; {fix}",
+        RuntimeWarning,
+    )
+    return step
+
+
+def _error(apart: Tensor, exact: Tensor, size: Tensor) -> float:
+    """Largest error in units of the members' sizes, where the exact states are known."""
+    relative = torch.where(size > 0, apart.abs() / size, apart.abs())
+    relative = torch.where(exact.isfinite(), relative, 0.0)
+    return float(relative.nan_to_num(nan=torch.inf).max())

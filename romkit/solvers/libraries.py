@@ -1,0 +1,267 @@
+"""Solvers of torchdiffeq and SciPy behind the signature of romkit."""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.core import checks, errors, runtime
+from romkit.core.boundary import Finite, Positive, Times, validated
+from romkit.core.types import Field
+from romkit.solvers.base import Run, Solver, check_field, forcing, inside
+
+
+def error_norm(error: Tensor) -> Tensor:
+    """(...) root mean square of errors (..., d); never infinite: an overshooting step is tried
+    again.
+    """
+    return error.square().mean(-1).sqrt().nan_to_num(nan=1e10, posinf=1e10).clamp(max=1e10)
+
+
+@validated
+@dataclass(frozen=True)
+class Controlled(Solver):
+    """Step-size control by another library, whose methods are `PAIRS`."""
+
+    PAIRS: ClassVar[tuple[str, ...]]
+    ENGINE: ClassVar = "torch"
+
+    method: str = "dopri5"
+    rtol: Positive = 1e-6
+    atol: Positive = 1e-8
+    max_step: Positive | None = None
+    forced_step: Positive | None = None
+    jump_times: tuple[Finite, ...] = ()
+    divergence_threshold: Positive = 1e6
+
+    def __post_init__(self):
+        checks.one_of("method", self.method, self.PAIRS)
+
+    def __str__(self) -> str:
+        options = {"rtol": self.rtol, "atol": self.atol, "max_step": self.max_step}
+        said = [f"{name}={value:g}" for name, value in options.items() if value is not None]
+        return f"{type(self).__name__}({', '.join([self.method, *said])})"
+
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
+        if engine == "compiled":
+            fix = "leave engine out, or take Adaptive or RK4"
+            raise errors.InputError(
+                "engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix
+            )
+        check_field(field, times[0], y0)
+        longest, jumps = forcing(self, field, y0, times)
+        return partial(self._integrate, field, label, longest, jumps), self.ENGINE
+
+    @abc.abstractmethod
+    def _integrate(
+        self, field: Field, label: str, longest: float, jumps: Tensor, y0: Tensor, times: Tensor
+    ) -> Tensor:
+        """States (T, ..., d) at `times`, NaN for a member that was lost, by steps no longer than
+        `longest` that end at the jumps (J,).
+        """
+
+
+STOPPING = ("dopri8", "bosh3")
+"""Pairs that are worse between their steps than at the end of each."""
+
+
+class TorchDiffEq(Controlled):
+    """An embedded Runge–Kutta pair with step-size control, by torchdiffeq.
+
+    The whole batch shares one step, but the error norm is the worst member's, so the tolerances
+    hold for each. A member whose state is beyond the threshold, or whose rate overflows when
+    squared, is held where it is, because torchdiffeq would otherwise abort the batch. Between steps
+    there is torchdiffeq's interpolation, but "dopri8" and "bosh3", whose interpolation errs by
+    thousands of tolerances, end a step at every output time.
+
+    Args:
+        method: one of `PAIRS`.
+        rtol, atol: relative and absolute tolerance per step.
+        max_step, forced_step, jump_times: as of `Adaptive`.
+
+    Source: R. T. Q. Chen, torchdiffeq; Dormand & Prince (1980) for the default pair.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import TorchDiffEq
+        >>> times = torch.linspace(0, 1, 5, dtype=torch.float64)
+        >>> solution = TorchDiffEq(rtol=1e-8)(lambda t, y: -y, torch.ones(3, 2, dtype=torch.float64), times)
+        >>> solution.states.shape, solution.status.tolist()
+        (torch.Size([3, 5, 2]), [0, 0, 0])
+        >>> bool((solution.states[0, -1] - torch.exp(-times[-1])).abs().max() < 1e-6)
+        True
+    """
+
+    PAIRS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
+
+    def _integrate(
+        self, field: Field, label: str, longest: float, jumps: Tensor, y0: Tensor, times: Tensor
+    ) -> Tensor:
+        def usable(y: Tensor, rate: Tensor) -> Tensor:
+            squared_is_finite = inside(rate, torch.finfo(rate.dtype).max ** 0.5)
+            return inside(y, self.divergence_threshold) & squared_is_finite
+
+        def held(t: Tensor, y: Tensor) -> Tensor:
+            rate = field(t, y)
+            return torch.where(usable(y, rate), rate, 0.0)
+
+        start = torch.where(inside(y0, self.divergence_threshold), y0, 0.0)
+        states = self._solve(held, start, times, longest, jumps)
+        moving = torch.stack([usable(y, field(t, y)) for t, y in zip(times, states, strict=True)])
+        lost_as_nan = torch.where(moving, states, torch.nan)
+        return torch.cat([y0.unsqueeze(0), lost_as_nan[1:]])
+
+    def _solve(
+        self, held: Field, start: Tensor, times: Tensor, longest: float, jumps: Tensor
+    ) -> Tensor:
+        """States (T, ..., d) of the held field at `times`."""
+        import torchdiffeq  # it brings half of scipy along
+
+        stops = {"step_t": times[1:]} if self.method in STOPPING else {}
+        options = {"norm": lambda error: error_norm(error).max(), "max_step": longest} | stops
+        if len(jumps):
+            options["jump_t"] = jumps
+        control = {"rtol": self.rtol, "atol": self.atol, "options": options}
+        try:
+            return torchdiffeq.odeint(held, start, times, method=self.method, **control)
+        except AssertionError as error:  # its steps have become too short to move
+            expected, fix = "a tolerance that steps can reach", "raise rtol or atol, or take RK4"
+            got = f"{self.rtol:g} and {self.atol:g}"
+            raise errors.InputError("rtol, atol", expected=expected, got=got, fix=fix) from error
+
+
+@validated
+def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
+    """States (T, ..., d) at `times` (T,), to train a field with: gradients flow through, and there
+    is no status.
+
+    torchdiffeq's fixed-step method of order four (the 3/8 rule), one step between two times, so
+    that members of a batch do not influence each other.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import odeint
+        >>> rate = torch.tensor(1.0, requires_grad=True)
+        >>> states = odeint(lambda t, y: -rate * y, torch.ones(1), torch.linspace(0, 1, 11))
+        >>> states[-1].sum().backward()
+        >>> states.shape, rate.grad.round(decimals=3)
+        (torch.Size([11, 1]), tensor(-0.3680))
+    """
+    import torchdiffeq
+
+    return torchdiffeq.odeint(field, y0, times, method="rk4")
+
+
+@validated
+@dataclass(frozen=True)
+class SciPy(Controlled):
+    """The solvers of `scipy.integrate`, one member after the other, with steps of its own between
+    the output times.
+
+    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the
+    field, and a member of BDF or Radau is lost where one is not finite.
+
+    Args:
+        method: one of `METHODS`.
+        rtol, atol: relative and absolute tolerance per step.
+        max_step, forced_step, jump_times: as of `Adaptive`.
+        divergence_threshold: magnitude from which on a member is lost.
+
+    Source: Shampine & Reichelt (1997) for BDF, Hairer & Wanner (1996) for Radau, Petzold (1983) for
+    LSODA.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import SciPy
+        >>> times = torch.linspace(0, 1, 3, dtype=torch.float64)
+        >>> stiff = lambda t, y: -1000 * (y - t.cos())
+        >>> solution = SciPy("BDF")(stiff, torch.ones(1, 1, dtype=torch.float64), times)
+        >>> bool((solution.states.flatten()[1:] - times[1:].cos()).abs().max() < 1e-2)
+        True
+    """
+
+    PAIRS = METHODS = ("BDF", "Radau", "LSODA", "RK45", "DOP853")
+    ENGINE = "SciPy"
+
+    method: str = "BDF"
+    atol: Positive = 1e-9
+
+    def prepare(
+        self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
+    ) -> tuple[Run, str]:
+        return super().prepare(field, y0.detach().double(), times.double(), engine, label)
+
+    def _integrate(
+        self, field: Field, label: str, longest: float, jumps: Tensor, y0: Tensor, times: Tensor
+    ) -> Tensor:
+        ends = [*jumps.tolist(), float(times[-1])]
+        paths = [
+            self._member(field, y0, k, times, longest, ends)
+            for k in runtime.track(range(y0[..., 0].numel()), label)
+        ]
+        return torch.stack(paths, dim=1).reshape(len(times), *y0.shape).to(y0)
+
+    def _member(
+        self, field: Field, y0: Tensor, k: int, times: Tensor, longest: float, ends: list[float]
+    ) -> Tensor:
+        """(T, d) states of one member in float64, NaN from where it is lost."""
+        batch = y0.detach().double().reshape(-1, y0.shape[-1]).clone()
+
+        def alone(t: float, y: np.ndarray) -> np.ndarray:
+            # the context of a field is that of the whole batch, so all of it is evaluated, the
+            # others at their start
+            batch[k] = torch.from_numpy(y)
+            with torch.no_grad():
+                rate = field(torch.tensor(t, dtype=torch.float64), batch.reshape(y0.shape))
+            return rate.double().reshape(batch.shape)[k].numpy()
+
+        span, start = times.double().numpy(), batch[k].numpy().copy()
+        found = np.full((len(span), len(start)), np.nan)
+        found[0] = start
+        if len(span) > 1 and np.isfinite(start).all() and np.isfinite(alone(span[0], start)).all():
+            with np.errstate(all="ignore"):
+                try:
+                    self._fill(found, alone, span, longest, ends)
+                except errors.InputError:
+                    raise  # of the user's field
+                except ValueError:
+                    pass  # a Jacobian that is not finite: the member is lost
+        return torch.from_numpy(found)
+
+    def _fill(
+        self,
+        states: np.ndarray,
+        field: Callable[[float, np.ndarray], np.ndarray],
+        times: np.ndarray,
+        longest: float,
+        ends: list[float],
+    ) -> None:
+        """Write states at `times` (T,) into `states` (T, d), which has the first, until the member is
+        lost. Steps begin anew at each of `ends`.
+        """
+        from scipy import integrate  # slow to import, and seldom needed
+
+        make = partial(
+            getattr(integrate, self.method), field, rtol=self.rtol, atol=self.atol, max_step=longest
+        )
+        begin, y, count = times[0], states[0], 1
+        for end in ends:
+            # the rate at a jump is that behind it, which the last stages before it must not see
+            before = end if end == times[-1] else np.nextafter(end, -np.inf)
+            steps = make(begin, y, before)
+            while steps.status == "running" and np.abs(steps.y).max() <= self.divergence_threshold:
+                steps.step()
+                upto = count + np.searchsorted(times[count:], steps.t, side="right")
+                if upto > count and steps.status != "failed":
+                    states[count:upto] = steps.dense_output()(times[count:upto]).T
+                    count = upto
+            if steps.status != "finished":
+                return
+            begin, y = np.nextafter(end, np.inf), steps.y

@@ -1,0 +1,378 @@
+"""Steps with a controlled error in torch: what the kernels of `romkit.engine.adaptive` do, for all
+members at once.
+"""
+
+import abc
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.engine.adaptive import (
+    FLOOR,
+    LATER,
+    LONGER,
+    SAFETY,
+    SHORTER,
+    STABILISER,
+    UNCOUNTED,
+    Code,
+    Limits,
+    Progress,
+)
+from romkit.engine.pairs import RODAS4, TSIT5
+
+Rate = Callable[[Tensor, Tensor], Tensor]
+"""(t, y (N, d)) -> (N, d); t is the time of all members."""
+
+PATIENCE = 15
+"""Steps bounded by stability, with fewer than `CALM` others in a row between them, that make a
+member stiff.
+"""
+
+CALM = 6
+
+
+class Method(abc.ABC):
+    """Steps of N members from their states y (N, d), as `Method` in `explicit.hpp` and
+    `implicit.hpp`.
+
+    Attributes:
+        order: of the solution.
+    """
+
+    order: int
+
+    @abc.abstractmethod
+    def begin(self, t: Tensor, y: Tensor) -> None:
+        """Take the rates at a time from which the field is another one."""
+
+    @abc.abstractmethod
+    def attempt(
+        self, target: "Target", t: Tensor, step: Tensor, h: Tensor, y: Tensor, scale: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """States (N, d) a step later, and the estimate of their error.
+
+        Args:
+            target: of the step.
+            t: time of the field, a scalar; that of any member where the field does not depend on it.
+            step: length by which that time goes on, a scalar.
+            h: (N,) lengths of the members' own steps.
+            y: (N, d) states.
+            scale: (N,) largest components so far.
+        """
+
+    @abc.abstractmethod
+    def unstable(self, h: Tensor, reached: Tensor) -> Tensor:
+        """(N,) whether the last steps were as long as stability allows."""
+
+    @abc.abstractmethod
+    def between(
+        self, member: Tensor, share: Tensor, h: Tensor, y: Tensor, reached: Tensor
+    ) -> Tensor:
+        """States (K, d) of members (K,) at shares (K,) of the step that leads from y to `reached`."""
+
+    @abc.abstractmethod
+    def accept(self, accepted: Tensor) -> None:
+        """Go on from the ends of the steps of these members (N,)."""
+
+
+class Explicit(Method):
+    """The pair of Tsitouras."""
+
+    order = TSIT5.order
+
+    def __init__(self, field: Rate):
+        self.field = field
+        self.rates: list[Tensor] = []
+        self.sixth = torch.empty(())
+
+    def begin(self, t: Tensor, y: Tensor) -> None:
+        self.rates[:1] = [self.field(t, y)]
+
+    def attempt(
+        self, target: "Target", t: Tensor, step: Tensor, h: Tensor, y: Tensor, scale: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        length = h.unsqueeze(-1)  # (N, 1)
+        rates, reached = self.rates[:1], y
+        for weights, node in zip(TSIT5.stages[1:], TSIT5.nodes[1:], strict=True):
+            self.sixth = reached
+            reached = y + length * _combined(weights, rates)
+            rates.append(self.field(torch.minimum(t + step * node, target.latest), reached))
+        self.rates = rates
+        return reached, length * _combined(TSIT5.error, rates)
+
+    def unstable(self, h: Tensor, reached: Tensor) -> Tensor:
+        rates = (self.rates[-1] - self.rates[-2]).square().sum(-1)
+        states = (reached - self.sixth).square().sum(-1)
+        return states * TSIT5.stable**2 < h.square() * rates
+
+    def between(
+        self, member: Tensor, share: Tensor, h: Tensor, y: Tensor, reached: Tensor
+    ) -> Tensor:
+        # term by term, so that the number of rows makes no difference in the last bit
+        slope = torch.zeros_like(y[member])
+        for rate, (a, b, c, d) in zip(self.rates, TSIT5.dense, strict=True):
+            weight = share * (a + share * (b + share * (c + share * d)))  # (K,)
+            slope = slope + weight.unsqueeze(-1) * rate[member]
+        return y[member] + h[member].unsqueeze(-1) * slope
+
+    def accept(self, accepted: Tensor) -> None:
+        first, last = self.rates[0], self.rates[-1]
+        self.rates = [torch.where(accepted.unsqueeze(-1), last, first)]
+
+
+class Implicit(Method):
+    """RODAS, with the Jacobian by differences: d is small."""
+
+    order = RODAS4.order
+
+    def __init__(self, field: Rate):
+        self.field = field
+        self.stages: list[Tensor] = []
+
+    def begin(self, t: Tensor, y: Tensor) -> None:
+        pass
+
+    def attempt(
+        self, target: "Target", t: Tensor, step: Tensor, h: Tensor, y: Tensor, scale: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        length = torch.where(h > 0, h, 1.0).unsqueeze(-1)  # (N, 1), of members at rest anything
+        rate = self.field(target.start, y)
+        later = LATER * step
+        drift = (self.field(target.start + later, y) - rate) / later
+        unit = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device)
+        matrix = unit / (RODAS4.gamma * length.unsqueeze(-1)) - self._jacobian(
+            target.start, y, rate, scale
+        )
+        factors, pivots, _ = torch.linalg.lu_factor_ex(matrix.nan_to_num())
+        stages: list[Tensor] = []
+        reached = y
+        for s, node in enumerate(RODAS4.nodes):
+            if s:
+                reached = y + _combined(RODAS4.stages[s], stages)
+                rate = self.field(torch.minimum(t + step * node, target.latest), reached)
+            right = rate + length * RODAS4.drifts[s] * drift
+            if s:
+                right = right + _combined(RODAS4.couplings[s], stages) / length
+            stages.append(torch.linalg.lu_solve(factors, pivots, right.unsqueeze(-1)).squeeze(-1))
+        self.stages = stages
+        return reached + stages[-1], stages[-1]
+
+    def _jacobian(self, t: Tensor, y: Tensor, rate: Tensor, scale: Tensor) -> Tensor:
+        """(N, d, d), column by column."""
+        size = torch.maximum(y.abs(), FLOOR * scale.unsqueeze(-1))
+        distance = math.sqrt(torch.finfo(y.dtype).eps) * torch.where(size > 0, size, 1.0)
+        columns = []
+        for k in range(y.shape[-1]):
+            moved = y.clone()
+            moved[:, k] += distance[:, k]
+            apart = moved[:, k] - y[:, k]
+            columns.append((self.field(t, moved) - rate) / apart.unsqueeze(-1))
+        return torch.stack(columns, dim=-1)
+
+    def unstable(self, h: Tensor, reached: Tensor) -> Tensor:
+        return torch.zeros_like(h, dtype=torch.bool)
+
+    def between(
+        self, member: Tensor, share: Tensor, h: Tensor, y: Tensor, reached: Tensor
+    ) -> Tensor:
+        stages = [stage[member] for stage in self.stages[:-1]]
+        second, third = (_combined(weights, stages) for weights in RODAS4.dense)
+        share = share.unsqueeze(-1)
+        bend = (1 - share) * (second + share * third)
+        return y[member] * (1 - share) + share * (reached[member] + bend)
+
+    def accept(self, accepted: Tensor) -> None:
+        pass
+
+
+def _combined(weights: tuple[float, ...], terms: list[Tensor]) -> Tensor:
+    total = weights[0] * terms[0]
+    for weight, term in zip(weights[1:], terms[1:], strict=True):
+        total = total + weight * term
+    return total
+
+
+class Target(NamedTuple):
+    """The end of the next steps, at most, and what the stages see of jumps of the field; scalars.
+
+    Attributes:
+        start: the present time, behind a jump there.
+        stop: time of the next jump, or the last one.
+        latest: the last time before that jump, at which the stages stay.
+    """
+
+    start: Tensor
+    stop: Tensor
+    latest: Tensor
+
+    @classmethod
+    def of(cls, t: Tensor, limits: Limits) -> "Target":
+        """From the present time t on."""
+        infinity = torch.full_like(t, math.inf)
+        start = torch.nextafter(t, infinity) if bool((limits.jumps == t).any()) else t
+        jumps = limits.jumps[(limits.jumps > t) & (limits.jumps < limits.times[-1])]
+        if len(jumps) == 0:
+            return cls(start, limits.times[-1], infinity)
+        return cls(start, jumps[0], torch.nextafter(jumps[0], t))
+
+
+class Stepper:
+    """The run of N members by a method, in torch.
+
+    Members whose field does not depend on time have steps of their own. Else torch evaluates the
+    field at one time for all, so they share their steps, which the largest error controls.
+
+    Args:
+        method: of the steps.
+        together: whether members share their steps.
+    """
+
+    def __init__(self, method: Method, *, together: bool):
+        self.method, self.together = method, together
+        self.safe = torch.empty(())  # the last common step that was taken
+
+    def advance(self, progress: Progress, limits: Limits, states: Tensor, attempts: int) -> None:
+        """As `romkit.engine.adaptive.Controlled.advance`."""
+        running = progress.code == Code.RUNNING
+        if not bool(running.any()):
+            return
+        self.safe = progress.h
+        target = Target.of(progress.t[running][0], limits)
+        self.method.begin(target.start, progress.y)
+        for _ in range(attempts):
+            arrived = self._step(progress, limits, states, running, target)
+            running = progress.code == Code.RUNNING
+            if not bool(running.any()):
+                return
+            target = Target.of(progress.t[running][0], limits)
+            if self.together and arrived:
+                self.method.begin(target.start, progress.y)
+
+    def _step(
+        self, progress: Progress, limits: Limits, states: Tensor, running: Tensor, target: Target
+    ) -> bool:
+        """Try a step with those that run; whether it led to where the field jumps."""
+        left = target.stop - progress.t
+        h = torch.where(running, self._length(progress, limits, running, left), 0.0)
+        t, y = progress.t[running][0], progress.y
+        some_h = h[running][0]
+        reached, error = self.method.attempt(target, t, some_h, h, y, progress.scale)
+        own, largest = error_norm(progress, limits, reached, error)
+        norm = own[running].max().expand_as(own) if self.together else own
+        # where the field jumps no step is short enough, so the shortest one is taken
+        eps = torch.finfo(y.dtype).eps
+        least = 16 * eps * torch.maximum(progress.t.abs(), target.stop.abs())
+        accepted = running & ((norm <= 1) | ((h <= least) & norm.isfinite()))
+
+        stops = h == left
+        ends = torch.where(stops, target.stop, progress.t + h)
+        _report(self.method, progress, limits, states, accepted, h, ends, reached)
+        self._count_unstable(progress, accepted, self.method.unstable(h, reached))
+        self._set_lengths(progress, accepted, running, norm, h)
+        self._lose(progress, running & ~accepted, own, least)
+
+        progress.t = torch.where(accepted, ends, progress.t)
+        progress.y = torch.where(accepted.unsqueeze(-1), reached, y)
+        progress.scale = torch.where(accepted, largest, progress.scale)
+        progress.taken = progress.taken + accepted
+        beyond = accepted & ~(largest <= limits.bound)
+        progress.code = torch.where(beyond, int(Code.LOST), progress.code)
+        done = accepted & (progress.next == len(limits.times))
+        progress.code = torch.where(done, int(Code.COMPLETED), progress.code)
+        self.method.accept(accepted)
+        return bool((accepted & stops).any())
+
+    def _length(self, progress: Progress, limits: Limits, running: Tensor, left: Tensor) -> Tensor:
+        """(N,) lengths of the next steps: all that is left, if that is nearly as short."""
+        h = progress.h.clamp(max=limits.longest)
+        if self.together:
+            h = h[running].min().expand_as(h)
+        halved = torch.where(left < 2 * h, left / 2, h)
+        return torch.where(left <= 1.01 * h, left, halved)
+
+    def _set_lengths(
+        self, progress: Progress, accepted: Tensor, running: Tensor, norm: Tensor, h: Tensor
+    ) -> None:
+        """Lengths of the next steps, as `prolong` and `reject` of the kernels."""
+        order = self.method.order
+        size = norm.clamp(min=1e-10).log()
+        proportional = 1 / order - 0.75 * STABILISER
+        factor = SAFETY * (STABILISER * progress.previous - proportional * size).exp()
+        factor = factor.clamp(SHORTER, LONGER)
+        again = progress.rejected
+        factor = torch.where(again > 0, factor.clamp(max=1.0), factor)
+        # a step that was cut at a jump says little of how long the next one may be
+        cut = (h < progress.h) & (factor > 1)
+        longer = torch.where(cut, torch.maximum(progress.h, h * factor), h * factor)
+        back = torch.where(norm.isfinite(), SAFETY * (-size / order).exp(), 0.0)
+        shorter = h * back.clamp(SHORTER, 1.0)
+        if self.together and bool(accepted.any()):
+            self.safe = h
+        refused = running & ~accepted
+        progress.h = torch.where(accepted, longer, torch.where(refused, shorter, progress.h))
+        progress.previous = torch.where(accepted, size.clamp(min=-9.2), progress.previous)
+        progress.rejected = torch.where(accepted | refused, refused.long(), again)
+
+    def _lose(self, progress: Progress, refused: Tensor, own: Tensor, least: Tensor) -> None:
+        """Give up members whose rates are not finite however short the step; others that share their
+        steps go on.
+        """
+        stuck = refused & (progress.h <= least)
+        if not bool(stuck.any()):
+            return
+        lost = stuck & ~own.isfinite()
+        progress.code = torch.where(lost, int(Code.LOST), progress.code)
+        after = self.safe if self.together and bool(lost.any()) else least
+        progress.h = torch.where(stuck, torch.maximum(after, least), progress.h)
+
+    @staticmethod
+    def _count_unstable(progress: Progress, accepted: Tensor, unstable: Tensor) -> None:
+        """Count steps that stability bounds, in eights, and those since: six in a row end the count."""
+        count = progress.stiff
+        calm = torch.where(count % 8 == CALM - 1, 0, count + (count > 0))
+        counted = torch.where(unstable, (count // 8 + 1) * 8, calm)
+        progress.stiff = torch.where(accepted & (count != UNCOUNTED), counted, count)
+        stiff = accepted & (progress.stiff >= 8 * PATIENCE)
+        progress.code = torch.where(stiff, int(Code.STIFF), progress.code)
+
+
+def error_norm(
+    progress: Progress, limits: Limits, reached: Tensor, error: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(N,) root mean square of the error in units of what is tolerated, and the largest component so
+    far.
+    """
+    size = torch.maximum(progress.y.abs(), reached.abs())  # (N, d)
+    largest = torch.maximum(progress.scale, size.amax(-1))
+    allowed = limits.atol + limits.rtol * (size + limits.floor * largest.unsqueeze(-1))
+    ratio = torch.where(error == 0, error, error / allowed)
+    return ratio.square().mean(-1).sqrt(), largest
+
+
+def _report(
+    method: Method,
+    progress: Progress,
+    limits: Limits,
+    states: Tensor,
+    accepted: Tensor,
+    h: Tensor,
+    ends: Tensor,
+    reached: Tensor,
+) -> None:
+    """Write the states at output times that the steps have passed."""
+    passed = torch.searchsorted(limits.times, ends, right=True)
+    count = torch.where(accepted, passed - progress.next, 0)
+    if bool(count.any()):
+        member = torch.arange(len(count), device=count.device).repeat_interleave(count)  # (K,)
+        before = (count.cumsum(0) - count)[member]
+        k = progress.next[member] + torch.arange(len(member), device=count.device) - before
+        at = limits.times[k]
+        share = (at - progress.t[member]) / h[member]
+        rows = method.between(member, share, h, progress.y, reached)
+        exact = (at == ends[member]).unsqueeze(-1)
+        states[k, member] = torch.where(exact, reached[member], rows)
+    progress.next = progress.next + count
