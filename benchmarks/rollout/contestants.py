@@ -24,7 +24,7 @@ from romkit.systems import Lorenz96
 DT = 0.01
 STEPS = 100
 """Steps of RK4 between two outputs, which are one time unit apart."""
-ROMKIT, EAGER, LAUNCHED = "romkit, RK4 (default)", "romkit, RK4, eager", "romkit, RK4, one launch"
+ROMKIT, EAGER = "romkit, RK4", "romkit, RK4, eager"
 TORCHDIFFEQ, COMPILED = "torchdiffeq, rk4", "torchdiffeq, rk4, field by torch.compile"
 SCAN, DIFFRAX, DIFFRAX_ADAPTIVE = (
     "JAX, RK4 by lax.scan",
@@ -104,18 +104,6 @@ def rk4(problem: Problem, intervals: int, engine: str = "auto", dt: float = DT) 
     )[1:]
 
 
-def launched(problem: Problem, intervals: int) -> Tensor:
-    """`rk4` on a GPU with a thread for each trajectory.
-
-    Raises:
-        Disagreement: another engine ran.
-    """
-    solution = RK4(DT)(problem.g, problem.z0, problem.times(intervals), engine="compiled")
-    if solution.cost["engine"] != "compiled":
-        raise Disagreement(f"{LAUNCHED} is {solution.cost['engine']}")
-    return solution.states.movedim(-2, 0)[1:]
-
-
 def fused_field(problem: Problem) -> Solve:
     """torchdiffeq with a field that torch.compile has fused."""
     torch._dynamo.reset()
@@ -173,7 +161,7 @@ def check_trajectories(problem: Problem, states: dict[str, Tensor]) -> dict[str,
     """
     exact = rk4(problem, 1, dt=DT / 10)[-1]  # a ten thousandth of the error
     errors = {name: float((z - exact).abs().max()) for name, z in states.items()}
-    same_method = [name for name in states if name in (ROMKIT, EAGER, LAUNCHED, SCAN, DIFFRAX)]
+    same_method = [name for name in states if name in (ROMKIT, EAGER, SCAN, DIFFRAX)]
     for name in same_method:
         close(f"the trajectory of {name}", states[name], states[same_method[0]], TOLERANCE)
     for name, error in errors.items():

@@ -97,8 +97,6 @@ def make_solvers(
         name: (solve, case["eager"]) for name, solve in contestants.fixed_steps(problem).items()
     }
     found[contestants.ROMKIT] = (found[contestants.ROMKIT][0], case["romkit"])
-    if problem.z0.is_cuda:
-        found[contestants.LAUNCHED] = (partial(contestants.launched, problem), case["launched"])
     if compiled_field:
         found[contestants.COMPILED] = (contestants.fused_field(problem), case["eager"])
     adaptive = {

@@ -193,7 +193,7 @@ def source(
         map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h")),
         map(source_text, loop),
     )
-    field = "static APART void field(V time, const V *y, V *out, const T *C, const V *M)"
+    field = "static void field(V time, const V *y, V *out, const T *C, const V *M)"
     opening = f"{field} {{\nconst V t[1] = {{time}};"
     declared = f"{field};\n{SAME_TIME}"
     return "\n".join([head, *before, declared, tables, *after, opening, body.source, "}\n"])

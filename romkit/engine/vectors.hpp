@@ -1,15 +1,8 @@
 // Arithmetic on blocks of W members. V is one number of each member of a block, T one number.
 // Every member is computed by the same operations whatever its neighbours hold, so none can change another.
 
-#ifdef __CUDACC_RTC__
-#define NAN __builtin_nan("")
-#define INFINITY __builtin_huge_val()
-#define APART __noinline__  // one copy of the field for all stages, which compiles in a tenth of the time
-#else
-#define APART
-#include <stdint.h>
+#include <cstdint>
 #include <math.h>
-#endif
 
 #if W > 1
 typedef T V __attribute__((vector_size(W * sizeof(T))));

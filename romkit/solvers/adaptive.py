@@ -98,10 +98,7 @@ class Adaptive(Solver):
         first = first_steps(rate, times[0], rows, limits)
         steps = float((times[-1] - times[0]) / (FIRST_STEPS * first.median()))
         kernel, name = compiled_if(engine, adaptive.Explicit, field, times, y0, STAGES * steps)
-        if kernel is None:
-            way = Torch(rate, timed)
-        else:
-            way = Compiled(kernel, timed, (field, times, y0))
+        way = Torch(rate, timed) if kernel is None else Compiled(kernel, timed, (field, times, y0))
         return partial(self._integrate, way, longest, jumps, label), name
 
     def _limits(self, times: Tensor, longest: float, jumps: Tensor) -> Limits:

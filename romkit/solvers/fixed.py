@@ -84,7 +84,7 @@ class RK4(Solver):
 
     On a CPU, a field that consists of calls to torch can be compiled together with the loop around
     it (`romkit.engine`), which is tens to hundreds of times faster than one call after the other
-    and equal to rounding; on a GPU its run or its steps are launched as a whole. Compiled for a
+    and equal to rounding; on a GPU its steps are launched as a whole. Compiled for a
     CPU, a member's result does not depend on its neighbours or their number, bit for bit, in
     batches of two and more.
 

@@ -15,6 +15,7 @@ import torch
 import romkit
 from romkit.data import ContextParameter
 from romkit.integrators import LSPG, LearnedField, SINDy, Steady
+from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System
 from tests.refusals import refused
 
@@ -129,7 +130,14 @@ def test_c_follows_the_rollout(model, waves, tmp_path):
         z = P.encode(torch.from_numpy(x)).detach().numpy()
         assert np.allclose(made.mapped("encode", x, len(z)), z, rtol=0, atol=1e-12)
         run = romkit.forecast(
-            projection, initial_state=z, duration=100, dt=0.01, engine="compiled", F=F, **dynamics
+            projection,
+            initial_state=z,
+            duration=100,
+            dt=0.01,
+            solver=RK4(0.01),
+            engine="compiled",
+            F=F,
+            **dynamics,
         )
         assert int(run.status) == 0
         states = made.states(z, 10_000, 0.01)
@@ -159,6 +167,7 @@ def test_a_mechanical_model(tmp_path):
         "initial_velocity": dz,
         "duration": 0.05,
         "dt": 0.001,
+        "solver": RK4(0.001),
         "system": system,
     }
     run = romkit.forecast(projection, engine="torch", **given, **context)
@@ -222,7 +231,7 @@ def test_the_program_of_the_page_runs(tmp_path):
         check=True,
     )
     said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
-    start = {"initial_state": [0.5, 0.0], "F": 3.15}
+    start = {"initial_state": [0.5, 0.0], "F": 3.15, "solver": RK4(0.01)}
     run = romkit.forecast(
         projection, duration=100, dt=0.01, system=system, engine="compiled", **start
     )
@@ -246,7 +255,8 @@ def test_an_fmu_follows_the_rollout(tmp_path):
     found = simulated(
         fmu, 10.0, 0.02, input=F, start_values={"latent[0]": 0.5, "latent[1]": 0.1}, output=names
     )
-    given = {"duration": 5.0, "dt": 0.01, "system": system, "engine": "compiled"}
+    given = {"duration": 5.0, "dt": 0.01, "solver": RK4(0.01), "system": system}
+    given["engine"] = "compiled"
     first = romkit.forecast(projection, initial_state=[0.5, 0.1], F=3.14, **given)
     z = (
         projection.double()(F=3.18)
@@ -307,6 +317,7 @@ def test_programs_run_without_romkit(waves, tmp_path):
         initial_state=start,
         duration=0.05,
         dt=0.01,
+        solver=RK4(0.01),
         system=system,
         F=F[:, 0].numpy(),
         engine="torch",
