@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
@@ -183,12 +184,12 @@ def imported(path: str) -> ModuleType:
     file = existing(path)
     # not the stem alone, which may be the name of an installed module
     alias = f"romkit_file_{file.stem}"
-    spec = importlib.util.spec_from_file_location(alias, file)
-    module = sys.modules[alias] = importlib.util.module_from_spec(
-        spec
-    )  # dataclasses look their module up there
+    loader = SourceFileLoader(alias, str(file))  # reads a file of any ending as Python
+    spec = importlib.util.spec_from_loader(alias, loader)
+    # dataclasses look their module up there
+    module = sys.modules[alias] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except Exception as error:
         raise FileError(
             path, problem=f"cannot be imported ({reason(error)})", fix="run it with python"

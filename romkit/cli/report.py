@@ -6,11 +6,11 @@ figures.
 """
 
 import base64
+import functools
 import html
 import io
 import itertools
 import mimetypes
-import re
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,9 +20,14 @@ from typer import Argument, Option
 
 import romkit
 from romkit.cli import describe, options
+from romkit.core.display import as_plain_markdown
+from romkit.core.errors import FileError
 
 RESULTS = ("comparison", "data", "forecast", "law", "projection", "rollout")
 """File names that commands give their results, in folders that are named after the source."""
+
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
+"""Endings of files that a report may show."""
 
 HEAD = """<meta charset="utf-8"><meta name="viewport" content="width=device-width"><style>
 :root { color-scheme: light dark; }
@@ -60,9 +65,7 @@ def report(
 
     if file.suffix == ".md":
         markdown = existing(file).read_text(errors="replace")
-        text = page(
-            markdown, file.stem, lambda picture: existing(file.parent / picture).read_bytes()
-        )
+        text = page(markdown, file.stem, functools.partial(_picture_below, file.parent))
     else:
         sections, figures = _described(source)
         text = page("\n\n".join([f"# {file.stem}", *sections]), file.stem, figures.__getitem__)
@@ -93,6 +96,27 @@ def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
     body = markdown.renderer.render(tokens, markdown.options, {})
     head = f"{HEAD}<title>{html.escape(title)}</title>"
     return f"<!doctype html>\n<html lang='en'><head>{head}</head>\n<body>{body}</body></html>\n"
+
+
+def _picture_below(folder: Path, name: str) -> bytes:
+    """Content of a picture that a report shows.
+
+    The report may be a stranger's and the page goes to others, so only pictures below the report's
+    folder are read.
+
+    Raises:
+        FileError: another place, another kind of file, or no such file.
+    """
+    from romkit.core.files import existing
+
+    file = (folder / name).resolve()
+    if file.suffix.lower() not in PICTURES or not file.is_relative_to(folder.resolve()):
+        raise FileError(
+            name,
+            problem="is no picture below the folder of the report",
+            fix=f"put it there, as {', '.join(PICTURES)}, or drop it from the report",
+        )
+    return existing(file).read_bytes()
 
 
 def _described(source: str) -> tuple[list[str], dict[str, bytes]]:
@@ -135,13 +159,10 @@ def _facts(title: str, values: Mapping[str, object]) -> str:
     """Section with a table of names and values, in which every character that could be markup is
     escaped.
     """
-    cells = (
-        [re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(str(x).split())) for x in row]
-        for row in values.items()
-    )
-    return "\n".join(
-        [f"## {title}\n\n| | |\n|---|---|", *(f"| {name} | {value} |" for name, value in cells)]
-    )
+    rows = [f"## {title}\n\n| | |\n|---|---|"]
+    for name, value in values.items():
+        rows.append(f"| {as_plain_markdown(str(name))} | {as_plain_markdown(str(value))} |")
+    return "\n".join(rows)
 
 
 def _png(figure: object) -> bytes:

@@ -1,7 +1,8 @@
 """Validation of arguments where a user calls: annotations say what an argument is, pydantic binds
 and checks it.
 
-Inside romkit nothing is checked again. `validated` stands before verbs and public constructors.
+`validated` stands before verbs and public constructors. Inside of romkit nothing is checked again:
+`unchecked` gives the function behind the door.
 """
 
 import functools
@@ -9,7 +10,7 @@ import inspect
 import os
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt, MinLen
@@ -34,12 +35,14 @@ T = TypeVar("T")
 def validated(thing: T) -> T:
     """Validate the arguments of a function, or of the constructor of a class, by the annotations.
 
+    Code inside of romkit trusts its arguments and calls `unchecked(thing)`.
+
     Raises:
         InputError: at a call with an argument that is unknown, missing or not what its annotation
             says.
     """
     if isinstance(thing, type):
-        constructor = "__new__" if issubclass(thing, tuple) else "__init__"
+        constructor = _constructor(thing)
         setattr(thing, constructor, validated(getattr(thing, constructor)))
         return thing
 
@@ -51,9 +54,8 @@ def validated(thing: T) -> T:
             return thing(*args, **named)
 
         hints = get_type_hints(thing, include_extras=True)
-        call.__annotations__ = {
-            name: _as_pydantic(hint) for name, hint in hints.items() if name != "return"
-        }
+        hints.pop("return", None)
+        call.__annotations__ = {name: _as_pydantic(hint) for name, hint in hints.items()}
         return pydantic_call(call, config=ConfigDict(arbitrary_types_allowed=True))
 
     @functools.wraps(thing)
@@ -68,41 +70,111 @@ def validated(thing: T) -> T:
     return guarded
 
 
+def unchecked(thing: T) -> T:
+    """The function behind the door of a validated one, or a maker of instances of a validated
+    class.
+
+    For calls inside of romkit, whose arguments are checked already and have the types of the
+    annotations: tensors and no arrays, tuples and no lists.
+    """
+    if not isinstance(thing, type):
+        return thing.__wrapped__
+
+    def make(*args: object, **named: object) -> object:
+        if _constructor(thing) == "__new__":
+            return thing.__new__.__wrapped__(thing, *args, **named)
+        made = thing.__new__(thing)
+        thing.__init__.__wrapped__(made, *args, **named)
+        return made
+
+    return make
+
+
+def _constructor(cls: type) -> str:
+    return "__new__" if issubclass(cls, tuple) else "__init__"
+
+
 def _as_pydantic(hint: object) -> object:
     """The annotation for pydantic: strict numbers, lists as tuples, and objects as they are,
     without a copy.
     """
-    origin, parts = get_origin(hint), get_args(hint)
     if isinstance(hint, Hashable) and hint in PLAIN:
         return PLAIN[hint]
-    if origin is Annotated:
-        *_, last = parts
-        if (
-            inspect.isfunction(last)
-            or inspect.ismethod(last)
-            or isinstance(last, functools.partial)
-        ):
-            return Annotated[Any, PlainValidator(functools.partial(last, ""))]
-        inner = parts[0] if parts[0] in (float, int) else _as_pydantic(parts[0])
-        return Annotated[inner, *parts[1:]]
-    if origin in (Union, types.UnionType):
-        return Union[tuple(_as_pydantic(part) for part in parts)]  # noqa: UP007, made at run time
-    if origin in (Sequence, Iterable, list, tuple):
-        return Annotated[tuple[_as_pydantic(parts[0]), ...], BeforeValidator(_listed)]
-    if origin in (Mapping, dict):
-        return Annotated[dict[str, _as_pydantic(parts[1])], BeforeValidator(_named)]
-    if origin is type:
+    if get_origin(hint) in GENERIC:
+        return GENERIC[get_origin(hint)](hint)
+    if hint is types.NoneType or hint is None:
         return hint
-    if origin is Callable:
-        return Annotated[Any, PlainValidator(_function)]
-    if isinstance(hint, type) and hint is not types.NoneType:
+    if isinstance(hint, type):
         return Annotated[Any, PlainValidator(functools.partial(_instance, hint))]
-    return hint if hint is types.NoneType or hint is None else Any
+    return Any
+
+
+def _of_annotated(hint: object) -> object:
+    """An annotation with a check of romkit's, or with limits of pydantic's."""
+    base, *checks_of_it = get_args(hint)
+    check = checks_of_it[-1]
+    if inspect.isfunction(check) or inspect.ismethod(check) or isinstance(check, functools.partial):
+        return Annotated[Any, PlainValidator(functools.partial(check, ""))]
+    inner = base if base in (float, int) else _as_pydantic(base)
+    return Annotated[inner, *checks_of_it]
+
+
+def _of_union(hint: object) -> object:
+    return Union[tuple(map(_as_pydantic, get_args(hint)))]  # noqa: UP007, made at run time
+
+
+def _of_literal(hint: object) -> object:
+    return Annotated[Any, PlainValidator(functools.partial(_among, get_args(hint)))]
+
+
+def _of_list(hint: object) -> object:
+    entry = _as_pydantic(get_args(hint)[0])
+    return Annotated[tuple[entry, ...], BeforeValidator(_listed)]
+
+
+def _of_dict(hint: object) -> object:
+    value = _as_pydantic(get_args(hint)[1])
+    return Annotated[dict[str, value], BeforeValidator(_named)]
+
+
+def _of_function(hint: object) -> object:
+    return Annotated[Any, PlainValidator(_function)]
+
+
+GENERIC: dict[object, Callable[[object], object]] = {
+    Annotated: _of_annotated,
+    Union: _of_union,
+    types.UnionType: _of_union,
+    Literal: _of_literal,
+    Sequence: _of_list,
+    Iterable: _of_list,
+    list: _of_list,
+    tuple: _of_list,
+    Mapping: _of_dict,
+    dict: _of_dict,
+    type: lambda hint: hint,
+    Callable: _of_function,
+}
+"""Translation of annotations with parameters, by their origin."""
+
+
+def _among(options: tuple[object, ...], value: object) -> object:
+    """The value, if it is one of a `Literal`."""
+    for option in options:
+        same_type = type(value) is type(option) or (
+            isinstance(value, str) and isinstance(option, str)
+        )
+        if same_type and value == option:
+            return option
+    names = [str(option) for option in options]
+    fix = checks.nearest(value, names) or "choose one of them"
+    raise _refused(" or ".join(map(repr, options)), value, fix)
 
 
 def _listed(value: object) -> object:
     """The entries of an iterable as a tuple; text and mappings are refused."""
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+    iterable = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    if iterable and getattr(value, "ndim", 1) > 0:  # arrays of no axis have `__iter__`, too
         return tuple(value)
     raise _refused("a list", value, "give a list, [...]")
 
@@ -121,16 +193,17 @@ def _function(value: object) -> object:
 
 def _instance(kind: type, value: object) -> object:
     """The value, if it is an instance of the class, or has the methods of the runtime protocol."""
-    if isinstance(value, kind) and not isinstance(
-        value, type
-    ):  # a class has the methods of a protocol, too
+    is_class = isinstance(value, type)  # which has the methods of a protocol, too
+    if isinstance(value, kind) and not is_class:
         return value
-    home = kind.__module__.partition(".")[0]
-    name = kind.__name__ if home == "romkit" else f"{home}.{kind.__name__}"
-    fix = HOW_TO_MAKE.get(kind.__name__, f"give {name}(...)")
-    if isinstance(value, type) and kind in value.__mro__:
+    package = kind.__module__.partition(".")[0]
+    name = kind.__name__ if package == "romkit" else f"{package}.{kind.__name__}"
+    article = "an" if name[0] in "aeiouAEIOUx" else "a"
+    if is_class and kind in value.__mro__:
         fix = f"give an instance, {value.__name__}(...)"
-    raise _refused(f"{'an' if name[0] in 'aeiouAEIOUx' else 'a'} {name}", value, fix)
+    else:
+        fix = HOW_TO_MAKE.get(kind.__name__, f"give {name}(...)")
+    raise _refused(f"{article} {name}", value, fix)
 
 
 def _refused(expected: str, got: object, fix: str) -> InputError:
@@ -139,43 +212,57 @@ def _refused(expected: str, got: object, fix: str) -> InputError:
 
 
 def _refusal(function: Callable, error: ValidationError) -> InputError:
-    """The first fault of a call in one line; the branches of a union are told together."""
+    """The fault of a call in one line; the branches of a union are told together."""
     faults = error.errors(include_url=False)
+    names = list(inspect.signature(function).parameters)
     position, *inner = faults[0]["loc"]
-    names = [*inspect.signature(function).parameters]
-    argument = (
-        names[position] if isinstance(position, int) and position < len(names) else str(position)
-    )
-    if faults[0]["type"].startswith("unexpected"):
-        known = [name for name in names if name not in ("self", "cls")]
-        expected = f"an argument of {function.__qualname__.removesuffix('.__init__')}"
-        fix = checks.nearest(argument, known) or f"it takes {', '.join(known) or 'none'}"
-        return InputError(argument, expected=expected, got="an unknown one", fix=fix)
-    if faults[0]["type"].startswith("missing"):
+    argument = str(position)
+    if isinstance(position, int) and position < len(names):
+        argument = names[position]
+    kind = faults[0]["type"]
+    if kind.startswith("multiple_argument_values"):
+        fix = f"give {argument} once, by its place or by its name"
+        return InputError(argument, expected="one value", got="two", fix=fix)
+    if kind.startswith("unexpected"):
+        return _unknown_argument(function, argument, names)
+    if kind.startswith("missing"):
         return InputError(argument, expected="a value", got="none", fix=f"give {argument}=...")
     reasons = [_worded(fault) for fault in faults if fault["loc"][0] == position]
-    place = "".join(f"[{key}]" for key in inner if isinstance(key, int))
-    expected = " or ".join(dict.fromkeys(reason.expected for reason in reasons))
-    fix = reasons[0].fix.replace("{}", argument)
+    entry = "".join(f"[{key}]" for key in inner if isinstance(key, int))
     return InputError(
-        f"{argument}{place}{reasons[0].argument}", expected=expected, got=reasons[0].got, fix=fix
+        f"{argument}{entry}{reasons[0].argument}",
+        expected=" or ".join(dict.fromkeys(reason.expected for reason in reasons)),
+        got=reasons[0].got,
+        fix=reasons[0].fix.replace("{}", argument),
+    )
+
+
+def _unknown_argument(function: Callable, argument: str, names: list[str]) -> InputError:
+    names = [name for name in names if name not in ("self", "cls")]
+    return InputError(
+        argument,
+        expected=f"an argument of {function.__qualname__.removesuffix('.__init__')}",
+        got="an unknown one",
+        fix=checks.nearest(argument, names) or f"it takes {', '.join(names) or 'none'}",
     )
 
 
 def _worded(fault: Mapping[str, Any]) -> InputError:
     """A fault in romkit's words: those of the check that refused the value, or of `FAULTS`."""
-    refusal = fault.get("ctx", {}).get("error")
-    if isinstance(refusal, InputError):
-        return refusal
-    limit = next(
-        (value for value in fault.get("ctx", {}).values() if isinstance(value, int | float)), ""
-    )
-    unknown = (fault["msg"].removeprefix("Input should be "), "see the documentation")
-    expected, fix = FAULTS.get(f"{fault['type']} {limit}") or FAULTS.get(fault["type"], unknown)
+    context = fault.get("ctx", {})
+    if isinstance(context.get("error"), InputError):
+        return context["error"]
+    limits = [value for value in context.values() if isinstance(value, int | float)]
+    limit = limits[0] if limits else ""
+    words = FAULTS.get(f"{fault['type']} {limit}") or FAULTS.get(fault["type"])
+    if words is None:
+        words = (fault["msg"].removeprefix("Input should be "), "see the documentation")
     kind = "an integer" if isinstance(limit, int) else "a number"
-    for word, meaning in (("{kind}", kind), ("{limit}", str(limit).removesuffix(".0"))):
-        expected, fix = expected.replace(word, meaning), fix.replace(word, meaning)
-    return _refused(expected, fault["input"], fix)
+    filled = [
+        text.replace("{kind}", kind).replace("{limit}", str(limit).removesuffix(".0"))
+        for text in words
+    ]
+    return _refused(filled[0], fault["input"], filled[1])
 
 
 FAULTS = {
@@ -220,7 +307,10 @@ HOW_TO_MAKE = {
 
 def _scalar(value: object) -> object:
     """A number of NumPy or torch as one of Python; anything else, and booleans, as they are."""
-    if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+    is_number = (
+        hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0
+    )
+    if is_number and not getattr(value, "is_meta", False):
         return value.item()
     return value
 

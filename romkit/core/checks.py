@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 from collections.abc import Callable, Collection, Iterable
+from numbers import Integral
 from types import ModuleType
 
 from romkit.core.errors import InputError
@@ -38,8 +39,8 @@ def nearest(value: object, names: Iterable[str]) -> str:
 
 def at_least(argument: str, value: object, minimum: int) -> int:
     """`value`, if it is an integer that is not below `minimum`."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
-        return value
+    if isinstance(value, Integral) and not isinstance(value, bool) and value >= minimum:
+        return int(value)
     expected, fix = f"an integer >= {minimum}", f"give {argument}={minimum} or more"
     raise InputError(argument, expected=expected, got=shown(value), fix=fix)
 

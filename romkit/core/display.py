@@ -4,6 +4,7 @@ import abc
 import inspect
 import json
 import math
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -37,6 +38,11 @@ class Display(abc.ABC):
         figure = f"<div>{_svg(curves)}<br><small>{escape(caption)}</small></div>" if curves else ""
         title = f"<b>{escape(type(self).__name__)}</b>"
         return f"<div>{title}<div style='display:flex;gap:2em'><table>{rows}</table>{figure}</div></div>"
+
+
+def as_plain_markdown(text: str) -> str:
+    """One line of Markdown that shows this text: every character that could be markup is escaped."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
 
 
 def _svg(curves: Sequence[Sequence[float]]) -> str:

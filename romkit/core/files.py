@@ -34,13 +34,13 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     """
     # A link is followed, so that the file it points to is replaced and not the link.
     target = Path(os.path.realpath(expanded(path)))
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise FileError(
             path,
             problem="its folder does not exist",
             fix=f"make it first: mkdir -p {target.parent}",
         )
-    if target.is_dir():
+    if os.path.isdir(target):  # false, without an error, for names that no file can have
         raise FileError(path, problem="is a folder", fix="add a file name")
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
     try:

@@ -2,6 +2,7 @@
 one's own.
 """
 
+import socket
 import time
 from collections.abc import Callable
 
@@ -12,7 +13,8 @@ from bokeh.plotting import figure
 
 from romkit.certificates import certify
 from romkit.core.boundary import validated
-from romkit.core.errors import RomkitError
+from romkit.core.display import as_plain_markdown
+from romkit.core.errors import InputError, RomkitError
 from romkit.data import describe, split
 from romkit.data.storage import dataset_of_bytes
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
@@ -26,6 +28,9 @@ from romkit.verbs.runs import rollout
 
 ADDRESS = "127.0.0.1"
 """Address of the server: this machine alone, so that nothing that is shown or uploaded leaves it."""
+
+HOSTS = (ADDRESS, "localhost")
+"""Names of this machine in a browser; requests to other names, and from other pages, are refused."""
 
 PROMPT = 0.1
 """Longest time of a view [s] that a moving slider waits for; slower models show the reduced model
@@ -47,7 +52,7 @@ LIMIT = 3.0
 """End of the colour scale of fields, in standard deviations."""
 
 TEMPLATE = """{% extends base %}
-{% block contents %}<main><h1>romkit: {{ system }}</h1>{{ embed(roots.page) }}</main>{% endblock %}"""
+{% block contents %}<main><h1>romkit: {{ system | e }}</h1>{{ embed(roots.page) }}</main>{% endblock %}"""
 """Document with the landmark and the heading that screen readers look for."""
 
 KEYBOARD = """
@@ -92,7 +97,7 @@ class Page:
         self.reduced, self.compared, self.manifold = (ColumnDataSource() for _ in range(3))
         self.fields = {name: ColumnDataSource() for name in ("full model", "reduced model")}
         self.branch, self.here = ColumnDataSource(), ColumnDataSource()
-        self.facts = pn.pane.Markdown("", width=260)
+        self.facts = _text("", width=260)
         self.compare = pn.widgets.Button(label="Run the full model here", width=260, visible=False)
         self.compare.on_click(self._run_here)
         self.button = pn.widgets.Button(label="Certify at this context", width=260)
@@ -101,7 +106,7 @@ class Page:
         self.radius = NumericInput(
             title="for states within", mode="float", value=round(near, 4), low=1e-6, width=260
         )
-        self.certificate = pn.pane.Markdown("", width=260)
+        self.certificate = _text("", width=260)
         exploration.run(self.context)  # kept, so that the view below is timed without it
         began = time.perf_counter()
         self.view = exploration.view(self.context)
@@ -131,7 +136,7 @@ class Page:
         try:
             self.view = self.exploration.view(self.context)
         except RomkitError as error:
-            self.facts.object = f"**{error}**"
+            self.facts.object = _error(error)
             return
         with pn.io.hold():
             self._show(self.view)
@@ -144,7 +149,7 @@ class Page:
             try:
                 found = certify(self.exploration.double, at, radius=radius)
             except RomkitError as error:
-                self.certificate.object = f"**{error}**"
+                self.certificate.object = _error(error)
                 return
         columns = (found[name].values for name in ("map", "lower", "upper"))
         rows = [
@@ -251,6 +256,16 @@ class Page:
         return [portrait, latent, *fields.values(), error, lag, diagram]
 
 
+def _text(text: str, **look: object) -> pn.pane.Markdown:
+    """Pane of Markdown in which HTML is text: names in files of others must not become elements."""
+    return pn.pane.Markdown(text, renderer="markdown-it", renderer_options={"html": False}, **look)
+
+
+def _error(error: Exception) -> str:
+    """An error in bold, without the links and pictures that a name in it may spell."""
+    return f"**{as_plain_markdown(str(error))}**"
+
+
 def _figure(title: str, x: str, y: str, **options: object) -> figure:
     look = {"width": 400, "height": 270, "toolbar_location": None}
     label = {"role": "img", "aria-label": f"{title}: {y} against {x}"}
@@ -269,7 +284,7 @@ class OwnData:
         self.latent_dim = NumericInput(title="latent coordinates", value=2, low=1, high=20)
         self.epochs = NumericInput(title="epochs", value=100, low=1)
         self.button = pn.widgets.Button(label="fit", color="primary")
-        self.said = pn.pane.Markdown("A netCDF file of runs over time.")
+        self.said = _text("A netCDF file of runs over time.")
         self.picture = pn.pane.Matplotlib(
             None, tight=True, sizing_mode="scale_width", max_width=900, alt_text="rollout"
         )
@@ -301,7 +316,7 @@ class OwnData:
                     test, projection, dynamics=LAWS[self.law.value]().fit(projection, train)
                 )
             except (RomkitError, ValueError, OSError) as error:
-                self.said.object = f"**{error}**"
+                self.said.object = _error(error)
                 return
             self.picture.object = plot_rollout(run)
             self.said.object = (
@@ -314,6 +329,7 @@ def application(projection: Projection, system: System | None = None) -> Callabl
     exploration = Exploration(projection, system)  # checked here, before anything is served
 
     def page() -> pn.Template:
+        _check_host(pn.state.headers.get("Host", ""))
         model, shown = Page(exploration), pn.Template(TEMPLATE)
         shown.add_variable("system", exploration.system.name)
         shown.add_panel(
@@ -325,6 +341,22 @@ def application(projection: Projection, system: System | None = None) -> Callabl
         return shown
 
     return page
+
+
+def _check_host(host: str) -> None:
+    """Refuse a page of another name for this machine: a site whose name leads here (DNS rebinding)
+    would read what the page shows.
+    """
+    name = host.rpartition(":")[0] or host
+    if name not in HOSTS:
+        fix = "open the address that romkit printed"
+        raise InputError("Host", expected=" or ".join(HOSTS), got=repr(host), fix=fix)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((ADDRESS, 0))
+        return free.getsockname()[1]
 
 
 @validated
@@ -359,6 +391,7 @@ def explore(
         romkit.projections.unstack(projection)[0]
     """
     pages = {"/": application(projection, system)}
-    origin = [f"{name}:{port}" for name in (ADDRESS, "localhost")] if port else None
-    options = {"port": port, "show": show, "threaded": threaded, "websocket_origin": origin}
+    port = port or _free_port()
+    origins = [f"{name}:{port}" for name in HOSTS]
+    options = {"port": port, "show": show, "threaded": threaded, "websocket_origin": origins}
     return pn.serve(pages, address=ADDRESS, title="romkit", **options)

@@ -2,6 +2,7 @@
 programs.
 """
 
+import io
 import re
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -18,7 +19,7 @@ from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.build import Unavailable
 from romkit.engine.portable import source
 from romkit.engine.threads import one_thread
-from romkit.integrators import LatentField
+from romkit.integrators import LatentDynamics, LatentField
 from romkit.models import Dynamics, ReducedModel, check_match, constant
 from romkit.projections import Projection
 from romkit.solvers.fixed import step_by_tensor
@@ -26,6 +27,9 @@ from romkit.systems import System
 from romkit.verbs import fmu
 
 Function = Callable[[Tensor], Tensor]
+
+NAMES_TOLD = 8
+"""Components of the state that a comment in C names."""
 
 
 @validated
@@ -82,71 +86,105 @@ def export(
         >>> "void model_step(const struct model *model, double t" in path.with_suffix(".h").read_text()
         True
     """
-    target = files.expanded(path)
-    ending = checks.ending("path", target, WRITERS)
-    if not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
-        fix = "give 'model.c', say: names in C begin with it"
-        raise InputError(
-            "path", expected="a name of letters, digits and _", got=target.stem, fix=fix
-        )
-    if projection.seeds is not None:
-        fix = "export one of them, romkit.projections.unstack(projection)[0]"
-        raise InputError(
-            "projection",
-            expected="a single one",
-            got=f"a stack of {projection.seeds} seeds",
-            fix=fix,
-        )
-    if system is not None:
-        check_match(system, projection)
-    options = {
-        name: value for name, value in (("outputs", outputs), ("dt", dt)) if value is not None
-    }
-    if ending == "fmu" and system is not None:
-        options.setdefault("dt", system.dt)
-    if ending == "fmu" and "dt" not in options:
-        raise InputError(
-            "dt", expected="a number for an FMU of a law", got="None", fix="give its longest step"
-        )
-    if ending != "fmu" and options:
-        raise InputError(
-            next(iter(options)), expected="none but for an FMU", got=target.name, fix="leave it out"
-        )
+    target, options = _checked(projection, path, system, outputs, dt)
     model = ReducedModel.of(projection, dynamics, system)
-    if type(model.dynamics).solve is not LatentField.solve:
-        fix = "take Galerkin(), PetrovGalerkin() or a law"
-        got = type(model.dynamics).__name__
-        raise InputError("dynamics", expected="dynamics that RK4 integrates", got=got, fix=fix)
+    _check_steps(model.dynamics)
     with torch.no_grad(), one_thread():
-        t, latent, state, context, control = _examples(model)
-        rate, encode, decode = _bound(model, context, control)
-        (
-            rate(t, latent),
-            encode(state),
-            decode(latent),
-        )  # what does not fit is said here, by those who look at values
+        _try(model)
         try:
-            WRITERS[ending](model, target, **options)
+            WRITERS[_ending(target)](model, target, **options)
         except Unavailable as verdict:
             fix = "set CC to one, or export model.c"
             raise InputError(
                 "path", expected="a compiler for an FMU", got=str(verdict), fix=fix
             ) from verdict
         except Unsupported as verdict:
-            argument = "dynamics" if system is None else "system"
-            expected, fix = "operations that can be exported", "docs/engine.md lists them"
-            raise InputError(argument, expected=expected, got=str(verdict), fix=fix) from verdict
+            raise InputError(
+                "dynamics" if system is None else "system",
+                expected="operations that can be exported",
+                got=str(verdict),
+                fix="docs/engine.md lists them",
+            ) from verdict
     return target
+
+
+def _checked(
+    projection: Projection,
+    path: FilePath,
+    system: System | None,
+    outputs: Sequence[str] | None,
+    dt: float | None,
+) -> tuple[Path, dict[str, object]]:
+    """The file to write, and the options of its writer."""
+    target = files.expanded(path)
+    ending = checks.ending("path", target, WRITERS)
+    if not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
+        raise InputError(
+            "path",
+            expected="a name of letters, digits and _",
+            got=target.stem,
+            fix="give 'model.c', say: names in C begin with it",
+        )
+    if projection.seeds is not None:
+        raise InputError(
+            "projection",
+            expected="a single one",
+            got=f"a stack of {projection.seeds} seeds",
+            fix="export one of them, romkit.projections.unstack(projection)[0]",
+        )
+    if system is not None:
+        check_match(system, projection)
+    return target, _options(ending, system, outputs, dt)
+
+
+def _options(
+    ending: str, system: System | None, outputs: Sequence[str] | None, dt: float | None
+) -> dict[str, object]:
+    """Options of an FMU; other files have none."""
+    options = {"outputs": outputs, "dt": dt}
+    options = {name: value for name, value in options.items() if value is not None}
+    if ending != "fmu":
+        for name in options:
+            fix = "leave it out"
+            raise InputError(name, expected="none but for an FMU", got=f"a .{ending}", fix=fix)
+        return {}
+    if system is not None:
+        options.setdefault("dt", system.dt)
+    if "dt" not in options:
+        fix = "give its longest step"
+        raise InputError("dt", expected="a number for an FMU of a law", got="None", fix=fix)
+    return options
+
+
+def _check_steps(dynamics: LatentDynamics) -> None:
+    """Raise InputError for dynamics that step in time by themselves."""
+    if type(dynamics).solve is LatentField.solve:
+        return
+    raise InputError(
+        "dynamics",
+        expected="dynamics that RK4 integrates",
+        got=type(dynamics).__name__,
+        fix="take Galerkin(), PetrovGalerkin() or a law",
+    )
+
+
+def _ending(target: Path) -> str:
+    return target.suffix.removeprefix(".").lower()
+
+
+def _try(model: ReducedModel) -> None:
+    """Evaluate the model once, so that those who look at values refuse what does not fit."""
+    t, latent, state, context, control = _examples(model)
+    rate, encode, decode = _bound(model, context, control)
+    rate(t, latent)
+    encode(state)
+    decode(latent)
 
 
 def _examples(model: ReducedModel) -> tuple[Tensor, ...]:
     """Time, and latent state, state, context and control of one trajectory."""
-    frame, order = model.projection.frame, model.order
-    sizes = (
-        model.latent_size,
-        order * len(frame.state_names),
-        len(model.dynamics.control_names),
-    )
+    full_size = model.order * len(model.projection.frame.state_names)
+    sizes = (model.latent_size, full_size, len(model.dynamics.control_names))
     latent, state, control = (torch.zeros(1, size, dtype=torch.float64) for size in sizes)
     return torch.zeros((), dtype=torch.float64), latent, state, model.middle, control
 
@@ -189,11 +227,14 @@ def _write_c(model: ReducedModel, target: Path) -> None:
 def _about(model: ReducedModel) -> list[str]:
     """Lines that say what the model is, and what its arguments are."""
     frame, dynamics = model.projection.frame, model.dynamics
+    states = ", ".join(frame.state_names[:NAMES_TOLD])
+    more = ", ..." if len(frame.state_names) > NAMES_TOLD else ""
     velocities = ", then their velocities" if model.order == 2 else ""
+    context = ", ".join(map("{} [{}]".format, frame.context_names, frame.context_units))
     lines = [
         f"Reduced model by romkit {version('romkit')}: {type(dynamics).__name__} on {model.projection!r}",
-        f"state: {', '.join(frame.state_names[:8])}{', ...' * (len(frame.state_names) > 8)}{velocities}",
-        f"context: {', '.join(map('{} [{}]'.format, frame.context_names, frame.context_units)) or 'none'}",
+        f"state: {states}{more}{velocities}",
+        f"context: {context or 'none'}",
         f"control: {', '.join(dynamics.control_names) or 'none'}",
     ]
     return [one_line(line).replace("\\", "/") for line in lines]
@@ -202,27 +243,44 @@ def _about(model: ReducedModel) -> list[str]:
 def _write_fmu(
     model: ReducedModel, target: Path, *, dt: float, outputs: Sequence[str] | None = None
 ) -> None:
-    frame, control, about = model.projection.frame, model.dynamics.control_names, _about(model)
-    units = [
-        (name, unit or "1") for name, unit in zip(frame.state_names, frame.state_units, strict=True)
-    ]
-    state = dict(units)
-    if model.order == 2:
-        seconds = frame.fields.time_units or "1"
-        state |= {
-            f"der({name})": unit if seconds == "1" else f"{unit}/{seconds}" for name, unit in units
-        }
+    state = _outputs(model)
     for name in outputs or ():
         checks.one_of("outputs", name, state)
-    full, context, inputs = _examples(model)[2:]
-    full[:, : len(units)] = frame.denormalise(torch.zeros(1, frame.size, dtype=torch.float64))
-    start = _bound(model, context, inputs)[1](full)[0].tolist()
-    given = zip(frame.context_names, frame.context_units, context[0].tolist(), strict=True)
-    every = fmu.variables(
-        list(given), control, start, list(state.items()), frame.fields.time_units or "1"
+    frame, about = model.projection.frame, _about(model)
+    context = model.middle[0].tolist()
+    variables = fmu.variables(
+        list(zip(frame.context_names, frame.context_units, context, strict=True)),
+        model.dynamics.control_names,
+        _mean_latent(model),
+        list(state.items()),
+        frame.fields.time_units or "1",
     )
-    made = source("model", about, _traced(model))
-    fmu.write(target, made, every, set(state if outputs is None else outputs), dt, about[0])
+    code = source("model", about, _traced(model))
+    shown = set(state if outputs is None else outputs)
+    fmu.write(target, code, variables, shown, dt, about[0])
+
+
+def _outputs(model: ReducedModel) -> dict[str, str]:
+    """Unit of each component of the state, and of `der(name)` for velocities."""
+    frame = model.projection.frame
+    units = {
+        name: unit or "1" for name, unit in zip(frame.state_names, frame.state_units, strict=True)
+    }
+    if model.order == 1:
+        return units
+    seconds = frame.fields.time_units or "1"
+    per_time = "" if seconds == "1" else f"/{seconds}"
+    return units | {f"der({name})": f"{unit}{per_time}" for name, unit in units.items()}
+
+
+def _mean_latent(model: ReducedModel) -> list[float]:
+    """Latent state of the mean training state, at rest."""
+    frame = model.projection.frame
+    state, context, control = _examples(model)[2:]
+    mean = frame.denormalise(torch.zeros(1, frame.size, dtype=torch.float64))
+    state[:, : mean.shape[-1]] = mean
+    _, encode, _ = _bound(model, context, control)
+    return encode(state)[0].tolist()
 
 
 def _write_programs(model: ReducedModel, target: Path) -> None:
@@ -249,15 +307,17 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
     trajectories = {0: torch.export.Dim("trajectories", min=1)}
     for file in runtime.track(programs, "programs"):
         function, arguments = programs[file]
-        shapes = {
-            "arguments": tuple(trajectories if argument.ndim else None for argument in arguments)
-        }
+        dims = tuple(trajectories if argument.ndim else None for argument in arguments)
+        shapes = {"arguments": dims}
         try:
             program = torch.export.export(_Program(function), arguments, dynamic_shapes=shapes)
         except Exception as error:  # of any kind: the field is the user's
             raise Unsupported(f"torch.export cannot write it ({files.reason(error)})") from error
-        with files.atomic(file) as temporary, temporary.open("wb") as stream:
-            torch.export.save(program, stream)
+        # Into memory first: where a disk is full, torch ends the whole interpreter.
+        content = io.BytesIO()
+        torch.export.save(program, content)
+        with files.atomic(file) as temporary:
+            temporary.write_bytes(content.getbuffer())
 
 
 class _Program(torch.nn.Module):

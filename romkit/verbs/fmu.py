@@ -3,9 +3,11 @@ sources.
 """
 
 import hashlib
+import io
 import platform
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree as Xml
 
 from romkit.core import files
+from romkit.core.errors import InputError
 from romkit.engine.build import compile_c, source_text
 from romkit.engine.portable import Source
 
@@ -68,35 +71,79 @@ def write(
         about: a line that says what the model is.
 
     Raises:
+        InputError: names that XML or an FMU cannot hold.
         Unavailable: no compiler, or it fails.
     """
+    _check_names(every)
     shown = [
         k
         for k, x in enumerate(every)
         if x.attributes.get("initial") != "calculated" or x.name in outputs
     ]
     starts = [x.attributes["start"] for x in every if "start" in x.attributes]
-    token = hashlib.sha256("\n".join([made.code, *starts, *outputs, repr(dt)]).encode()).hexdigest()
-    known = f'#define STEP {dt!r}\n#define TOKEN "{token}"\nstatic const double START[] = {{{", ".join(starts)}}};\n'
-    sources = {
+    facts = [made.code, *starts, *sorted(outputs), repr(dt)]
+    token = hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    sources = _sources(made, token, starts, dt)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        description = _description(path.stem, token, every, shown, dt, about)
+        archive.writestr("modelDescription.xml", description)
+        archive.writestr("sources/buildDescription.xml", _build(path.stem))
+        archive.writestr(_place_of_library(path.stem), _library(sources))
+        for name, text in sources.items():
+            archive.writestr(f"sources/{name}", text)
+    with files.atomic(path) as temporary:
+        temporary.write_bytes(content.getbuffer())
+
+
+def _check_names(every: Sequence[Variable]) -> None:
+    """Raise InputError for names and units that XML or an FMU cannot hold."""
+    number_of = Counter(variable.name for variable in every)
+    for variable in every:
+        for text in (variable.name, variable.unit):
+            if not text.isprintable():  # control characters, line feeds, lone surrogates
+                raise InputError(
+                    "projection",
+                    expected="names and units of printable characters for an FMU",
+                    got=repr(text),
+                    fix="rename it in the data, and fit again",
+                )
+        if number_of[variable.name] > 1:
+            raise InputError(
+                "projection",
+                expected="a name of its own for each variable of an FMU: time, context, inputs, "
+                "latent[k] and state",
+                got=f"{number_of[variable.name]} named {variable.name!r}",
+                fix="rename the component or parameter in the data, and fit again",
+            )
+
+
+def _sources(made: Source, token: str, starts: Sequence[str], dt: float) -> dict[str, str]:
+    """Text of each file in C."""
+    constants = (
+        f"#define STEP {dt!r}\n"
+        f'#define TOKEN "{token}"\n'
+        f"static const double START[] = {{{', '.join(starts)}}};\n"
+    )
+    return {
         "model.c": made.code,
         "model.h": made.header,
-        "fmi3.c": f'#include "model.h"\n\n{known}\n{source_text("fmi3.c")}',
+        "fmi3.c": f'#include "model.h"\n\n{constants}\n{source_text("fmi3.c")}',
     }
-    system, suffix = SYSTEMS[platform.system()]
-    machine = MACHINES.get(platform.machine(), platform.machine())
-    with tempfile.TemporaryDirectory() as folder, files.atomic(path) as temporary:
+
+
+def _library(sources: dict[str, str]) -> bytes:
+    """The sources, compiled for this platform."""
+    with tempfile.TemporaryDirectory() as folder:
         for name, text in sources.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        library = compile_c(Path(folder), ["model.c", "fmi3.c"])
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(
-                "modelDescription.xml", _description(path.stem, token, every, shown, dt, about)
-            )
-            archive.writestr("sources/buildDescription.xml", _build(path.stem))
-            archive.write(library, f"binaries/{machine}-{system}/{path.stem}.{suffix}")
-            for name, text in sources.items():
-                archive.writestr(f"sources/{name}", text)
+        return compile_c(Path(folder), ["model.c", "fmi3.c"]).read_bytes()
+
+
+def _place_of_library(name: str) -> str:
+    system, suffix = SYSTEMS[platform.system()]
+    machine = MACHINES.get(platform.machine(), platform.machine())
+    return f"binaries/{machine}-{system}/{name}.{suffix}"
 
 
 def _description(

@@ -485,10 +485,12 @@ def _nrmse_of_known(
     """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and
     their number.
     """
+    truth, reduced = (x.astype(np.float64, copy=False) for x in (truth, reduced))
     missing = np.isnan(truth)
-    square = np.where(missing, 0.0, ((truth - reduced.astype(np.float64, copy=False)) / std) ** 2)
+    square = np.where(missing, 0.0, ((truth - reduced) / std) ** 2)
     count = (~missing).sum(-1)
-    return np.sqrt(square.sum(-1) / np.where(count > 0, count, np.nan)), count
+    mean_square = square.sum(-1) / np.where(count > 0, count, np.nan)
+    return np.sqrt(mean_square), count
 
 
 def _valid_time(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """Projections as transformers of scikit-learn."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 import xarray as xr
@@ -62,36 +64,41 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             ValueError: as `romkit.fit`, or fewer columns than latent coordinates and contexts need.
         """
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
-        n = X.shape[1] - checks.at_least("contexts", self.contexts, 0)
-        if self.latent_dim > n:
-            expected = (
-                f"at most {max(n, 0)}, as n_features={X.shape[1]} with {self.contexts} contexts"
-            )
+        n = self._checked_size(X.shape[1])
+        data = self._as_runs(X, n)
+        # Snapshots have no velocities, so that only their distances count.
+        settings = {"velocity_weight": 0.0} | dict(self.settings or {})
+        projection = fit(self.method, data, latent_dim=self.latent_dim, seed=self.seed, **settings)
+        self.projection_ = projection.double()
+        self._n_features_out = self.latent_dim + self.contexts
+        return self
+
+    def _checked_size(self, columns: int) -> int:
+        """Number n of the components of a state, behind which the contexts stand."""
+        if not isinstance(self.settings, Mapping | None):
+            fix = "give {'epochs': 100}, say"
+            got = checks.shown(self.settings)
+            raise InputError("settings", expected="a dict or None", got=got, fix=fix)
+        n = columns - checks.at_least("contexts", self.contexts, 0)
+        if checks.at_least("latent_dim", self.latent_dim, 1) > n:
             raise InputError(
                 "latent_dim",
-                expected=expected,
+                expected=f"at most {max(n, 0)}, as n_features={columns} with {self.contexts} contexts",
                 got=self.latent_dim,
                 fix="give fewer, or more columns",
             )
-        names = [
-            str(name)
-            for name in getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
-        ]
-        states = X[:, None, :n]
-        data = xr.Dataset(
-            {"state": (DIMS, states), "velocity": (DIMS, np.zeros_like(states))},
-            {"time": [0.0], "component": names[:n]}
-            | {
-                name: ("trajectory", X[:, n + k], {ROLE: "context"})
-                for k, name in enumerate(names[n:])
-            },
-        )
-        settings = {"velocity_weight": 0.0} | (self.settings or {})
-        self.projection_ = fit(
-            self.method, data, latent_dim=self.latent_dim, seed=self.seed, **settings
-        ).double()
-        self._n_features_out = self.latent_dim + self.contexts
-        return self
+        return n
+
+    def _as_runs(self, X: np.ndarray, n: int) -> xr.Dataset:
+        """Rows as trajectories of one time, with the columns behind the state as contexts."""
+        numbered = [f"x{k}" for k in range(X.shape[1])]
+        names = [str(name) for name in getattr(self, "feature_names_in_", numbered)]
+        states = X[:, None, :n]  # (N, 1, n)
+        coords = {"time": [0.0], "component": names[:n]}
+        for k in range(n, len(names)):
+            coords[names[k]] = ("trajectory", X[:, k], {ROLE: "context"})
+        variables = {"state": (DIMS, states), "velocity": (DIMS, np.zeros_like(states))}
+        return xr.Dataset(variables, coords)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Latent coordinates and contexts (N, m + contexts) of snapshots."""

@@ -389,3 +389,27 @@ def test_the_report_of_a_study_is_one_page_with_its_pictures():
     Path("results/curve.png").unlink()
     assert "curve.png: no such file" in refusal("report results/REPORT.md --out other.html")
     assert not Path("other.html").exists()
+
+
+@pytest.mark.parametrize(
+    "place", ["../secret.png", "{here}/secret.png", "link.png", "notes.txt", "..%2Fsecret.png"]
+)
+def test_a_report_shows_pictures_below_its_folder_alone(place):
+    """The page goes to others, and the report may come from a stranger."""
+    Path("results").mkdir()
+    for name in ("secret.png", "results/notes.txt"):
+        Path(name).write_text("PRIVATE KEY")
+    Path("results/link.png").symlink_to(Path("secret.png").absolute())
+    Path("results/REPORT.md").write_text(f"![a]({place.format(here=Path.cwd())})\n")
+    assert "no picture below" in refusal("report results/REPORT.md --out page.html") or (
+        place.startswith("..%")  # a name like any other
+    )
+    assert not Path("page.html").exists()
+
+
+@pytest.mark.parametrize("name", ["module.txt", "module", "data.nc"])
+def test_a_file_to_import_may_have_any_name_and_has_to_be_python(name):
+    Path(name).write_text("x = 1\n")
+    ran(f"--import {name} info lorenz96")
+    Path(name).write_bytes(b"\x89HDF\x00")
+    assert "cannot be imported" in refusal(f"--import {name} info lorenz96")

@@ -3,6 +3,7 @@
 import ctypes
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -14,9 +15,11 @@ import torch
 
 import romkit
 from romkit.data import ContextParameter
+from romkit.errors import InputError
 from romkit.integrators import LSPG, LearnedField, SINDy, Steady
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System
+from romkit.verbs import fmu
 from tests.refusals import refused
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -405,3 +408,47 @@ def test_refusals(modes, tmp_path, monkeypatch):
         system=system,
         error=romkit.errors.FileError,
     )
+
+
+@pytest.fixture
+def full_disk():
+    """No file of more than a kilobyte can be written."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("ending", ["c", "fmu", "pt2"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(
+    modes, tmp_path, full_disk, monkeypatch, ending
+):
+    monkeypatch.setattr("romkit.verbs.fmu._library", lambda sources: bytes(2000))
+    full_disk()
+    with pytest.raises(romkit.errors.FileError, match="cannot be written"):
+        romkit.export(modes, tmp_path / f"model.{ending}", system=Lorenz96())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["time", "a", "latent[0]", "b\x01", "c\udc80", "line\nfeed", "tab\t", "der(q)", "q"]
+)
+def test_names_that_an_fmu_cannot_hold_are_refused(tmp_path, name):
+    def variable(name):
+        return fmu.Variable(name, "1", {})
+
+    context, control = [("a", "1", 0.0)], ["der(q)"]
+    others = fmu.variables(context, control, [0.0], [("q", "1"), ("r", "1")], "s")
+    fmu._check_names(others)
+    with pytest.raises(InputError) as caught:
+        fmu._check_names([*others, variable(name)])
+    assert caught.value.argument == "projection"
+
+
+def test_a_unit_that_xml_cannot_hold_is_refused():
+    with pytest.raises(InputError, match="printable"):
+        fmu._check_names([fmu.Variable("x", "m\x00", {})])

@@ -75,6 +75,13 @@ def test_a_missing_folder_and_a_folder_as_target(tmp_path):
         pass
 
 
+def test_a_name_that_no_file_can_have_is_a_file_error(tmp_path):
+    for name in ("y" * 300, f"{'y' * 300}/a"):
+        with pytest.raises(FileError), atomic(tmp_path / name) as temporary:
+            temporary.write_text("a")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_link_is_followed_and_a_new_file_has_the_usual_permissions(tmp_path):
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_text("old")

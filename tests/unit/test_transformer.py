@@ -72,6 +72,13 @@ REFUSALS = [
     ({"latent_dim": 0}, "latent_dim: expected "),
     ({"contexts": 15}, "latent_dim: expected at most 1, as n_features=16 with 15 contexts, got 2"),
     ({"contexts": -1}, "contexts: expected "),
+    ({"latent_dim": [2]}, "latent_dim: expected "),
+    ({"latent_dim": 2.0}, "latent_dim: expected "),
+    ({"latent_dim": None}, "latent_dim: expected "),
+    ({"contexts": "1"}, "contexts: expected "),
+    ({"settings": 3}, "settings: expected "),
+    ({"settings": ["epochs"]}, "settings: expected "),
+    ({"seed": "a"}, "seed: expected "),
     ({"settings": {"epoch": 3}}, "epoch: .*did you mean 'epochs'"),
 ]
 

@@ -1,5 +1,11 @@
 """The explorer in numbers: what it shows is what rollouts say."""
 
+import html
+import http.client
+import re
+import socket
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +15,9 @@ import romkit
 
 pytest.importorskip("panel")
 
-from romkit.explorer import Exploration
+from romkit.explorer import Exploration, explore
 from romkit.explorer.exploration import _grid, _lag
-from romkit.explorer.page import OwnData, Page
+from romkit.explorer.page import OwnData, Page, _check_host, _free_port
 from romkit.projections import stack
 from tests.refusals import refused
 
@@ -201,3 +207,71 @@ def test_the_tab_for_own_data_fits_and_follows_a_file(lorenz_data, tmp_path):
     assert "median valid time" in tab.said.object
     assert tab.picture.object.get_suptitle().startswith("lorenz96")
     assert not tab.button.loading
+
+
+NAMES = (
+    '<img src=x onerror="document.title=777">',
+    "![a](a.png)",
+    "<script>alert(1)",
+    "[here](javascript:alert(1))",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_in_files_of_others_are_shown_as_text(name, tmp_path):
+    data = xr.Dataset({"u": (("run", name, "c"), np.zeros((3, 9, 2)))}, {name: np.arange(9.0)})
+    data.to_netcdf(tmp_path / "theirs.nc", engine="h5netcdf")
+    tab = OwnData()
+    tab.file.value = (tmp_path / "theirs.nc").read_bytes()
+    tab.run()
+    page = html.unescape(tab.said.get_root().text)
+    assert not re.search(r"<(img|script|a)\b", page)
+    assert re.sub(r"\W", "", name) in re.sub(r"\W", "", html.unescape(page))
+
+
+@pytest.mark.parametrize("host", ["localhost:5006", "127.0.0.1:5006", "127.0.0.1"])
+def test_pages_are_served_to_this_machine(host):
+    _check_host(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:5006", "127.0.0.1.evil.example", ""]
+)
+def test_pages_are_not_served_to_sites_whose_name_leads_here(host):
+    with pytest.raises(romkit.errors.InputError):
+        _check_host(host)
+
+
+def _wait_for(port):
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("no server")
+
+
+def test_a_server_refuses_hosts_and_origins_of_others():
+    port = _free_port()
+    server = explore(romkit.load("ncae-lorenz96"), port=port, show=False, threaded=True)
+    try:
+
+        def status(path, **headers):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.putrequest("GET", path, skip_host=True)
+            for name, value in headers.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(errors="replace")
+
+        _wait_for(port)
+        code, page = status("/", Host=f"127.0.0.1:{port}")
+        assert code == 200
+        assert "lorenz96" in page
+        assert "lorenz96" not in status("/", Host=f"evil.example:{port}")[1]
+        upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13"}
+        upgrade |= {"Sec_WebSocket_Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Host": f"127.0.0.1:{port}"}
+        assert status("/ws", Origin="http://evil.example", **upgrade)[0] == 403
+    finally:
+        server.stop()

@@ -1,0 +1,74 @@
+"""Validation at the door: what annotations accept, what errors say, and what is not checked again."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.core.boundary import Count, unchecked, validated
+from romkit.data import Contexts
+from romkit.errors import InputError
+from romkit.solvers import RK4
+
+
+@validated
+def door(
+    kind: Literal["shift", "none", 2] | None = None,
+    sizes: Sequence[Count] = (),
+    named: Mapping[str, float] | None = None,
+    rate: float = 0.0,
+):
+    return kind, sizes, named, rate
+
+
+@pytest.mark.parametrize("kind", ["shift", np.str_("none"), 2, None])
+def test_a_literal_is_one_of_its_values(kind):
+    assert door(kind)[0] == kind
+
+
+@pytest.mark.parametrize("kind", ["shfit", "", 3, True, 2.0, b"shift", ["shift"], np.zeros(2)])
+def test_a_literal_is_nothing_else(kind):
+    with pytest.raises(InputError) as caught:
+        door(kind)
+    assert caught.value.argument == "kind"
+
+
+@pytest.mark.parametrize("sizes", [[1, 2], (1, 2), np.array([1, 2]), torch.tensor([1, 2]), {1, 2}])
+def test_lists_come_as_tuples(sizes):
+    assert door(sizes=sizes)[1] == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "sizes", [np.array(3), torch.tensor(3), 3, "12", {1: 2}, torch.ones(2, device="meta"), [0]]
+)
+def test_what_is_no_list_of_counts_is_refused(sizes):
+    with pytest.raises(InputError) as caught:
+        door(sizes=sizes)
+    assert caught.value.argument.startswith("sizes")
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: door("shift", kind="shift"), "kind"),
+        (lambda: door(rat=1.0), "rat"),
+        (lambda: door(named=[1.0]), "named"),
+        (lambda: door(rate=torch.ones((), device="meta")), "rate"),
+        (lambda: romkit.Tracker(3), "source"),
+        (lambda: romkit.infer(), "source"),
+    ],
+)
+def test_every_refusal_names_the_argument(call, argument):
+    with pytest.raises(InputError) as caught:
+        call()
+    assert caught.value.argument == argument
+
+
+def test_behind_the_door_nothing_is_checked():
+    assert unchecked(door)(kind="any")[0] == "any"
+    assert unchecked(RK4)(0.5) == RK4(0.5)
+    c = torch.zeros(2, 1)
+    assert unchecked(Contexts)(c, c).path is None
