@@ -253,6 +253,9 @@ def matmul(x: Tensor, weight: Tensor) -> Tensor:
     """
     if weight.ndim == 2:
         return x @ weight
+    missing = weight.ndim - 1 - x.ndim
+    if missing > 0:  # the same vector for all matrices along these axes
+        x = x.reshape(*x.shape[:-1], *(1,) * missing, x.shape[-1])
     if weight.ndim > 3:
         lead = torch.broadcast_shapes(weight.shape[:-2], x.shape[: weight.ndim - 2])
         x, weight = x.expand(*lead, *x.shape[len(lead) :]), weight.expand(*lead, *weight.shape[-2:])

@@ -48,12 +48,11 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
     if (maps := problem.path.operator.polynomial()) is not None:
         return _in_modes(problem, quadratic, maps)
     layer = problem.path.operator.last_layer()
-    if layer is None or layer.factor.shape[1] >= layer.factor.shape[0]:
+    if layer is None or layer.factor.shape[-1] >= layer.factor.shape[-2]:
         return problem
     gram = layer.factor.mT @ layer.factor
-    test = torch.linalg.solve(
-        gram, layer.factor.mT
-    ).mT  # the rate of a is the one nearest to the rate of y
+    # the rate of a is the one nearest to the rate of y
+    test = torch.linalg.solve(gram, layer.factor.mT).mT
     field = quadratic.substituted(layer.factor, layer.shift, test)
 
     def metric(x: Tensor, u: Tensor) -> Tensor:

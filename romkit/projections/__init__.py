@@ -4,7 +4,15 @@ lists them.
 
 from romkit.projections.autoencoders import AE, ContextAE, FilmAE
 from romkit.projections.base import METHODS, Path, Projection, architecture, method_named
-from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
+from romkit.projections.constrained import (
+    CAE,
+    BiasNcAE,
+    ContextCAE,
+    NcAE,
+    SlopeNcAE,
+    SoftNcAE,
+    WeightsNcAE,
+)
 from romkit.projections.flow import Flow
 from romkit.projections.frame import Frame
 from romkit.projections.linear import POD
@@ -36,4 +44,12 @@ __all__ += [
     "Sliced",
     "SlopeNcAE",
 ]
-__all__ += ["SoftNcAE", "architecture", "method_named", "pretrained", "stack", "unstack"]
+__all__ += [
+    "SoftNcAE",
+    "WeightsNcAE",
+    "architecture",
+    "method_named",
+    "pretrained",
+    "stack",
+    "unstack",
+]

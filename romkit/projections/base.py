@@ -151,6 +151,11 @@ class Projection(Display, nn.Module):
         """The method with its sizes, for `romkit.fit`: `NcAE.with_sizes(layers=(2, 24, 36))`."""
         return functools.partial(cls, **sizes)
 
+    @classmethod
+    def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
+        """Sizes (m, ..., n) of layers where only the latent dimension is given."""
+        return latent_dim, min(n, max(2 * latent_dim, min(WIDEST, (latent_dim + n) // 2))), n
+
     @abc.abstractmethod
     def at(self, c: Tensor) -> EncoderDecoder:
         """The maps at a context c (..., p) in normalised coordinates."""
@@ -312,7 +317,7 @@ def architecture(
     needed = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}
     given = latent_dim is not None or layers is not None
     if given or needed - defaults:
-        chain = _chain(frame.size, latent_dim, layers)
+        chain = _chain(method, frame.size, latent_dim, layers)
         sizes |= {"units": (min(64, max(24, 4 * chain[0])),) * 3}
         sizes |= {"latent_dim": chain[0], "layers": chain, "encoder": chain[::-1], "decoder": chain}
     # a default of the method's own is the better guess
@@ -326,7 +331,9 @@ def arguments(method: type[Projection]) -> list[str]:
     return list(inspect.signature(method).parameters)[2:]
 
 
-def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tuple[int, ...]:
+def _chain(
+    method: type[Projection], n: int, latent_dim: int | None, layers: Sequence[int] | None
+) -> tuple[int, ...]:
     """Sizes (m, ..., n) from the latent side to the state, as given or by default."""
     if layers is None:
         if (m := latent_dim) is None:
@@ -334,7 +341,7 @@ def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tupl
             raise InputError(
                 "latent_dim", expected="the number of latent coordinates", got="none", fix=fix
             )
-        chain = (m, min(n, max(2 * m, min(WIDEST, (m + n) // 2))), n)
+        chain = method.default_layers(m, n)
         check_chain("latent_dim", chain, n)
         return chain
     if latent_dim not in (None, layers[0]):

@@ -19,15 +19,21 @@ from romkit.projections.layers import (
     BiorthogonalPair,
     FixedBias,
     FixedSlope,
+    FollowingWeight,
     FreePair,
     LayerPairs,
     ModulatedBias,
     ModulatedSlope,
     layer_pairs,
+    over_contexts,
 )
+from romkit.projections.linear import leading_modes
 from romkit.projections.networks import Embedding, JointMaps
 
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
+
+INNER = (24, 48)
+"""Units of the inner layers of an NcAE whose weights follow the context, by default."""
 
 Part = Callable[[int, int, torch.Generator], nn.Module]
 
@@ -191,6 +197,79 @@ class NcAE(Modulated):
 
     name = "ncae"
     idempotent = True
+
+
+class WeightsNcAE(Modulated):
+    """NcAE whose weights follow the context as well: Φ(c) = Φ + (I - Φ Ψᵀ) Δ(c), exact for any Δ.
+
+    Δ is linear in the signal s that slopes and biases follow, and zero at the start, where the
+    network reads off the leading modes of the data. Where an NcAE bends and shifts one subspace of
+    each layer, this one turns it.
+
+    Args: as for `NcAE`; by default `layers` are (m, 24, 48, n).
+
+    Source: Adriaens et al. (2026), section 3, for slopes and biases; docs/explanation has the proof
+    for the weights.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("ncae-weights", data, latent_dim=2, epochs=1, verbose=False).double()
+        >>> P = model(F=3.15)
+        >>> x = torch.from_numpy(data.state.values)
+        >>> torch.allclose(P(P(x)), P(x))
+        True
+    """
+
+    name = "ncae-weights"
+    idempotent = True
+
+    def __init__(
+        self,
+        frame: Frame,
+        generator: torch.Generator,
+        *,
+        layers: Sizes,
+        embedding: Sizes,
+        bandwidth: Positive = 1.0,
+    ):
+        super().__init__(frame, generator, layers=layers, embedding=embedding, bandwidth=bandwidth)
+        self.followers = nn.ModuleList(
+            FollowingWeight(embedding[-1], n, r) for r, n in pairwise(layers)
+        )
+
+    @classmethod
+    def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
+        inner = min(max(INNER[0], latent_dim), n)
+        return latent_dim, inner, min(max(INNER[1], inner), n), n
+
+    def at(self, c: Tensor) -> LayerPairs:
+        signal = self.embedding(c)
+        pairs = (weight() for weight in self.weights)
+        weights = (
+            (follower(phi, psi, signal), psi)
+            for follower, (phi, psi) in zip(self.followers, pairs, strict=True)
+        )
+        return layer_pairs(weights, self.slopes, self.biases, signal)
+
+    def penalty(self, maps: LayerPairs) -> Tensor:
+        """Mean of ‖Φ(c) - Ψ‖² over the contexts, summed over layers."""
+        total = torch.zeros(())
+        for weight, layer in zip(self.weights, maps.layers, strict=True):
+            apart = weight.penalty(layer.phi, over_contexts(layer.psi, layer.phi))
+            total = total + (apart.flatten(1).mean(1) if apart.ndim > 1 else apart)
+        return total
+
+    def initialise(self, y: Tensor, c: Tensor) -> None:
+        """Weights that read off the leading modes of the snapshots y (N, n)."""
+        outer = self.config["layers"][-2]
+        for k, weight in enumerate(self.weights):
+            wide, narrow = weight.phi.shape
+            last = k == len(self.weights) - 1
+            start = leading_modes(y, outer) if last else torch.eye(wide, narrow)
+            weight.phi.data = start.to(weight.phi).clone()
+            weight.psi.data = start.to(weight.psi).clone()
 
 
 class BiasNcAE(Modulated):

@@ -114,6 +114,37 @@ class BiorthogonalPair(Pair):
         return (phi - psi).square().sum((-1, -2))
 
 
+class FollowingWeight(nn.Module):
+    """Φ(c) = Φ + (I - Φ Ψᵀ) Δ(c) with Δ(c) = Σₖ sₖ Aₖ, linear in the signal s and zero at the start.
+
+    Ψᵀ Φ(c) = I for every Δ where Ψᵀ Φ = I: at a fixed Ψ the matrices with this property are an affine
+    space. So Φ(c) needs no inverse at each context, and is as smooth as s.
+
+    Args:
+        signal: size d of s.
+        wide, narrow: n and r of the pair.
+    """
+
+    def __init__(self, signal: int, wide: int, narrow: int):
+        super().__init__()
+        self.directions = nn.Parameter(torch.zeros(signal, wide, narrow))
+
+    def forward(self, phi: Tensor, psi: Tensor, signal: Tensor) -> Tensor:
+        """Φ(c) (..., n, r), of a pair that may have a seed axis and a signal (..., d)."""
+        inside = psi.mT.unsqueeze(-3) @ self.directions  # (..., d, r, r)
+        beside = self.directions - phi.unsqueeze(-3) @ inside  # (..., d, n, r)
+        moved = matmul(signal, beside.flatten(-2)).unflatten(-1, phi.shape[-2:])
+        return over_contexts(phi, moved) + moved
+
+
+def over_contexts(matrix: Tensor, like: Tensor) -> Tensor:
+    """A matrix (n, r), or one per seed (S, n, r), with axes put in for the contexts of `like` (...,
+    n, r).
+    """
+    missing = like.ndim - matrix.ndim
+    return matrix.reshape(*matrix.shape[:-2], *(1,) * missing, *matrix.shape[-2:])
+
+
 class FreePair(Pair):
     """Φ and Ψ without a constraint, as in SoftNcAE."""
 

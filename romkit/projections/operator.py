@@ -87,7 +87,7 @@ class LastLayer(NamedTuple):
 
     Attributes:
         hidden: decodes to a (..., k); it does not encode.
-        factor: F (n, k), the same at every context.
+        factor: F (n, k), or (..., n, k) with the leading axes of the context where it follows it.
         shift: (..., n), with the leading axes of the context.
     """
 
@@ -213,14 +213,12 @@ class Operator:
         return self._frame.denormalise_tangent(self._maps.decode_curvature(z, w))
 
     def last_layer(self) -> LastLayer | None:
-        """The last layer of the decoder, where it is affine and the same for all members; None
-        elsewhere.
-        """
+        """The last layer of the decoder, where it is affine; None elsewhere, and for a stack."""
         split = self._maps.last_layer()
-        if split is None or split[1].ndim != 2:
+        if split is None or self._seeds is not None:
             return None
         (maps, weight, shift), frame = split, self._frame
-        hidden = self.of_hidden(maps, len(weight))
+        hidden = self.of_hidden(maps, weight.shape[-2])
         return LastLayer(hidden, frame.denormalise_tangent(weight).mT, frame.denormalise(shift))
 
     def of_hidden(self, maps: EncoderDecoder, size: int) -> "Operator":

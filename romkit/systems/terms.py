@@ -43,14 +43,15 @@ class Quadratic(NamedTuple):
         return self.constant + _rows(y, self.linear) + _rows(pairs(y, y), self.quadratic)
 
     def substituted(self, factor: Tensor, shift: Tensor, test: Tensor) -> "Quadratic":
-        """a -> testᵀ g(shift + factor a), for a (..., m), factor and test (r, m), shift (..., r)."""
+        """a -> testᵀ g(shift + factor a), for a (..., m), factor and test (..., r, m), shift (...,
+        r).
+        """
         full = symmetric(self.quadratic)  # (..., i, j, r)
-        across = (shift[..., None, None, :] @ full.movedim(-1, -3)).squeeze(
-            -2
-        )  # (..., r, j): H(shift, ·)
-        linear = self.linear + 2 * across.mT
-        folded = torch.einsum("ia,...ijk,jb,kc->...abc", factor, full, factor, test)
-        return Quadratic(self(shift) @ test, factor.mT @ linear @ test, upper_triangle(folded))
+        across = (shift[..., None, None, :] @ full.movedim(-1, -3)).squeeze(-2)  # H(shift, ·)
+        linear = self.linear + 2 * across.mT  # (..., r, r)
+        folded = torch.einsum("...ia,...ijk,...jb,...kc->...abc", factor, full, factor, test)
+        constant = _rows(self(shift), test)
+        return Quadratic(constant, factor.mT @ linear @ test, upper_triangle(folded))
 
     def of_polynomial(self, monomials: Monomials, rows: Tensor, test: Tensor) -> "Polynomial":
         """z -> testᵀ g(y) with y = rowsᵀ m(z), a polynomial of twice the degree.

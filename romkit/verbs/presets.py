@@ -37,6 +37,7 @@ SIZES: dict[str, dict[str, dict[str, object]]] = {
         "cae": {"layers": (2, 21, 36)},
         "context-cae": {"layers": (2, 20, 36)},
         **dict.fromkeys(("soft-ncae", "ncae", "ncae-bias", "ncae-slope"), _LORENZ_NCAE),
+        "ncae-weights": {"layers": (2, 24, 36), "embedding": (1, 4, 4)},
         "flow": _LORENZ_FLOW,
     },
     "pendulum": {
@@ -47,6 +48,7 @@ SIZES: dict[str, dict[str, dict[str, object]]] = {
         "context-cae": {"layers": (4, 8, 12, 14, 16)},
         "soft-ncae": {"layers": (4, 8, 12, 14, 16), "embedding": (4, 4)},
         **dict.fromkeys(("ncae", "ncae-bias", "ncae-slope"), _PENDULUM_NCAE),
+        "ncae-weights": _PENDULUM_NCAE,
         "flow": _PENDULUM_FLOW,
     },
 }

@@ -219,7 +219,9 @@ def test_bad_input(lorenz_data, lorenz, reduced):
     refused("projection: expected a model behind", romkit.follow, reduced, lorenz_data, system=seen)
 
 
-@pytest.mark.parametrize("method", ["ncae", "cae", "ncae-slope", "film-ae", "polynomial-manifold"])
+@pytest.mark.parametrize(
+    "method", ["ncae", "cae", "ncae-slope", "ncae-weights", "film-ae", "polynomial-manifold"]
+)
 def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
     """Galerkin in the hidden units before it, with tensors of their number, is Galerkin in full
     space.
@@ -230,6 +232,8 @@ def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
     }
     sizes = own.get(method, {"layers": (2, 5, 10)})
     model = romkit.fit(method, lorenz_data, basis=10, epochs=1, **sizes)
+    for follower in getattr(model, "followers", ()):
+        follower.directions.data += 0.1
     c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
     reduced = ReducedModel.of(model, Galerkin(), lorenz).at_constant(c)
     small = precontracted(reduced.problem, reduced.quadratic)
