@@ -2,6 +2,7 @@
 
 from romkit.training.loop import Epoch, Watch
 from romkit.training.loss import (
+    Anchor,
     Evaluated,
     LatentVelocity,
     LipschitzBound,
@@ -13,6 +14,6 @@ from romkit.training.recipe import Recipe, SnapshotTraining
 from romkit.training.rollouts import PhaseFit, RolloutTraining
 
 __all__ = [
-    "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit", "Recipe",
+    "Anchor", "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit", "Recipe",
     "Reconstruction", "RolloutTraining", "SnapshotTraining", "Watch",
 ]  # fmt: skip

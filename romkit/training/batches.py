@@ -148,16 +148,23 @@ class Batch(NamedTuple):
 
     @classmethod
     def from_dataset(
-        cls, data: xr.Dataset, frame: Frame, every: int, dtype: torch.dtype | None = None
+        cls,
+        data: xr.Dataset,
+        frame: Frame,
+        every: int,
+        unit: float = 1.0,
+        dtype: torch.dtype | None = None,
     ) -> "Batch":
-        """Each `every`-th snapshot (N, ...) of a dataset, in the precision of the frame by default."""
+        """Each `every`-th snapshot (N, ...) of a dataset, velocities per `unit` of its time; in the
+        precision of the frame by default.
+        """
         state, velocity, context = (tensor.double() for tensor in snapshots(data, every=every))
         exact = copy.deepcopy(
             frame
         ).double()  # in float32 a large mean would swallow what varies about it
         parts = (
             exact.normalise(state),
-            exact.normalise_tangent(velocity),
+            exact.normalise_tangent(unit * velocity),
             exact.normalise_context(context),
         )
         return cls(*(part.to(dtype or frame.state_scale.dtype) for part in parts))

@@ -16,6 +16,7 @@ from romkit.core.tensors import align
 from romkit.core.types import Dual
 from romkit.projections import EncoderDecoder, Frame, Projection
 from romkit.projections.layers import Hyperbola, LayerPairs
+from romkit.projections.linear import leading_modes
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, ExtendedBatch
 
@@ -24,8 +25,8 @@ class Evaluated(NamedTuple):
     """A batch with what terms share, in normalised coordinates, for S seeds and B snapshots.
 
     `encoded` is ρ(y) and Dρ(y) ẏ, `decoded` is P(y) and DP(y) ẏ, `weights` (n,) those of squared
-    components in the norm of the loss, and `extra` (S, B, k) what `LossTerm.attach` gave for these
-    snapshots.
+    components in the norm of the loss, `extra` (S, B, k) what `LossTerm.attach` gave for these
+    snapshots, and `unit` the time in which velocities are counted.
 
     Example:
         >>> import romkit
@@ -50,6 +51,7 @@ class Evaluated(NamedTuple):
     weights: Tensor
     system: System | None
     extra: Tensor | None
+    unit: float = 1.0
 
     @property
     def snapshots(self) -> int:
@@ -66,7 +68,8 @@ class Evaluated(NamedTuple):
         """f(Py) (S, B, n) of the full model, which is of first order."""
         frame, y = self.projection.frame, self.decoded.value
         context = align(frame.denormalise_context(self.c), y)
-        return self.system.rhs(y.new_zeros(()), frame.denormalise(y), context) / frame.state_scale
+        rate = self.system.rhs(y.new_zeros(()), frame.denormalise(y), context)
+        return self.unit * rate / frame.state_scale
 
     def carried(self, velocity: Tensor) -> Tensor:
         """DP(Py) v (S, B, n) of velocities v there."""
@@ -116,9 +119,8 @@ class Reconstruction(LossTerm):
     """Mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖².
 
     Args:
-        velocity_weight: w, in squared time units of the data, which brings both errors to one size:
-            velocities per microsecond are small numbers, and those per day large ones. 0 trains on
-            positions alone.
+        velocity_weight: w, for velocities in the unit of time of `romkit.fit`, in which both errors
+            are of one size; 0 trains on positions alone.
 
     Source: Adriaens et al. (2026), appendix "Training objective", with w = 1.
 
@@ -186,6 +188,44 @@ class LatentVelocity(LossTerm):
         return batch.mean(self.weight * (batch.dy - batch.carried(batch.field())).square())
 
 
+ANCHORED = 16
+"""Most leading coordinates that are kept for each snapshot."""
+
+
+@validated
+@dataclass(frozen=True)
+class Anchor(LossTerm):
+    """`weight` times the mean of ‖ρ(y, c) - Eᵀ y‖², with the leading modes E of the snapshots.
+
+    Without it the latents of a trained encoder may turn and stretch with the context, and a law has
+    to follow them. With it they stay near the coordinates that POD has.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.training import Anchor, Penalty, Reconstruction
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> loss = [Reconstruction(), Penalty(), Anchor(weight=0.1)]
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, loss=loss, epochs=1, verbose=False)
+        >>> ncae.report["recipe"]["loss"][-1]
+        {'term': 'Anchor', 'weight': 0.1}
+    """
+
+    weight: NotNegative = 1.0
+
+    def value(self, batch: Evaluated) -> Tensor:
+        z = batch.encoded.value
+        m = z.shape[-1]
+        if m > batch.extra.shape[-1]:
+            fix = "leave the term out"
+            raise InputError("loss", expected=f"at most {ANCHORED} latents", got=f"{m}", fix=fix)
+        apart = z - batch.extra[..., :m]
+        return self.weight * apart.square().sum(-1).mean(-1)
+
+    def attach(self, rows: Batch, frame: Frame, weights: Tensor, system: System | None) -> Tensor:
+        modes = leading_modes(rows.y, min(ANCHORED, rows.y.shape[1]))
+        return (rows.y.double() @ modes).to(rows.y)
+
+
 class Objective(nn.Module):
     """The sum of the terms.
 
@@ -199,6 +239,7 @@ class Objective(nn.Module):
         weighting: 0 for physical errors, 1 for errors relative to each component's own standard
             deviation.
         system: gives f, where a term needs it.
+        unit: of time, in which velocities are counted.
     """
 
     def __init__(
@@ -207,14 +248,11 @@ class Objective(nn.Module):
         terms: Sequence[LossTerm],
         weighting: float = 0.0,
         system: System | None = None,
+        unit: float = 1.0,
     ):
         super().__init__()
-        self.projection, self.terms, self.component_weighting, self.system = (
-            projection,
-            terms,
-            weighting,
-            system,
-        )
+        self.projection, self.terms = projection, terms
+        self.component_weighting, self.system, self.unit = weighting, system, unit
         self.register_buffer("component_weights", component_weights(projection.frame, weighting))
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:
@@ -222,7 +260,7 @@ class Objective(nn.Module):
         maps = self.projection.at(c)
         encoded = maps.encode_jvp(y, dy)
         decoded = maps.decode_jvp(*encoded)
-        shared = (encoded, decoded, self.component_weights, self.system, extra)
+        shared = (encoded, decoded, self.component_weights, self.system, extra, self.unit)
         batch = Evaluated(self.projection, maps, y, dy, c, *shared)
         first, *others = (term.value(batch) for term in self.terms)
         return sum(others, start=first)

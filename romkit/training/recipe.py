@@ -35,6 +35,7 @@ from romkit.training.batches import (
 )
 from romkit.training.loop import Checkpoint, Reports, Snapshot, Watch, by_seed, train
 from romkit.training.loss import (
+    Anchor,
     LatentVelocity,
     LossTerm,
     Objective,
@@ -262,6 +263,7 @@ WEIGHTS = {
     "velocity_weight": (Reconstruction, "velocity_weight"),
     "penalty_weight": (Penalty, "weight"),
     "latent_weight": (LatentVelocity, "weight"),
+    "anchor_weight": (Anchor, "weight"),
 }
 """Weights of common terms by the names that `romkit.fit` takes."""
 
@@ -314,6 +316,7 @@ class Run:
         watch: how it is watched.
         held_out: data for validation, None where there are none.
         started: whether the models have parameters to begin with.
+        unit: of time, in which losses count velocities, in that of the data.
     """
 
     plan: Recipe
@@ -325,6 +328,7 @@ class Run:
     watch: Watch
     held_out: xr.Dataset | None
     started: bool = False
+    unit: float = 1.0
 
     def train(self, models: Sequence[Projection], seeds: Sequence[int]) -> list[Projection]:
         """The trained models, on the CPU, each with a report of how it went.
@@ -334,7 +338,8 @@ class Run:
             seeds: seed s determines the order of its data, whatever its neighbours are.
         """
         plan, frame = self.plan, models[0].frame
-        of_data = partial(Batch.from_dataset, frame=frame, every=plan.snapshots.every)
+        every = plan.snapshots.every
+        of_data = partial(Batch.from_dataset, frame=frame, every=every, unit=self.unit)
         rows, held_out = (
             of_data(self.data),
             None if self.held_out is None else of_data(self.held_out),
@@ -372,7 +377,7 @@ class Run:
                     parameter.requires_grad for parameter in stacked.parameters()
                 ):  # POD and its like have none
                     objective = Objective(
-                        stacked, plan.loss, plan.component_weighting, self.system
+                        stacked, plan.loss, plan.component_weighting, self.system, self.unit
                     ).to(self.device)
                     ends = [self._on_snapshots(objective, rows, held_out, numbers)]
                     for how, stage in refinements:

@@ -32,7 +32,7 @@ from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe
 from romkit.training.loop import NAMES, Watch
 from romkit.training.recipe import SETTINGS, Run
-from romkit.verbs.presets import PRESETS, sized
+from romkit.verbs.presets import PRESETS, SIZES, sized
 
 
 def method_of(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
@@ -97,9 +97,9 @@ def fit(
         start: a projection of this method and these sizes, whose parameters training begins with,
             of fewer data say; a stack for `seeds`. Of a method that is not trained it has no
             influence.
-        system: gives the field of the full model, where a loss needs it, and the unit of time in
-            which losses weigh velocities; by default the system that the data name. Without one,
-            time is in units of the data's motion.
+        system: gives the field of the full model, where a loss needs it; by default the system that
+            the data name. Losses count velocities in units of the data's own motion, and in seconds
+            or model time units for Lorenz96 and the pendulum, as the paper does.
         device: "cpu" or "cuda"; a GPU is used where there is one.
         engine: "torch" runs step by step; "compiled" compiles the training step, and captures it as
             a CUDA graph on a GPU; "auto" decides by the length of the run. Where compiling fails,
@@ -147,9 +147,8 @@ def fit(
     plan = preset if isinstance(preset, Recipe) else PRESETS[preset](frame.system, kind.name)
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
-    if system is None:
-        unit = _unit_of_time(data, frame)
-        data, held_out = (x and x.assign(velocity=unit * x["velocity"]) for x in (data, held_out))
+    # the paper's losses count velocities in the unit of its systems
+    unit = 1.0 if frame.system in SIZES else _unit_of_time(data, frame)
     if wave is not None and plan.needs_system:
         fix = "take preset='quick', and fit a law to the result: it learns the speed of the phase"
         raise InputError(
@@ -163,7 +162,9 @@ def fit(
     models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
     start = start if kind.trained else None
     models = models if start is None else _with_parameters_of(models, start)
-    run = Run(plan, data, system, device, engine, checkpoint, watch, held_out, start is not None)
+    run = Run(
+        plan, data, system, device, engine, checkpoint, watch, held_out, start is not None, unit
+    )
     pieces = [(models[s], numbers[s]) for s in cut(len(numbers), executor)]
     with bars(watch.verbose):
         models = [

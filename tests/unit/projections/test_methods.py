@@ -222,3 +222,50 @@ def test_a_default_of_a_users_method_is_not_replaced_by_a_guess(lorenz_data):
 
     frame = Frame.from_dataset(lorenz_data)
     assert romkit.projections.architecture(Sized, frame, latent_dim=3) == {"latent_dim": 3}
+
+
+def test_weights_that_follow_the_context_are_exact_at_contexts_ten_times_outside(lorenz_data):
+    model = romkit.fit("ncae-weights", lorenz_data, epochs=2).double()
+    draw = torch.Generator().manual_seed(0)
+    for follower in model.followers:
+        follower.directions.data = 0.1 * torch.randn(
+            follower.directions.shape, generator=draw, dtype=torch.float64
+        )
+    F = [3.16 + scale * 0.03 for scale in (-10.0, -1.0, 0.0, 1.0, 10.0)]
+    layers = model.at(model.frame.normalise_context(torch.tensor(F).double().unsqueeze(-1))).layers
+    for layer in layers:
+        unit = torch.eye(layer.psi.shape[-1], dtype=torch.float64)
+        error = (layer.psi.mT @ layer.phi - unit).abs().amax()
+        assert error < 1e-12 * float(layer.phi.norm() * layer.psi.norm())
+    assert not torch.allclose(layers[-1].phi[0], layers[-1].phi[1], atol=0.1)
+    P, x = model(F=F), torch.from_numpy(lorenz_data.state.values[0])
+    once = P(x.expand(5, -1, -1))
+    assert float((P(once) - once).norm() / once.norm()) < 1e-12
+
+
+def test_before_training_weights_are_those_of_an_ncae_that_reads_off_the_leading_modes(lorenz_data):
+    settings = {"latent_dim": 2, "epochs": 1, "learning_rate": 1e-12}
+    model = romkit.fit("ncae-weights", lorenz_data, **settings).double()
+    pod = romkit.fit("pod", lorenz_data, latent_dim=2).double()
+    assert all(float(f.directions.detach().abs().max()) < 1e-10 for f in model.followers)
+    outer, *_ = reversed(model.weights)
+    assert torch.allclose(outer.phi, outer.psi)
+    inner = outer.phi[:, :2] @ outer.phi[:, :2].mT
+    assert torch.allclose(inner, pod.modes @ pod.modes.mT, atol=1e-5)
+
+
+def test_the_rotation_of_a_subspace_with_the_context_is_learned_by_weights_that_follow_it():
+    """No NcAE can have it with the same layers: its one subspace stays."""
+    angle = np.linspace(0, 1.2, 7)
+    z = np.random.default_rng(0).uniform(-1, 1, (1, 60, 1))
+    direction = np.stack([np.cos(angle), np.sin(angle)], -1)[:, None]
+    data = romkit.data.from_arrays(
+        z * direction, np.arange(60.0), context={"angle": angle}, velocity=0 * z * direction
+    )
+    settings = {"layers": (1, 2), "embedding": (1, 4), "epochs": 150, "velocity_weight": 0}
+    errors = []
+    for method in ("ncae", "ncae-weights"):
+        model = romkit.fit(method, data, anchor_weight=0, **settings)
+        image = model(data)(torch.from_numpy(data.state.values).float()).detach().numpy()
+        errors.append(float(np.abs(image - data.state.values).mean()))
+    assert errors[1] < 0.2 * errors[0]

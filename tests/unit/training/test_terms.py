@@ -126,3 +126,27 @@ def test_what_it_refuses(lorenz_data):
     maps, pair = model.at(torch.zeros(1)), Dual(y, y)
     batch = Evaluated(model, maps, y, y, torch.zeros(1, 1), pair, pair, torch.ones(5), None, None)
     assert torch.equal(LipschitzBound(target=1e9).value(batch).detach(), torch.tensor(0.0))
+
+
+def test_the_anchor_keeps_latents_near_the_leading_coordinates(lorenz_data):
+    pod = romkit.fit("pod", lorenz_data, latent_dim=2)
+    expected = pod(lorenz_data).encode(torch.from_numpy(lorenz_data.state.values).float())
+    apart = []
+    for weight in (0.0, 100.0):
+        settings = {"latent_dim": 2, "epochs": 30, "anchor_weight": weight}
+        model = romkit.fit("ncae", lorenz_data, **settings)
+        z = model(lorenz_data).encode(torch.from_numpy(lorenz_data.state.values).float())
+        apart.append(float((z - expected).detach().norm() / expected.norm()))
+    assert apart[1] < 0.2
+    assert apart[1] < 0.3 * apart[0]
+
+
+def test_velocities_are_counted_in_the_data_s_own_unit_of_time_with_a_system_as_without():
+    """And in that of the paper's systems."""
+    system = romkit.systems.KuramotoSivashinsky(transient=50.0)
+    data = system.dataset(split="train", seed=0).isel(trajectory=[0, -1], time=slice(20))
+    known, unknown = (
+        romkit.fit("cae", given, latent_dim=2, epochs=2)
+        for given in (data, data.drop_attrs(deep=False))
+    )
+    assert known.report["losses"] == unknown.report["losses"]
