@@ -22,7 +22,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError, one_line
 from romkit.core.tensors import align
-from romkit.data import check_dataset, context_array, trajectories
+from romkit.data import ContextParameter, check_dataset, context_array, trajectories
 from romkit.integrators import LatentDynamics
 from romkit.projections import Operator, Path, Projection, stack
 from romkit.projections.storage import packed, unpacked
@@ -411,15 +411,45 @@ def nearby(system: System) -> tuple[Tensor, Parts]:
     return contexts, tuple(x + 0.05 * (1 + x.abs()) * u for x, u in zip(starts, noise, strict=True))
 
 
+def context(system: System) -> None:
+    """Entries of the context are `ContextParameter`s with low < high."""
+    strangers = [entry for entry in system.context if not isinstance(entry, ContextParameter)]
+    how = "write ContextParameter(name, units, low, high)"
+    holds(not strangers, f"context: expected ContextParameter, got {strangers}; {how}")
+    empty = [entry.name for entry in system.context if not entry.low < entry.high]
+    fact("ranges of the context with low < high", [], empty)
+
+
+def right_hand_side(system: System) -> None:
+    """The right-hand side takes a state alone and states with leading axes, and gives tensors of
+    their shape.
+    """
+    contexts, size = corners(system), system.state_size
+    starts = system.initial_state(contexts, None)
+    how = "give torch tensors, contexts.new_zeros(len(contexts), n), say"
+    kind = type(starts).__name__
+    holds(isinstance(starts, Tensor), f"initial_state: expected a tensor, got {kind}; {how}")
+    expected, got = (len(contexts), size), tuple(starts.shape)
+    holds(got == expected, f"initial_state: expected shape {expected}, got {got}; {how}")
+    fact(f"precision of the start ({how})", contexts.dtype, starts.dtype)
+    t, order = torch.zeros((), dtype=torch.float64), system.order
+    states = starts.unsqueeze(1).repeat(1, 4, 1)  # (C, 4, n)
+    axes = "index the last axis, x[..., 0] and c[..., 0], and join by torch.stack(..., dim=-1)"
+    for x, c in ((states[0, 0], contexts[0]), (states, contexts)):
+        kept = x.clone()
+        rate = system.field(c)(t, *(x,) * order)
+        shape, what = tuple(x.shape), f"rhs of states {tuple(x.shape)}, contexts {tuple(c.shape)}"
+        kind = type(rate).__name__
+        holds(isinstance(rate, Tensor), f"{what}: expected a tensor, got {kind}; {axes}")
+        got = tuple(rate.shape)
+        holds(got == shape, f"{what}: expected shape {shape}, got {got}; {axes}")
+        holds(torch.equal(x, kept), f"{what}: expected x unchanged; do not write into x")
+
+
 def names(system: System) -> None:
-    """A name and a unit for each component, and a range for each parameter."""
+    """A name and a unit for each component, contexts of as many parameters, and a start."""
     fact("units, one per component", len(system.state_names), len(system.state_units))
     fact("names that are used once", system.state_size, len({*system.state_names}))
-    fact(
-        "ranges of the context with low < high",
-        [],
-        [p.name for p in system.context if not p.low < p.high],
-    )
     drawn = {
         "training": system.train_contexts(np.random.default_rng(0)),
         "test": system.test_contexts(),
@@ -576,7 +606,17 @@ def check_system(system: System) -> None:
         >>> romkit.testing.check_system(romkit.systems.Lorenz96(n=8, transient=0.0))  # silent
     """
     with laws_of(system.name):
-        for law in (names, field, terms, rows, metric, symmetry, datasets):
+        for law in (
+            context,
+            right_hand_side,
+            names,
+            field,
+            terms,
+            rows,
+            metric,
+            symmetry,
+            datasets,
+        ):
             law(system)
 
 

@@ -27,6 +27,8 @@ from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts
 from romkit.solvers import RK4, Solution, Solver, Status
+from romkit.systems.derivatives import differentiable
+from romkit.systems.effects import check_effects, check_members
 from romkit.systems.problem import FirstOrder, Parts, Problem, SecondOrder, euclidean
 from romkit.systems.terms import Quadratic, Term
 
@@ -38,11 +40,11 @@ def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Fiel
     """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of
     time.
     """
-    moves = varies(context)
+    moves, rate = varies(context), differentiable(rhs)
 
     def f(t: Tensor, x: Tensor) -> Tensor:
         c = context(t) if moves else context
-        return rhs(t, x, align(c.to(x), x))
+        return rate(t, x, align(c.to(x), x))
 
     return f
 
@@ -245,6 +247,10 @@ class System(abc.ABC):
     @property
     def context_names(self) -> tuple[str, ...]:
         """Names of the context parameters, in the order of the last axis of a context tensor."""
+        strangers = [p for p in self.context if not isinstance(p, ContextParameter)]
+        if strangers:
+            expected, fix = "ContextParameters", "write ContextParameter(name, units, low, high)"
+            raise InputError("context", expected=expected, got=repr(strangers[0]), fix=fix)
         return tuple(parameter.name for parameter in self.context)
 
     def field(
@@ -362,18 +368,11 @@ class System(abc.ABC):
         """Highest rate (..., T, n) along a motion, whose states are (..., T, n), at a context with
         their leading axes.
 
-        The field gives all times at once if torch can do that, else time by time.
+        The field gives all times at once if torch can do that.
         """
-        field = self.field(context)
-        try:
-            return torch.func.vmap(field, in_dims=(0, *(-2,) * len(states)), out_dims=-2)(
-                times, *states
-            )
-        except (
-            Exception
-        ):  # the field reads its time as a number, say; an error of its own comes up again here
-            each = zip(times, *(x.unbind(-2) for x in states), strict=True)
-            return torch.stack([field(*now) for now in each], dim=-2)
+        field = differentiable(self.field(context))  # one that reads its time goes time by time
+        axes = (0, *(-2,) * len(states))
+        return torch.func.vmap(field, in_dims=axes, out_dims=-2)(times, *states)
 
     @validated
     def using(self, solver: Solver) -> Self:
@@ -429,7 +428,13 @@ class System(abc.ABC):
     def record(
         self, motion: Motion, times: Times, contexts: Tensor, attrs: dict[str, object]
     ) -> xr.Dataset:
-        """A motion as a dataset in romkit's schema, with provenance and further attributes."""
+        """A motion as a dataset in romkit's schema, with provenance and further attributes.
+
+        Raises:
+            InputError: a right-hand side that mixes trajectories, or a parameter of the context
+                that the system does not depend on.
+        """
+        self._check_motion(motion, times, contexts)
         variables = {
             "state": motion.state,
             "velocity": motion.velocity,
@@ -466,6 +471,10 @@ class System(abc.ABC):
         any.
         """
         return (contexts.new_zeros(len(contexts), self.state_size),) * self.order
+
+    def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
+        check_members(self, motion, times, contexts)
+        check_effects(self, motion, times)
 
     def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
         return (self.initial_state(contexts, rng),)
@@ -603,7 +612,7 @@ class MechanicalSystem(System):
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
         """The right-hand side f(t, q, q̇) at a fixed context, by name or as a tensor (..., p)."""
-        c, acceleration = self._context_tensor(context, named), self.acceleration
+        c, acceleration = self._context_tensor(context, named), differentiable(self.acceleration)
 
         def f(t: Tensor, q: Tensor, v: Tensor) -> Tensor:
             return acceleration(t, q, v, align(c.to(q), q))

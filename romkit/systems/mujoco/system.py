@@ -116,7 +116,7 @@ class MuJoCo(MechanicalSystem):
         self._check_quaternions(self._positions(middle))
         self.control = self._signal_of(control, middle)
         self._unsmooth = model.unsmooth(middle)
-        self._check_effects()
+        self._check_parameters()
         if contacts is None:
             self._warn_of_contacts(middle)
 
@@ -325,7 +325,10 @@ class MuJoCo(MechanicalSystem):
             fix = "give 1, 0, 0, 0 for one that is not turned"
             raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
 
-    def _check_effects(self) -> None:
+    def _check_motion(self, motion: object, times: Tensor, contexts: Tensor) -> None:
+        """Nothing is left to check: parameters without effect are refused with the model."""
+
+    def _check_parameters(self) -> None:
         """Raise where a parameter, or one of its targets, leaves the compiled model as it is."""
         for number, (name, parameter) in enumerate(self.parameters.items()):
             if parameter.low == parameter.high:

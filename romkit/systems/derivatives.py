@@ -1,0 +1,153 @@
+"""Derivatives of right-hand sides that torch cannot see through: NumPy, SciPy, compiled code."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.core.errors import InputError, one_line
+
+Function = Callable[..., Tensor]
+"""(t, *arguments) -> a rate, all tensors."""
+
+FAILURES = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
+"""Errors of code outside of torch that meets tensors of `torch.func` or with gradients, and of
+right-hand sides that take no batches.
+"""
+
+FIX = "index the last axis, x[..., 0], and put components together by torch.stack(..., dim=-1)"
+
+STEP = torch.finfo(torch.float64).eps ** (1 / 3)
+"""Relative step of central differences, at which truncation and rounding are alike."""
+
+
+def differentiable(function: Function) -> Function:
+    """A right-hand side with derivatives: its own by torch, or central differences where it is not
+    written in torch.
+
+    `torch.func.jvp`, `jacfwd` and `vmap` and backward gradients work on the result.
+
+    Raises:
+        InputError: names the function, where it fails with plain numbers, too.
+    """
+
+    def rate(t: Tensor, *arguments: Tensor) -> Tensor:
+        try:
+            value = function(t, *arguments)
+        except FAILURES:
+            # called with plain numbers there, where an error of its own comes up again
+            return _Foreign.apply(function, t, *arguments)
+        if isinstance(value, np.ndarray):
+            value = torch.from_numpy(value).to(arguments[0])
+        if _lost_its_gradient(value, arguments):
+            return _Foreign.apply(function, t, *arguments)
+        return value
+
+    return rate
+
+
+def _lost_its_gradient(value: object, arguments: tuple[Tensor, ...]) -> bool:
+    if not torch.is_grad_enabled() or getattr(value, "requires_grad", True):
+        return False
+    return any(argument.requires_grad for argument in arguments)
+
+
+class _Foreign(torch.autograd.Function):
+    """A function of plain tensors, differentiated by central differences."""
+
+    @staticmethod
+    def forward(function: Function, t: Tensor, *arguments: Tensor) -> Tensor:
+        arguments = [argument.detach() for argument in arguments]
+        try:
+            return torch.as_tensor(function(t, *arguments)).to(arguments[0])
+        except InputError:
+            raise
+        except FAILURES as error:
+            shapes = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            got = f"{type(error).__name__} ({one_line(str(error))}) at shapes {shapes}"
+            expected = "a rate (..., n) of states (..., n) and contexts (..., p)"
+            name = getattr(function, "__qualname__", "the right-hand side")
+            raise InputError(name, expected=expected, got=got, fix=FIX) from error
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
+        ctx.function, *tensors = inputs
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    @staticmethod
+    def jvp(ctx, _, dt: Tensor | None, *tangents: Tensor | None) -> Tensor:
+        t, *arguments = ctx.saved_tensors
+        pairs = [pair for pair in zip(arguments, tangents, strict=True) if pair[1] is not None]
+        length = torch.stack([tangent.abs().amax() for _, tangent in pairs]).amax()
+        size = torch.stack([argument.abs().amax() for argument, _ in pairs]).amax()
+        h = STEP * (1 + size) / torch.where(length > 0, length, 1.0)
+        ahead, behind = (
+            _Foreign.apply(ctx.function, t, *_moved(arguments, tangents, s * h)) for s in (1, -1)
+        )
+        return (ahead - behind) / (2 * h)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        t, *arguments = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[2:]
+        products = [
+            _transposed_product(ctx.function, t, arguments, k, gradient) if needed else None
+            for k, needed in enumerate(wanted)
+        ]
+        return None, None, *products
+
+    @staticmethod
+    def vmap(info, dims: tuple, function: Function, *tensors: Tensor) -> tuple[Tensor, int]:
+        _, *axes = dims
+        if axes[0] is None:
+            # states and contexts take leading axes, so that a batch is one call
+            t, *arguments = tensors
+            batch = [
+                _in_front(x, axis, info.batch_size)
+                for x, axis in zip(arguments, axes[1:], strict=True)
+            ]
+            return _Foreign.apply(function, t, *batch), 0
+        rows = [
+            [
+                x if axis is None else x.select(axis, k)
+                for x, axis in zip(tensors, axes, strict=True)
+            ]
+            for k in range(info.batch_size)
+        ]
+        return torch.stack([_Foreign.apply(function, *row) for row in rows]), 0
+
+
+def _moved(arguments: list[Tensor], tangents: tuple[Tensor | None, ...], h: Tensor) -> list[Tensor]:
+    return [
+        x if tangent is None else x + h * tangent
+        for x, tangent in zip(arguments, tangents, strict=True)
+    ]
+
+
+def _in_front(x: Tensor, axis: int | None, size: int) -> Tensor:
+    if axis is None:
+        return x.unsqueeze(0).expand(size, *x.shape)
+    return x.movedim(axis, 0)
+
+
+def _transposed_product(
+    function: Function, t: Tensor, arguments: list[Tensor], k: int, gradient: Tensor
+) -> Tensor:
+    """Gradient times the derivative by the k-th argument, entry by entry of that."""
+    x = arguments[k]
+
+    def entry_of_product(unit: Tensor) -> Tensor:
+        h = STEP * (1 + (x * unit).abs().sum())
+        moved = [torch.zeros_like(y) if j != k else h * unit for j, y in enumerate(arguments)]
+        ahead, behind = (
+            _Foreign.apply(
+                function, t, *(y + sign * step for y, step in zip(arguments, moved, strict=True))
+            )
+            for sign in (1, -1)
+        )
+        return (gradient * (ahead - behind) / (2 * h)).sum()
+
+    units = torch.eye(x.numel(), dtype=x.dtype).reshape(-1, *x.shape)
+    return torch.stack([entry_of_product(unit) for unit in units]).reshape(x.shape)

@@ -1,0 +1,276 @@
+"""Right-hand sides of users: in NumPy or SciPy, without an effect of the context, written for one state."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.interpolate import CubicSpline
+
+import romkit
+from romkit.core.errors import InputError
+from romkit.data import ContextParameter
+from romkit.integrators import LSPG
+from romkit.systems import MechanicalSystem, System
+from romkit.systems.derivatives import differentiable
+from romkit.testing import check_system
+
+T0 = torch.zeros((), dtype=torch.float64)
+
+
+class Pair(System):
+    """Two components and a rate."""
+
+    name, state_names, dt, duration, horizon = "pair", ("x", "y"), 0.01, 0.5, 0.5
+    context = (ContextParameter("b", "1", 0.5, 2.0, "rate"),)
+
+    def rhs(self, t, x, c):
+        return -c * torch.sin(x)
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_ones(len(contexts), 2)
+
+
+class InNumpy(Pair):
+    def rhs(self, t, x, c):
+        return torch.from_numpy(-c.numpy() * np.sin(x.numpy()))
+
+
+class Arrays(Pair):
+    """Gives an array, not a tensor."""
+
+    def rhs(self, t, x, c):
+        return -np.asarray(c) * np.sin(np.asarray(x))
+
+
+class Detached(Pair):
+    """Torch would take its derivative for zero."""
+
+    def rhs(self, t, x, c):
+        return torch.from_numpy(-c.detach().numpy() * np.sin(x.detach().numpy()))
+
+
+TABLE = CubicSpline(np.linspace(-9, 9, 400), np.sin(np.linspace(-9, 9, 400)))
+
+
+class Interpolated(Pair):
+    def rhs(self, t, x, c):
+        return torch.as_tensor(-c.detach().numpy() * TABLE(x.detach().numpy())).to(x)
+
+
+FOREIGN = (InNumpy, Arrays, Detached, Interpolated)
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_fields_outside_of_torch_have_its_derivatives(kind):
+    system, c = kind(), torch.tensor([[0.7], [1.5]], dtype=torch.float64)
+    x, v = torch.randn(2, 2, 3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    f = system.field(c)
+    slope = -c[:, None] * torch.cos(x)
+    _, tangent = torch.func.jvp(lambda x: f(T0, x), (x,), (v,))
+    assert torch.allclose(tangent, slope * v, rtol=0, atol=2e-6)  # that of the spline
+    for derivative in (torch.func.jacfwd, torch.func.jacrev):
+        jacobian = derivative(lambda y: system.field(c[0])(T0, y))(x[0, 0])
+        assert torch.allclose(jacobian, torch.diag(slope[0, 0]), rtol=0, atol=2e-6)
+    leaf = x.clone().requires_grad_()
+    (f(T0, leaf) * v).sum().backward()
+    assert torch.allclose(leaf.grad, slope * v, rtol=0, atol=2e-6)
+    by_context = torch.func.jacfwd(lambda c: differentiable(system.rhs)(T0, x[0, 0], c))(c[0])
+    assert torch.allclose(by_context[:, 0], -torch.sin(x[0, 0]), rtol=0, atol=2e-6)
+
+
+def test_a_vector_without_length_has_a_derivative_of_zero():
+    zero = torch.zeros(2, dtype=torch.float64)
+    _, tangent = torch.func.jvp(lambda x: InNumpy().field(b=1.0)(T0, x), (zero + 1,), (zero,))
+    assert torch.equal(tangent, zero)
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_verbs_take_fields_outside_of_torch(kind):
+    system, torchs = kind(), Pair()
+    check_system(system)
+    pod = romkit.fit("pod", torchs.dataset(b=[0.5, 1.0, 2.0]), latent_dim=2)
+    for dynamics in (None, LSPG(dt=0.01)):
+        runs = [romkit.rollout(each, pod, b=1.2, dynamics=dynamics) for each in (system, torchs)]
+        assert np.abs(runs[0].latent - runs[1].latent).max() < 1e-5
+    branches = [
+        romkit.continuation(each, start=[0.1, 0.1], b=(0.5, 2.0)) for each in (system, torchs)
+    ]
+    assert np.abs(branches[0].state.values[-1] - branches[1].state.values[-1]).max() < 1e-6
+
+
+class Spring(MechanicalSystem):
+    name, state_names, dt, duration, horizon = "spring", ("q",), 0.01, 0.5, 0.5
+    context = (ContextParameter("k", "1", 0.5, 2.0, "stiffness"),)
+
+    def acceleration(self, t, q, v, c):
+        return torch.from_numpy(-c.numpy() * np.tanh(q.numpy()))
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_ones(len(contexts), 1)
+
+
+def test_a_mechanical_field_outside_of_torch():
+    check_system(Spring())
+
+
+class OneState(Pair):
+    def rhs(self, t, x, c):
+        return torch.stack([x[1], -c[0] * x[0]])
+
+
+class Columns(Pair):
+    def rhs(self, t, x, c):
+        return torch.stack([x[..., 1], -c[..., 0] * x[..., 0]])
+
+
+class Plain(Pair):
+    def rhs(self, t, x, c):
+        return torch.stack([x[..., 1], -c[..., 0] * math.sin(x[..., 0])], dim=-1)
+
+
+class FromTheRight(Pair):
+    def rhs(self, t, x, c):
+        return -c[..., 0] * x
+
+
+class InPlace(Pair):
+    def rhs(self, t, x, c):
+        x *= 0.5
+        return -c * x
+
+
+class Names(Pair):
+    context = ("b",)
+
+
+class ArrayStart(Pair):
+    def initial_state(self, contexts, rng):
+        return np.ones((len(contexts), 2))
+
+
+class OneStart(Pair):
+    def initial_state(self, contexts, rng):
+        return torch.ones(2, dtype=torch.float64)
+
+
+class Broken(Pair):
+    def rhs(self, t, x, c):
+        return -c * x + self.force
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (OneState, "dim=-1"),
+        (Columns, "dim=-1"),
+        (Plain, "Plain.rhs"),
+        (FromTheRight, "FromTheRight.rhs"),
+        (InPlace, "do not write into x"),
+        (Names, "ContextParameter(name"),
+        (ArrayStart, "initial_state"),
+        (OneStart, "initial_state"),
+        (Broken, "force"),
+    ],
+)
+def test_the_contract_says_in_words_what_is_wrong(kind, words):
+    with pytest.raises((AssertionError, InputError)) as caught:
+        check_system(kind())
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [OneState, Plain, Broken, Names])
+def test_a_field_that_fails_is_named(kind):
+    with pytest.raises(InputError) as caught:
+        romkit.simulate(kind(), b=[0.5, 1.0])
+    assert caught.value.argument in (f"{kind.__name__}.rhs", "context")
+
+
+UNUSED = ContextParameter("d", "1", 0.0, 1.0, "of no use")
+
+
+class Unused(Pair):
+    context = (*Pair.context, UNUSED)
+
+    def rhs(self, t, x, c):
+        return -c[..., :1] * x
+
+
+class Times0(Unused):
+    """Multiplied by zero on its way."""
+
+    def rhs(self, t, x, c):
+        return -c[..., :1] * torch.relu(x + 0 * (c[..., 1:] > 5))
+
+
+class Constant(Spring):
+    context = (*Spring.context, UNUSED)
+
+    def acceleration(self, t, q, v, c):
+        return -c[..., :1] * q
+
+
+@pytest.mark.parametrize("kind", [Unused, Times0, Constant])
+def test_a_parameter_that_nothing_depends_on_is_refused(kind):
+    system = kind()
+    named = {system.context[0].name: 1.0, "d": [0.0, 1.0]}
+    for make in (lambda: romkit.simulate(system, **named), lambda: system.dataset("train")):
+        with pytest.raises(InputError) as caught:
+            make()
+        assert caught.value.argument == "d"
+
+
+class Late(Unused):
+    """A pulse that the run does not reach."""
+
+    def rhs(self, t, x, c):
+        return -c[..., :1] * x + c[..., 1:] * (t > 100)
+
+
+class Switch(Unused):
+    """A threshold that the motion does not reach."""
+
+    def rhs(self, t, x, c):
+        return torch.where(x > 50 + c[..., 1:] - c[..., 1:] * 0, -x, -c[..., :1] * x)
+
+
+class AtStart(Unused):
+    def initial_state(self, contexts, rng):
+        return 1 + contexts[:, 1:].expand(-1, 2)
+
+
+@pytest.mark.parametrize("kind", [Late, AtStart, Pair])
+def test_a_parameter_that_acts_elsewhere_is_taken(kind):
+    named = {"b": 1.0} | ({} if kind is Pair else {"d": 0.5})
+    assert romkit.simulate(kind(), **named).sizes["time"] > 1
+
+
+@pytest.mark.parametrize(
+    "F",
+    [
+        lambda t: 3.15 + 0.01 * math.sin(t),
+        lambda t: 3.15 + 0.01 * np.sin(t),
+        lambda t: 3.15 + 0.01 * torch.sin(t),
+        lambda t: 3.15 + 0.01 * torch.sin(torch.as_tensor(t)),
+        lambda t: 3.15 + 0.01 * t.sin(),
+        lambda t: [3.15 + 0.01 * math.sin(t)],
+    ],
+)
+def test_a_moving_context_in_any_of_three_languages(F):
+    ring = romkit.systems.Lorenz96(n=8, transient=0.0)
+    run = romkit.simulate(ring, F=F, duration=0.1)
+    expected = 3.15 + 0.01 * np.sin(run.time.values)
+    assert np.allclose(
+        run.F.values[0], expected, rtol=0, atol=1e-7
+    )  # torch.as_tensor(t) is float32
+
+
+@pytest.mark.parametrize("F", [lambda: 3.15, lambda t: "high", lambda t: t.nothing, torch.sinc])
+def test_a_moving_context_that_is_no_number_names_its_parameter(F):
+    ring = romkit.systems.Lorenz96(n=8, transient=0.0)
+    if F is torch.sinc:
+        assert romkit.simulate(ring, F=F, duration=0.05).F[0, 0] == 1.0
+        return
+    with pytest.raises(InputError) as caught:
+        romkit.simulate(ring, F=F, duration=0.1)
+    assert caught.value.argument == "F"
