@@ -1,7 +1,7 @@
 """Refusal of right-hand sides that mix trajectories, or do not depend on a context parameter."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,8 +9,11 @@ from torch import Tensor
 from romkit.core.errors import InputError
 from romkit.core.tensors import align
 
-if TYPE_CHECKING:
-    from romkit.systems.base import Motion, System
+System = Any
+"""A `romkit.systems.System`, whose module imports this one."""
+
+Motion = Any
+"""A `romkit.systems.Motion`."""
 
 PROBES = 16
 """States, and times, at which the equations are compared."""
@@ -19,7 +22,7 @@ MIXING = 1e-6
 """Relative difference of the rate of a trajectory alone and in a batch, which rounding stays below."""
 
 
-def check_effects(system: "System", motion: "Motion", times: Tensor) -> None:
+def check_effects(system: System, motion: Motion, times: Tensor) -> None:
     """Raise where a parameter of the context enters neither the equations nor the start.
 
     The equations are compared at both ends of its range, along the motion and beside it. A NaN in
@@ -48,7 +51,7 @@ def check_effects(system: "System", motion: "Motion", times: Tensor) -> None:
         raise InputError(parameter.name, expected=expected, got=got, fix=fix)
 
 
-def check_members(system: "System", motion: "Motion", times: Tensor, contexts: Tensor) -> None:
+def check_members(system: System, motion: Motion, times: Tensor, contexts: Tensor) -> None:
     """Raise where the rate of a trajectory depends on the others.
 
     A right-hand side that is written for one state, x[0], takes members of a batch for components,
@@ -86,7 +89,7 @@ Points = list[tuple[Tensor, Tensor]]
 """Times and states (k, order · n) there."""
 
 
-def _points(system: "System", motion: "Motion", times: Tensor) -> Points:
+def _points(system: System, motion: Motion, times: Tensor) -> Points:
     """States along the motion, at their times and at others, and states beside them."""
     parts = (motion.state, motion.velocity)[: system.order]
     # (..., T, n): members that are lost have no state
@@ -109,7 +112,7 @@ def _points(system: "System", motion: "Motion", times: Tensor) -> Points:
     return points
 
 
-def _contexts(system: "System", k: int) -> Tensor:
+def _contexts(system: System, k: int) -> Tensor:
     """(3, p): the middle of the range, with the k-th parameter at both ends and NaN."""
     middle = torch.tensor([(p.low + p.high) / 2 for p in system.context], dtype=torch.float64)
     contexts = middle.repeat(3, 1)
@@ -118,7 +121,7 @@ def _contexts(system: "System", k: int) -> Tensor:
     return contexts
 
 
-def _enters_field(system: "System", k: int, points: Points) -> bool:
+def _enters_field(system: System, k: int, points: Points) -> bool:
     low, high, unknown = _contexts(system, k)
 
     def rate(t: Tensor, x: Tensor, c: Tensor) -> Tensor:
@@ -130,7 +133,7 @@ def _enters_field(system: "System", k: int, points: Points) -> bool:
     return not points or _reads(lambda: [rate(t, x, unknown) for t, x in points])
 
 
-def _enters_start(system: "System", k: int) -> bool:
+def _enters_start(system: System, k: int) -> bool:
     contexts = _contexts(system, k)
     low, high = (system._initial_parts(contexts[i : i + 1], None) for i in (0, 1))
     if any(not torch.equal(a, b) for a, b in zip(low, high, strict=True)):
