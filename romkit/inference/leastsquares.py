@@ -1,30 +1,61 @@
 """Nonlinear least squares over a context and latent states, of many members at once."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from romkit.core.levenberg import levenberg_marquardt
 from romkit.inference.modelerror import Weight
 from romkit.inference.prediction import Prediction, with_derivatives
 
+RIDGE = 1e-12
+"""Share of the largest diagonal entry that is added to all, for directions that nothing determines."""
 
-class Fit(NamedTuple):
-    """Least squares of M members with G samples each.
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Least squares of M members with G samples each, about one point of each: an `Expansion`.
 
     Attributes:
+        problem: whose members these are.
+        members: (M,) their numbers in the problem.
         d, w: (M, p) and (M, G, q).
         cost: (M,).
         blocks: (M, G, p + q, p + q) matrices of the normal equations.
         slope: (M, G, p + q) their right-hand sides.
     """
 
+    problem: "LeastSquares"
+    members: Tensor
     d: Tensor
     w: Tensor
     cost: Tensor
     blocks: Tensor
     slope: Tensor
+
+    TENSORS = ("members", "d", "w", "cost", "blocks", "slope")
+
+    def select(self, members: Tensor) -> "Fit":
+        return replace(self, **{name: getattr(self, name)[members] for name in self.TENSORS})
+
+    def replaced(self, members: Tensor, other: "Fit") -> "Fit":
+        changed = {}
+        for name in self.TENSORS:
+            changed[name] = getattr(self, name).index_copy(0, members, getattr(other, name))
+        return replace(self, **changed)
+
+    def moved(self, members: Tensor, damping: Tensor) -> "Fit":
+        return self.problem.at(self.members, *self.step(damping))
+
+    def step(self, damping: Tensor) -> tuple[Tensor, Tensor]:
+        """Next d, within the bound, and the w that belong to it."""
+        bound = self.problem.bound
+        matrix, slope, inner = self.eliminated(damping)
+        d = (self.d + torch.linalg.solve(matrix, slope)).clamp(-bound, bound)
+        change = (d - self.d)[:, None, :, None]  # (M, 1, p, 1)
+        follows = (inner[..., :-1] @ change).squeeze(-1)  # (M, G, q)
+        return d, self.w + inner[..., -1] - follows
 
     def eliminated(self, damping: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normal equations of d without w: matrix (M, p, p) and right-hand side (M, p); and w as a
@@ -35,26 +66,13 @@ class Fit(NamedTuple):
         """
         p = self.d.shape[1]
         diagonal = self.blocks.diagonal(dim1=-2, dim2=-1)
-        more = damping.reshape(-1, 1, 1) * diagonal + 1e-12 * (1 + diagonal.amax(-1, keepdim=True))
-        blocks = torch.cat([self.blocks + torch.diag_embed(more), self.slope.unsqueeze(-1)], dim=-1)
-        right = torch.cat([blocks[..., :p], blocks[..., -1:]], dim=-1)
-        inner = torch.linalg.solve(blocks[..., p:, p:-1], right[..., p:, :])
-        reduced = (right[..., :p, :] - blocks[..., :p, p:-1] @ inner).sum(1)
+        ridge = RIDGE * (1 + diagonal.amax(-1, keepdim=True))
+        damped = self.blocks + torch.diag_embed(damping.reshape(-1, 1, 1) * diagonal + ridge)
+        rows = torch.cat([damped, self.slope.unsqueeze(-1)], dim=-1)
+        right = torch.cat([rows[..., :p], rows[..., -1:]], dim=-1)
+        inner = torch.linalg.solve(rows[..., p:, p:-1], right[..., p:, :])
+        reduced = (right[..., :p, :] - rows[..., :p, p:-1] @ inner).sum(1)  # (M, p, p + 1)
         return reduced[..., :p], reduced[..., p], inner
-
-    def step(self, damping: Tensor, bound: Tensor) -> tuple[Tensor, Tensor]:
-        """Next d, within the bound, and the w that belong to it."""
-        matrix, slope, inner = self.eliminated(damping)
-        d = (self.d + torch.linalg.solve(matrix, slope)).clamp(-bound, bound)
-        return d, self.w + inner[..., -1] - (
-            inner[..., :-1] @ (d - self.d)[:, None, :, None]
-        ).squeeze(-1)
-
-    def with_(self, which: Tensor, other: "Fit") -> "Fit":
-        """Members `which` (k,) replaced by those of another fit."""
-        return Fit(
-            *(mine.index_copy(0, which, theirs) for mine, theirs in zip(self, other, strict=True))
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,36 +98,25 @@ class LeastSquares:
     def at(self, members: Tensor, d: Tensor, w: Tensor) -> Fit:
         """Cost and normal equations of some of the members."""
         groups, p = w.shape[1], d.shape[1]
-        every = d.repeat_interleave(groups, 0), w.flatten(0, 1)
-        x, jacobian = with_derivatives(self.predict, *every)
+        samples = d.repeat_interleave(groups, 0), w.flatten(0, 1)
+        x, jacobian = with_derivatives(self.predict, *samples)
         x, jacobian = x.unflatten(0, (-1, groups)), jacobian.unflatten(0, (-1, groups))
         y = self.y[members]
-        both = torch.cat([jacobian, (y - x).unsqueeze(-1)], dim=-1) / self.sigma.unsqueeze(-1)
-        both = torch.where(y.isfinite().unsqueeze(-1), both, 0.0)
-        lost = ~both.flatten(1).isfinite().all(1)
-        products = self.weight.at(members).product(both.nan_to_num(0.0, 0.0, 0.0))
-        mean, precision = self.prior
+        rows = torch.cat([jacobian, (y - x).unsqueeze(-1)], dim=-1) / self.sigma.unsqueeze(-1)
+        rows = torch.where(y.isfinite().unsqueeze(-1), rows, 0.0)
+        lost = ~rows.flatten(1).isfinite().all(1)
+        products = self.weight.at(members).product(rows.nan_to_num(0.0, 0.0, 0.0))
         blocks, slope = products[..., :-1, :-1].clone(), products[..., :-1, -1].clone()
+        # the prior of d counts once, with the first of the samples that share it
+        mean, precision = self.prior
         blocks[:, 0, :p, :p] += torch.diag(precision)
         slope[:, 0, :p] += precision * (mean[members] - d)
         cost = products[..., -1, -1].sum(1) + (precision * (d - mean[members]) ** 2).sum(1)
-        return Fit(d, w, cost.masked_fill(lost, torch.inf), blocks, slope)
+        return Fit(self, members, d, w, cost.masked_fill(lost, torch.inf), blocks, slope)
 
     def solved(self, d: Tensor, w: Tensor, steps: int = 10, enough: float = 1e-2) -> Fit:
-        """Levenberg-Marquardt from d (M, p) and w (M, G, q), until the sum of squares decreases by
+        """Levenberg-Marquardt from d (M, p) and w (M, G, q), until the sum of squares changes by
         less than enough.
         """
-        members, damping = torch.arange(len(d)), torch.full((len(d),), 1e-3, dtype=d.dtype)
-        found = self.at(members, d, w)
-        for _ in range(steps):
-            now = Fit(*(part[members] for part in found))
-            trial = self.at(members, *now.step(damping[members], self.bound))
-            gain = now.cost - trial.cost
-            better = gain > 0
-            found = found.with_(members[better], Fit(*(part[better] for part in trial)))
-            damping[members] *= torch.where(better, 0.1, 5.0)
-            done = (gain.abs() < enough) | (damping[members] > 1e4)
-            members = members[~done]
-            if not len(members):
-                break
-        return found
+        start = self.at(torch.arange(len(d)), d, w)
+        return levenberg_marquardt(start, trials=steps, absolute=enough)

@@ -6,6 +6,7 @@ from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, R
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.hamiltonian import Hamiltonian
 from romkit.integrators.laws.base import Estimator
+from romkit.integrators.laws.chebyshev import Chebyshev as Chebyshev
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.equations import Fourier as Fourier
 from romkit.integrators.laws.equations import Functions as Functions
@@ -14,6 +15,7 @@ from romkit.integrators.laws.equations import Polynomial as Polynomial
 from romkit.integrators.laws.neural_ode import NeuralODE, NeuralODEModel
 from romkit.integrators.laws.operators import DMD, OperatorInference
 from romkit.integrators.laws.phase import PhaseLaw
+from romkit.integrators.laws.polynomial import PolynomialLaw
 from romkit.integrators.laws.samples import (
     LatentSamples,
     Scaling,
@@ -35,6 +37,7 @@ DYNAMICS: dict[str, type[LatentDynamics]] = {
 """Latent dynamics by the name that the command line takes."""
 
 LAWS: dict[str, type[Estimator]] = {
+    "polynomial": PolynomialLaw,
     "sindy": SINDy,
     "weak-sindy": WeakSINDy,
     "operator-inference": OperatorInference,
@@ -63,5 +66,14 @@ __all__ += [
     "NeuralODEModel",
     "OperatorInference",
 ]
-__all__ += ["PetrovGalerkin", "PhaseLaw", "Reencoded", "SINDy", "Scaling", "Steady", "WeakSINDy"]
+__all__ += [
+    "PetrovGalerkin",
+    "PhaseLaw",
+    "PolynomialLaw",
+    "Reencoded",
+    "SINDy",
+    "Scaling",
+    "Steady",
+    "WeakSINDy",
+]
 __all__ += ["differentiated_samples", "encoded_samples", "galerkin_samples"]

@@ -23,7 +23,8 @@ from romkit.core.files import atomic, existing, expanded, make_folder, reason
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField
-from romkit.integrators.laws.base import HELD_OUT, ranked
+from romkit.integrators.laws.choice import HELD_OUT, ranked
+from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.projections import Projection, stack
 from romkit.verbs.runs import follow, stacked_forecast
@@ -532,7 +533,9 @@ def bootstrap(
     samples = law.samples(projection, data)
     settings = law.candidates(samples)
     if len(settings) > 1:  # chosen once, so that members have the same terms
-        law = ranked([(each, samples.scaled()) for each in settings], HELD_OUT, seed)[0].estimator
+        candidates = [(each, samples.scaled()) for each in settings]
+        judge = judge_of(projection, data, samples)
+        law = ranked(candidates, judge, HELD_OUT, seed)[0].estimator
     pieces = [(law, samples, drawn[s], seed) for s in cut(members, executor)]
     laws = mapped(_fitted, pieces, executor, "pieces of the members")
     fitted = laws[0] if len(laws) == 1 else stacked(laws, torch.cat)

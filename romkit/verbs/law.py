@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import xarray as xr
@@ -14,14 +14,20 @@ from romkit.core.boundary import Part, Positive, Seed, validated
 from romkit.core.errors import InputError
 from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
-from romkit.integrators.laws.base import HELD_OUT, ranked, refitted
+from romkit.integrators.laws.choice import HELD_OUT, Ranked, fitted, ranked
+from romkit.integrators.laws.decoding import judge_of
+from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.samples import ProjectionFamily
 
-KINDS = ("sindy", "operator-inference", "neural-ode")
-"""Laws that are tried: an equation with few terms, one with all, and a network."""
+KINDS = ("polynomial", "neural-ode")
+"""Laws that are tried by default: polynomials, and a network where they are not good enough."""
 
-EACH = 0.3
+GOOD, SMALL = 5.0, 0.005
+"""Error, relative to the projection's or in deviations of the data, up to which no network is tried
+by default."""
+
+EACH = 0.5
 """Largest share of the time that is spent on the choice of settings of one kind."""
 
 
@@ -31,40 +37,42 @@ def law(
     data: xr.Dataset,
     *,
     seconds: Positive = 120.0,
-    kinds: Annotated[Sequence[str | Estimator], MinLen(1)] = KINDS,
+    kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
     validation: Part = HELD_OUT,
     seed: Seed = 0,
 ) -> LearnedField:
-    """Fit latent dynamics to data: the kind, with the settings, whose rollouts follow held-out
-    trajectories best.
+    """Fit latent dynamics to data: the kind, with the settings, that forecasts held-out contexts
+    best.
 
-    Every kind is fitted to a part of the trajectories and followed along the others: contexts
-    between those of training, or of a single trajectory its last part. Errors of laws that leave
-    the data when they go on for as long again count ten times. The best is then fitted to all
-    trajectories.
+    By default polynomials of a few degrees in the latents and in the context are fitted to
+    trajectories by multiple shooting, and a neural ODE where the best of them errs by more than
+    five times the projection's error. Each is fitted to a part of the contexts, and forecasts the
+    others: contexts between those of training, or of a single trajectory its last part. Errors are
+    those of decoded states. The best is then fitted to all trajectories. Its rollouts stay near the
+    data for ten times their length, also from displaced starts, or another law is taken.
 
     Args:
         projection: trained on such data; a stack of seeds gives a stack of laws.
-        data: in romkit's schema; without velocities, rates come from differentiation in time.
-        seconds: about how long it may take. Settings of equations are tried as far as there is
+        data: in romkit's schema. Times may be uneven, and states may be missing.
+        seconds: of the processor, about how long it may take. Settings are tried as far as there is
             time, and a neural ODE trains for fewer steps, or is left out. The result is the same
             wherever there is time for all.
         kinds: names of `LAWS`, or their settings, `SINDy(degree=2)`; those that are left open are
-            chosen.
-        validation: share of the trajectories that is held out.
+            chosen. Kinds that cannot be fitted to such data are left out.
+        validation: share of the contexts that is held out.
         seed: of all random numbers.
 
     Returns:
         The law, for `dynamics=` of `romkit.rollout` and `romkit.forecast`. Its `report` has a row
         for each kind, the best first (`pandas.DataFrame(law.report)`): its name `law`, the `error`
-        on held-out trajectories in standard deviations of the latent coordinates (infinite if all
-        rollouts are lost, NaN if there was no time for it), `settings`, how many were `tried`,
-        `seconds`, and whether it was `chosen`: nearly always the first, but not if its fit to all
-        trajectories fails along them.
+        on held-out contexts in standard deviations of the state's components (infinite if all
+        rollouts are lost, NaN if it was not tried), `settings`, how many were `tried`, `seconds` of
+        the processor, and whether it was `chosen`: nearly always the first, but not if its fit to
+        all trajectories leaves the data.
 
     Raises:
-        InputError: an unknown kind, data of another shape than the projection's, or rollouts that
-            are all lost.
+        InputError: an unknown kind, data of another shape than the projection's, kinds that all
+            cannot be fitted to such data, or rollouts that are all lost.
 
     Example:
         >>> import romkit
@@ -77,41 +85,107 @@ def law(
         ('trajectory', 'time', 'component')
     """
     check_states(data)
-    begun, rows, ranking, names = time.perf_counter(), [], [], {}
-    several = Estimator.choices(*projection.for_law(data))
-    for kind in kinds:
-        started = time.perf_counter()
-        settings = (
-            kind if isinstance(kind, Estimator) else LAWS[checks.one_of("kinds", kind, LAWS)]()
-        )
-        name = next(
-            (name for name, each in LAWS.items() if each is type(settings)), type(settings).__name__
-        )
-        left = seconds - (started - begun)  # the best is fitted again, to all trajectories
-        candidates = settings.affordable(several, left / 2)
-        found = ranked(candidates, validation, seed, EACH * seconds)
-        row = {"law": name, "error": math.nan, "settings": "no time for it"}
-        if found:
-            row |= {"error": found[0].error, "settings": repr(found[0].estimator)}
-        rows.append(
-            row | {"tried": len(found), "seconds": time.perf_counter() - started, "chosen": False}
-        )
-        ranking += [each for each in found if math.isfinite(each.error)]
-        names |= {id(each.estimator): name for each in found}
-    chosen = refitted(sorted(ranking, key=lambda each: each.error), seed)
-    if chosen is None:
-        got = ", ".join(row["law"] for row in rows) + ", all lost from the start"
-        fix = "train the projection longer, give more trajectories, or more seconds"
-        raise InputError(
-            "data", expected="a law whose rollouts stay near the data", got=got, fix=fix
-        )
-    fitted, how = chosen
-    own = {"error": how.error, "settings": repr(how.estimator), "chosen": True}
-    rows = [row | own if row["law"] == names[id(how.estimator)] else row for row in rows]
-    source = f"{fitted.source}; the best of {', '.join(row['law'] for row in rows)} by rollouts of held-out trajectories"
-    fitted = replace(
-        fitted,
-        source=source,
-        report=sorted(rows, key=lambda row: (row["tried"] == 0, row["error"])),
-    )
-    return with_phase(fitted, projection, data)
+    settings = [_settings(kind) for kind in kinds or KINDS]
+    trial = Trial(*projection.for_law(data), validation, seed, seconds)
+    for estimator in settings:
+        if kinds is None and trial.good:
+            trial.leave_out(estimator, "not needed")
+        else:
+            trial.add(estimator)
+    return with_phase(trial.chosen(), projection, data)
+
+
+def _settings(kind: str | Estimator) -> Estimator:
+    return kind if isinstance(kind, Estimator) else LAWS[checks.one_of("kinds", kind, LAWS)]()
+
+
+def _name(estimator: Estimator) -> str:
+    """Name of a kind of laws."""
+    names = {kind: name for name, kind in LAWS.items()}
+    return names.get(type(estimator), type(estimator).__name__)
+
+
+@dataclass
+class Trial:
+    """Kinds of laws beside each other.
+
+    Attributes:
+        projection, data: whose latent motion a law describes.
+        validation: share of the contexts that is held out.
+        seed: of the fits.
+        seconds: of the processor, for all kinds.
+        judge: of the trajectories; None before the first kind.
+        ranking: settings of all kinds that have a law.
+        rows: of the report.
+        refused: why kinds were left out.
+    """
+
+    projection: ProjectionFamily
+    data: xr.Dataset
+    validation: float
+    seed: int
+    seconds: float
+    judge: Judge | None = None
+    ranking: list[Ranked] = field(default_factory=list)
+    rows: list[dict] = field(default_factory=list)
+    refused: list[InputError] = field(default_factory=list)
+    begun: float = field(default_factory=time.process_time)
+
+    @property
+    def good(self) -> bool:
+        """Whether the best law is about as good as the projection."""
+        best = min(self.ranking, key=lambda each: each.error, default=None)
+        return best is not None and best.error <= max(GOOD * best.projected, SMALL)
+
+    def add(self, estimator: Estimator) -> None:
+        """Try a kind, where it can be fitted to such data."""
+        started = time.process_time()
+        remaining = self.seconds - (started - self.begun)
+        try:
+            several = estimator.choices(self.projection, self.data)
+            # the best is fitted again, to all trajectories
+            candidates = estimator.affordable(several, remaining / 2)
+        except InputError as error:
+            self.refused.append(error)
+            self.leave_out(estimator, f"cannot be fitted: {error}")
+            return
+        if self.judge is None:
+            self.judge = judge_of(self.projection, self.data, several[0])
+        share = EACH * self.seconds
+        found = ranked(candidates, self.judge, self.validation, self.seed, share)
+        if not found:
+            self.leave_out(estimator, "no time for it")
+            return
+        self.ranking += [each for each in found if math.isfinite(each.error)]
+        row = {"law": _name(estimator), "error": found[0].error}
+        row |= {"settings": repr(found[0].estimator), "tried": len(found)}
+        self.rows.append(row | {"seconds": time.process_time() - started, "chosen": False})
+
+    def leave_out(self, estimator: Estimator, why: str) -> None:
+        row = {"law": _name(estimator), "error": math.nan, "settings": why, "tried": 0}
+        self.rows.append(row | {"seconds": 0.0, "chosen": False})
+
+    def chosen(self) -> LearnedField:
+        """The best law, fitted to all trajectories, with the report.
+
+        Raises:
+            InputError: no kind can be fitted, or all are lost.
+        """
+        if len(self.refused) == len(self.rows):
+            raise self.refused[0]
+        best = None
+        if self.judge is not None:
+            ranking = sorted(self.ranking, key=lambda each: each.error)
+            best = fitted(ranking, self.judge, self.seed)
+        names = ", ".join(row["law"] for row in self.rows)
+        if best is None:
+            expected = "a law whose rollouts stay near the data"
+            fix = "train the projection longer, give more trajectories, or more seconds"
+            raise InputError("data", expected=expected, got=f"{names}, all lost", fix=fix)
+        law, how = best
+        for row in self.rows:
+            if row["law"] == _name(how.estimator):
+                row |= {"error": how.error, "settings": repr(how.estimator), "chosen": True}
+        report = sorted(self.rows, key=lambda row: (row["tried"] == 0, row["error"]))
+        source = f"{law.source}; the best of {names} by forecasts of held-out contexts"
+        return replace(law, source=source, report=report)

@@ -374,8 +374,6 @@ class NeuralODE(Estimator):
         (2, 1)
     """
 
-    FOLDS: ClassVar[int] = 1
-
     hidden: Widths = (32, 32)
     segment: Count = 8
     step: Positive | None = None
@@ -402,9 +400,9 @@ class NeuralODE(Estimator):
             replace(self, regression_steps=1, shooting_steps=1)._fit(
                 several[0], 0
             )  # what is slow once
-            started = time.perf_counter()
+            started = time.process_time()
             replace(self, **some)._fit(several[0], 0)
-        halved = max(0, math.ceil(math.log2((time.perf_counter() - started) * TRIAL / seconds)))
+        halved = max(0, math.ceil(math.log2((time.process_time() - started) * TRIAL / seconds)))
         fewer = replace(self, **{name: getattr(self, name) >> halved for name in some})
         return [(fewer, several[0])] if halved <= 4 else []
 

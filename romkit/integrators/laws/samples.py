@@ -503,6 +503,36 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
 
 
 @validated
+def followed_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
+    """Latent states z = ρ(x) at any times, for laws that are fitted to trajectories and not to
+    rates.
+
+    Rates are exact where the data have velocities, else central differences, NaN beside gaps. With
+    a variable `acceleration` samples are of second order.
+
+    Args:
+        projection: trained on such data; a stack of seeds gives a stack of problems.
+        data: in romkit's schema, with two times or more.
+
+    Raises:
+        InputError: no states, or a single time.
+    """
+    if "velocity" in data:
+        return encoded_samples(projection, data)
+    datasets.check_states(data)
+    encoder = Encoder.of(projection, data)
+    times, x = datasets.times_of(encoder.data), encoder.variable("state")
+    if len(times) < 2:
+        fix = "give trajectories"
+        raise InputError("data", expected="two times or more", got="one", fix=fix)
+    with torch.no_grad():
+        z, drift = encoder.P.encode(x), encoder.drift(x)
+    rate = torch.gradient(z, spacing=(times.to(z),), dim=-2)[0]
+    rate = rate if drift is None else rate - drift
+    return _samples(encoder.data, z, rate, source="encoded data", drift=drift)
+
+
+@validated
 def differentiated_samples(
     projection: ProjectionFamily,
     data: xr.Dataset,

@@ -11,6 +11,7 @@ from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, reason
 from romkit.core.packing import Classes, Rule
 from romkit.integrators.base import LearnedField
+from romkit.integrators.laws.chebyshev import Chebyshev
 from romkit.integrators.laws.equations import (
     Equation,
     Features,
@@ -27,7 +28,7 @@ from romkit.integrators.laws.samples import Scaling
 from romkit.integrators.region import Region
 
 LAWS = (Equation, NeuralODEModel, PhaseLaw)
-LIBRARIES = (Polynomial, Fourier, Sum, Product, Subset)
+LIBRARIES = (Polynomial, Chebyshev, Fourier, Sum, Product, Subset)
 CLASSES: Classes = {kind.__name__: kind for kind in (*LAWS, *LIBRARIES, Features, Scaling, Region)}
 """Everything that a file of a law may hold."""
 

@@ -1,0 +1,34 @@
+"""Judges that compare decoded states, so that errors compare across latent dimensions."""
+
+import copy
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.integrators.laws.judge import Judge
+from romkit.integrators.laws.samples import Encoder, LatentSamples, ProjectionFamily
+
+COMPONENTS = 2048
+"""Most state components by which forecasts are judged, evenly out of all."""
+
+
+def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamples) -> Judge:
+    """Judge of states of a dataset, each in its deviation, whose latents the samples are."""
+    encoder = Encoder.of(projection, data)
+    x = encoder.variable("state").double()  # (..., C, T, n)
+    some = torch.linspace(0, x.shape[-1] - 1, min(COMPONENTS, x.shape[-1])).round().long()
+    x = x[..., some]
+    mean = x.nanmean((-3, -2), keepdim=True)
+    deviation = (x - mean).square().nanmean((-3, -2), keepdim=True).sqrt()
+    resting = deviation <= 1e-12 * deviation.amax(-1, keepdim=True)
+    deviation = torch.where(resting, torch.inf, deviation)  # components at rest count nothing
+    family = copy.deepcopy(projection).double()
+
+    def decode(z: Tensor, rows: Tensor, first: int) -> Tensor:
+        part = encoder.data.isel(trajectory=rows.numpy(), time=slice(first, None))
+        with torch.no_grad():
+            states = family(part).decode(z)
+        return (states[..., some] - mean) / deviation
+
+    return Judge(samples, decode, (x - mean) / deviation)

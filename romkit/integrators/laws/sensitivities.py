@@ -1,0 +1,175 @@
+"""Rollouts of laws that are linear in their coefficients, and exact derivatives by these."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from romkit.integrators.laws.courses import Course
+from romkit.integrators.laws.terms import LatentTerms
+
+FARTHEST = 1e3
+"""Distance [largest latent] at which a rollout is lost, and held so that it stays finite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """ẇ = φ(w) W, or ẇ = (s ż, φ(w) W), of a law with coefficients W of each run.
+
+    Attributes:
+        terms: φ.
+        latent_dim: m.
+        order: 1 or 2.
+        speed: (m,) rates of scaled latents, relative to the scaled ż that are variables of a law of
+            second order.
+        shift, scale: (d,) of the variables of the terms, as shift + scale · w; None where these are
+            w itself.
+        reach: largest |w|; a rollout that gets there is held.
+    """
+
+    terms: LatentTerms
+    latent_dim: int
+    order: int
+    speed: Tensor | None = None
+    shift: Tensor | None = None
+    scale: Tensor | None = None
+    reach: float = FARTHEST
+
+    @property
+    def size(self) -> int:
+        """d, the size of w."""
+        return self.order * self.latent_dim
+
+    def rollout(self, weights: Tensor, start: Tensor, course: Course) -> Tensor:
+        """States (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K, m)."""
+        return self._states(weights, start, course, None)
+
+    def sensitivities(
+        self, weights: Tensor, start: Tensor, course: Course, *, by_start: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """States (L + 1, n, W, d), and their derivatives (L + 1, n, W, d, K m).
+
+        Derivatives are those of the steps of RK4 themselves, so that they are exact whatever the
+        step is. They are by the coefficients of the run itself, of which there are fewer than in
+        the law: see `shooting`.
+
+        Args:
+            weights: coefficients (n, K, m).
+            start: (n, W, d).
+            course: the steps.
+            by_start: whether derivatives by the d components of the start follow.
+        """
+        stages: list[Tensor] = []
+        states = self._states(weights, start, course, stages)
+        tangent, forcing = self._linearised(weights, stages, course)
+        _, n, W, d, k = forcing.shape
+        if by_start:
+            forcing = torch.nn.functional.pad(forcing, (0, d))
+        change = forcing.new_zeros(n * W, d, forcing.shape[-1])
+        if by_start:
+            change[..., k:] = torch.eye(d, dtype=change.dtype)
+        derivatives, ends = [change], set(course.ends)
+        # the only loop: everything else of a step was made for all steps at once
+        for i, (step, added) in enumerate(
+            zip(tangent.flatten(1, 2), forcing.flatten(1, 2), strict=True)
+        ):
+            change = torch.baddbmm(added, step, change)
+            if i + 1 in ends:
+                derivatives.append(change)
+        return states, torch.stack(derivatives).unflatten(1, (n, W))
+
+    def _states(
+        self, weights: Tensor, start: Tensor, course: Course, stages: list[Tensor] | None
+    ) -> Tensor:
+        """States at the samples; the points and terms of all stages are appended to `stages`."""
+        state, states, ends = start, [start], set(course.ends)
+        for i, h in enumerate(course.steps):
+            factors = (None,) * 3 if course.factors is None else course.factors[i]
+            drift = (0.0,) * 3 if course.drift is None else course.drift[i]
+            points, phis, rates = [], [], []
+            for part, stage in ((0.0, 0), (0.5, 1), (0.5, 1), (1.0, 2)):
+                point = state + part * h * rates[-1] if rates else state
+                phi = self._terms(point, factors[stage])
+                points.append(point)
+                phis.append(phi)
+                rates.append(self._motion(point, phi @ weights) + drift[stage])
+            slope = rates[0] + 2 * rates[1] + 2 * rates[2] + rates[3]
+            state = (state + h / 6 * slope).clamp(-self.reach, self.reach)
+            if stages is not None:
+                stages.append((torch.stack(points), torch.stack(phis)))
+            if i + 1 in ends:
+                states.append(state)
+        return torch.stack(states)
+
+    def _terms(self, point: Tensor, factors: Tensor | None) -> Tensor:
+        """Terms (n, W, K), those of a context that moves running faster."""
+        phi = self.terms(self.variables(point))
+        if factors is None:
+            return phi
+        return (phi.unsqueeze(-1) * factors.unsqueeze(-2)).flatten(-2)
+
+    def variables(self, w: Tensor) -> Tensor:
+        """Variables of the terms."""
+        return w if self.scale is None else self.shift + self.scale * w
+
+    def _motion(self, point: Tensor, rate: Tensor) -> Tensor:
+        if self.order == 1:
+            return rate
+        return torch.cat([self.speed * point[..., self.latent_dim :], rate], -1)
+
+    def _linearised(
+        self, weights: Tensor, stages: list[tuple[Tensor, Tensor]], course: Course
+    ) -> tuple[Tensor, Tensor]:
+        """Tangent A (M, n, W, d, d) and forcing B (M, n, W, d, K m) of all steps: S -> A S + B.
+
+        With the Jacobians Jₛ and terms φₛ at the four stages,
+            M₄ = 1, M₃ = 2 + h J₄, M₂ = 2 + h/2 M₃ J₃, M₁ = 1 + h/2 M₂ J₂,
+            A = 1 + h/6 Σₛ Mₛ Jₛ,    B = h/6 Σₛ Mₛ E ⊗ φₛ,
+        where E puts a latent rate into ẇ.
+        """
+        points = torch.stack([point for point, _ in stages])  # (M, 4, n, W, d)
+        phi = torch.stack([phi for _, phi in stages])  # (M, 4, n, W, K)
+        J = self._jacobians(weights, points, phi, course)
+        h = course.steps.unsqueeze(-1)  # (M, n, W, 1, 1)
+        unit = torch.eye(self.size, dtype=J.dtype).expand_as(J[:, 0])
+        M3 = 2 * unit + h * J[:, 3]
+        M2 = 2 * unit + h / 2 * M3 @ J[:, 2]
+        M1 = unit + h / 2 * M2 @ J[:, 1]
+        tangent = unit + h / 6 * (M1 @ J[:, 0] + M2 @ J[:, 1] + M3 @ J[:, 2] + J[:, 3])
+        factors = torch.stack([M1, M2, M3, unit], -1)[..., -self.latent_dim :, :]
+        factors = factors * (h / 6).unsqueeze(-1)  # (M, n, W, d, m, 4)
+        forcing = factors.flatten(-3, -2) @ phi.permute(0, 2, 3, 1, 4)  # (M, n, W, d m, K)
+        forcing = forcing.unflatten(-2, (self.size, self.latent_dim)).mT.flatten(-2)
+        return tangent, forcing
+
+    def _jacobians(self, weights: Tensor, points: Tensor, phi: Tensor, course: Course) -> Tensor:
+        """Derivatives (M, 4, n, W, d, d) of ẇ by w at all stages."""
+        by_run = points.permute(2, 0, 1, 3, 4)  # (n, M, 4, W, d)
+        lead = by_run.shape[1:-1]
+        flat = self.variables(by_run.flatten(1, -2))
+        if course.factors is None:
+            latent_phi = phi.permute(2, 0, 1, 3, 4).flatten(1, -2)
+            slopes = self.terms.jacobians(flat, latent_phi, weights)
+        else:
+            slopes = self._moving_jacobians(weights, flat, course)
+        if self.scale is not None:
+            slopes = slopes * self.scale
+        slopes = slopes.unflatten(1, lead).permute(1, 2, 0, 3, 4, 5)  # (M, 4, n, W, m, d)
+        if self.order == 1:
+            return slopes
+        m = self.latent_dim
+        above = torch.zeros_like(slopes)
+        above[..., m:] = torch.diag(self.speed)
+        return torch.cat([above, slopes], -2)
+
+    def _moving_jacobians(self, weights: Tensor, flat: Tensor, course: Course) -> Tensor:
+        """Jacobians (n, N, m, d) where each stage has coefficients of its own context."""
+        q = course.factors.shape[-1]
+        phi = self.terms(flat)
+        total = 0.0
+        factors = course.factors[:, [0, 1, 1, 2]].permute(2, 0, 1, 3, 4).flatten(1, -2)  # (n, N, q)
+        grid = weights.unflatten(1, (-1, q))  # (n, K, q, m)
+        for k in range(q):
+            slopes = self.terms.jacobians(flat, phi, grid[:, :, k])
+            total = total + factors[..., k, None, None] * slopes
+        return total

@@ -1,0 +1,136 @@
+"""Values and derivatives of the terms of a law, for many states at once."""
+
+import abc
+import itertools
+import math
+
+import torch
+from torch import Tensor
+
+from romkit.integrators.laws.equations import Library, Polynomial
+
+FEW = 64
+"""States up to which monomials are gathered."""
+
+
+class LatentTerms(abc.ABC):
+    """Terms φ₁, ..., φ_K of the d variables of a law, with their derivatives.
+
+    Attributes:
+        number: K.
+    """
+
+    number: int
+
+    @abc.abstractmethod
+    def __call__(self, w: Tensor) -> Tensor:
+        """φ(w): (..., d) -> (..., K)."""
+
+    @abc.abstractmethod
+    def jacobians(self, w: Tensor, phi: Tensor, weights: Tensor) -> Tensor:
+        """Derivatives (n, N, m, d) of φ(w) W by w, for w (n, N, d), φ(w), and W (n, K, m)."""
+
+    @staticmethod
+    def of(library: Library, variables: int) -> "LatentTerms":
+        """Terms of a library: by tables for polynomials, by forward differentiation for others."""
+        if isinstance(library, Polynomial):
+            return Monomials(variables, library.degree)
+        return LibraryTerms(library, variables)
+
+
+class Monomials(LatentTerms):
+    """All monomials up to a degree, in the order of `Polynomial`.
+
+    Those of degree k that begin with variable i are the last ones of degree k - 1, which begin with
+    i or a later one, times variable i: each level is a few products of slices. The derivative of a
+    monomial is a multiple of a lower one, so that Jacobians are one product with a table.
+    """
+
+    def __init__(self, variables: int, degree: int):
+        exponents = _exponents(variables, degree)
+        place = {monomial: k for k, monomial in enumerate(exponents)}
+        self.number = len(exponents)
+        self.slices = _slices(variables, degree)
+        self.levels = _levels(exponents, place, degree)
+        self.slopes = torch.zeros(variables, self.number, self.number, dtype=torch.float64)
+        for monomial, k in place.items():
+            for variable in set(monomial):
+                lower = list(monomial)
+                lower.remove(variable)
+                self.slopes[variable, place[tuple(lower)], k] = monomial.count(variable)
+
+    def __call__(self, w: Tensor) -> Tensor:
+        # for few states calls cost more than their arithmetic, and gathering needs fewest of them
+        if w[..., 0].numel() < FEW:
+            return self._gathered(w)
+        columns = w.movedim(-1, 0).contiguous()
+        phi = w.new_empty(self.number, *w.shape[:-1])  # terms first, so that slices are contiguous
+        phi[0] = 1.0
+        for target, source, variable in self.slices:
+            torch.mul(phi[source], columns[variable], out=phi[target])
+        return phi.movedim(0, -1)
+
+    def _gathered(self, w: Tensor) -> Tensor:
+        powers = [torch.ones_like(w[..., :1])]
+        for parents, factors in self.levels:
+            powers.append(powers[-1][..., parents] * w[..., factors])
+        return torch.cat(powers, -1)
+
+    def jacobians(self, w: Tensor, phi: Tensor, weights: Tensor) -> Tensor:
+        d, m = len(self.slopes), weights.shape[-1]
+        table = torch.einsum("ilk,nkm->nlmi", self.slopes, weights).flatten(2)  # (n, K, m d)
+        return (phi @ table).unflatten(-1, (m, d))
+
+
+def _exponents(variables: int, degree: int) -> list[tuple[int, ...]]:
+    """Monomials as sorted variables, by degree."""
+    found = []
+    for k in range(degree + 1):
+        found += itertools.combinations_with_replacement(range(variables), k)
+    return found
+
+
+def _slices(variables: int, degree: int) -> list[tuple[slice, slice, int]]:
+    """Monomials that begin with one variable, those that they are products of, and the variable."""
+    found, end = [], 1  # of the level before
+    for k in range(degree):
+        at = end
+        for variable in range(variables):
+            later = math.comb(variables - variable + k - 1, k)  # monomials of the level before
+            found.append((slice(at, at + later), slice(end - later, end), variable))
+            at += later
+        end = at
+    return found
+
+
+def _levels(
+    exponents: list[tuple[int, ...]], place: dict[tuple[int, ...], int], degree: int
+) -> list[tuple[Tensor, Tensor]]:
+    """For the monomials of each degree, places of parents in the level before, and the factor."""
+    found = []
+    for k in range(1, degree + 1):
+        level = [monomial for monomial in exponents if len(monomial) == k]
+        lowest = place[(0,) * (k - 1)]
+        parents = torch.tensor([place[monomial[:-1]] - lowest for monomial in level])
+        found.append((parents, torch.tensor([monomial[-1] for monomial in level])))
+    return found
+
+
+class LibraryTerms(LatentTerms):
+    """Terms of any library, with derivatives by forward differentiation."""
+
+    def __init__(self, library: Library, variables: int):
+        self.library, self.variables = library, variables
+        self.number = len(library.names([f"w{k}" for k in range(variables)]))
+
+    def __call__(self, w: Tensor) -> Tensor:
+        return torch.stack(self.library(w), -1)
+
+    def jacobians(self, w: Tensor, phi: Tensor, weights: Tensor) -> Tensor:
+        columns = []
+        for k in range(self.variables):
+            direction = torch.zeros_like(w)
+            direction[..., k] = 1.0
+            slope = torch.func.jvp(self, (w,), (direction,))[1]  # (n, N, K)
+            columns.append(slope @ weights)
+        return torch.stack(columns, -1)

@@ -1,0 +1,159 @@
+"""Samples of a law as runs to shoot along, and coefficients of equations as those of a motion."""
+
+import functools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from romkit.integrators.laws.courses import Runs, course, windows
+from romkit.integrators.laws.equations import Equation, Features
+from romkit.integrators.laws.samples import LatentSamples, trajectory_times
+from romkit.integrators.laws.sensitivities import Motion
+from romkit.integrators.laws.shooting import FINE
+from romkit.integrators.laws.terms import LatentTerms
+
+LOST = 2.0
+"""Largest distance of a rollout from the data that counts [largest latent]."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShootingProblem:
+    """Trajectories of one law as they are shot along: latents as its terms see them, time in time
+    scales of the motion.
+
+    Attributes:
+        motion: of the law.
+        runs: the trajectories.
+        time_scale: τ, the time in which the latents move by one deviation at their typical speed.
+        rates: (m,) coefficients of the motion are those of the equation, times these.
+        grid: K and q, numbers of latent and context terms.
+    """
+
+    motion: Motion
+    runs: Runs
+    time_scale: float
+    rates: Tensor
+    grid: tuple[int, int]
+
+    @classmethod
+    def of(cls, samples: LatentSamples, basis: Features) -> "ShootingProblem":
+        """Whole trajectories (N, m) of a single law with the terms of `basis`."""
+        times = trajectory_times(samples)
+        m, order = samples.targets.shape[-1], samples.order
+        mean, largest = box(samples)
+        w = ((samples.inputs.double() - mean) / largest).unflatten(0, (-1, len(times)))
+        tau = time_scale(w[..., :m], times)
+        seen = basis.variables
+        speed = tau * largest[m:] / largest[:m] if order == 2 else None
+        motion = Motion(
+            LatentTerms.of(basis.library, len(seen)),
+            m,
+            order,
+            speed,
+            *_frame((mean - seen.shift) / seen.scale, largest / seen.scale),
+        )
+        rates = tau * seen.scale[:m] / largest[-m:]
+        context = samples.context.double().unflatten(0, (-1, len(times)))  # (n, T, p)
+        terms = functools.partial(context_terms, basis)
+        clock = (times - times[0]) / tau
+        grid = (motion.terms.number, len(basis.context_names))
+        if bool((context == context[:, :1]).all()):
+            different, group = torch.unique(context[:, 0], dim=0, return_inverse=True)
+            runs = Runs(w, clock, group, terms(different))
+            return cls(motion, runs, tau, rates, grid)
+        drift = samples.drift.double().unflatten(0, (-1, len(times)))
+        drift = tau * drift / largest[:m]
+        drift = torch.nn.functional.pad(drift, (0, w.shape[-1] - m))
+        group = torch.zeros(len(w), dtype=torch.long)
+        one = torch.ones(1, 1, dtype=torch.float64)
+        return cls(motion, Runs(w, clock, group, one, context, terms, drift), tau, rates, grid)
+
+    def theta(self, coefficients: Tensor) -> Tensor:
+        """Coefficients (K q, m) of an equation as those of the motion, in the shape of its
+        combinations.
+        """
+        scaled = coefficients * self.rates
+        if self.runs.moving is not None:
+            return scaled.unsqueeze(1)
+        return scaled.unflatten(0, self.grid)
+
+    def coefficients(self, theta: Tensor) -> Tensor:
+        """Coefficients (K q, m) of an equation."""
+        return theta.flatten(0, 1) / self.rates
+
+    def weights(self, theta: Tensor) -> Tensor:
+        """Coefficients (n, K, m) of each run."""
+        return torch.einsum("gq,kqm->gkm", self.runs.mix, theta)[self.runs.group]
+
+    def error(self, theta: Tensor) -> float:
+        """Root mean square distance of rollouts from the first sample of each run to its end, at
+        most `LOST`.
+        """
+        runs, T = self.runs, len(self.runs.times)
+        whole = windows(runs, T - 1 - first_complete(runs), T, 1 / FINE)
+        reached = self.motion.rollout(self.weights(theta), whole.start, whole.course)
+        square = (reached - whole.truth).square().mean(-1).nan_to_num(LOST**2).clamp(max=LOST**2)
+        return float((square * whole.seen).sum() / whole.seen.sum()) ** 0.5
+
+
+def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
+    """Mean, and largest distance from it, (..., d) of the variables of samples; rates ż count from
+    0, and what is at rest has the unit 1.
+    """
+    w, m = samples.inputs.double(), samples.targets.shape[-1]
+    w = torch.where(w.isfinite().all(-1, keepdim=True), w, torch.nan)
+    mean = w.nanmean(-2)
+    mean[..., m:] = 0.0
+    largest = (w - mean.unsqueeze(-2)).abs().nan_to_num(0.0).amax(-2)
+    return mean, torch.where(largest > 0, largest, 1.0)
+
+
+def _frame(shift: Tensor, scale: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Shift and scale of the variables of terms; none where they change nothing."""
+    same = bool((shift == 0).all() and (scale == 1).all())
+    return (None, None) if same else (shift, scale)
+
+
+def context_terms(basis: Features, context: Tensor) -> Tensor:
+    """Context factors (..., q) of terms, at contexts (..., p) in physical units."""
+    scaled = basis.context.on(context)(context)
+    return torch.stack(torch.broadcast_tensors(*basis.context_library(scaled)), -1)
+
+
+def equation_rollout(
+    law: Equation, start: Tensor, context: Tensor, times: Tensor, tau: float
+) -> Tensor:
+    """Latents (k, T, m) of a single equation from starts (k, d) at contexts (k, p), by at least
+    `FINE` steps of RK4 in τ.
+    """
+    m, order, variables = law.latent_dim, law.order, law.basis.variables
+    scale = variables.scale
+    terms = LatentTerms.of(law.basis.library, len(variables))
+    speed = tau * scale[m:] / scale[:m] if order == 2 else None
+    motion = Motion(terms, m, order, speed, reach=torch.inf)
+    factors = context_terms(law.basis, context)  # (k, q)
+    theta = law.coefficients * tau * scale[:m] / scale[-m:]
+    weights = torch.einsum("nq,kqm->nkm", factors, theta.unflatten(0, (terms.number, -1)))
+    sample = torch.arange(len(times))[:, None, None].expand(-1, len(start), 1)
+    clock = (times - times[0]) / tau
+    runs = Runs(start.unsqueeze(1), clock, torch.arange(len(start)), factors)
+    scaled = variables.on(start)(start).unsqueeze(1)
+    reached = motion.rollout(weights, scaled, course(runs, sample, 1 / FINE))  # (T, k, 1, d)
+    return reached[:, :, 0, :m].transpose(0, 1) * scale[:m] + variables.shift[:m]
+
+
+def first_complete(runs: Runs) -> int:
+    """First sample that some run has."""
+    return int(runs.observed.any(0).int().argmax())
+
+
+def time_scale(z: Tensor, times: Tensor) -> float:
+    """Time in which latents (n, T, m) move by one standard deviation at their root mean square
+    speed; that between samples, if they are at rest.
+    """
+    rate = torch.gradient(z, spacing=(times,), dim=1)[0]
+    variance = (z - z.nanmean((0, 1))).square().nanmean((0, 1)).sum()
+    speed = rate.square().sum(-1).nanmean()
+    tau = float((variance / speed).sqrt())
+    return tau if 0 < tau < torch.inf else float(times.diff().median())

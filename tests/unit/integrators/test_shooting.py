@@ -1,0 +1,216 @@
+"""Laws by multiple shooting: exact derivatives, textbook systems with gaps, uneven times, inputs,
+moving contexts and second order, and what is refused.
+"""
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import solve_ivp
+
+from romkit.core.levenberg import levenberg_marquardt
+from romkit.integrators import LatentSamples, PolynomialLaw
+from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
+from romkit.integrators.laws.courses import Runs, windows
+from romkit.integrators.laws.equations import Fourier, Polynomial
+from romkit.integrators.laws.sensitivities import Motion
+from romkit.integrators.laws.terms import LatentTerms, LibraryTerms, Monomials
+from tests.refusals import refused
+
+MU = np.linspace(0.5, 1.5, 6)
+TIMES = np.linspace(0.0, 12.0, 121)
+
+
+def van_der_pol(t, s, mu):
+    return [s[1], mu * (1 - s[0] ** 2) * s[1] - s[0]]
+
+
+def solved(rate, start, times, *args):
+    found = solve_ivp(
+        rate, (times[0], times[-1]), start, "DOP853", times, args=args, rtol=1e-10, atol=1e-10
+    )
+    return found.y.T
+
+
+def samples_of(states, context, times, **labels):
+    z = torch.as_tensor(np.asarray(states))
+    rate = torch.gradient(z, spacing=(torch.as_tensor(times),), dim=1)[0]
+    return LatentSamples.first_order(
+        z, rate, torch.as_tensor(np.asarray(context)), times=torch.as_tensor(times), **labels
+    )
+
+
+def oscillators(times, mu=MU):
+    return np.stack([solved(van_der_pol, [2.0, 0.5], times, value) for value in mu])
+
+
+@pytest.mark.parametrize(("variables", "degree"), [(1, 5), (2, 4), (3, 3), (4, 2)])
+@pytest.mark.parametrize("rows", [3, 100])
+def test_monomials_and_their_jacobians_are_those_of_the_library(variables, degree, rows):
+    draw = torch.Generator().manual_seed(0)
+    fast, slow = Monomials(variables, degree), LibraryTerms(Polynomial(degree), variables)
+    w = torch.randn(2, rows, variables, generator=draw).double()
+    weights = torch.randn(2, fast.number, 2, generator=draw).double()
+    phi = slow(w)
+    assert torch.allclose(fast(w), phi)
+    assert torch.allclose(fast.jacobians(w, phi, weights), slow.jacobians(w, phi, weights))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("moving", [False, True])
+@pytest.mark.parametrize("library", [Polynomial(2), Fourier(1)])
+def test_sensitivities_are_the_derivatives_of_the_steps(order, moving, library):
+    draw = torch.Generator().manual_seed(1)
+    times = torch.tensor([0.0, 0.3, 0.5, 1.1], dtype=torch.float64)
+    d = 2 * order
+    speed = torch.tensor([1.0, 2.0], dtype=torch.float64) if order == 2 else None
+    motion = Motion(LatentTerms.of(library, d), 2, order, speed)
+    states = 0.3 * torch.randn(2, 4, d, generator=draw).double()
+    context = torch.randn(2, 4, 1, generator=draw).double()
+    runs = Runs(states, times, torch.arange(2), torch.ones(2, 1).double())
+    if moving:
+        factors = lambda c: torch.cat([torch.ones_like(c), c], -1)  # noqa: E731
+        drift = 0.1 * torch.randn(2, 4, d, generator=draw).double()
+        runs = Runs(states, times, runs.group, runs.mix, context, factors, drift)
+    several = windows(runs, 2, 1, 0.25)
+    number = motion.terms.number * (2 if moving else 1)
+    weights = 0.2 * torch.randn(2, number, 2, generator=draw).double()
+    reached, derivative = motion.sensitivities(
+        weights, several.start, several.course, by_start=True
+    )
+    assert torch.allclose(reached, motion.rollout(weights, several.start, several.course))
+    for index in ((0, 0, 0), (1, number - 1, 1)):
+        nudge = torch.zeros_like(weights)
+        nudge[index] = 1e-6
+        up, down = (
+            motion.rollout(weights + sign * nudge, several.start, several.course)
+            for sign in (1, -1)
+        )
+        column = derivative[:, index[0], ..., 2 * index[1] + index[2]]
+        assert torch.allclose(((up - down) / 2e-6)[:, index[0]], column, atol=1e-8)
+    nudge = torch.zeros_like(several.start)
+    nudge[..., 1] = 1e-6
+    up, down = (
+        motion.rollout(weights, several.start + sign * nudge, several.course) for sign in (1, -1)
+    )
+    assert torch.allclose((up - down) / 2e-6, derivative[..., 2 * number + 1], atol=1e-8)
+
+
+def forecast_error(law, mu=1.07):
+    """Largest error of a forecast at another context, against SciPy, relative to the amplitude."""
+    exact = oscillators(TIMES, [mu])[0]
+    at = np.array([mu])
+
+    def rate(t, s):
+        return law.predict(torch.as_tensor(s)[None], torch.as_tensor(at)[None])[0].numpy()
+
+    return float(np.abs(solved(rate, exact[0], TIMES) - exact).max()) / 2
+
+
+def test_an_oscillator_with_a_parameter():
+    law = PolynomialLaw(degree=3, context_degree=1).fit_samples(
+        samples_of(oscillators(TIMES), MU[:, None], TIMES)
+    )
+    assert forecast_error(law) < 2e-3
+    assert law.residual.max() < 0.05  # of central differences
+
+
+def test_uneven_times_and_missing_samples():
+    draw = np.random.default_rng(0)
+    times = np.sort(np.r_[0.0, draw.uniform(0.0, 12.0, 119), 12.0])
+    states = oscillators(times)
+    states[draw.uniform(size=states.shape[:2]) < 0.2] = np.nan
+    law = PolynomialLaw(degree=3, context_degree=1).fit_samples(
+        samples_of(states, MU[:, None], times)
+    )
+    assert forecast_error(law) < 5e-3
+
+
+def test_an_input_that_moves_and_a_second_order():
+    forced = lambda t, s, omega: [s[1], -s[0] - 0.2 * s[1] - 0.3 * s[0] ** 3 + np.sin(omega * t)]  # noqa: E731
+    omegas = np.linspace(0.7, 1.3, 4)
+    states = np.stack([solved(forced, [0.5, 0.0], TIMES, omega) for omega in omegas])
+    force = np.sin(omegas[:, None] * TIMES)[..., None]
+    given = samples_of(states, force, TIMES, parameters=["u"], control_names=("u",))
+    law = PolynomialLaw(degree=3, context_degree=1).fit_samples(given)
+    z, u = torch.tensor([[0.4, -0.3]]).double(), torch.tensor([[0.5]]).double()
+    exact = [-0.3, -0.4 + 0.06 - 0.3 * 0.4**3 + 0.5]
+    assert law.predict(z, u)[0].tolist() == pytest.approx(exact, abs=5e-3)
+    q, v = (torch.as_tensor(states[..., k : k + 1]) for k in (0, 1))
+    a = torch.gradient(v, spacing=(torch.as_tensor(TIMES),), dim=1)[0]
+    second = LatentSamples.second_order(
+        q,
+        v,
+        a,
+        torch.as_tensor(force),
+        times=torch.as_tensor(TIMES),
+        parameters=["u"],
+        control_names=("u",),
+    )
+    law = PolynomialLaw(degree=3, context_degree=1).fit_samples(second)
+    assert law.order == 2
+    assert law.predict(z, u)[0].item() == pytest.approx(exact[1], abs=5e-3)
+
+
+def test_chebyshev_polynomials_of_a_context_and_of_its_inverse():
+    c = torch.linspace(2.0, 8.0, 5, dtype=torch.float64).unsqueeze(-1)
+    scaled = (c - 5) / 3
+    plain = torch.stack(Chebyshev(3)(scaled), -1).numpy()
+    assert np.allclose(plain, np.polynomial.chebyshev.chebvander(scaled[:, 0].numpy(), 3))
+    warped = torch.stack(Chebyshev(1, (pole_of_reciprocal(2.0, 8.0),))(scaled), -1)[:, 1]
+    inverse = 1 / c[:, 0]
+    line = -1 + 2 * (inverse - inverse[0]) / (inverse[-1] - inverse[0])
+    assert torch.allclose(warped, line)
+    assert Chebyshev(2).names(["a", "b"])[-1] == "T2(b)"
+    assert len(Chebyshev(2)(torch.randn(4, 3))) == 10
+
+
+def test_a_stack_of_problems_is_one_law_of_each():
+    states = oscillators(TIMES)
+    z = torch.as_tensor(np.stack([states, 2 * states + 1]))
+    rate = torch.gradient(z, spacing=(torch.as_tensor(TIMES),), dim=2)[0]
+    both = LatentSamples.first_order(
+        z, rate, torch.as_tensor(MU[:, None]), times=torch.as_tensor(TIMES)
+    )
+    law = PolynomialLaw(degree=3, context_degree=1).fit_samples(both)
+    assert law.coefficients.shape == (2, 20, 2)
+    assert forecast_error(law[0]) < 1e-3
+    z, c = torch.tensor([[0.3, 0.2]]).double(), torch.tensor([[1.1]]).double()
+    assert torch.allclose(law[1].predict(2 * z + 1, c), 2 * law[0].predict(z, c), atol=1e-4)
+
+
+def test_rosenbrock_by_levenberg_and_marquardt():
+    class Valley:
+        def __init__(self, x):
+            a, b = x.unbind(-1)
+            self.x = x
+            self.r = torch.stack([1 - a, 10 * (b - a**2)], -1)
+            self.cost = self.r.square().sum(-1)
+
+        def select(self, members):
+            return Valley(self.x[members])
+
+        def replaced(self, members, other):
+            x = self.x.clone()
+            x[members] = other.x
+            return Valley(x)
+
+        def moved(self, members, damping):
+            a = self.x[:, 0]
+            zero, one = torch.zeros_like(a), torch.ones_like(a)
+            J = torch.stack(
+                [torch.stack([-one, zero], -1), torch.stack([-20 * a, 10 * one], -1)], -2
+            )
+            H = J.mT @ J
+            H = H + damping[:, None, None] * torch.diag_embed(H.diagonal(dim1=-2, dim2=-1))
+            return Valley(self.x - torch.linalg.solve(H, (J.mT @ self.r[..., None])[..., 0]))
+
+    start = torch.tensor([[-1.2, 1.0], [2.0, -3.0], [0.5, 0.5]], dtype=torch.float64)
+    end = levenberg_marquardt(Valley(start), trials=200, absolute=1e-20)
+    assert torch.allclose(end.x, torch.ones(3, 2, dtype=torch.float64), atol=1e-8)
+
+
+def test_what_cannot_be_fitted_is_refused():
+    few = samples_of(oscillators(TIMES[:4]), MU[:, None], TIMES[:4])
+    refused("degree: expected at most 48 coefficients", PolynomialLaw(degree=9).fit_samples, few)
+    z = torch.randn(30, 2).double()
+    refused("samples: expected whole trajectories", PolynomialLaw(degree=1).fit_samples, z, zdot=z)
