@@ -1,6 +1,5 @@
 """Chebyshev polynomials as terms of the context."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Natural, validated
+from romkit.core.polynomials import chebyshev, total_degree
 from romkit.integrators.laws.equations import CONSTANT, Library
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class Chebyshev(Library):
     """Products of Chebyshev polynomials of variables in [-1, 1], up to a total degree, the constant
     first.
 
-    Unlike powers they stay apart from each other, so that many of them can be fitted.
+    Unlike powers they stay apart from each other, so that many of them can be fitted. Beyond [-1, 1]
+    they go on along their tangents.
 
     Args:
         degree: highest total degree, at least 0.
@@ -34,7 +35,7 @@ class Chebyshev(Library):
         >>> import torch
         >>> from romkit.integrators.laws.chebyshev import Chebyshev
         >>> Chebyshev(2).names(["a", "b"])
-        ['1', 'T1(a)', 'T1(b)', 'T2(a)', 'T1(a) T1(b)', 'T2(b)']
+        ['1', 'T1(b)', 'T1(a)', 'T2(b)', 'T1(a) T1(b)', 'T2(a)']
         >>> torch.stack(Chebyshev(2)(torch.tensor([0.5])))
         tensor([ 1.0000,  0.5000, -0.5000])
     """
@@ -45,7 +46,7 @@ class Chebyshev(Library):
     def names(self, variables: Sequence[str]) -> list[str]:
         warped = [f"w({name})" if k else name for name, k in self._with_poles(variables)]
         found = []
-        for powers in _powers(self.degree, len(variables)):
+        for powers in total_degree(len(variables), self.degree):
             factors = [f"T{power}({warped[i]})" for i, power in enumerate(powers) if power]
             found.append(" ".join(factors) or CONSTANT)
         return found
@@ -55,8 +56,10 @@ class Chebyshev(Library):
         columns = []
         for variable, k in self._with_poles(x.unbind(-1)):
             warped = (variable + k) / (1 + k * variable) if k else variable
-            columns.append(_chebyshev(self.degree, one, warped))
-        return [_product(columns, powers, one) for powers in _powers(self.degree, len(columns))]
+            columns.append(chebyshev(warped, self.degree).unbind(-1))
+        return [
+            _product(columns, powers, one) for powers in total_degree(len(columns), self.degree)
+        ]
 
     def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
         import sympy
@@ -64,8 +67,10 @@ class Chebyshev(Library):
         columns = []
         for variable, k in self._with_poles(x):
             warped = (variable + k) / (1 + k * variable) if k else variable
-            columns.append(_chebyshev(self.degree, sympy.S.One, warped))
-        return [_product(columns, powers, sympy.S.One) for powers in _powers(self.degree, len(x))]
+            columns.append([sympy.chebyshevt(k, warped) for k in range(self.degree + 1)])
+        return [
+            _product(columns, powers, sympy.S.One) for powers in total_degree(len(x), self.degree)
+        ]
 
     def _with_poles(self, variables: Sequence) -> list[tuple]:
         poles = self.poles or (0.0,) * len(variables)
@@ -79,24 +84,7 @@ def pole_of_reciprocal(low: float, high: float) -> float:
     return (high - low) / (high + low)
 
 
-def _chebyshev(degree: int, one: object, x: object) -> list:
-    """T₀(x), ..., T_degree(x), by their recurrence."""
-    found = [one, x]
-    while len(found) <= degree:
-        found.append(2 * x * found[-1] - found[-2])
-    return found[: degree + 1]
-
-
 def _product(columns: list[list], powers: tuple[int, ...], one: object) -> object:
     """Product of the polynomials of these degrees, of one variable each."""
     factors = [column[power] for column, power in zip(columns, powers, strict=True) if power]
     return math.prod(factors[1:], start=factors[0]) if factors else one
-
-
-def _powers(degree: int, variables: int) -> list[tuple[int, ...]]:
-    """Degrees of each variable in all products up to a total degree, lower ones first."""
-    found = []
-    for total in range(degree + 1):
-        for factors in itertools.combinations_with_replacement(range(variables), total):
-            found.append(tuple(factors.count(i) for i in range(variables)))
-    return found

@@ -179,7 +179,7 @@ class Shots:
             bend = torch.einsum("gkl,ab->gkalb", back, unit).reshape(matrix.shape)
             matrix = matrix + self.weight * bend
             slope = slope + self.weight * (back @ W + target).flatten(1)
-        K, q, m = theta.shape
+        K, _, m = theta.shape
         outer = torch.einsum("gq,gp->gqp", self.mix, self.mix)
         grid = matrix.reshape(-1, K, m, K, m)
         whole = torch.einsum("gqp,gkalb->kqalpb", outer, grid).reshape(theta.numel(), -1)

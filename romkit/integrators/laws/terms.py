@@ -1,12 +1,12 @@
 """Values and derivatives of the terms of a law, for many states at once."""
 
 import abc
-import itertools
 import math
 
 import torch
 from torch import Tensor
 
+from romkit.core import polynomials
 from romkit.integrators.laws.equations import Library, Polynomial
 
 FEW = 64
@@ -47,17 +47,11 @@ class Monomials(LatentTerms):
     """
 
     def __init__(self, variables: int, degree: int):
-        exponents = _exponents(variables, degree)
-        place = {monomial: k for k, monomial in enumerate(exponents)}
-        self.number = len(exponents)
+        basis = polynomials.Monomials(variables, degree)
+        self.number = len(basis)
         self.slices = _slices(variables, degree)
-        self.levels = _levels(exponents, place, degree)
-        self.slopes = torch.zeros(variables, self.number, self.number, dtype=torch.float64)
-        for monomial, k in place.items():
-            for variable in set(monomial):
-                lower = list(monomial)
-                lower.remove(variable)
-                self.slopes[variable, place[tuple(lower)], k] = monomial.count(variable)
+        self.levels = _levels(basis)
+        self.slopes = basis.slopes()
 
     def __call__(self, w: Tensor) -> Tensor:
         # for few states calls cost more than their arithmetic, and gathering needs fewest of them
@@ -82,14 +76,6 @@ class Monomials(LatentTerms):
         return (phi @ table).unflatten(-1, (m, d))
 
 
-def _exponents(variables: int, degree: int) -> list[tuple[int, ...]]:
-    """Monomials as sorted variables, by degree."""
-    found = []
-    for k in range(degree + 1):
-        found += itertools.combinations_with_replacement(range(variables), k)
-    return found
-
-
 def _slices(variables: int, degree: int) -> list[tuple[slice, slice, int]]:
     """Monomials that begin with one variable, those that they are products of, and the variable."""
     found, end = [], 1  # of the level before
@@ -103,16 +89,14 @@ def _slices(variables: int, degree: int) -> list[tuple[slice, slice, int]]:
     return found
 
 
-def _levels(
-    exponents: list[tuple[int, ...]], place: dict[tuple[int, ...], int], degree: int
-) -> list[tuple[Tensor, Tensor]]:
+def _levels(basis: polynomials.Monomials) -> list[tuple[Tensor, Tensor]]:
     """For the monomials of each degree, places of parents in the level before, and the factor."""
     found = []
-    for k in range(1, degree + 1):
-        level = [monomial for monomial in exponents if len(monomial) == k]
-        lowest = place[(0,) * (k - 1)]
-        parents = torch.tensor([place[monomial[:-1]] - lowest for monomial in level])
-        found.append((parents, torch.tensor([monomial[-1] for monomial in level])))
+    for k in range(1, basis.degree + 1):
+        level = [factors for factors in basis.factors if len(factors) == k]
+        lowest = basis.places[(0,) * (k - 1)]
+        parents = torch.tensor([basis.places[factors[:-1]] - lowest for factors in level])
+        found.append((parents, torch.tensor([factors[-1] for factors in level])))
     return found
 
 

@@ -59,7 +59,7 @@ class ShootingProblem:
         clock = (times - times[0]) / tau
         grid = (motion.terms.number, len(basis.context_names))
         if bool((context == context[:, :1]).all()):
-            different, group = torch.unique(context[:, 0], dim=0, return_inverse=True)
+            different, group = _different(context[:, 0])
             runs = Runs(w, clock, group, terms(different))
             return cls(motion, runs, tau, rates, grid)
         drift = samples.drift.double().unflatten(0, (-1, len(times)))
@@ -107,6 +107,13 @@ def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
     mean[..., m:] = 0.0
     largest = (w - mean.unsqueeze(-2)).abs().nan_to_num(0.0).amax(-2)
     return mean, torch.where(largest > 0, largest, 1.0)
+
+
+def _different(context: Tensor) -> tuple[Tensor, Tensor]:
+    """Different ones (G, p) of contexts (n, p), and which of them (n,) each is."""
+    if context.shape[-1] == 0:
+        return context[:1], torch.zeros(len(context), dtype=torch.long)
+    return torch.unique(context, dim=0, return_inverse=True)
 
 
 def _frame(shift: Tensor, scale: Tensor) -> tuple[Tensor | None, Tensor | None]:

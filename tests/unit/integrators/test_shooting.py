@@ -160,7 +160,7 @@ def test_chebyshev_polynomials_of_a_context_and_of_its_inverse():
     inverse = 1 / c[:, 0]
     line = -1 + 2 * (inverse - inverse[0]) / (inverse[-1] - inverse[0])
     assert torch.allclose(warped, line)
-    assert Chebyshev(2).names(["a", "b"])[-1] == "T2(b)"
+    assert Chebyshev(2).names(["a", "b"])[-1] == "T2(a)"
     assert len(Chebyshev(2)(torch.randn(4, 3))) == 10
 
 
