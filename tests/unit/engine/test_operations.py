@@ -11,7 +11,7 @@ import torch.nn.functional as nn
 
 from romkit.engine import Parametrised, RungeKutta, Unsupported, trace_field
 from romkit.engine.formulas import FORMULAS
-from romkit.engine.kernel import Kernel
+from romkit.engine.kernel import Newton
 from romkit.engine.lower import OTHERS, VIEWS
 from romkit.engine.trace import DECOMPOSED, OWN
 from romkit.solvers import RK4
@@ -246,9 +246,7 @@ class Values:
         self.t_vector = torch.cos(t) * torch.linspace(1, 2, 5, dtype=y.dtype)
 
 
-class Unchecked(Kernel):
-    loop, arrays = ("block.hpp", "newton.hpp"), 2
-
+class Unchecked(Newton):
     def _check(self, *_):
         pass
 
