@@ -14,7 +14,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 import romkit
-from romkit.cli import commands, options, report
+from romkit.cli import commands, options, plot, report
 from romkit.core import checks, errors
 
 UsageError = typer.BadParameter.__base__
@@ -97,6 +97,7 @@ def start(
     romkit dataset lorenz96 --split test   simulate a dataset
     romkit branches lorenz96 --F 0.5,2     equilibria and orbits along a parameter
     romkit explore MODEL                   a page with sliders for its context
+    romkit plot FILE                       a picture of what a file holds
     romkit report FILE                     a run or a model as one page of HTML
     romkit study                           reproduce what was measured
 
@@ -154,7 +155,7 @@ MODELS, DATA = (
     (commands.fit, commands.law),
     (commands.forecast, commands.infer, commands.compare, commands.dataset),
 )
-OTHERS = (commands.branches, explore, report.report)
+OTHERS = (commands.branches, explore, plot.plot, report.report)
 for command in (commands.info, commands.rollout, commands.check, *MODELS, *DATA, *OTHERS):
     app.command(cls=options.ContextCommand if command in TAKE_CONTEXT else None)(command)
 ANY_OPTION = {

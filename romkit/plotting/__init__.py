@@ -6,19 +6,14 @@ For example:
     save_figure(figure, "rollout.pdf")
 """
 
-from romkit.plotting.curves import plot_branches as plot_branches
-from romkit.plotting.curves import (
-    plot_calibration,
-    plot_forecast,
-    plot_latent,
-    plot_phase,
-    plot_spectrum,
-)
-from romkit.plotting.curves import plot_sample as plot_sample
-from romkit.plotting.curves import plot_training as plot_training
+from romkit.plotting.branches import plot_branches, plot_sample
 from romkit.plotting.fields import animate, plot_frames, plot_space_time, save_animation
+from romkit.plotting.forecasts import plot_calibration, plot_forecast
+from romkit.plotting.portraits import plot_latent, plot_phase
 from romkit.plotting.rollout import plot_rollout
+from romkit.plotting.spectra import plot_spectrum
 from romkit.plotting.style import save_figure
+from romkit.plotting.training import plot_training
 
 __all__ = [
     "animate",
@@ -28,13 +23,11 @@ __all__ = [
     "plot_frames",
     "plot_latent",
     "plot_phase",
-]
-__all__ += [
     "plot_rollout",
     "plot_sample",
     "plot_space_time",
     "plot_spectrum",
     "plot_training",
     "save_animation",
+    "save_figure",
 ]
-__all__ += ["save_figure"]

@@ -55,7 +55,7 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
             (space,) = _space(values)
             for k, panel in enumerate(row):
                 image = _draw(panel, values.isel(trajectory=k), values, space, "time")
-            row[0].set_ylabel(f"{name}\n{style.label(shown[space])}")
+            row[0].set_ylabel(f"{_whose(str(name), data)}\n{style.label(shown[space])}")
             figure.colorbar(image, ax=row.tolist(), label=style.meaning(values))
         for k in range(columns):
             context = display.parameters(shown.isel(trajectory=k))
@@ -104,12 +104,13 @@ def plot_frames(
         figure, axes = style.panels(
             len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True
         )
-        for row, values in zip(axes, shown.data_vars.values(), strict=True):
+        for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
             down, across = _space(values)
             for panel, k in zip(row, times, strict=True):
                 image = _draw(panel, values.isel(time=k), values, down, across)
             row[0].set_ylabel(style.label(shown[down]))
-            figure.colorbar(image, ax=row.tolist(), label=style.meaning(values))
+            bar = f"{_whose(str(name), data)}{style.unit(values)}"
+            figure.colorbar(image, ax=row.tolist(), label=bar)
         for column, k in enumerate(times):
             axes[0, column].set_title(_clock(shown, k))
             axes[-1, column].set_xlabel(style.label(shown[across]))
@@ -152,8 +153,9 @@ def animate(
     with style.style():
         figure, axes = style.panels(1, len(shown.data_vars), width=2.6)
         images = []
-        for panel, values in zip(axes[0], shown.data_vars.values(), strict=True):
+        for panel, (name, values) in zip(axes[0], shown.data_vars.items(), strict=True):
             down, across = _space(values)
+            panel.set_title(_whose(str(name), data))
             images.append((_draw(panel, values.isel(time=0), values, down, across), values))
             panel.set(ylabel=style.label(shown[down]), xlabel=style.label(shown[across]))
             figure.colorbar(images[-1][0], ax=panel, label=style.meaning(values))
@@ -209,13 +211,16 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
     own = style.members(unstacked(data)).isel(seed=0, drop=True)
     if variable is not None:
         own = own[[checks.one_of("variable", variable, [str(name) for name in own.data_vars])]]
-    moving = {str(name): values for name, values in own.data_vars.items() if "time" in values.dims}
-    fitting = [name for name, values in moving.items() if len(_space(values)) == dimensions]
+    fitting = []
+    for name, values in own.data_vars.items():
+        if "time" in values.dims and len(_space(values)) == dimensions:
+            fitting.append(str(name))
     if not fitting:
         expected = f"a variable over time and {dimensions} dimensions of space"
         got = ", ".join(f"{name}{values.dims}" for name, values in own.data_vars.items())
         fix = "give data of romkit.data.describe with such a variable"
         raise errors.InputError("data", expected=expected, got=got, fix=fix)
+    # latents and inputs are shown only where there is nothing else
     chosen = [name for name in fitting if not name.startswith(("latent", "control"))] or fitting
     style.check_numbers("data", own, "time", *chosen)
     return own[chosen]
@@ -254,6 +259,17 @@ def _draw(
         "rasterized": True,
     }
     return panel.pcolormesh(*axes, values.transpose(down, across).values, **look)
+
+
+def _whose(name: str, data: xr.Dataset) -> str:
+    """Name of a variable; of a rollout, whether it is of the truth or of the reduced model."""
+    kind, _, variable = name.partition("_")
+    models = {"rom": "reduced model", "projected": "projection"}
+    if "truth" in data:
+        models["truth"] = style.truth(data)
+    if "truth" not in data or kind not in models:
+        return name
+    return f"{models[kind]}: {variable}"
 
 
 def _clock(data: xr.Dataset, k: int) -> str:

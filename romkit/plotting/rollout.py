@@ -13,8 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from romkit.core import display
 from romkit.core.boundary import validated
 from romkit.data.layout import layout_of
-from romkit.metrics import VALID_THRESHOLD
-from romkit.plotting import style
+from romkit.plotting import maps, scores, style
 
 FIELD_SIZE = 24
 """Number of components of one unit from which on a state is shown as a field, and not as curves."""
@@ -54,12 +53,15 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         run: result of `romkit.rollout`.
 
     Returns:
-        A figure with, from top to bottom: a field (many components of one unit): space, or the
-        component, against time for the full model, or data, and the reduced model on one colour
-        scale, and their difference, for each of up to four variables; or, for small states, the
-        components with the largest error as curves; then NRMSE over the whole run, of the reduced
-        model and of the projection of the full model, with the valid prediction time. Grey means
-        diverged, and missing in data.
+        A figure with, from top to bottom, pictures of the states, and NRMSE over the whole run, of
+        the reduced model and of the projection of the full model, with the valid prediction time.
+        Pictures show truth and reduced model on one colour scale, and their difference:
+
+        - fields over a plane as maps at four times, of the first context and up to two variables;
+        - fields along a line, or many components of one unit, against time, up to four variables;
+        - small states as curves of the components with the largest error.
+
+        Grey means diverged, and missing in data.
 
         Long runs show the first and last few periods, shaded in the error panel. Several contexts
         stand side by side, at most four. Of several seeds, the one with the median valid prediction
@@ -80,7 +82,9 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     fix = "give what romkit.rollout returned; plot_space_time shows a forecast"
     style.check_numbers("run", run, "time", *VARIABLES, fix=fix)
     run = style.members(run)
-    seed = median_seed(run)
+    seed = scores.median_seed(run)
+    if maps.planes(run.isel(seed=seed, trajectory=0)):
+        return _planar(run, seed)
     shown = run.isel(trajectory=slice(style.MAX_COLUMNS))
     columns = _columns(shown)
     rows = (
@@ -103,22 +107,27 @@ def plot_rollout(run: xr.Dataset) -> Figure:
             panel.set_title(columns[k].title if row == 0 else "")
             panel.tick_params(labelbottom=row == rows - 1, labelleft=k == 0)
         errors = _draw_errors(figure, grid, shown, seed, columns)
-        labelled = [
-            line
-            for panel in (panels[0, 0], errors)
-            for line in panel.get_legend_handles_labels()[0]
-        ]
-        figure.legend(
-            handles=labelled, loc="outside lower center", ncols=len(labelled), frameon=False
-        )
+        _legend(figure, panels[0, 0], errors)
         figure.suptitle(_title(run, shown))
     return figure
 
 
-def median_seed(run: xr.Dataset) -> int:
-    """Seed whose valid prediction time, averaged over the contexts, is the (lower) median."""
-    order = np.argsort(run["valid_time"].mean("trajectory").values, kind="stable")
-    return int(order[(len(order) - 1) // 2])
+def _planar(run: xr.Dataset, seed: int) -> Figure:
+    """Figure of a run over a plane."""
+    with style.style():
+        figure, error, omitted = maps.draw_maps(run, seed)
+        _legend(figure, error)
+        lines = [_title(run, run.isel(trajectory=[0]))]
+        if omitted:
+            lines.append(f"{omitted} more variables are not shown")
+        figure.suptitle("\n".join(lines))
+    return figure
+
+
+def _legend(figure: Figure, *panels: Axes) -> None:
+    """Put the labelled lines of panels below the figure."""
+    handles = [line for panel in panels for line in panel.get_legend_handles_labels()[0]]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
 
 
 def headline(run: xr.Dataset) -> str:
@@ -341,55 +350,17 @@ def _draw_errors(
     figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, columns: list[Column]
 ) -> Axes:
     """Draw one error panel for each trajectory; the last one is returned."""
-    values = np.concatenate([run[name].values.ravel() for name in ("nrmse", "nrmse_projected")])
-    values = values[np.isfinite(values) & (values > 0)]
-    # A floor that single good instants do not drag down, and room above the threshold.
-    low = (
-        min(np.quantile(values, 0.005), VALID_THRESHOLD) / 2
-        if len(values)
-        else VALID_THRESHOLD / 10
-    )
-    high = min(max(1.0, values.max()), 10.0) * 1.6 if len(values) else VALID_THRESHOLD * 10
-    single = run.sizes["trajectory"] == 1
-    places = [grid[-1, :]] if single else [grid[-1, c] for c in range(len(columns))]
+    limits = scores.error_limits(run)
+    places = [grid[-1, column] for column in range(len(columns))]
+    if run.sizes["trajectory"] == 1:
+        places = [grid[-1, :]]
     for trajectory, place in enumerate(places):
         panel = figure.add_subplot(place)
-        _draw_error(panel, run.isel(trajectory=trajectory), seed)
+        scores.draw_error(panel, run.isel(trajectory=trajectory), seed)
         for column in columns:
             if column.trajectory == trajectory and column.times != slice(0, run.sizes["time"]):
                 start, stop = run["time"].values[column.times][[0, -1]]
                 panel.axvspan(start, stop, color="0.93", zorder=0, linewidth=0)
-        panel.set(ylim=(low, high), xlabel=f"time{style.unit(run['time'])}")
-        panel.set_ylabel("NRMSE" if trajectory == 0 else "")
+        panel.set(ylim=limits, ylabel="NRMSE" if trajectory == 0 else "")
         panel.tick_params(labelleft=trajectory == 0)
     return panel
-
-
-def _draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
-    """Draw the errors of one trajectory over time, of all seeds, and mark the valid prediction time
-    of one.
-    """
-    time = run["time"].values
-    every = slice(None, None, max(1, len(time) // 2000))
-    projected = f"projection of the {style.truth(run)}"
-    curves = {"nrmse_projected": (style.BLUE, projected), "nrmse": (style.ORANGE, "reduced model")}
-    for name, (colour, label) in curves.items():
-        values = np.where(run[name].values > 0, run[name].values, np.nan)
-        for other, curve in enumerate(values):
-            look = (
-                {"label": label, "zorder": 3} if other == seed else {"linewidth": 0.4, "alpha": 0.5}
-            )
-            panel.plot(time[every], curve[every], color=colour, **look)
-    dashed = {"color": style.NEUTRAL, "linestyle": "--", "linewidth": 0.8}
-    panel.axhline(VALID_THRESHOLD, label=f"NRMSE = {VALID_THRESHOLD:g}", **dashed)
-    text, valid = "valid to the end", float(run["valid_time"][seed])
-    if time[0] + valid < time[-1]:
-        panel.axvline(time[0] + valid, color=style.ORANGE, linestyle=":", linewidth=0.9)
-        panel.plot(
-            time[0] + valid, VALID_THRESHOLD, "o", color=style.ORANGE, markersize=3.5, clip_on=False
-        )
-        diverged = ", then diverges" if run["status"][seed] != 0 else ""
-        text = f"valid for {valid:.3g}{style.unit(run['time'], ' {}')}{diverged}"
-    panel.set_title(text, loc="right", color=style.ORANGE)
-    panel.set(yscale="log", xlim=(time[0], time[-1]))
-    style.plain(panel)

@@ -57,6 +57,14 @@ def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
     return matplotlib.cm.ScalarMappable(Normalize(low - room, high + room), STATE_MAP)
 
 
+def limits(values: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest finite value; zeros where there is none."""
+    finite = values[np.isfinite(values)]
+    if len(finite) == 0:
+        return 0.0, 0.0
+    return float(finite.min()), float(finite.max())
+
+
 def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
     """Unit of a variable, put into `pattern`; nothing where it has none."""
     return display.with_unit(variable.attrs.get("units", ""), pattern)

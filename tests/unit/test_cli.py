@@ -245,6 +245,7 @@ VALID = {
     "branches": "lorenz96 --F 0.5,0.6 --from rest.nc --points 2 --force",
     "infer": "m.safetensors seen.nc --training known.nc --noise 0.1 --force",
     "compare": "lorenz96 --methods pod --laws dmd --set latent_dim=2",
+    "plot": "run.nc",
     "report": "run.nc",
 }
 
@@ -369,6 +370,13 @@ def test_text_of_a_file_is_not_markup(lorenz_data):
     assert "&lt;script&gt;" in page
     assert "<td>| [a](b) *c*</td>" in page
     assert "<script" not in page
+
+
+@pytest.mark.parametrize("words", ["run.nc", "data.nc --out drawn.svg", "one.nc"])
+def test_plot_draws_what_a_file_holds(words):
+    (picture,) = ran(f"plot {words}").split()
+    assert Path(picture).stat().st_size > 1000
+    assert "expected" in refusal("plot data.nc --variable nothing")
 
 
 def test_the_report_of_a_study_is_one_page_with_its_pictures():

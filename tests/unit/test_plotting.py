@@ -11,7 +11,8 @@ import romkit
 from romkit import plotting
 from romkit.core.errors import InputError
 from romkit.data import describe
-from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, rollout, save_figure
+from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, save_figure, scores
+from romkit.plotting.places import place, telling_components
 from romkit.projections import stack
 from tests.unit.data.own import plane, waves
 
@@ -111,7 +112,7 @@ def test_all_seeds_are_in_the_error_panel_and_the_median_one_is_shown(lorenz, pr
     assert "of 3 seeds" in titles(figure)
     run = long_run(duration=5.0).expand_dims({"trajectory": 1, "seed": 3}).copy()
     run["valid_time"] = (("trajectory", "seed"), [[3.0, 1.0, 2.0]])
-    assert rollout.median_seed(run) == 2
+    assert scores.median_seed(run) == 2
 
 
 def test_long_runs_show_their_beginning_and_end_with_units_on_the_axes():
@@ -281,6 +282,57 @@ def test_a_spectrum_peaks_at_the_frequency_of_the_motion(learned):
     data["state"][0, 3] = np.nan
     with pytest.raises(InputError, match="run: expected whole trajectories for a spectrum"):
         plotting.plot_spectrum(data)
+
+
+@pytest.fixture(scope="module")
+def planar():
+    """A rollout of two variables over a plane."""
+    data = grid()
+    pod = romkit.fit("pod", data, latent_dim=3)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(pod, data)
+    return romkit.rollout(data, pod, dynamics=law)
+
+
+def test_fields_over_a_plane_are_maps_of_truth_model_and_difference(planar):
+    figure = draw(planar)
+    *maps, error = panels(figure)
+    assert len(maps) == 2 * 3 * 4  # variables, rows and times
+    truth, rom, difference = maps[0], maps[4], maps[8]
+    assert truth.collections[0].get_clim() == rom.collections[0].get_clim()
+    u = romkit.data.fields(planar).truth_u.isel(run=0, t=0)
+    shown = truth.collections[0].get_array()
+    assert np.allclose(np.asarray(shown), u.values)
+    low, high = difference.collections[0].get_clim()
+    assert low == -high
+    assert error.get_yscale() == "log"
+
+
+def test_frames_of_a_rollout_say_whose_they_are(planar):
+    figure = plotting.plot_frames(planar.isel(trajectory=0), frames=2)
+    bars = [axes.get_ylabel() for axes in figure.axes if axes.get_label() == "<colorbar>"]
+    assert {bar.split(":")[0] for bar in bars} == {"data", "reduced model", "projection"}
+
+
+def test_places_of_a_forecast_are_apart_and_of_each_variable():
+    data = grid()
+    chosen = telling_components(data, 3)
+    states = data.state.values.reshape(-1, data.sizes["component"])
+    anomalies = states - states.mean(0)
+    # three directions: no others span more than a hundredth beside them
+    kept = np.linalg.svd(anomalies[:, chosen], compute_uv=False)
+    assert kept[-1] > 0.05 * kept[0]
+    assert {name.partition("[")[0] for name in data.component.values[chosen]} == {"u", "v"}
+    assert place(data, int(chosen[0])).startswith("u at ")
+
+
+def test_a_lost_member_does_not_decide_the_range(band):
+    deviation = xr.DataArray([1.0, 1.0, 1.0], dims="component")
+    wide = band.assign_coords(state_std=deviation).assign(lost=("trajectory", [0.25, 0.0]))
+    wide["upper"] = wide["upper"].copy()
+    wide["upper"][:, -1] = 15_000.0
+    first = panels(plot_forecast(wide, components=["a"]))[0]
+    assert first.get_ylim()[1] < 100
+    assert "25%" in first.get_title("left")
 
 
 REFUSALS = {

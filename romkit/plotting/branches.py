@@ -1,0 +1,192 @@
+"""Bifurcation diagrams, and the error over contexts by which they are sampled."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from romkit.core import checks
+from romkit.core.boundary import validated
+from romkit.core.errors import InputError
+from romkit.plotting import style
+
+MARKERS = "osD^v"
+"""Of kinds of special points, in their alphabetical order."""
+
+Height = Callable[..., np.ndarray]
+"""(branch, prefix of the variables) -> (points,) what stands on the vertical axis."""
+
+
+@validated
+def plot_branches(
+    *branches: xr.Dataset, component: str | None = None, labels: Sequence[str] = ()
+) -> Figure:
+    """Bifurcation diagram: equilibria, or the periods of orbits, over the parameter of branches.
+
+    Stable parts are solid, unstable ones dashed; special points have markers, and what the full
+    model has is dots.
+
+    Args:
+        branches: results of `romkit.continuation`, and of `romkit.verify`, all of one kind and
+            parameter.
+        component: name of the component of an equilibrium. By default the root mean square of the
+            full state where a branch has one, and otherwise the first component.
+        labels: of the branches, in the legend.
+
+    Raises:
+        InputError: no branches or other datasets; an unknown component.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_branches
+        >>> branch = romkit.continuation(romkit.systems.Lorenz96(n=4), start=[0.5] * 4, F=(0.5, 2.0))
+        >>> plot_branches(branch).axes[0].get_ylabel()
+        'x0'
+    """
+    kind, parameter = _checked_kind(branches)
+    height, name = _height(branches, kind, component)
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
+        colours = itertools.cycle([style.BLUE, style.NEUTRAL])
+        endless = itertools.chain(labels, itertools.repeat(""))
+        for branch, label in zip(branches, endless, strict=False):
+            at = branch[parameter].values
+            if "distance" in branch:  # of `verify`
+                axes.plot(at, height(branch), ".", color=style.DARK, label=label or "full model")
+                continue
+            _draw_stability(axes, at, height(branch), branch, next(colours), label)
+            _draw_special_points(axes, branch, height)
+        style.plain(axes).set(xlabel=style.label(branches[0][parameter]), ylabel=name)
+        axes.legend(frameon=False)
+    return figure
+
+
+def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
+    """Kind and parameter that all branches share."""
+    kinds = {(branch.attrs.get("kind"), branch.attrs.get("parameter")) for branch in branches}
+    if len(kinds) == 1 and all("special_kind" in branch.coords for branch in branches):
+        return kinds.pop()
+    fix = "give results of romkit.continuation, all of one kind and parameter"
+    raise InputError("branches", expected="branches", got="other datasets", fix=fix)
+
+
+def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) -> tuple[Height, str]:
+    """The quantity on the vertical axis, and its name."""
+    if kind == "orbits":
+        return lambda branch, prefix="": branch[f"{prefix}period"].values, "period"
+    if component is None and any("decoded" in branch for branch in branches):
+
+        def size(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
+            full = "decoded" if "decoded" in branch else "state"
+            return np.sqrt((branch[f"{prefix}{full}"].values ** 2).mean(-1))
+
+        return size, "root mean square of the state"
+    names = [str(name) for name in branches[0]["component"].values]
+    chosen = names[0] if component is None else checks.one_of("component", component, names)
+    return lambda branch, prefix="": branch[f"{prefix}state"].sel(component=chosen).values, chosen
+
+
+def _draw_stability(
+    axes: Axes, at: np.ndarray, values: np.ndarray, branch: xr.Dataset, colour: str, label: str
+) -> None:
+    """Draw the stable points of a branch as a solid line, and the others as a dashed one."""
+    stable = branch["stable"].values
+    if stable.any():
+        axes.plot(at, _piece(values, stable), "-", color=colour, label=label or "stable")
+    if not stable.all():
+        words = f"{label} unstable".strip()
+        axes.plot(at, _piece(values, ~stable), "--", color=colour, label=words)
+
+
+def _piece(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Values of some rows of a branch, NaN elsewhere.
+
+    A piece ends at the first point of the next one, so that no gap is seen.
+    """
+    after = np.roll(rows, 1)
+    after[0] = False
+    return np.where(rows | after, values, np.nan)
+
+
+def _draw_special_points(axes: Axes, branch: xr.Dataset, height: Height) -> None:
+    kinds = branch["special_kind"].values
+    heights = height(branch, "special_")
+    for kind, marker in zip(np.unique(kinds), MARKERS, strict=False):
+        rows = kinds == kind
+        in_legend = kind in axes.get_legend_handles_labels()[1]
+        label = None if in_legend else kind
+        at = branch["special_parameter"].values[rows]
+        axes.plot(at, heights[rows], marker, color=style.ORANGE, label=label)
+
+
+@validated
+def plot_sample(history: xr.Dataset) -> Figure:
+    """Estimated error over the contexts: of one parameter a curve for each round; of more, the last
+    round in a plane.
+
+    Contexts that were chosen have dots, with their rounds as numbers.
+
+    Args:
+        history: of the result of `romkit.sample`.
+
+    Raises:
+        InputError: another dataset.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_sample
+        >>> system = romkit.systems.Lorenz96(transient=0.0, duration=0.5)
+        >>> figure = plot_sample(romkit.sample(system, budget=3, candidates=7, latent_dim=4).history)
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('F', 'estimated error')
+    """
+    fix = "give romkit.sample(...).history"
+    style.check_numbers("history", history, "estimate", "entered", fix=fix)
+    parameters = [coord for coord in history.coords.values() if coord.dims == ("candidate",)]
+    draw = _draw_rounds if len(parameters) == 1 else _draw_last_round
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
+        draw(figure, axes, history, parameters)
+        style.plain(axes).set(xlabel=style.label(parameters[0]))
+    return figure
+
+
+def _draw_rounds(
+    figure: Figure, axes: Axes, history: xr.Dataset, parameters: list[xr.DataArray]
+) -> None:
+    """Draw the estimate over one parameter, a curve for each round."""
+    x, estimate = parameters[0].values, history["estimate"].values  # (rounds, candidates)
+    entered = history["entered"].values
+    scale, order = style.colours(np.arange(len(estimate))), np.argsort(x)
+    for number, curve in enumerate(estimate):
+        axes.plot(x[order], curve[order], color=scale.to_rgba(number), linewidth=0.9)
+    chosen = np.flatnonzero(entered >= 0)
+    # a context was chosen by the estimate of the round before it
+    y = [estimate[max(entered[k] - 1, 0), k] for k in chosen]
+    axes.set(yscale="log", ylabel="estimated error")
+    _mark_chosen(axes, x[chosen], y, entered[chosen])
+    figure.colorbar(scale, ax=axes, label="round")
+
+
+def _draw_last_round(
+    figure: Figure, axes: Axes, history: xr.Dataset, parameters: list[xr.DataArray]
+) -> None:
+    """Draw the last estimate over two parameters."""
+    x, y = parameters[0].values, parameters[1].values
+    estimate, entered = history["estimate"].values[-1], history["entered"].values
+    scale = style.colours(estimate)
+    axes.scatter(x, y, c=estimate, cmap=scale.cmap, norm=scale.norm, s=12)
+    axes.set(ylabel=style.label(parameters[1]))
+    chosen = np.flatnonzero(entered >= 0)
+    _mark_chosen(axes, x[chosen], y[chosen], entered[chosen])
+    figure.colorbar(scale, ax=axes, label="estimated error")
+
+
+def _mark_chosen(axes: Axes, x: np.ndarray, y: Sequence[float], rounds: np.ndarray) -> None:
+    """Draw a dot for each context that was chosen, with the number of its round."""
+    axes.plot(x, y, "o", color=style.ORANGE, markersize=3.5)
+    for number, *place in zip(rounds, x, y, strict=True):
+        axes.annotate(str(number), place, xytext=(2, 2), textcoords="offset points")

@@ -1,0 +1,182 @@
+"""Forecasts with their intervals, and how often these hold."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+import xarray as xr
+from annotated_types import MinLen
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from romkit.core import checks
+from romkit.core.boundary import validated
+from romkit.core.errors import InputError
+from romkit.data.trajectories import check_components
+from romkit.plotting import style
+from romkit.plotting.places import place, telling_components
+
+FAR = 3.0
+"""Range of an interval, in that of truth and mean, beyond which it is clipped."""
+
+
+@validated
+def plot_forecast(
+    band: xr.Dataset,
+    truth: xr.Dataset | None = None,
+    *,
+    components: Annotated[Sequence[str], MinLen(1)] | None = None,
+) -> Figure:
+    """Mean and interval of an ensemble over time, beside the truth as a dotted line.
+
+    Args:
+        band: result of `Ensemble.forecast` or `Ensemble.follow`.
+        truth: the data that were followed; missing samples are gaps.
+        components: names of the components to draw; by default four places that say most about the
+            others.
+
+    An interval that leaves the range of the states by far is clipped, and titles say how many
+    members are lost.
+
+    Raises:
+        InputError: a run without interval, or unknown components.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from romkit.plotting import plot_forecast
+        >>> wave = np.sin(np.linspace(0, 6, 50))[:, None]
+        >>> parts = {"lower": wave - 0.1, "state": wave, "upper": wave + 0.1}
+        >>> band = {name: (("time", "component"), part) for name, part in parts.items()}
+        >>> figure = plot_forecast(xr.Dataset(band, {"time": np.linspace(0, 6, 50), "component": ["x0"]}))
+        >>> len(figure.axes)
+        1
+    """
+    fix = "give what Ensemble.forecast or Ensemble.follow returned"
+    style.check_numbers("band", band, "time", "lower", "state", "upper", fix=fix)
+    runs = style.members(band).isel(seed=0, drop=True).isel(trajectory=slice(style.MAX_COLUMNS))
+    names = [str(name) for name in runs["component"].values]
+    truth = _checked_truth(truth, runs, names)
+    chosen = _chosen(components, runs, names)
+    with style.style():
+        shape = (len(chosen), runs.sizes["trajectory"])
+        figure, axes = style.panels(*shape, width=3.0, height=1.3, sharex=True)
+        for row, component in zip(axes, chosen, strict=True):
+            for k, panel in enumerate(row):
+                run = runs.isel(trajectory=k, component=component)
+                seen = None if truth is None else truth.isel(trajectory=k, component=component)
+                _draw_band(panel, run, seen)
+                if k == 0 and place(runs, component) != names[component]:
+                    panel.set_title(place(runs, component), loc="left")
+            row[0].set_ylabel(names[component])
+        for k, panel in enumerate(axes[0]):
+            title = panel.get_title("left")
+            panel.set_title("\n".join(filter(None, [_title(runs, k), title])), loc="left")
+        for panel in axes[-1]:
+            panel.set_xlabel(style.label(runs["time"]))
+        lines, words = axes[0, 0].get_legend_handles_labels()
+        figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def _checked_truth(
+    truth: xr.Dataset | None, runs: xr.Dataset, names: list[str]
+) -> xr.Dataset | None:
+    if truth is None:
+        return None
+    truth = style.members(truth).isel(seed=0, drop=True)
+    check_components("truth", truth, names)
+    count = runs.sizes["trajectory"]
+    if truth.sizes["trajectory"] < count:
+        expected, got = f"{count} trajectories, as in the band", truth.sizes["trajectory"]
+        fix = "give the data that were followed"
+        raise InputError("truth", expected=expected, got=got, fix=fix)
+    return truth
+
+
+def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]) -> list[int]:
+    """Numbers of the components to draw."""
+    if components is not None:
+        return [names.index(checks.one_of("components", name, names)) for name in components]
+    return telling_components(runs, style.MAX_CURVES).tolist()
+
+
+def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
+    """Draw one component of one trajectory."""
+    label = f"{run['lower'].attrs.get('level', 0.9):.0%} interval"
+    look = {"color": style.BLUE, "alpha": 0.25, "lw": 0}
+    panel.fill_between(run["time"], run["lower"], run["upper"], label=label, **look)
+    # where the interval has no end it fills the panel
+    endless = {"where": np.isinf(run["upper"]), "transform": panel.get_xaxis_transform()}
+    panel.fill_between(run["time"], 0, 1, **endless, **look)
+    panel.plot(run["time"], run["state"], color=style.BLUE, label="mean")
+    inside = [run["state"].values]
+    if truth is not None:
+        dotted = {"color": style.DARK, "lw": 1.0, "ls": ":", "label": "truth"}
+        panel.plot(truth["time"], truth["state"], **dotted)
+        inside.append(truth["state"].values)
+    _clip(panel, run, np.concatenate(inside))
+    style.plain(panel)
+
+
+def _clip(panel: Axes, run: xr.Dataset, inside: np.ndarray) -> None:
+    """Keep one lost member from deciding the range of the axis."""
+    low, high = style.limits(inside)
+    if "state_std" in run.coords:  # a mean that is lost does not count
+        centre, deviation = float(np.nanmedian(inside)), float(run["state_std"])
+        low, high = max(low, centre - 5 * deviation), min(high, centre + 5 * deviation)
+    room = FAR * (high - low)
+    lowest, highest = style.limits(np.concatenate([run["lower"].values, run["upper"].values]))
+    if room > 0 and (lowest < low - room or highest > high + room):
+        panel.set_ylim(low - room / 2, high + room / 2)
+
+
+def _title(runs: xr.Dataset, trajectory: int) -> str:
+    """Context of a trajectory, and the share of its members that are lost."""
+    lines = [style.context(runs, trajectory, varying=True)]
+    lost = float(runs["lost"][trajectory]) if "lost" in runs else 0.0
+    if lost > 0:
+        lines.append(f"{lost:.0%} of the members are lost")
+    return "\n".join(filter(None, lines))
+
+
+@validated
+def plot_calibration(reliability: xr.Dataset) -> Figure:
+    """Coverage of intervals against their level; on the diagonal an ensemble is calibrated.
+
+    Args:
+        reliability: result of `Ensemble.reliability`; thin lines are single trajectories.
+
+    Example:
+        >>> import xarray as xr
+        >>> from romkit.plotting import plot_calibration
+        >>> each = [[0.4, 0.5], [0.9, 0.94]]  # level, trajectory
+        >>> coverage = {"coverage": ("level", [0.45, 0.92]), "coverage_of": (("level", "trajectory"), each)}
+        >>> figure = plot_calibration(xr.Dataset(coverage, {"level": [0.5, 0.9]}))
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('level of the interval', 'share of the truth within')
+    """
+    fix = "give what Ensemble.reliability returned"
+    style.check_numbers("reliability", reliability, "level", "coverage", "coverage_of", fix=fix)
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=3.2, height=3.0)
+        axes.plot([0, 1], [0, 1], color=style.NEUTRAL, lw=0.8, ls=":", label="calibrated")
+        level = reliability["level"].values
+        for own in reliability["coverage_of"].transpose("trajectory", "level").values:
+            axes.plot(level, own, color=style.ORANGE, lw=0.4, alpha=0.6)
+        axes.plot(
+            level,
+            reliability["coverage"],
+            "o-",
+            color=style.ORANGE,
+            markersize=3,
+            label="all trajectories",
+        )
+        axes.set(
+            xlabel="level of the interval",
+            ylabel="share of the truth within",
+            xlim=(0, 1),
+            ylim=(0, 1),
+        )
+        style.plain(axes).legend(frameon=False)
+    return figure

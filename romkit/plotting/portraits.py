@@ -1,0 +1,126 @@
+"""Portraits: one coordinate of a state, or of the latent state, against another."""
+
+import itertools
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from romkit.core import checks
+from romkit.core.boundary import validated
+from romkit.core.errors import InputError
+from romkit.plotting import style
+
+MAX_PAIRS = 6
+"""Largest number of planes in one figure."""
+
+
+@validated
+def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> Figure:
+    """Latent portraits: every plane of two latent coordinates, at most six; of one coordinate,
+    against time.
+
+    Args:
+        latent: result of `P.encode(data)`, a forecast, or a rollout.
+        colour: quantity that the colour shows, "time" or the name of a context parameter.
+
+    Raises:
+        InputError: no latent coordinates, or an unknown colour.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_latent
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
+        >>> figure = plot_latent(romkit.load("ncae-lorenz96")(data).encode(data), colour="F")
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('z0', 'z1')
+    """
+    values = latent.get("latent") if isinstance(latent, xr.Dataset) else latent
+    if values is None or "latent_component" not in values.dims:
+        got, fix = type(latent).__name__, "give P.encode(data), a forecast or a rollout"
+        raise InputError("latent", expected="latent coordinates", got=got, fix=fix)
+    values = values.rename(latent_component="axis")
+    names = [f"z{k}" for k in range(values.sizes["axis"])]
+    pairs = list(itertools.combinations(range(len(names)), 2))[:MAX_PAIRS]
+    return _portraits(values, names, pairs, colour)
+
+
+@validated
+def plot_phase(
+    data: xr.Dataset, x: str, y: str, *, variable: str = "state", colour: str = "time"
+) -> Figure:
+    """A phase plane: one component of the state against another, a curve for each trajectory.
+
+    Args:
+        data: in romkit's schema, a forecast, or a rollout.
+        x: name of the component on the horizontal axis.
+        y: name of the component on the vertical axis.
+        variable: "state", or of a rollout "truth", "rom" or "projected".
+        colour: quantity that the colour shows, "time" or the name of a context parameter.
+
+    Raises:
+        InputError: an unknown component, variable or colour.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_phase
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
+        >>> figure = plot_phase(data, "x0", "x9", colour="F")
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('x0', 'x9')
+    """
+    with_components = [name for name in data.data_vars if "component" in data[name].dims]
+    checks.one_of("variable", variable, [str(name) for name in with_components])
+    components = [str(name) for name in data["component"].values]
+    for argument, name in (("x", x), ("y", y)):
+        checks.one_of(argument, name, components)
+    style.check_numbers("data", data, "time", variable)
+    values = data[variable].isel(component=[components.index(x), components.index(y)])
+    values = values.drop_vars("component").rename(component="axis")
+    return _portraits(values, [x, y], [(0, 1)], colour)
+
+
+def _portraits(
+    values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]], colour: str
+) -> Figure:
+    """Planes (a, b) of values (..., time, axis), with a curve for each trajectory; NaN are gaps."""
+    numbers = [name for name, coord in values.coords.items() if coord.dtype.kind in "iuf"]
+    checks.one_of("colour", colour, [str(name) for name in numbers if name != "axis"])
+    time = "time" if "time" in values.dims else str(values.dims[-2])
+    lines, shades = _curves(values, time, colour)  # (C, T, k) and (C, T)
+    if not pairs:  # a single coordinate stands against time
+        clock = np.broadcast_to(values[time].values, lines.shape[:2])
+        lines = np.stack([clock, lines[..., 0]], axis=-1)
+        names = [style.label(values[time]), names[0]]
+        pairs = [(0, 1)]
+    with style.style():
+        figure, axes = style.panels(1, len(pairs))
+        scale = style.colours(shades)
+        for panel, (a, b) in zip(axes[0], pairs, strict=True):
+            for line, shade in zip(lines, shades, strict=True):
+                _draw_curve(panel, line[:, [a, b]], shade, scale)
+            panel.autoscale_view()
+            style.plain(panel).set(xlabel=names[a], ylabel=names[b])
+        figure.colorbar(scale, ax=axes.ravel().tolist(), label=style.label(values.coords[colour]))
+    return figure
+
+
+def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[np.ndarray, np.ndarray]:
+    """Curves (C, T, k), one for each trajectory and seed, and the quantity of their colour (C, T)."""
+    lead = [dim for dim in values.dims if dim not in (time, "axis")]
+    one_axis = values.isel(axis=0, drop=True)
+    shade = values.coords[colour].broadcast_like(one_axis).transpose(*lead, time)
+    lines = values.transpose(*lead, time, "axis").values
+    T, k = lines.shape[-2:]
+    return lines.reshape(-1, T, k), shade.values.astype(float).reshape(-1, T)
+
+
+def _draw_curve(panel: Axes, points: np.ndarray, shade: np.ndarray, scale: ScalarMappable) -> None:
+    """Draw points (T, 2) as a line that changes its colour, with a dot where it begins."""
+    pieces = LineCollection(np.stack([points[:-1], points[1:]], axis=1), linewidth=0.9)
+    pieces.set_color(scale.to_rgba(shade[:-1]))
+    panel.add_collection(pieces)
+    panel.plot(*points[0], ".", color=scale.to_rgba(shade[0]), markersize=4)

@@ -1,0 +1,77 @@
+"""Panels of the error over time below the pictures of a rollout."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from romkit.metrics import VALID_THRESHOLD
+from romkit.plotting import style
+
+MOST_POINTS = 2000
+"""Points of a curve beyond which more cannot be seen."""
+
+ERRORS = ("nrmse", "nrmse_projected")
+"""Errors of the reduced model, and of the projection of the truth."""
+
+
+def median_seed(run: xr.Dataset) -> int:
+    """Seed whose valid prediction time, averaged over the contexts, is the (lower) median."""
+    order = np.argsort(run["valid_time"].mean("trajectory").values, kind="stable")
+    return int(order[(len(order) - 1) // 2])
+
+
+def error_limits(run: xr.Dataset) -> tuple[float, float]:
+    """Ends of the logarithmic axis that all error panels of a figure share."""
+    values = np.concatenate([run[name].values.ravel() for name in ERRORS])
+    positive = values[np.isfinite(values) & (values > 0)]
+    if len(positive) == 0:
+        return VALID_THRESHOLD / 10, VALID_THRESHOLD * 10
+    # a floor that single good instants do not drag down, and room above the threshold
+    low = min(np.quantile(positive, 0.005), VALID_THRESHOLD) / 2
+    high = min(max(1.0, positive.max()), 10.0) * 1.6
+    return low, high
+
+
+def draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
+    """Draw the errors of one trajectory over time, of all seeds, and mark the valid prediction time
+    of one.
+    """
+    time = run["time"].values
+    labels = (
+        ("nrmse_projected", style.BLUE, f"projection of the {style.truth(run)}"),
+        ("nrmse", style.ORANGE, "reduced model"),
+    )
+    for name, colour, label in labels:
+        _draw_seeds(panel, time, run[name].values, seed, colour, label)
+    threshold = f"NRMSE = {VALID_THRESHOLD:g}"
+    dashed = {"color": style.NEUTRAL, "linestyle": "--", "linewidth": 0.8}
+    panel.axhline(VALID_THRESHOLD, label=threshold, **dashed)
+    _mark_valid_time(panel, run, seed)
+    panel.set(yscale="log", xlim=(time[0], time[-1]), xlabel=f"time{style.unit(run['time'])}")
+    style.plain(panel)
+
+
+def _draw_seeds(
+    panel: Axes, time: np.ndarray, errors: np.ndarray, seed: int, colour: str, label: str
+) -> None:
+    """Draw errors (seed, T), all but one seed as thin lines without a label."""
+    every = slice(None, None, max(1, len(time) // MOST_POINTS))
+    for number, curve in enumerate(np.where(errors > 0, errors, np.nan)):
+        look = {"linewidth": 0.4, "alpha": 0.5}
+        if number == seed:
+            look = {"label": label, "zorder": 3}
+        panel.plot(time[every], curve[every], color=colour, **look)
+
+
+def _mark_valid_time(panel: Axes, run: xr.Dataset, seed: int) -> None:
+    time, valid = run["time"].values, float(run["valid_time"][seed])
+    at = time[0] + valid
+    text = "valid to the end"
+    if at < time[-1]:
+        panel.axvline(at, color=style.ORANGE, linestyle=":", linewidth=0.9)
+        dot = {"color": style.ORANGE, "markersize": 3.5, "clip_on": False}
+        panel.plot(at, VALID_THRESHOLD, "o", **dot)
+        text = f"valid for {valid:.3g}{style.unit(run['time'], ' {}')}"
+        if run["status"][seed] != 0:
+            text += ", then diverges"
+    panel.set_title(text, loc="right", color=style.ORANGE)

@@ -1,0 +1,66 @@
+"""Losses of a training."""
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from romkit.core.boundary import validated
+from romkit.core.errors import InputError
+from romkit.plotting import style
+from romkit.projections import Projection
+
+
+@validated
+def plot_training(model: Projection) -> Figure:
+    """Losses after each epoch, on the training data and, where some were held out, on those; the
+    epoch that was kept.
+
+    Args:
+        model: a trained projection; each seed of a stack is a line.
+
+    Raises:
+        InputError: a projection whose report has no losses.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_training
+        >>> figure = plot_training(romkit.load("ncae-lorenz96"))
+        >>> figure.axes[0].get_xlabel()
+        'epoch'
+    """
+    reports = model.report.get("seeds", [model.report])
+    if not all(report.get("losses") for report in reports):
+        expected, got = "a trained projection", "one without losses"
+        fix = "give what romkit.fit returned for a method with parameters to train"
+        raise InputError("model", expected=expected, got=got, fix=fix)
+    width = 0.7 if len(reports) > 1 else 1.1
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
+        for number, report in enumerate(reports):
+            # one seed is enough for the legend
+            labels = ("training", "held out", "kept") if number == 0 else (None,) * 3
+            _draw_losses(axes, report, width, *labels)
+        title = f"{model.name}, {model.latent_dim} latent coordinates"
+        style.plain(axes).set(yscale="log", xlabel="epoch", ylabel="loss", title=title)
+        axes.legend(frameon=False)
+    return figure
+
+
+def _draw_losses(
+    axes: Axes,
+    report: Mapping,
+    width: float,
+    training: str | None,
+    held_out: str | None,
+    kept: str | None,
+) -> None:
+    """Draw the losses of one seed, with the labels of its lines."""
+    losses, validation = report["losses"], report.get("validation_losses")
+    axes.plot(losses, color=style.BLUE, linewidth=width, label=training)
+    if validation:
+        axes.plot(validation, color=style.ORANGE, linewidth=width, label=held_out)
+        best = report["best_epoch"]
+        axes.plot(best, validation[best], "o", color=style.ORANGE, markersize=3.5, label=kept)
+    if report.get("diverged"):
+        axes.axvline(len(losses) - 1, color=style.NEUTRAL, linestyle=":", linewidth=0.8)
