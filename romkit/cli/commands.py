@@ -531,7 +531,7 @@ def _inputs(
     """Inputs of these names as a function of the time since the first sample of a dataset."""
     import torch
 
-    from romkit.data.context import by_name
+    from romkit.data.controls import by_name
 
     fix, dims = (
         "give a file with them by --control",

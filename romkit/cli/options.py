@@ -223,18 +223,9 @@ def read_own(file: str) -> "xr.Dataset | pd.DataFrame":
     """A table, if the name ends in .csv, else a netCDF file."""
     if Path(file).suffix.lower() != ".csv":
         return romkit.data.open_dataset(file)
-    import pandas as pd
+    from romkit.data.tables import read_table
 
-    from romkit.core.files import existing, reason
-
-    try:
-        return pd.read_csv(existing(file), skipinitialspace=True, float_precision="round_trip")
-    except ValueError as error:
-        problem, fix = (
-            f"cannot be read as a table ({reason(error)})",
-            "write a row of names first, and commas between",
-        )
-        raise FileError(file, problem=problem, fix=fix) from error
+    return read_table(file)
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":

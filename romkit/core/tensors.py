@@ -11,7 +11,7 @@ from romkit.core import checks
 from romkit.core.errors import InputError
 
 FLOATS = (torch.float64, torch.float32)
-FIXES = {"complex": "take the real part", "bool": "give 0.0 or 1.0 for them"}
+FIXES = {"complex": "give real and imaginary parts as two components", "bool": "give 0.0 or 1.0 for them"}
 """Suggested fix for each dtype that is not real."""
 
 
@@ -225,13 +225,24 @@ class Constants:
 def _from_numpy(value: object) -> Tensor | None:
     """None for what has no numbers in it; text that could be read as a number is none."""
     try:
-        found = np.asarray(value)
+        found = _without_mask(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
     if found.dtype.kind not in "iuf" or isinstance(value, str | bytes):
         return None
     dtype = found.dtype if found.dtype in (np.float16, np.float32, np.float64) else np.float64
     return torch.from_numpy(np.array(found, dtype=dtype))
+
+
+def _without_mask(value: object) -> np.ndarray:
+    """An array of NumPy, NaN where a mask says that nothing was measured."""
+    is_list = isinstance(value, list | tuple)
+    parts = value if is_list else (value,)
+    if not any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        return np.asarray(value)
+    masked = np.ma.stack(value) if is_list else value
+    dtype = np.result_type(masked.dtype, np.float16)
+    return masked.astype(dtype).filled(np.nan)
 
 
 def align(parameter: Tensor, x: Tensor) -> Tensor:

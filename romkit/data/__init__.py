@@ -2,27 +2,29 @@
 checksums.
 """
 
+from romkit.data.arrays import from_arrays
 from romkit.data.context import (
     ContextParameter,
     Contexts,
-    Control,
     context_array,
     context_matrix,
     context_names,
     context_ranges,
+    is_declared,
+)
+from romkit.data.controls import (
+    Control,
     control_matrix,
     control_names,
     control_of,
-    even_step,
     given_control,
-    is_declared,
-    pieces,
-    times_of,
 )
-from romkit.data.describe import describe, from_arrays, summary
+from romkit.data.describe import describe
 from romkit.data.layout import Layout, fields, layout_of
 from romkit.data.schema import DIMS, check_dataset, check_states, complete, make_dataset
 from romkit.data.storage import open_dataset, save_dataset
+from romkit.data.summary import summary
+from romkit.data.times import even_step, pieces, times_of
 from romkit.data.trajectories import (
     Snapshots,
     Trajectories,

@@ -1,7 +1,7 @@
-"""Context and inputs of trajectories, their times, and the stretches between missing samples."""
+"""Contexts of trajectories: named parameters, constant or functions of time."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,67 +9,11 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Count, Finite, Mask, Times, validated
+from romkit.core.boundary import Count, Finite, Times, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction
-
-T = TypeVar("T", xr.Dataset, xr.DataArray)
-
-EVEN = 1e-3
-"""Largest deviation of a step from the mean one, relative to it, of times that count as even: some
-were rounded.
-"""
-
-
-@validated
-def even_step(times: np.ndarray) -> float | None:
-    """The step of evenly spaced times (T,); None where they are not.
-
-    Example:
-        >>> import numpy as np
-        >>> import romkit
-        >>> romkit.data.even_step(np.array([0.0, 0.5, 1.0]))
-        0.5
-        >>> romkit.data.even_step(np.array([0.0, 0.5, 2.0])) is None
-        True
-    """
-    steps = np.diff(np.atleast_1d(times).astype(np.float64))
-    if len(steps) == 0:
-        return None
-    mean = float(steps.mean())
-    return mean if mean > 0 and np.abs(steps - mean).max() <= EVEN * mean else None
-
-
-@validated
-def pieces(observed: Mask) -> list[slice]:
-    """Stretches of a trajectory (T,) without a missing sample.
-
-    Raises:
-        InputError: more or fewer axes than one.
-
-    Example:
-        >>> import numpy as np
-        >>> import romkit
-        >>> romkit.data.pieces(np.array([True, True, False, True, True, True]))
-        [slice(0, 2, None), slice(3, 6, None)]
-    """
-    observed = np.asarray(observed)
-    if observed.ndim != 1:
-        got, fix = f"shape {observed.shape}", "give those of one trajectory"
-        raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], observed, [False]]).astype(np.int8)))
-    return [
-        slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)
-    ]
-
-
-def held(values: Tensor) -> Tensor:
-    """(C, T, k) with the last finite value of each trajectory in place of the NaN behind it."""
-    finite = values.isfinite().all(-1)
-    last = (finite * torch.arange(1, finite.shape[1] + 1)).amax(1, keepdim=True).clamp(min=1) - 1
-    index = torch.minimum(torch.arange(finite.shape[1]).expand_as(finite), last)
-    return values.gather(1, index.unsqueeze(-1).expand_as(values))
+from romkit.data.times import held
 
 
 @validated
@@ -273,29 +217,6 @@ def check_has(
 
 
 @validated
-def times_of(data: xr.Dataset) -> Tensor:
-    """The times (T,) of a dataset, in float64.
-
-    Raises:
-        InputError: there are none, or they do not increase.
-
-    Example:
-        >>> import romkit
-        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
-        >>> romkit.data.times_of(data)
-        tensor([0.0000, 0.0100, 0.0200], dtype=torch.float64)
-    """
-    if "time" not in data.coords or data["time"].dtype.kind not in "fiu":
-        fix = "add them: data.assign_coords(time=...), or romkit.data.describe(data)"
-        raise InputError("data", expected="times, as numbers", got="none", fix=fix)
-    if not (np.diff(data["time"].values) > 0).all():
-        raise InputError(
-            "data", expected="increasing times", got="others", fix="sort them: data.sortby('time')"
-        )
-    return tensors.times("data's time", data["time"].values).double()
-
-
-@validated
 class Contexts(NamedTuple):
     """Contexts of some trajectories, constant or functions of time.
 
@@ -437,161 +358,3 @@ def _finite(name: str, value: object) -> np.ndarray:
     if array.size == 0:
         raise InputError(name, expected="a number or several", got="none", fix="give at least one")
     return array
-
-
-Control = Callable[[Tensor], Tensor]
-"""u(t), (C, q) or (q,), of a scalar tensor t."""
-
-
-@validated
-def control_names(data: xr.Dataset) -> tuple[str, ...]:
-    """Names of the inputs of a dataset.
-
-    Example:
-        >>> import numpy as np
-        >>> import romkit
-        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
-        >>> driven = data.assign(control=(("trajectory", "time", "input"), np.ones((2, 10, 1))))
-        >>> romkit.data.control_names(driven), romkit.data.control_names(data)
-        (('u0',), ())
-    """
-    if "control" not in data:
-        return ()
-    if "input" in data.coords:
-        return tuple(map(str, data["input"].values))
-    return tuple(f"u{k}" for k in range(data.sizes["input"]))
-
-
-@validated
-def control_matrix(data: xr.Dataset) -> np.ndarray:
-    """(trajectories, times, q) inputs of a dataset, q = 0 where it has none.
-
-    Raises:
-        InputError: there are no trajectories or times.
-
-    Example:
-        >>> import numpy as np
-        >>> import romkit
-        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
-        >>> romkit.data.control_matrix(data).shape
-        (2, 10, 0)
-        >>> driven = data.assign(control=(("trajectory", "time", "input"), np.ones((2, 10, 1))))
-        >>> romkit.data.control_matrix(driven).shape
-        (2, 10, 1)
-    """
-    if "control" not in data:
-        check_dims(data, "trajectory", "time")
-        return np.zeros((data.sizes["trajectory"], data.sizes["time"], 0))
-    return data["control"].transpose("trajectory", "time", "input").values.astype(np.float64)
-
-
-@validated
-def control_of(data: xr.Dataset) -> Control | None:
-    """The inputs of a dataset as a function of time, None where it has none.
-
-    Example:
-        >>> import numpy as np
-        >>> import torch
-        >>> import romkit
-        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
-        >>> u = romkit.data.control_of(data.assign(control=(("trajectory", "time", "input"), [[[0.0], [1.0], [3.0]]])))
-        >>> u(torch.tensor(0.015))  # a straight line between two samples
-        tensor([[2.0000]], dtype=torch.float64)
-    """
-    if "control" not in data:
-        return None
-    return interpolated(times_of(data), held(torch.from_numpy(control_matrix(data))).movedim(1, 0))
-
-
-def by_name(inputs: T, names: Sequence[str]) -> T:
-    """Reorder inputs to these names; inputs without names stay as they are.
-
-    Raises:
-        InputError: inputs of other names.
-    """
-    own = [str(name) for name in inputs["input"].values] if "input" in inputs.coords else []
-    if not names or not own:
-        return inputs
-    if sorted(own) != sorted(names):
-        fix = "rename them if they are the same: data.assign_coords(input=[...])"
-        raise InputError(
-            "control", expected=f"inputs {', '.join(names)}", got=", ".join(own), fix=fix
-        )
-    return inputs if own == list(names) else inputs.isel(input=[own.index(name) for name in names])
-
-
-def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
-    """Straight lines between values (T, ...) at times (T,); the last one is held behind the end."""
-    if len(times) == 1:
-        return lambda t: values[0]
-    times = times.double()
-
-    def at(t: Tensor) -> Tensor:
-        t = t.detach().to(times)
-        k = int(torch.searchsorted(times, t, right=True).clamp(1, len(times) - 1))
-        part = ((t - times[k - 1]) / (times[k] - times[k - 1])).clamp(0, 1)
-        return torch.lerp(values[k - 1], values[k], part.to(values))
-
-    return at
-
-
-@validated
-def given_control(
-    control: object, times: Times, number: Count, names: tuple[str, ...]
-) -> Control | None:
-    """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`;
-    None for none.
-
-    Raises:
-        InputError: missing where the law needs them, or of another shape.
-
-    Example:
-        >>> import torch
-        >>> from romkit.data import given_control
-        >>> times = torch.linspace(0, 1, 3)
-        >>> u = given_control(lambda t: 2 * t, times, 4, ("throttle",))  # for four trajectories
-        >>> u(times[1]).flatten()
-        tensor([1., 1., 1., 1.], dtype=torch.float64)
-    """
-    q = len(names)
-    if control is None:
-        if q:
-            fix = "add control=..., a function of time or an array (times, inputs)"
-            raise InputError("control", expected=f"inputs {', '.join(names)}", got="none", fix=fix)
-        return None
-    if not q:
-        raise InputError(
-            "control", expected="none for dynamics without inputs", got="some", fix="drop it"
-        )
-    if varies(control):
-        return _function(control, times, number, names)
-    if isinstance(control, xr.DataArray) and {"time", "input"} <= {*control.dims}:
-        control = by_name(control, names).transpose(..., "time", "input")
-    values = tensors.tensor("control", control).double()
-    values = values.unsqueeze(0) if values.ndim == 2 else values
-    if (
-        values.shape[1:] != (len(times), q)
-        or len(values) not in (1, number)
-        or not bool(values.isfinite().all())
-    ):
-        expected = f"finite inputs ({len(times)} times, {q}: {', '.join(names)})"
-        fix = "give one row for each output time"
-        raise InputError("control", expected=expected, got=f"shape {tuple(values.shape)}", fix=fix)
-    return interpolated(times, values.expand(number, -1, -1).movedim(1, 0))
-
-
-def _function(
-    control: Callable[[float], object], times: Tensor, number: int, names: tuple[str, ...]
-) -> Control:
-    """Inputs (number, q) by a function of time that gives q numbers, or as many for each
-    trajectory.
-    """
-    q, size = len(names), np.size(at_time(control, times[0], "control"))
-    if size not in (q, number * q):
-        got, fix = f"{size} numbers", "return one number for each input"
-        raise InputError("control", expected=f"{q} inputs, ({', '.join(names)})", got=got, fix=fix)
-    return lambda t: (
-        torch.as_tensor(np.asarray(at_time(control, t, "control"), dtype=np.float64))
-        .reshape(-1, q)
-        .expand(number, q)
-    )

@@ -17,8 +17,8 @@ from romkit.data.context import (
     check_has,
     context_columns,
     context_names,
-    times_of,
 )
+from romkit.data.times import times_of
 
 DIMS = ("trajectory", "time", "component")
 _MEANING = {

@@ -15,16 +15,14 @@ from romkit.core.errors import InputError
 from romkit.data.context import (
     ROLE,
     Contexts,
-    Control,
-    by_name,
     context_matrix,
     context_names,
-    control_of,
     is_declared,
-    times_of,
 )
+from romkit.data.controls import Control, by_name, control_of
 from romkit.data.layout import Layout, component_names, layout_of
 from romkit.data.schema import check_states, complete, variable_of
+from romkit.data.times import times_of
 
 
 def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:

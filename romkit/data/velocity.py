@@ -11,9 +11,9 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import Mask, validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.data.context import even_step, pieces
 from romkit.data.layout import Layout, layout_of
 from romkit.data.schema import DIMS, check_states, complete
+from romkit.data.times import even_step, pieces
 
 Differentiate = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(x (T, n), t (T,)) -> ẋ (T, n); what pysindy's differentiation methods are."""

@@ -16,9 +16,9 @@ from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.types import ContextFunction
 from romkit.data import DIMS, Contexts, Layout, Trajectories, context_names, fields, given_control
-from romkit.data.context import times_of
 from romkit.data.layout import component_names
 from romkit.data.schema import variable_of
+from romkit.data.times import times_of
 from romkit.data.trajectories import check_components, check_grid, in_order
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField, Reencoded

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.runtime import bars
-from romkit.data.context import interpolated
+from romkit.data.controls import interpolated
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times

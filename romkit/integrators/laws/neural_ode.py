@@ -17,7 +17,7 @@ from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, W
 from romkit.core.errors import InputError
 from romkit.core.runtime import bars, track
 from romkit.core.tensors import align, matmul
-from romkit.data.context import interpolated
+from romkit.data.controls import interpolated
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator

@@ -48,8 +48,8 @@ def test_the_context_may_be_dimensions_variables_attributes_or_vary(capsys):
     assert fields(data.isel(trajectory=slice(3))).u.dims[0] == "trajectory"  # no longer a grid
     data = describe(grid.isel(run=0, drop=True), context=["Re"])
     assert np.array_equal(data.Re, [10.0, 20.0])
-    data = describe(own.assign_attrs(gap=3), context=["gap", "k"], state=["u"])
-    assert np.array_equal(context_matrix(data), [[3, k] for k in (1, 2, 3, 4)])
+    data = describe(own.isel(run=0).assign_attrs(gap=3), context=["gap", "k"], state=["u"])
+    assert np.array_equal(context_matrix(data), [[3, 1]])
     moving = own.assign(Re=(("run", "t"), np.ones((4, 81)) * TIME))
     data = describe(moving, context=["Re"], state=["u"])
     assert context_matrix(data).shape == (4, 81, 1)
@@ -81,9 +81,9 @@ def test_lists_of_unequal_length_are_padded_with_nan():
     for given, message in (
         (
             {"velocity": states[:1]},
-            r"velocity: expected shape \(3, 81, 3\), as the states, got shape \(1, 81, 3\)",
+            r"velocity: expected shapes .* as the states, got \(81, 3\)",
         ),
-        ({"control": [np.ones((81, 1))] * 2}, r"control: expected shape \(3, 81\), as the states"),
+        ({"control": [np.ones((81, 1))] * 2}, "control: expected shapes .* as the states"),
     ):
         refused(message, from_arrays, states, TIME, **given)
     for name in ("trajectory", "control", "input", "time"):

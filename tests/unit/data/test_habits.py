@@ -227,7 +227,7 @@ def test_one_run_is_an_array_of_two_axes():
 
 
 REFUSALS = [
-    (lambda own: describe(own.drop(columns="t")), "time: expected one of .*, got None"),
+    (lambda own: describe(own.drop(columns="t")), "data: expected a column of time"),
     (
         lambda own: describe(own.drop(columns=["run", "speed"])),
         "data: expected one row for each t, got several",
@@ -249,10 +249,6 @@ REFUSALS = [
     (
         lambda own: from_arrays([np.zeros((5, 2))] * 2, [TIME[:5]]),
         "times: expected as many times as states",
-    ),
-    (
-        lambda own: from_arrays([np.zeros((5, 2))] * 2, [TIME[:5], TIME[:5] + 1]),
-        "times: expected times from 0 on",
     ),
     (
         lambda own: from_arrays(np.zeros((5, 2)), 0.1, names=["q"]),

@@ -1,0 +1,190 @@
+"""Arrays in the schema of romkit, and runs at common times."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from romkit.core import tensors
+from romkit.core.boundary import validated
+from romkit.core.errors import DataWarning, InputError, warn
+from romkit.data.clocks import shared_clock
+from romkit.data.describe import describe
+from romkit.data.roles import LEAD
+from romkit.data.schema import DIMS, check_own_names
+
+
+@validated
+def from_arrays(
+    states: np.ndarray | Sequence[np.ndarray],
+    times: np.ndarray | Sequence[np.ndarray],
+    *,
+    context: Mapping[str, object] | None = None,
+    control: np.ndarray | Sequence[np.ndarray] | None = None,
+    velocity: np.ndarray | Sequence[np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
+) -> xr.Dataset:
+    """A dataset of arrays or tensors, as pysindy takes them; prints what was taken as what, as
+    `describe` does.
+
+    Args:
+        states: (trajectories, times, n), or a list of (timesₖ, n), whose shorter ones end before
+            the others; (times, n) is a single trajectory.
+        times: the interval; or (T,) of the longest trajectory; or those of each. Trajectories that
+            start at different times are counted each from its start. Times of their own are kept,
+            with NaN at those of the others; `romkit.data.resampled` gives them common ones.
+        context: parameters by name, a number for each trajectory.
+        control: inputs, as the states; without the last axis where there is one input.
+        velocity: as the states.
+        names: of the n components.
+
+    Masked entries of NumPy are missing, NaN.
+
+    Warns:
+        DataWarning: trajectories start at different times, or have times of their own.
+
+    Raises:
+        InputError: shapes or times that do not match.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> t = 0.1 * np.arange(50)
+        >>> runs = [np.stack([np.cos(w * t), np.sin(w * t)], axis=-1) for w in (1.0, 1.5)]
+        >>> data = romkit.data.from_arrays([runs[0], runs[1][:30]], 0.1, context={"w": [1.0, 1.5]})
+        trajectories  2 of up to 50 samples, n = 2
+        state         state (component 2), float64
+        context       w 1 ... 1.5 (float)
+        time          0 ... 4.9, every 0.1
+        velocity      none; estimated where it is needed
+        missing       20.0% of the snapshots, in 1 trajectories (1); left out, never filled
+    """
+    series = {"states": states, "velocity": velocity, "control": control}
+    series = {name: values for name, values in series.items() if values is not None}
+    if isinstance(states, np.ndarray) and states.ndim == 2:
+        series = {name: [values] for name, values in series.items()}
+    runs = {name: _runs_of(name, values) for name, values in series.items()}
+    _check_shapes(runs)
+    own_times = _times_of_runs(times, [len(run) for run in runs["states"]])
+    clock, places, notes = _placed(own_times)
+    for note in notes:
+        warn(note, DataWarning)
+
+    number, n = len(own_times), runs["states"][0].shape[1]
+    variables, coords = {}, {"time": clock}
+    for name, arrays in runs.items():
+        dims = (*LEAD, "input") if name == "control" else DIMS
+        values = _padded(arrays, places, len(clock))  # (C, T, k)
+        variables["state" if name == "states" else name] = (dims, values)
+    if names is not None:
+        if len(names) != n:
+            expected, fix = f"{n}, one for each component", "name each component"
+            raise InputError("names", expected=expected, got=len(names), fix=fix)
+        coords["component"] = list(names)
+    if control is not None:
+        coords["input"] = [f"u{k}" for k in range(runs["control"][0].shape[1])]
+    check_own_names("context", context or ())
+    for name, values in (context or {}).items():
+        coords[name] = ("trajectory", _parameter(name, values, number))
+    return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
+
+
+def _runs_of(name: str, values: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The array (times, k) of each run.
+
+    Raises:
+        InputError: none, or arrays of other axes.
+    """
+    is_number = isinstance(values, np.ndarray) and values.ndim == 0
+    runs = [] if is_number else list(values)
+    if name == "control":
+        runs = [run[:, None] if run.ndim == 1 else run for run in runs]
+    is_matrix = all(run.ndim == 2 for run in runs)
+    if runs and is_matrix and len({run.shape[1] for run in runs}) == 1:
+        return runs
+    got = ", ".join(str(run.shape) for run in runs[:4]) or "none"
+    if is_number:
+        got = "()"
+    fix = "put time on the first axis, and one size on the last"
+    raise InputError(name, expected="arrays (times, n)", got=got, fix=fix)
+
+
+def _check_shapes(runs: Mapping[str, list[np.ndarray]]) -> None:
+    """Raise where velocities or inputs are not those of the states."""
+    shapes = [run.shape for run in runs["states"]]
+    for name, arrays in runs.items():
+        known = 1 if name == "control" else 2  # there may be any number of inputs
+        expected = [shape[:known] for shape in shapes]
+        got = [run.shape[:known] for run in arrays]
+        if got == expected:
+            continue
+        words = f"shapes {_shown(expected)}, as the states"
+        raise InputError(name, expected=words, got=_shown(got), fix="give one for each state")
+
+
+def _shown(shapes: Sequence[tuple[int, ...]]) -> str:
+    return ", ".join(map(str, shapes[:3])) + (", ..." if len(shapes) > 3 else "")
+
+
+def _times_of_runs(
+    times: np.ndarray | Sequence[np.ndarray], lengths: Sequence[int]
+) -> list[np.ndarray]:
+    """The times (Tₖ,) of each run, by an interval, the times of the longest, or those of each.
+
+    Raises:
+        InputError: they do not increase, or are not as many as the states.
+    """
+    longest = max(lengths)
+    if isinstance(times, np.ndarray) and times.ndim == 0:
+        if not 0 < times < np.inf:
+            expected, fix = "a positive interval, or times", "give times=0.1, say"
+            raise InputError("times", expected=expected, got=times, fix=fix)
+        times = times * np.arange(longest, dtype=np.float64)
+    if isinstance(times, np.ndarray) and times.ndim == 1:
+        common = tensors.times("times", times).double().numpy()
+        if len(common) != longest:
+            fix = "give one time for each state of the longest"
+            raise InputError("times", expected=f"{longest} times", got=len(common), fix=fix)
+        return [common[:length] for length in lengths]
+    runs = [tensors.times("times", run).double().numpy() for run in times]
+    counts = [len(run) for run in runs]
+    if counts != list(lengths):
+        expected = f"as many times as states, {', '.join(map(str, lengths))}"
+        fix = "give one list of times for each trajectory"
+        got = ", ".join(map(str, counts))
+        raise InputError("times", expected=expected, got=got, fix=fix)
+    return runs
+
+
+def _placed(
+    times: Sequence[np.ndarray],
+) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
+    """Times (T,) of all runs, the places of each run's among them, and sentences for warnings."""
+    shared, notes = shared_clock(times)
+    clock = np.unique(np.concatenate(shared))
+    return clock, [np.searchsorted(clock, run) for run in shared], notes
+
+
+def _padded(runs: Sequence[np.ndarray], places: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """(C, T, k) with NaN where a run has no sample."""
+    shape = (len(runs), size, runs[0].shape[1])
+    padded = np.full(shape, np.nan, dtype=np.result_type(*runs, np.float32))
+    for row, place, run in zip(padded, places, runs, strict=True):
+        row[place] = run
+    return padded
+
+
+def _parameter(name: str, values: object, number: int) -> np.ndarray:
+    """A number for each run.
+
+    Raises:
+        InputError: more or fewer, or no numbers.
+    """
+    whole = np.asarray(values)  # whole numbers stay whole
+    if whole.dtype.kind not in "iu":
+        whole = tensors.finite(name, values).double().numpy()
+    whole = np.atleast_1d(whole)
+    if whole.shape != (number,):
+        got, fix = f"shape {whole.shape}", f"give {number} of them"
+        raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
+    return whole

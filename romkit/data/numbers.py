@@ -1,0 +1,78 @@
+"""Plain numbers in data of others: packed integers, fill values, masks and complex fields."""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
+"""Attributes that say how stored values become numbers."""
+
+RANGES = ("valid_range", "valid_min", "valid_max")
+"""Attributes outside of which values are missing, in the values that are stored."""
+
+FILL = np.float32(9.969209968386869e36)
+"""Value of numbers in netCDF that were never written."""
+
+
+def decoded(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
+    """Data whose values are real numbers, NaN where they are missing; and sentences for warnings.
+
+    Packed integers are unpacked. Fill values, and values outside the range that is declared as
+    valid, are missing. Complex fields become two fields of real numbers.
+    """
+    notes: list[str] = []
+    for name, variable in data.variables.items():
+        values = _numbers_of_pandas(variable)
+        if any(key in values.attrs for key in PACKING):
+            values = xr.conventions.decode_cf_variable(name, values, decode_times=False)
+        values, missing = _valid(values)
+        if missing:
+            notes.append(f"{missing} values of {name} lie outside its valid range: missing")
+        if values is not variable:
+            data = (
+                data.assign_coords({name: values})
+                if name in data.coords
+                else data.assign({name: values})
+            )
+    for name in [name for name, values in data.data_vars.items() if values.dtype.kind == "c"]:
+        parts = {f"{name}_real": data[name].real, f"{name}_imag": data[name].imag}
+        data = data.drop_vars(name).assign(parts)
+        notes.append(f"{name} is complex; its parts {' and '.join(parts)} are variables")
+    return data, notes
+
+
+def _numbers_of_pandas(variable: xr.Variable) -> xr.Variable:
+    """Nullable numbers of pandas as floats, NaN where they are missing."""
+    if not isinstance(variable.dtype, pd.api.extensions.ExtensionDtype):
+        return variable
+    if not pd.api.types.is_numeric_dtype(variable.dtype):
+        return variable
+    column = pd.Series(variable.data)
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return xr.Variable(variable.dims, values, variable.attrs)
+
+
+def _valid(variable: xr.Variable) -> tuple[xr.Variable, int]:
+    """Values with NaN outside the declared range, and how many of these there are."""
+    is_stored = not any(key in variable.encoding for key in ("scale_factor", "add_offset"))
+    if variable.dtype.kind != "f" or not is_stored or variable.chunks is not None:
+        return variable, 0
+    values = variable.values
+    low, high = _range(variable)
+    # comparisons with NaN are false, so that missing values do not count twice
+    outside = (values < low) | (values > high) | (values == FILL)
+    if not outside.any():
+        return variable, 0
+    return variable.copy(data=np.where(outside, np.nan, values)), int(outside.sum())
+
+
+def _range(variable: xr.Variable) -> tuple[float, float]:
+    low, high = -np.inf, np.inf
+    if np.size(variable.attrs.get("valid_range", ())) == 2:
+        low, high = np.ravel(variable.attrs["valid_range"])
+    low = variable.attrs.get("valid_min", low)
+    high = variable.attrs.get("valid_max", high)
+    try:
+        return float(low), float(high)
+    except (TypeError, ValueError):  # text, which says nothing of a range
+        return -np.inf, np.inf

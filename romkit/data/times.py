@@ -1,0 +1,113 @@
+"""Times of datasets: even steps, and stretches between missing samples."""
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import tensors
+from romkit.core.boundary import Mask, validated
+from romkit.core.errors import InputError
+from romkit.data.clocks import check_clock
+
+EVEN = 1e-3
+"""Largest deviation of a step from the mean one, relative to it, of times that count as even."""
+
+ROUNDED = 0.1
+"""Largest error of rounding, relative to the mean step, of times that may have been even before."""
+
+DECIMALS = 9
+"""Most decimals that times were rounded to."""
+
+
+@validated
+def even_step(times: np.ndarray) -> float | None:
+    """The step of evenly spaced times (T,), which may have been rounded; None where they are not.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> romkit.data.even_step(np.array([0.0, 0.5, 1.0]))
+        0.5
+        >>> romkit.data.even_step(np.array([0.0, 0.5, 2.0])) is None
+        True
+        >>> round(romkit.data.even_step(np.round(np.arange(100) / 30, 3)), 4)  # 0.033, 0.067, ...
+        0.0333
+    """
+    times = np.atleast_1d(times).astype(np.float64)
+    steps = np.diff(times)
+    if len(steps) == 0:
+        return None
+    mean = float(steps.mean())
+    if mean <= 0:
+        return None
+    if np.abs(steps - mean).max() <= EVEN * mean:
+        return mean
+    return _step_before_rounding(times)
+
+
+def _step_before_rounding(times: np.ndarray) -> float | None:
+    """The step of even times that were rounded to some decimals since, None where they were not."""
+    index = np.arange(len(times))
+    step, start = np.polyfit(index, times - times[0], 1)
+    error = np.abs(times - times[0] - start - step * index).max()
+    if len(times) < 4 or error > ROUNDED * step:
+        return None
+    for decimals in range(DECIMALS + 1):
+        # rounding of both the times and the fit through them
+        largest = 1.05 * 10.0**-decimals
+        is_rounded = np.allclose(np.round(times, decimals), times, rtol=0, atol=1e-6 * largest)
+        if is_rounded:
+            return float(step) if error <= largest and largest <= 2 * ROUNDED * step else None
+    return None
+
+
+@validated
+def pieces(observed: Mask) -> list[slice]:
+    """Stretches of a trajectory (T,) without a missing sample.
+
+    Raises:
+        InputError: more or fewer axes than one.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> romkit.data.pieces(np.array([True, True, False, True, True, True]))
+        [slice(0, 2, None), slice(3, 6, None)]
+    """
+    observed = np.asarray(observed)
+    if observed.ndim != 1:
+        got, fix = f"shape {observed.shape}", "give those of one trajectory"
+        raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], observed, [False]]).astype(np.int8)))
+    return [
+        slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)
+    ]
+
+
+def held(values: Tensor) -> Tensor:
+    """(C, T, k) with the last finite value of each trajectory in place of the NaN behind it."""
+    finite = values.isfinite().all(-1)
+    last = (finite * torch.arange(1, finite.shape[1] + 1)).amax(1, keepdim=True).clamp(min=1) - 1
+    index = torch.minimum(torch.arange(finite.shape[1]).expand_as(finite), last)
+    return values.gather(1, index.unsqueeze(-1).expand_as(values))
+
+
+@validated
+def times_of(data: xr.Dataset) -> Tensor:
+    """The times (T,) of a dataset, in float64.
+
+    Raises:
+        InputError: there are none, or one is missing, repeated or before another.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
+        >>> romkit.data.times_of(data)
+        tensor([0.0000, 0.0100, 0.0200], dtype=torch.float64)
+    """
+    if "time" not in data.coords or data["time"].dtype.kind not in "fiu":
+        fix = "add them: data.assign_coords(time=...), or romkit.data.describe(data)"
+        raise InputError("data", expected="times, as numbers", got="none", fix=fix)
+    check_clock("time", data["time"].values.astype(np.float64))
+    return tensors.times("data's time", data["time"].values).double()

@@ -1,0 +1,252 @@
+"""What is what: roles are found once, and all that is guessed or left out is warned of."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import romkit
+from romkit.core.errors import DataWarning
+from romkit.data import context_names, describe, fields, from_arrays
+from tests.refusals import refused
+
+TIME = 0.05 * np.arange(150)
+POINTS = np.linspace(0, 2 * np.pi, 8, endpoint=False)
+PRESSURE = np.sin(POINTS - TIME[:, None])
+RATE = -np.cos(POINTS - TIME[:, None])
+
+
+def field(**variables):
+    grid = {name: (("time", "x"), values) for name, values in variables.items()}
+    return xr.Dataset(grid, {"time": TIME, "x": POINTS})
+
+
+def said(call, *given, **named):
+    """What a call gives, and the warnings of data that it gives on the way."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = call(*given, **named)
+    texts = [str(w.message) for w in caught if issubclass(w.category, DataWarning)]
+    assert all("\n" not in text for text in texts)
+    assert len(set(texts)) == len(texts)
+    return result, texts
+
+
+def test_plain_data_need_no_warning():
+    data, texts = said(describe, field(u=PRESSURE))
+    assert texts == []
+    assert data.sizes["component"] == 8
+
+
+# rates by their name
+
+
+def test_a_velocity_that_is_the_rate_is_one():
+    data, texts = said(describe, field(u=PRESSURE, velocity=RATE))
+    assert np.array_equal(data.velocity[0], RATE)
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [5 * np.cos(POINTS - TIME[:, None]), RATE * 24.0, np.ones_like(RATE), 0 * RATE],
+    ids=["of a flow", "per day", "constant", "zero"],
+)
+def test_a_velocity_that_is_none_is_a_state(other):
+    data, texts = said(describe, field(u=PRESSURE, velocity=other))
+    assert "velocity" not in data
+    assert data.sizes["component"] == 16
+    assert any("velocity" in text for text in texts)
+
+
+def test_an_acceleration_is_compared_with_the_velocity_or_the_state():
+    data, _ = said(describe, field(u=PRESSURE, velocity=RATE, acceleration=-PRESSURE))
+    assert {"velocity", "acceleration"} <= set(data.data_vars)
+    data, _ = said(describe, field(u=PRESSURE, acceleration=-PRESSURE))
+    assert "acceleration" in data
+    data, _ = said(describe, field(u=PRESSURE, acceleration=PRESSURE))
+    assert "acceleration" not in data
+    assert data.sizes["component"] == 16
+
+
+def test_noise_and_coarse_samples_do_not_make_a_rate_a_state():
+    noise = 0.05 * np.random.default_rng(0).normal(size=PRESSURE.shape)
+    data, _ = said(describe, field(u=PRESSURE + noise, velocity=RATE))
+    assert "velocity" in data
+    coarse = field(u=PRESSURE, velocity=RATE).isel(time=slice(None, None, 25))  # 5 in a period
+    data, _ = said(describe, coarse)
+    assert "velocity" in data
+
+
+def test_a_declared_rate_that_disagrees_is_warned_of():
+    data, texts = said(describe, field(u=PRESSURE, w=RATE), state=["u"], velocity=["w"])
+    assert (texts, "velocity" in data) == ([], True)
+    data, texts = said(describe, field(u=PRESSURE, w=60 * RATE), state=["u"], velocity=["w"])
+    assert len(texts) == 1
+    assert "0.0167 times" in texts[0]
+    refused(
+        "velocity: expected variables like u",
+        describe,
+        field(u=PRESSURE, w=RATE).assign(w=("time", TIME)),
+        state=["u"],
+        velocity=["w"],
+    )
+
+
+def test_a_velocity_alone_is_the_state():
+    data, _ = said(describe, field(velocity=PRESSURE))
+    assert data.sizes["component"] == 8
+    assert "velocity" not in data
+
+
+def test_arrays_with_velocities_of_another_unit_are_warned_of():
+    _, texts = said(from_arrays, PRESSURE, TIME, velocity=RATE)
+    assert texts == []
+    _, texts = said(from_arrays, PRESSURE, TIME, velocity=1e3 * RATE)
+    assert len(texts) == 1
+
+
+# variables that describe others
+
+
+@pytest.mark.parametrize("key", ["bounds", "climatology"])
+def test_bounds_are_no_state(key):
+    edges = np.stack([TIME, TIME + 0.05], axis=-1)
+    data = field(u=PRESSURE).assign(edges=(("time", "nv"), edges))
+    data.time.attrs[key] = "edges"
+    found, texts = said(describe, data)
+    assert found.sizes["component"] == 8
+    assert any("edges" in text for text in texts)
+
+
+def test_flags_volumes_and_bounds_by_name_are_no_state():
+    data = field(u=PRESSURE, u_err=PRESSURE, cell=PRESSURE)
+    data.u.attrs |= {"ancillary_variables": "u_err", "cell_measures": "area: cell"}
+    data = data.assign(time_bnds=(("time", "nv"), np.zeros((150, 2))))
+    found, texts = said(describe, data)
+    assert found.sizes["component"] == 8
+    assert all(any(name in text for text in texts) for name in ("u_err", "cell", "time_bnds"))
+    found, _ = said(describe, data, state=["u", "u_err"])  # unless somebody says so
+    assert found.sizes["component"] == 16
+
+
+# whole numbers, complex fields, packed and masked values
+
+
+def test_whole_numbers_are_states_where_declared_or_alone():
+    counts = (100 * PRESSURE).astype(int)
+    data, texts = said(describe, field(u=PRESSURE, hare=counts))
+    assert data.sizes["component"] == 8
+    assert any("hare" in text for text in texts)
+    data, texts = said(describe, field(u=PRESSURE, hare=counts), state=["u", "hare"])
+    assert (data.sizes["component"], texts) == (16, [])
+    data, texts = said(describe, field(hare=counts, lynx=counts))
+    assert (data.sizes["component"], len(texts)) == (16, 1)
+
+
+def test_complex_fields_are_split():
+    wave = PRESSURE + 1j * RATE
+    data, texts = said(describe, field(psi=wave))
+    assert data.sizes["component"] == 16
+    assert len(texts) == 1
+    back = fields(data)
+    assert np.array_equal(back.psi_real + 1j * back.psi_imag, wave)
+    refused("psi_real", describe, field(psi=wave), state=["psi"])
+
+
+@pytest.mark.parametrize("kind", ["i2", "u1", "f4"])
+def test_packed_values_are_unpacked(kind):
+    low, high = (0, 200) if kind == "u1" else (-300, 300)
+    raw = np.linspace(low, high, PRESSURE.size).reshape(PRESSURE.shape).astype(kind)
+    raw[3, 2] = 255 if kind == "u1" else -999
+    fill = raw[3, 2]
+    about = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": fill, "units": "K"}
+    data = field(u=raw)
+    data.u.attrs |= about
+    found, _ = said(describe, data)
+    right = raw * 0.5 + 10.0
+    right[3, 2] = np.nan
+    assert np.allclose(found.state[0], right, equal_nan=True, rtol=1e-6)
+
+
+def test_values_outside_their_valid_range_are_missing():
+    data = field(u=np.where(PRESSURE > 0.999, 1e20, PRESSURE))
+    data.u.attrs["valid_max"] = 10.0
+    found, texts = said(describe, data)
+    assert float(found.state.max()) < 1
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("kind", [float, int])
+def test_masked_arrays_are_missing_at_every_door(kind):
+    values = np.ma.masked_greater((10 * PRESSURE).astype(kind), 9.5)
+    missing = int(values.mask.sum())
+    assert missing
+    arrays = [
+        from_arrays(values, TIME),
+        from_arrays([values], [TIME]),
+        said(describe, xr.DataArray(values, dims=("time", "x"), coords={"time": TIME}))[0],
+    ]
+    for data in arrays:
+        assert int(data.state.isnull().sum()) == missing
+    pod = romkit.fit("pod", field_of(PRESSURE), latent_dim=2, verbose=False)
+    start = np.ma.masked_less(PRESSURE[0], 0)
+    refused("finite", romkit.forecast, pod, initial_state=start, duration=1.0, dt=0.1)
+    refused(
+        "finite",
+        from_arrays,
+        [PRESSURE] * 2,
+        TIME,
+        context={"a": np.ma.array([1.0, 2.0], mask=[0, 1])},
+    )
+
+
+def field_of(values):
+    return from_arrays(values, TIME)
+
+
+# contexts
+
+
+def runs(**coords):
+    u = np.stack([PRESSURE, 2 * PRESSURE, 3 * PRESSURE])
+    given = {name: ("run", values) for name, values in coords.items()}
+    return xr.Dataset({"u": (("run", "time", "x"), u)}, {"time": TIME, **given})
+
+
+def test_a_context_with_one_value_in_several_runs_is_refused():
+    data = runs(Re=[50.0, 60.0, 70.0], gap=[1, 1, 1]).assign_attrs(Ma=0.1)
+    for name in ("gap", "Ma"):
+        refused(f"several values of {name}", describe, data, context=["Re", name])
+    refused("several values of Pr", from_arrays, [PRESSURE] * 2, TIME, context={"Pr": [7, 7]})
+    found, texts = said(describe, data)
+    assert context_names(found) == ("Re",)
+    assert any("gap" in text for text in texts)
+    assert context_names(describe(data.isel(run=[0]), context=["Re"])) == ("Re",)
+
+
+def test_a_guessed_context_is_said():
+    _, texts = said(describe, runs(Re=[50.0, 60.0, 70.0]))
+    assert len(texts) == 1
+    assert "Re" in texts[0]
+    assert said(describe, runs(Re=[50.0, 60.0, 70.0]), context=["Re"])[1] == []
+
+
+def test_runs_along_several_levels(capsys):
+    index = pd.MultiIndex.from_product([[0.5, 1.5], [1, 2]], names=["load", "rep"])
+    u = np.random.default_rng(0).random((4, 20))
+    data = xr.Dataset({"u": (("case", "time"), u)}, {"time": np.arange(20.0)})
+    data = data.assign_coords(xr.Coordinates.from_pandas_multiindex(index, "case"))
+    found = describe(data, context=["load"])
+    assert found["load"].values.tolist() == [0.5, 0.5, 1.5, 1.5]
+    stacked = data.reset_index("case").drop_vars(["load", "rep"]).stack(sample=["case", "time"])
+    found = describe(stacked.rename(case="run") if "case" in stacked.dims else stacked)
+    assert np.array_equal(found.state[..., 0], u)
+
+
+def test_a_label_of_the_runs_may_name_them():
+    data = runs(number=[4, 5, 6]).rename(run="sample")
+    found, _ = said(describe, data, trajectory="number")
+    assert found.sizes["trajectory"] == 3

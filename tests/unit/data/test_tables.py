@@ -1,0 +1,136 @@
+"""Tables as loggers and spreadsheets write them: read, or one line with advice that works."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from romkit.cli.options import read_own
+from romkit.data import describe
+from romkit.data.tables import read_table
+from tests.refusals import refused
+from tests.unit.data.test_roles import said
+
+TIME = 0.1 * np.arange(40)
+
+
+def table(**columns):
+    return pd.DataFrame({"time": TIME, "a": np.sin(TIME), "b": np.cos(TIME)} | columns)
+
+
+def test_dates_that_were_written_as_text_are_read():
+    days = pd.date_range("1969-01-01", periods=40, freq="D")
+    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y%m%d"):
+        data, texts = said(describe, table(time=days.strftime(form)))
+        assert np.array_equal(data.time, 86400.0 * np.arange(40)) or form == "%Y%m%d"
+        assert texts == []
+    refused("time: expected numbers or dates", describe, table(time=days.strftime("%d/%m/%Y")))
+    numbers = describe(table(time=TIME.astype(str)))
+    assert np.allclose(numbers.time, TIME)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Asia/Kolkata"])
+def test_zones_are_counted_in_utc_through_a_change_of_the_clock(zone):
+    hours = pd.date_range("2021-03-27", periods=40, freq="h", tz=zone)
+    data, texts = said(describe, table(time=hours))
+    assert np.array_equal(data.time, 3600.0 * np.arange(40))
+    assert texts == []
+    text = describe(table(time=hours.map(lambda t: t.isoformat())))
+    assert np.array_equal(text.time, data.time)
+
+
+def test_a_row_of_units_is_read(tmp_path):
+    rows = "".join(f"{t:.1f},{np.sin(t):.6f},{np.cos(t):.6f}\n" for t in TIME)
+    (tmp_path / "own.csv").write_text("time,a,b\ns,m,[m/s]\n" + rows)
+    for read in (pd.read_csv, read_own):
+        data = describe(read(tmp_path / "own.csv"))
+        assert np.allclose(data.state[0, :, 0], np.sin(TIME), atol=1e-6)
+        assert data.time.attrs["units"] == "s"
+        assert data.component_units.values.tolist() == ["m", "m/s"]
+
+
+def test_separators_commas_and_comments(tmp_path):
+    plain = describe(table().round(6)).state
+    lines = table().round(6).to_csv(index=False).splitlines()
+    variants = {
+        "comment": "# logger 3, units: s,m\n# 2024\n" + "\n".join(lines),
+        "semicolon": "\n".join(lines).replace(",", ";"),
+        "decimals": "\n".join(lines).replace(",", ";").replace(".", ","),
+        "tab": "\n".join(lines).replace(",", "\t"),
+        "mark": "\ufeff" + "\n".join(lines),
+    }
+    for name, text in variants.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+        assert np.array_equal(describe(read_table(tmp_path / f"{name}.csv")).state, plain), name
+    refused("sep=';'", describe, pd.read_csv(tmp_path / "decimals.csv"))
+    refused("comment='#'", describe, pd.read_csv(tmp_path / "comment.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_guess"),
+    [("time (s)", True), ("Time", True), ("T", True), ("timestamp", True), ("t", False)],
+)
+def test_names_of_time(name, is_guess):
+    data, texts = said(describe, table().rename(columns={"time": name}))
+    assert np.array_equal(data.time, TIME)
+    assert bool(texts) == is_guess
+
+
+def test_dates_in_an_index_without_a_name():
+    own = table().drop(columns="time").set_index(pd.date_range("2020-01-01", periods=40))
+    assert np.array_equal(describe(own).time, 86400.0 * np.arange(40))
+    months = own.set_index(pd.period_range("2020-01", periods=40, freq="M"))
+    assert describe(months).sizes["time"] == 40
+    refused("a column of time", describe, table().drop(columns="time"))
+
+
+def test_names_that_are_there_twice_and_levels_of_columns():
+    own = table()
+    own.columns = ["time", "speed", "speed"]
+    refused("got speed twice", describe, own)
+    refused("got a twice", describe, table().set_index("a", drop=False))
+    own.columns = pd.MultiIndex.from_tuples([("time", ""), ("u", "x"), ("u", "y")])
+    refused("one name for each column", describe, own)
+
+
+def test_nullable_numbers_and_empty_cells():
+    own = table(a=pd.array(np.sin(TIME), dtype="Float64"))
+    own.loc[3, "a"] = pd.NA
+    data = describe(own)
+    assert int(data.state.isnull().sum()) == 1
+    assert np.allclose(data.state[0, 4:, 0], np.sin(TIME[4:]))
+    refused("a time in every row", describe, table(time=np.where(TIME == TIME[5], np.nan, TIME)))
+    refused("a run in every row", describe, table(run=[np.nan] + [1.0] * 39))
+
+
+def clocked(starts, steps, dates=False):
+    parts = []
+    for k, (start, step) in enumerate(zip(starts, steps, strict=True)):
+        part = table(run=k, w=1.0 + k, time=start + step * np.arange(40))
+        if dates:
+            part["time"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(part["time"], unit="s")
+        parts.append(part)
+    return pd.concat(parts)
+
+
+@pytest.mark.parametrize("dates", [False, True])
+@pytest.mark.parametrize("starts", [(0, 86400, 1e6), (0, 2, 4), (5, 5.5, 7)])
+def test_runs_with_starts_of_their_own(starts, dates):
+    data, texts = said(describe, clocked(starts, (1, 1, 1), dates), context=["w"])
+    assert data.sizes["time"] == 40
+    assert np.allclose(np.diff(data.time), 1)
+    assert not data.state.isnull().any()
+    assert len(texts) == 1
+
+
+def test_runs_with_intervals_of_their_own_say_so():
+    data, texts = said(describe, clocked((0, 0), (1.0, 0.7)), context=["w"])
+    assert int(data.state[0, :, 0].notnull().sum()) == 40
+    assert len(texts) == 1
+    assert "resampled" in texts[0]
+
+
+def test_a_late_column_of_one_value_is_a_parameter_and_rounding_no_other_time():
+    own = clocked((0, 0), (0.1, 0.1))
+    own["time"] += 1e-9 * own["run"] * np.sin(np.arange(80.0))
+    data, texts = said(describe, own, context=["w"])
+    assert (data.sizes["time"], texts) == (40, [])
