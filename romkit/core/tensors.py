@@ -11,7 +11,10 @@ from romkit.core import checks
 from romkit.core.errors import InputError
 
 FLOATS = (torch.float64, torch.float32)
-FIXES = {"complex": "give real and imaginary parts as two components", "bool": "give 0.0 or 1.0 for them"}
+FIXES = {
+    "complex": "give real and imaginary parts as two components",
+    "bool": "give 0.0 or 1.0 for them",
+}
 """Suggested fix for each dtype that is not real."""
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from romkit.broadcast import align
 
 import romkit
+from romkit.broadcast import align
 from romkit.certificates import bounds
 from romkit.certificates.bounds import product
 from romkit.certificates.intervals import Range

@@ -98,7 +98,7 @@ def test_nullable_numbers_and_empty_cells():
     data = describe(own)
     assert int(data.state.isnull().sum()) == 1
     assert np.allclose(data.state[0, 4:, 0], np.sin(TIME[4:]))
-    refused("a time in every row", describe, table(time=np.where(TIME == TIME[5], np.nan, TIME)))
+    refused("a time in every row", describe, table(time=np.where(TIME[5] == TIME, np.nan, TIME)))
     refused("a run in every row", describe, table(run=[np.nan] + [1.0] * 39))
 
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from romkit.errors import InputError
 
 import romkit
 from romkit.data import ContextParameter
+from romkit.errors import InputError
 from romkit.inference import branches
 from romkit.integrators import LSPG, Galerkin
 from romkit.systems import Lorenz96, Pendulum, System

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from romkit.broadcast import align, matmul
-from romkit.types import Dual
 from scipy.linalg import qr
 from scipy.optimize import least_squares
 
 import romkit
+from romkit.broadcast import align, matmul
 from romkit.data import ContextParameter
 from romkit.inference.prediction import Prediction
 from romkit.integrators import Galerkin
 from romkit.projections import EncoderDecoder, Frame, Projection
 from romkit.systems import MechanicalSystem, System
+from romkit.types import Dual
 from tests.refusals import refused
 
 NOISE, SIZE = 0.05, 6
