@@ -3,7 +3,7 @@ lists them.
 """
 
 from romkit.projections.autoencoders import AE, ContextAE, FilmAE
-from romkit.projections.base import METHODS, Path, Projection, architecture, method_named
+from romkit.projections.base import Path, Projection, architecture
 from romkit.projections.constrained import (
     CAE,
     BiasNcAE,
@@ -16,6 +16,7 @@ from romkit.projections.constrained import (
 from romkit.projections.flow import Flow
 from romkit.projections.frame import Frame
 from romkit.projections.linear import POD
+from romkit.projections.methods import METHODS, method_named
 from romkit.projections.operator import EncoderDecoder, Operator
 from romkit.projections.polynomial import PolynomialManifold
 from romkit.projections.sliced import Shifts, Sliced

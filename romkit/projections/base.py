@@ -43,12 +43,6 @@ def check_embedding(sizes: Sequence[int], frame: Frame) -> None:
         raise InputError("embedding", expected=expected, got=str(tuple(sizes)), fix=fix)
 
 
-METHODS: dict[str, type["Projection"]] = {}
-"""Methods that ship with romkit, by the name that `romkit.fit` takes; classes of romkit enter by
-themselves.
-"""
-
-
 def _training(report: Mapping[str, object]) -> dict[str, str]:
     """Facts about the training of one seed, from its report."""
     losses = report.get("losses", [])
@@ -102,11 +96,6 @@ class Projection(Display, nn.Module):
     trained: ClassVar[bool] = True
     latent_dim: int
 
-    def __init_subclass__(cls, **given: object):
-        super().__init_subclass__(**given)
-        if cls.__module__.startswith("romkit.") and "name" in vars(cls):
-            METHODS[cls.name] = cls
-
     def __init__(self, frame: Frame, config: dict[str, object]):
         super().__init__()
         self.frame = frame
@@ -125,26 +114,17 @@ class Projection(Display, nn.Module):
         warn("normalization is the old name of frame", DeprecationWarning)
         return self.frame
 
-    @validated
-    def behind(self, frame: Frame) -> "Projection":
-        """A projection of coordinates as one of full states, in their frame, which has the basis.
-
-        Raises:
-            InputError: a basis of another number of modes.
-        """
-        if frame.size != self.frame.size:
-            expected = (
-                f"one with a basis of {self.frame.size} modes, as the projection has coordinates"
-            )
-            fix = "take the basis that the projection was trained behind"
-            raise InputError("frame", expected=expected, got=f"{frame.size} modes", fix=fix)
-        full = copy.deepcopy(self)
-        full.frame = frame
-        return full
-
     def of_coordinates(self) -> "Projection":
         """The projection of coordinates in the basis; the projection itself without one."""
-        return self if self.basis is None else self.behind(self.frame.of_coordinates())
+        return self if self.basis is None else self.in_frame(self.frame.of_coordinates())
+
+    def in_frame(self, frame: Frame) -> "Projection":
+        """A copy with another frame of as many coordinates: of full states behind a basis, or of the
+        coordinates in it.
+        """
+        moved = copy.deepcopy(self)
+        moved.frame = frame
+        return moved
 
     @classmethod
     def with_sizes(cls, **sizes: object) -> functools.partial:
@@ -351,25 +331,6 @@ def _chain(
         )
     check_chain("layers", layers, n)
     return layers
-
-
-@validated
-def method_named(name: str) -> type[Projection] | None:
-    """The class of a method: one that ships, or the newest of the user's own with this name; None
-    without any.
-
-    Example:
-        >>> import romkit
-        >>> romkit.projections.method_named("ncae").__name__
-        'NcAE'
-        >>> romkit.projections.method_named("nothing") is None
-        True
-    """
-    found, classes = METHODS.get(name), [Projection]
-    for cls in classes:  # grows by the subclasses of its entries, in the order of their definition
-        classes += cls.__subclasses__()
-        found = cls if name not in METHODS and cls.__dict__.get("name") == name else found
-    return found
 
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from romkit.bases import Basis, check_size
 from romkit.core.boundary import validated
-from romkit.core.errors import InputError, warn
+from romkit.core.errors import InputError
 from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
 from romkit.data.layout import component_names
 
@@ -226,12 +226,6 @@ class Frame(nn.Module):
         """The variables and dimensions that a state has in data."""
         return Layout.from_json(self.layout) if self.layout else Layout.plain(self.state_names)
 
-    @property
-    def signature(self) -> "Frame":
-        """The frame itself, by the former name of its names and units."""
-        warn("signature is an old name: a frame holds names and units itself", DeprecationWarning)
-        return self
-
     def normalise(self, x: Tensor) -> Tensor:
         """y (..., size) of a state x (..., n)."""
         x = x if self.basis is None else self.basis.encode(x)
@@ -259,17 +253,6 @@ class Frame(nn.Module):
     def denormalise_context(self, c: Tensor) -> Tensor:
         """The context (..., p) in physical units of a normalised one."""
         return torch.addcmul(self.context_shift, c, self.context_scale)
-
-
-class FormerFrame(Frame):
-    """Constructor of `Frame` by its former arguments: names and units, and where there is a basis,
-    it and `inner`.
-    """
-
-    def __init__(self, signature: Frame, basis: Basis | None = None, inner: Frame | None = None):
-        super().__init__(**signature.to_json(), basis=basis)
-        if inner is not None:
-            self._take(inner)
 
 
 def _scaled(data: xr.Dataset) -> Frame:

@@ -15,8 +15,9 @@ from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, even_step
 from romkit.data.schema import of_other_coordinates
-from romkit.projections.base import Projection, method_named
+from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
+from romkit.projections.methods import method_named
 from romkit.projections.networks import Curve, Curves, joined
 from romkit.projections.operator import EncoderDecoder
 
@@ -336,6 +337,8 @@ class Sliced(Projection):
         tensor(1.5708, dtype=torch.float64)
     """
 
+    name = "sliced"
+
     def __init__(
         self,
         frame: Frame,
@@ -388,7 +391,3 @@ class Sliced(Projection):
 
     def at(self, c: Tensor) -> SlicedMaps:
         return SlicedMaps(self.wave, self.inner.frame, self.inner.at(c))
-
-
-# set here, since it is no method of `METHODS`: `fit(symmetry=...)` makes it of one of them
-Sliced.name = "sliced"

@@ -14,8 +14,9 @@ from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, existing, plain, reason
-from romkit.projections.base import METHODS, Projection, method_named
+from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
+from romkit.projections.methods import METHODS, method_named
 
 
 @validated
@@ -127,13 +128,6 @@ POSITIVE = ("state_scale", "state_std", "coordinate_std", "context_scale")
 """Tensors of a frame that divide."""
 
 
-FORMER_NAMES = {
-    "normalization.inner.state_std": "frame.coordinate_std",
-    "normalization.inner.": "frame.",
-    "normalization.": "frame.",
-}
-"""Names of tensors in files of romkit before November 2026, in the order of replacement."""
-
 PRETRAINED = Path(str(importlib.resources.files("romkit"))) / "pretrained"
 
 
@@ -196,7 +190,7 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     header = {
         "method": projection.name,
         "config": projection.config,
-        "signature": projection.frame.to_json(),
+        "frame": projection.frame.to_json(),
         "basis_rank": None if projection.basis is None else projection.basis.rank,
         "seeds": projection.seeds,
         "report": projection.report,
@@ -220,11 +214,6 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
     Raises:
         FileError: a method that no class has, or content that does not fit it.
     """
-    for old, new in FORMER_NAMES.items():
-        tensors = {
-            new + name.removeprefix(old) if name.startswith(old) else name: t
-            for name, t in tensors.items()
-        }
     method = method_named(str(header.get("method")))
     if method is None:
         problem = f"holds a projection of the unknown method {header.get('method')!r:.40}"
@@ -289,7 +278,7 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
         )
         if basis.rank != rank:
             raise ValueError(f"a basis of {basis.rank} modes")
-    frame = Frame(**header["signature"], basis=basis)
+    frame = Frame(**header["frame"], basis=basis)
     # without memory for a method of romkit; one of the user's own may keep tensors beside its state
     device = "meta" if issubclass(method, tuple(METHODS.values())) else "cpu"
     with (

@@ -148,7 +148,8 @@ def fit(
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
     # the paper's losses count velocities in the unit of its systems
-    unit = 1.0 if frame.system in SIZES else _unit_of_time(data, frame)
+    names = {frame.system} | ({system.name} if system is not None else set())
+    unit = 1.0 if names & SIZES.keys() else _unit_of_time(data, frame)
     if wave is not None and plan.needs_system:
         fix = "take preset='quick', and fit a law to the result: it learns the speed of the phase"
         raise InputError(
@@ -179,7 +180,7 @@ def fit(
     }
     for model in models:
         model.report |= report
-    models = models if front is None else [model.behind(front) for model in models]
+    models = models if front is None else [model.in_frame(front) for model in models]
     models = models if wave is None else [Sliced.of(model, wave, full) for model in models]
     return stack(models) if seeds is not None else models[0]
 

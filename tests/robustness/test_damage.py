@@ -120,9 +120,9 @@ HEADERS = [
     *({"method": method} for method in (None, 3, ["ncae"], {}, "nobody", "cae", "pod", "\x1b[2J", "a" * 10**6)),
     *({"config": config} for config in (None, 3, [], {}, {"layers": [2, 10**9, 4], "embedding": [1, 2, 2]})),
     *({"config": {"layers": layers, "embedding": [1, 2, 2]}} for layers in ([10**9] * 3, [0, 4], [-2, 4], ["a", 4], "ab")),
-    *({"signature": wrong} for wrong in (None, 3, [], {}, {"system": 3}, "a")),
+    *({"frame": wrong} for wrong in (None, 3, [], {}, {"system": 3}, "a")),
     *({"column_major": columns} for columns in (None, 3, ["nothing"], [3], "ab")),
-    *({name: REMOVED} for name in ("method", "config", "signature", "seeds", "report", "column_major", "format")),
+    *({name: REMOVED} for name in ("method", "config", "frame", "seeds", "report", "column_major", "format")),
     *({"format": version} for version in (1, 10**9, "2", None, [])),
     {"report": {"a\x1b[31m": 1}}, {"report": {"a": "\x07"}}, {"law": "sindy"}, {"law": ["sindy"]}, {"law": None},
 ]  # fmt: skip
