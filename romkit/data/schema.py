@@ -28,6 +28,9 @@ _MEANING = {
 }
 """Long name of each variable, and how often it is differentiated by time."""
 
+MIXED = "mixed, see component_units"
+"""Unit of a state whose components have several."""
+
 RESERVED = {
     "state", "velocity", "acceleration", "control", "latent", "status", "truth", "rom", "projected", "nrmse",
     "nrmse_projected", "valid_time", "state_std", "seed", "trajectory", "time", "component", "component_units",
@@ -111,7 +114,7 @@ def make_dataset(
     if len(state_units) != len(state_names):
         expected, fix = f"{len(state_names)} units, one for each component", "name the unit of each"
         raise InputError("state_units", expected=expected, got=f"{len(state_units)}", fix=fix)
-    common = state_units[0] if len(set(state_units)) == 1 else "mixed, see component_units"
+    common = state_units[0] if len(set(state_units)) == 1 else MIXED
     coords = {
         "time": ("time", times, {"units": time_units, "long_name": "time"}),
         "component": ("component", list(state_names), {"long_name": "state component"}),
@@ -148,6 +151,9 @@ def of_other_coordinates(
         units: of each.
     """
     variables = {name: (DIMS, each, data[name].attrs) for name, each in values.items()}
+    if "state" in variables:
+        common = units[0] if len(set(units)) == 1 else MIXED
+        variables["state"] = (DIMS, values["state"], data["state"].attrs | {"units": common})
     if "control" in data:
         variables["control"] = data["control"]
     dropped = [name for name, coordinate in data.coords.items() if "component" in coordinate.dims]

@@ -23,6 +23,7 @@ from romkit.data.controls import Control, by_name, control_of
 from romkit.data.layout import Layout, component_names, layout_of
 from romkit.data.schema import check_states, complete, variable_of
 from romkit.data.times import times_of
+from romkit.data.units import Units, in_units_of, state_in_units
 
 
 def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:
@@ -59,28 +60,38 @@ def check_grid(data: xr.Dataset, layout: Layout) -> None:
         layout.check_order({dim: own["values"] for dim, own in layout_of(data).coords.items()})
 
 
-def in_order(argument: str, state: object, names: Sequence[str]) -> object:
-    """A state; if it is labelled, with its components last, which must be in this order."""
+def in_order(
+    argument: str, state: object, names: Sequence[str], units: Sequence[str] = ()
+) -> object:
+    """A state; if it is labelled, with its components last, which must be in this order, in these
+    units.
+    """
     if not isinstance(state, xr.DataArray) or "component" not in state.dims:
         return state
     if "time" in state.dims:
         got, fix = f"one of dims {state.dims}", f"select one, {argument}.isel(time=0), say"
         raise InputError(argument, expected="a state at one time", got=got, fix=fix)
     check_components(argument, state, names)
-    return state.transpose(..., "component")
+    return state_in_units(argument, state.transpose(..., "component"), units)
 
 
 def matched(
-    argument: str, data: xr.Dataset, names: Sequence[str], components: Sequence[str]
+    argument: str,
+    data: xr.Dataset,
+    names: Sequence[str],
+    components: Sequence[str],
+    units: Units | None = None,
 ) -> xr.Dataset:
-    """The data with this context alone, in this order.
+    """The data with this context alone, in this order, and in these units.
 
     Raises:
-        InputError: another context, another number of components, or these components in another
-            order.
+        InputError: another context, another number of components, these components in another
+            order, or units that cannot be converted.
     """
     check_context(argument, data, names)
     check_components(argument, data, components)
+    if units is not None:
+        data = in_units_of(argument, data, units, names)
     found = context_names(data)
     if found == tuple(names):
         return data
@@ -194,6 +205,7 @@ class Trajectories:
         *,
         control: Sequence[str] = (),
         contexts: Contexts | None = None,
+        units: Units | None = None,
     ) -> "Trajectories":
         """Trajectories of a dataset with these context parameters and components.
 
@@ -205,13 +217,15 @@ class Trajectories:
             control: names of the inputs, in order.
             contexts: in place of those of the data: of a simulation, which may diverge, so that its
                 states are not checked.
+            units: of the model that takes the data.
 
         Raises:
-            InputError: data that cannot be used, or of another context, components or layout.
+            InputError: data that cannot be used, or of another context, components, layout or
+                units.
         """
         if contexts is None:
             check_states(data)
-        data = matched("data", data, context, components)
+        data = matched("data", data, context, components, units)
         if layout is not None:
             check_grid(data, layout)
         return cls(

@@ -366,7 +366,9 @@ def training_samples(
     trajectories (K,).
     """
     frame = predict.frame
-    data = Trajectories.of(training, frame.context_names, frame.state_names, frame.fields)
+    data = Trajectories.of(
+        training, frame.context_names, frame.state_names, frame.fields, units=frame.units
+    )
     contexts = data.contexts.initial.unique(dim=0)
     if data.contexts.path is not None or len(contexts) < FEWEST:
         got = f"{len(contexts)}" if data.contexts.path is None else "some that vary in time"

@@ -16,6 +16,7 @@ from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
 from romkit.data.layout import component_names
+from romkit.data.units import Units, state_units
 
 FIELDS = (
     "system",
@@ -222,6 +223,11 @@ class Frame(nn.Module):
         return len(self.state_names) if self.basis is None else self.basis.rank
 
     @property
+    def units(self) -> Units:
+        """Units of states, contexts and times."""
+        return Units(self.state_units, self.context_units, self.fields.time_units)
+
+    @property
     def fields(self) -> Layout:
         """The variables and dimensions that a state has in data."""
         return Layout.from_json(self.layout) if self.layout else Layout.plain(self.state_names)
@@ -298,10 +304,8 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     units = [str(data[name].attrs.get("units", "")) for name in contexts]
     fixed = [name for name, a, b in zip(contexts, low, high, strict=True) if a == b]
     plain = "" if layout.is_plain else layout.to_json()
-    names, given = component_names(data), data.coords.get("component_units")
-    each = [data["state"].attrs.get("units", "")] * len(names) if given is None else given.values
-    system = str(data.attrs.get("system", ""))
-    return Frame(system, names, [*map(str, each)], contexts, units, plain, fixed, basis=basis)
+    names, system = component_names(data), str(data.attrs.get("system", ""))
+    return Frame(system, names, state_units(data), contexts, units, plain, fixed, basis=basis)
 
 
 def _nonzero(scale: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from romkit.core.runtime import track
 from romkit.data import check_dataset, context_names, needing_velocity, split
 from romkit.data.layout import component_names
 from romkit.data.trajectories import matched
+from romkit.data.units import Units
 from romkit.training.batches import AnyBatch, FlatParameters
 from romkit.training.optimizers import (
     Loss,
@@ -126,7 +127,9 @@ class Watch:
         """The part of a dataset for training, and the held-out data."""
         if isinstance(self.validation, xr.Dataset):
             held_out = check_dataset(needing_velocity(self.validation))
-            return data, matched("validation", held_out, context_names(data), component_names(data))
+            names = context_names(data)
+            units = Units.of(data, names)
+            return data, matched("validation", held_out, names, component_names(data), units)
         return split(data, self.validation) if self.validation > 0 else (data, None)
 
     @validated

@@ -20,6 +20,7 @@ from romkit.data.layout import component_names
 from romkit.data.schema import variable_of
 from romkit.data.times import times_of
 from romkit.data.trajectories import check_components, check_grid, in_order
+from romkit.data.units import check_units
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, valid_time
@@ -136,7 +137,7 @@ def _initial_states(system: System, values: dict[str, object]) -> dict[str, Tens
                 fix=f"{system.name} is first order; drop it",
             )
     return {
-        name: tensors.finite(name, in_order(name, value, system.state_names))
+        name: tensors.finite(name, in_order(name, value, system.state_names, system.state_units))
         for name, value in given.items()
     }
 
@@ -216,7 +217,7 @@ def follow(
     """
     frame, inputs = projection.frame, dynamics.control_names if dynamics else ()
     known = (frame.context_names, frame.state_names, frame.fields)
-    given = Trajectories.of(data, *known, control=inputs, contexts=contexts)
+    given = Trajectories.of(data, *known, control=inputs, contexts=contexts, units=frame.units)
     # a law needs no system, which the data may name although they lack its context, say
     law = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
     if system is None and not isinstance(law, LearnedField):
@@ -305,7 +306,10 @@ def stacked_forecast(
         "initial_state": _flattened(frame.fields, initial_state),
         "initial_velocity": initial_velocity,
     }
-    given = {name: in_order(name, value, frame.state_names) for name, value in given.items()}
+    given = {
+        name: in_order(name, value, frame.state_names, frame.state_units)
+        for name, value in given.items()
+    }
     initial_state = given["initial_state"] = tensors.finite("initial_state", given["initial_state"])
     if np.shape(initial_state)[-1:] != latent:
         meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
@@ -434,6 +438,7 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         )
     _check_contexts(truth, reduced)
     check_components("reduced", reduced, component_names(truth))
+    check_units("reduced", reduced, truth, _common_contexts(truth, reduced))
     checks.last_axis(
         "reduced.state_std",
         reduced["state_std"].shape,
@@ -461,6 +466,11 @@ def _same_times(times: Tensor, others: Tensor) -> bool:
     """Whether times are equal up to the precision of float32, and nearer than a step."""
     step = float(others.diff().min()) if len(others) > 1 else torch.inf
     return bool(((times - others).abs() <= torch.clamp(1e-6 * others.abs(), max=step / 100)).all())
+
+
+def _common_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> list[str]:
+    """Parameters that both have."""
+    return [name for name in context_names(truth) if name in reduced.coords]
 
 
 def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:

@@ -734,7 +734,7 @@ class Encoder(NamedTuple):
             InputError: data of another context, components or layout.
         """
         if frame := getattr(projection, "frame", None):  # a user's may have none
-            data = matched("data", data, frame.context_names, frame.state_names)
+            data = matched("data", data, frame.context_names, frame.state_names, frame.units)
             check_grid(data, frame.fields)
         projection = copy.deepcopy(projection).double()
         return cls(projection, data, projection(data))
