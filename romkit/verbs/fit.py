@@ -148,8 +148,8 @@ def fit(
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
     # the paper's losses count velocities in the unit of its systems
-    full = getattr(system, "full", system)  # of one that is seen through a basis
-    names = {frame.system} | ({full.name} if full is not None else set())
+    in_full_space = getattr(system, "full", system)  # of one that is seen through a basis
+    names = {frame.system} | ({in_full_space.name} if in_full_space is not None else set())
     unit = 1.0 if names & SIZES.keys() else _unit_of_time(data, frame)
     if wave is not None and plan.needs_system:
         fix = "take preset='quick', and fit a law to the result: it learns the speed of the phase"
