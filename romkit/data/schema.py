@@ -86,57 +86,54 @@ def make_dataset(
         >>> data.state.dims, data.mass.attrs["units"]
         (('trajectory', 'time', 'component'), 'kg')
     """
-    tensors.times("times", times)
-    for name, values in variables.items():
-        checks.one_of("variables", name, _MEANING)
-        if (
-            values.ndim != 3
-            or values.shape[1:] != (len(times), len(state_names))
-            or len(values) == 0
-        ):
-            expected = f"shape (trajectories, {len(times)}, {len(state_names)})"
-            raise InputError(
-                "variables",
-                expected=expected,
-                got=f"{name} {values.shape}",
-                fix="match times and names",
-            )
-    number = next((len(values) for values in variables.values()), 0)
-    if contexts.shape[-1:] != (len(context),) or contexts.shape[:-1] not in (
-        (number,),
-        (number, len(times)),
-    ):
-        expected, fix = (
-            f"shape ({number}, {len(context)}), or with times",
-            "give one row for each trajectory",
-        )
-        raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
-    if len(state_units) != len(state_names):
-        expected, fix = f"{len(state_names)} units, one for each component", "name the unit of each"
-        raise InputError("state_units", expected=expected, got=f"{len(state_units)}", fix=fix)
+    _check_parts(variables, times, state_names, state_units, contexts, len(context))
     common = state_units[0] if len(set(state_units)) == 1 else MIXED
+    unit_of_each = {"long_name": "unit of each state component"}
     coords = {
         "time": ("time", times, {"units": time_units, "long_name": "time"}),
         "component": ("component", list(state_names), {"long_name": "state component"}),
-        "component_units": (
-            "component",
-            list(state_units),
-            {"long_name": "unit of each state component"},
-        ),
+        "component_units": ("component", list(state_units), unit_of_each),
     }
     for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
         about = {"units": parameter.units, "long_name": parameter.long_name}
-        about |= {"training_range": [parameter.low, parameter.high]}
+        about["training_range"] = [parameter.low, parameter.high]
         coords[parameter.name] = (DIMS[: column.ndim], column, about)
-    known = {
+    described = {
         name: (DIMS, values, _describe(name, common, time_units))
         for name, values in variables.items()
     }
-    facts = {
-        key: x if isinstance(x, str | int | float) else json.dumps(x)
-        for key, x in plain("attrs", attrs).items()
-    }
-    return xr.Dataset(known, coords, facts)
+    facts = {}
+    for key, value in plain("attrs", attrs).items():
+        facts[key] = value if isinstance(value, str | int | float) else json.dumps(value)
+    return xr.Dataset(described, coords, facts)
+
+
+def _check_parts(
+    variables: Mapping[str, np.ndarray],
+    times: np.ndarray,
+    state_names: Sequence[str],
+    state_units: Sequence[str],
+    contexts: np.ndarray,
+    parameters: int,
+) -> None:
+    """Raise where shapes and numbers of names do not go together."""
+    tensors.times("times", times)
+    count, n = len(times), len(state_names)
+    for name, values in variables.items():
+        checks.one_of("variables", name, _MEANING)
+        if values.ndim != 3 or values.shape[1:] != (count, n) or len(values) == 0:
+            expected, fix = f"shape (trajectories, {count}, {n})", "match times and names"
+            got = f"{name} {values.shape}"
+            raise InputError("variables", expected=expected, got=got, fix=fix)
+    number = next((len(values) for values in variables.values()), 0)
+    leads = ((number,), (number, count))
+    if contexts.shape[-1:] != (parameters,) or contexts.shape[:-1] not in leads:
+        expected = f"shape ({number}, {parameters}), or with times"
+        fix = "give one row for each trajectory"
+        raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
+    if len(state_units) != n:
+        expected, fix = f"{n} units, one for each component", "name the unit of each"
+        raise InputError("state_units", expected=expected, got=f"{len(state_units)}", fix=fix)
 
 
 def of_other_coordinates(
@@ -178,7 +175,7 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
         romkit.core.errors.InputError: data: expected a variable 'velocity', got variables ['state', 'wave_number'];
         estimate it: data = romkit.data.with_velocity(data)
     """
-    whole = _checked(data, velocity="estimate it: data = romkit.data.with_velocity(data)")
+    whole = _checked(data, velocity=True)
     if not np.logical_and(*whole).any():
         fix = "give data with complete snapshots"
         raise InputError(
@@ -187,8 +184,13 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
-def check_states(data: xr.Dataset) -> xr.Dataset:
+def check_states(data: xr.Dataset, *, whole: bool = True) -> xr.Dataset:
     """`data`, if it holds trajectories. Samples may be missing, as NaN.
+
+    Args:
+        data: in romkit's schema.
+        whole: each trajectory needs a complete snapshot; without, one of which some components
+            are there.
 
     Raises:
         InputError: not a Dataset, a dimension or the variable `state` is missing, times do not
@@ -206,13 +208,19 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
         romkit.core.errors.InputError: data: expected a variable 'state', got variables ['u', 'velocity',
         'wave_number']; name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`
     """
-    _checked(data)
+    _checked(data, whole=whole)
     return data
 
 
-def _checked(data: xr.Dataset, **more: str) -> list[np.ndarray]:
-    """Whether snapshots (trajectories, times) of the state, and of more variables, are complete;
-    data are read once.
+VELOCITY = "estimate it: data = romkit.data.with_velocity(data)"
+STATE = (
+    "name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`"
+)
+
+
+def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) -> list[np.ndarray]:
+    """Whether snapshots (trajectories, times) of the state, and of velocities, are complete; data
+    are read once.
 
     Raises:
         InputError: as `check_states`.
@@ -220,36 +228,60 @@ def _checked(data: xr.Dataset, **more: str) -> list[np.ndarray]:
     if not isinstance(data, xr.Dataset):
         got, fix = checks.shown(data), "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
-    fix = "name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`"
-    variables = [
-        variable_of(data, name, fix=each).data for name, each in {"state": fix, **more}.items()
-    ]
+    fixes = {"state": STATE} | ({"velocity": VELOCITY} if velocity else {})
+    variables = [variable_of(data, name, fix=fix).data for name, fix in fixes.items()]
     times_of(data)
-    looks = [(np.isfinite(x).all(-1), np.isinf(x).any((1, 2))) for x in variables]
-    found = runtime.computed("check of the data", *looks)
-    for name, (_, infinite) in zip(("state", *more), found, strict=True):
-        if infinite.any():
-            got = f"infinity in {infinite.sum()} trajectories"
-            expected = f"finite {name}, or NaN where it is missing"
-            raise InputError("data", expected=expected, got=got, fix="drop or mask it")
-    whole = found[0][0]
-    if not whole.any(1).all():
-        empty = ", ".join(map(str, np.flatnonzero(~whole.any(1))[:8]))
-        fix = f"drop them: data.drop_isel(trajectory=[{empty}])"
-        got = f"NaN in every snapshot of {empty}"
-        raise InputError(
-            "data", expected="a complete snapshot in every trajectory", got=got, fix=fix
-        )
-    check_own_names("context of the data", context_names(data))
-    for name in context_names(data):
-        here = np.isfinite(context_columns(data, [name])[..., 0])
-        if not (here[:, None] if here.ndim == 1 else here | ~whole).all():
-            raise InputError(
-                "data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories"
-            )
+    looks = [(_known(x), np.isinf(x).any((1, 2))) for x in variables]
+    # one pass over data that may be larger than memory
+    results = runtime.computed("check of the data", *looks)
+    complete_of = []
+    for name, ((every, some), infinite) in zip(fixes, results, strict=True):
+        _check_finite(name, infinite)
+        complete_of.append(every)
+        if name == "state":
+            _check_known(every if whole else some, whole)
+            known = every if whole else some
+    _check_context(data, known)
     if "control" in data:
-        _check_control(data, whole)
-    return [each for each, _ in found]
+        _check_control(data, known)
+    return complete_of
+
+
+def _known(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(C, T) whether all, and whether some, components (C, T, n) are numbers."""
+    is_number = np.isfinite(x)
+    return is_number.all(-1), is_number.any(-1)
+
+
+def _check_finite(name: str, infinite: np.ndarray) -> None:
+    """Raise where trajectories (C,) have infinite values."""
+    if infinite.any():
+        got = f"infinity in {infinite.sum()} trajectories"
+        expected = f"finite {name}, or NaN where it is missing"
+        raise InputError("data", expected=expected, got=got, fix="drop or mask it")
+
+
+def _check_known(known: np.ndarray, whole: bool) -> None:
+    """Raise where nothing is known of a trajectory, by snapshots (C, T)."""
+    empty = np.flatnonzero(~known.any(1))
+    if not len(empty):
+        return
+    names = ", ".join(map(str, empty[:8]))
+    fix = f"drop them: data.drop_isel(trajectory=[{names}])"
+    expected = f"a {'complete ' if whole else ''}snapshot in every trajectory"
+    raise InputError("data", expected=expected, got=f"NaN in every snapshot of {names}", fix=fix)
+
+
+def _check_context(data: xr.Dataset, known: np.ndarray) -> None:
+    """Raise where a parameter has a name that is taken, or is missing at a known snapshot (C, T)."""
+    names = context_names(data)
+    check_own_names("context of the data", names)
+    for name in names:
+        is_number = np.isfinite(context_columns(data, [name])[..., 0])  # (C,) or (C, T)
+        missing = ~is_number if is_number.ndim == 1 else ~is_number & known
+        if missing.any():
+            fix = "drop those trajectories"
+            raise InputError("data", expected=f"finite context {name}", got="NaN", fix=fix)
 
 
 @validated

@@ -1,0 +1,86 @@
+"""Measurements with gaps: checks of observations, and snapshots of which some components are there."""
+
+import numpy as np
+import torch
+import xarray as xr
+
+from romkit.core import runtime
+from romkit.core.errors import InputError
+from romkit.data.clocks import check_clock
+from romkit.data.context import context_matrix
+from romkit.data.schema import DIMS, variable_of
+from romkit.data.trajectories import Snapshots, trajectories
+
+
+def check_observations(observations: xr.Dataset) -> xr.Dataset:
+    """The observations along trajectory and time, if a filter or an estimate can use them.
+
+    Observations of one time need no coordinate of it. Values that are missing are NaN.
+
+    Raises:
+        InputError: no variable `state`, no real numbers, infinite ones, a trajectory without any,
+            or times that are missing, text, dates, repeated or in another order.
+    """
+    if "state" not in observations:
+        got = ", ".join(map(str, observations.data_vars)) or "nothing"
+        fix = (
+            "name it: romkit.data.describe(observations, state=[...]), "
+            "or `romkit check FILE --out NEW`"
+        )
+        raise InputError("observations", expected="a variable 'state'", got=got, fix=fix)
+    for dim in DIMS[:2]:
+        if dim not in observations["state"].dims:
+            observations = observations.expand_dims(dim)
+    _check_times(observations)
+    values = variable_of(observations, "state", fix="add it").values
+    if np.isinf(values).any():
+        got = f"infinity in {int(np.isinf(values).any((1, 2)).sum())} trajectories"
+        expected = "finite numbers, or NaN where they are missing"
+        raise InputError("observations", expected=expected, got=got, fix="mask or drop them")
+    empty = np.flatnonzero(np.isnan(values).all((1, 2)))
+    if len(empty):
+        got = f"none in {', '.join(map(str, empty[:8]))}"
+        fix = f"drop it: observations.drop_isel(trajectory={empty[:8].tolist()})"
+        expected = "numbers in each trajectory"
+        raise InputError("observations", expected=expected, got=got, fix=fix)
+    return observations
+
+
+def _check_times(observations: xr.Dataset) -> None:
+    """Raise where times are no increasing numbers."""
+    if "time" not in observations.coords:
+        if observations.sizes["time"] > 1:
+            fix = "add them: observations.assign_coords(time=...)"
+            raise InputError("observations", expected="times", got="none", fix=fix)
+        return
+    times = observations["time"]
+    if times.dtype.kind not in "fiu" or times.dims != ("time",):
+        fix = "count them from the first, in the unit of the model: romkit.data.describe does"
+        got = f"dtype {times.dtype}, dims {times.dims}"
+        raise InputError("observations", expected="times as numbers", got=got, fix=fix)
+    try:
+        check_clock("time", times.values.astype(np.float64))
+    except InputError as error:
+        fix = error.fix.replace("data", "observations")
+        raise InputError("observations", expected=error.expected, got=error.got, fix=fix) from error
+
+
+def observed(data: xr.Dataset, fewest: int) -> np.ndarray:
+    """(C, T) whether this many components of the state, or all, are there in a snapshot."""
+    state = variable_of(data, "state", fix="add it").data
+    (counts,) = runtime.computed("check of the data", np.isfinite(state).sum(-1))
+    return counts >= min(fewest, data.sizes["component"])
+
+
+def partial_snapshots(data: xr.Dataset, fewest: int) -> Snapshots:
+    """Snapshots of all trajectories with this many components or more; NaN where one is missing.
+
+    Velocities are NaN where data have none.
+    """
+    state = trajectories(data, "state")
+    velocity = trajectories(data, "velocity") if "velocity" in data else state * torch.nan
+    context = torch.from_numpy(context_matrix(data))
+    if context.ndim == 2:
+        context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)  # (C, T, p)
+    rows = torch.from_numpy(observed(data, fewest)).flatten()
+    return Snapshots(*(part.flatten(0, 1)[rows] for part in (state, velocity, context)))
