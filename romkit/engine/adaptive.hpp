@@ -34,8 +34,8 @@ static void aim(Block &block, const Limits &limits, int l) {
   const bool to_jump = first < limits.jump_count && limits.jumps[first] < last;
   const T stop = to_jump ? limits.jumps[first] : last;
   set(block.stop, l, stop);
-  set(block.latest, l, to_jump ? std::nextafter(stop, t) : T(INFINITY));
-  set(block.start, l, on_jump ? std::nextafter(t, T(INFINITY)) : t);
+  set(block.latest, l, to_jump ? beside(stop, t) : T(INFINITY));
+  set(block.start, l, on_jump ? beside(t, T(INFINITY)) : t);
 }
 
 // The length of the next step: all that is left, if that is nearly as short; 0 of members that rest.
@@ -43,7 +43,7 @@ static V step_length(const Block &block, const Limits &limits) {
   V step = vec(T(0));
   for (int l = 0; l < W; l++) {
     if (block.code[l] != RUNNING) continue;
-    const T rest = of(block.stop, l) - of(block.t, l), h = std::min(of(block.h, l), limits.longest);
+    const T rest = of(block.stop, l) - of(block.t, l), h = smaller(of(block.h, l), limits.longest);
     set(step, l, rest <= h * T(1 + 1e-2) ? rest : rest < 2 * h ? rest / 2 : h);
   }
   return step;
@@ -67,28 +67,28 @@ static V error_norm(const Block &block, const Limits &limits, const V *next, con
 
 // The shortest step: time hardly moves. Where the field jumps no step is short enough, so this one is taken.
 static T shortest(const Block &block, int l) {
-  return 16 * EPSILON * std::max(std::abs(of(block.t, l)), std::abs(of(block.stop, l)));
+  return 16 * EPSILON * larger(fabs(of(block.t, l)), fabs(of(block.stop, l)));
 }
 
 // Take a step back: it is tried again with a shorter one. A member whose rates are not finite then is lost.
 static void reject(Block &block, int l, T step, T error) {
-  const T factor = std::isfinite(error) ? T(SAFETY) * std::exp(-std::log(error) / T(ORDER)) : T(0);
-  const T h = step * std::min(T(1), std::max(T(SHORTER), factor)), least = shortest(block, l);
-  if (h <= least && !std::isfinite(error)) block.code[l] = LOST;
-  set(block.h, l, std::max(h, least));
+  const T factor = finite_number(error) ? T(SAFETY) * exp(-log(error) / T(ORDER)) : T(0);
+  const T h = step * smaller(T(1), larger(T(SHORTER), factor)), least = shortest(block, l);
+  if (h <= least && !finite_number(error)) block.code[l] = LOST;
+  set(block.h, l, larger(h, least));
   block.rejected[l] = true;
 }
 
 // The length of the step after one that was taken.
 static void prolong(Block &block, int l, T step, T error) {
-  const T size = std::log(std::max(error, T(1e-10)));
-  T factor = T(SAFETY) * std::exp(T(INTEGRAL) * of(block.previous, l) - T(PROPORTIONAL) * size);
-  factor = std::min(T(LONGER), std::max(T(SHORTER), factor));
-  if (block.rejected[l]) factor = std::min(factor, T(1));
+  const T size = log(larger(error, T(1e-10)));
+  T factor = T(SAFETY) * exp(T(INTEGRAL) * of(block.previous, l) - T(PROPORTIONAL) * size);
+  factor = smaller(T(LONGER), larger(T(SHORTER), factor));
+  if (block.rejected[l]) factor = smaller(factor, T(1));
   // a step that was cut at a jump says little of how long the next one may be
   const T h = of(block.h, l);
-  set(block.h, l, step < h && factor > 1 ? std::max(h, step * factor) : step * factor);
-  set(block.previous, l, std::max(size, T(-9.2)));
+  set(block.h, l, step < h && factor > 1 ? larger(h, step * factor) : step * factor);
+  set(block.previous, l, larger(size, T(-9.2)));
   block.rejected[l] = false;
 }
 
@@ -129,7 +129,7 @@ static void run(Block &block, const Limits &limits, int64_t attempts, int64_t fi
     for (int l = 0; l < W; l++) {
       if (block.code[l] != RUNNING) continue;
       const T h = of(step, l), e = of(norm, l);
-      const bool at_least = h <= shortest(block, l) && std::isfinite(e);
+      const bool at_least = h <= shortest(block, l) && finite_number(e);
       if (!(e <= 1 || at_least)) {
         reject(block, l, h, e);
         continue;

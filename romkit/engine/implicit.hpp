@@ -71,7 +71,7 @@ struct Method {
     for (int i = 0; i < D; i++) moved[i] = y[i];
     for (int j = 0; j < D; j++) {
       const V size = each_maximum(each_abs(y[j]), scale * T(FLOOR));
-      moved[j] = y[j] + T(std::sqrt(EPSILON)) * each_where(each_lt(vec(T(0)), size), size, vec(T(1)));
+      moved[j] = y[j] + T(sqrt(EPSILON)) * each_where(each_lt(vec(T(0)), size), size, vec(T(1)));
       const V distance = moved[j] - y[j];
       field(t, moved, other, C, M);
       for (int i = 0; i < D; i++) matrix[i * D + j] = (rate[i] - other[i]) / distance;

@@ -37,7 +37,13 @@ ran before.
 
 
 def compiled_if(
-    engine: str, kernel: type[K], field: Field, times: Tensor, y: Tensor, evaluations: float
+    engine: str,
+    kernel: type[K],
+    field: Field,
+    times: Tensor,
+    y: Tensor,
+    evaluations: float,
+    further_calls: float = 0.0,
 ) -> tuple[K | None, str]:
     """The compiled field, or None where torch is to run; and what a run says of its engine.
 
@@ -48,6 +54,7 @@ def compiled_if(
         times: (K,) of the run.
         y: (..., d) where it starts.
         evaluations: of the field, in the run.
+        further_calls: of torch in the run, in the loop around the field.
 
     Raises:
         InputError: "compiled" was asked for, and is not possible.
@@ -59,7 +66,7 @@ def compiled_if(
         return None, short
     try:
         recorded = trace_field(field, y)
-        if engine == "auto" and not pays(recorded, evaluations):
+        if engine == "auto" and not pays(recorded, evaluations, further_calls):
             return None, short
         return kernel(field, times, y, recorded), "compiled"
     except Unsupported as verdict:
@@ -95,7 +102,7 @@ def captured_if(
         return None, f"torch ({verdict})"
 
 
-def pays(recorded: Trace, evaluations: float) -> bool:
+def pays(recorded: Trace, evaluations: float, further_calls: float = 0.0) -> bool:
     """Whether torch would take longer for these evaluations than a compiler for the field.
 
     Compiled are runs of RK4 from 5800 steps on for 10 calls on a few numbers, 1500 for 64, 860 for
@@ -103,5 +110,5 @@ def pays(recorded: Trace, evaluations: float) -> bool:
     """
     calls = len(recorded.calls)
     numbers = sum(output.numel() for call in recorded.calls for output in call.outputs)
-    seconds_in_torch = evaluations * (CALL * calls + NUMBER * numbers)
+    seconds_in_torch = evaluations * (CALL * calls + NUMBER * numbers) + further_calls * CALL
     return seconds_in_torch > COMPILER + COMPILER_PER_CALL * calls

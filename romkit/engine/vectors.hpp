@@ -1,7 +1,7 @@
 // Arithmetic on blocks of W members. V is one number of each member of a block, T one number.
 // Every member is computed by the same operations whatever its neighbours hold, so none can change another.
 
-#include <cstdint>
+#include <stdint.h>
 #include <math.h>
 
 #if W > 1

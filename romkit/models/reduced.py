@@ -21,6 +21,7 @@ from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics
 from romkit.integrators.contracted import contracted
 from romkit.models import record
 from romkit.models.extrapolation import with_extrapolation
+from romkit.models.lost import warn_of_lost
 from romkit.models.match import check_dynamics
 from romkit.projections import Operator, Path, Projection
 from romkit.solvers import Solution, Solver
@@ -255,6 +256,7 @@ class AtContexts:
             if chunks is not None:
                 P = self.operator(self.model.projection, self.contexts.over_time)
                 decoded = record.decoded_in_chunks(P, self.problem, solution.states, chunks)
+        warn_of_lost(solution, start)
         projection, over_time = self.model.projection, self.contexts.over_time
         run = record.labelled(projection, over_time, solution, decoded)
         run.attrs |= record.provenance(projection, self.model.dynamics, self.model.device)

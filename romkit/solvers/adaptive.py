@@ -20,7 +20,10 @@ from romkit.solvers.stepping import Stepper
 STAGES = 6
 """Evaluations of the field in a step of the pair, whose last one begins the next step."""
 
-FIRST_STEPS = 5.0
+CALLS = 180
+"""Calls of torch in a step, beside those of the field, about."""
+
+FIRST_STEPS = 2.0
 """Ratio of later steps to the first one, about; it only decides whether compiling pays."""
 
 FEW = 200
@@ -97,7 +100,9 @@ class Adaptive(Solver):
         limits = self._limits(times, longest, jumps)
         first = first_steps(rate, times[0], rows, limits)
         steps = float((times[-1] - times[0]) / (FIRST_STEPS * first.median()))
-        kernel, name = compiled_if(engine, adaptive.Explicit, field, times, y0, STAGES * steps)
+        kernel, name = compiled_if(
+            engine, adaptive.Explicit, field, times, y0, STAGES * steps, CALLS * steps
+        )
         way = Torch(rate, timed) if kernel is None else Compiled(kernel, timed, (field, times, y0))
         return partial(self._integrate, way, longest, jumps, label), name
 

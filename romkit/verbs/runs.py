@@ -26,7 +26,7 @@ from romkit.integrators import LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, valid_time
 from romkit.models import AtContexts, Dynamics, ReducedModel, check_match, in_double
 from romkit.projections import Projection
-from romkit.solvers import Solver
+from romkit.solvers import Adaptive, Solver
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.systems.base import Motion
 
@@ -178,6 +178,7 @@ def follow(
     dynamics: Dynamics | None = None,
     system: System | None = None,
     solver: Solver | None = None,
+    rtol: Positive | None = None,
     engine: Engine = "auto",
     device: Device | None = None,
     contexts: Contexts | None = None,
@@ -192,7 +193,8 @@ def follow(
             trained with, and `Galerkin()` for one that was not.
         system: the full-order model, for dynamics that look at it; by default the one that the data
             name, if any.
-        solver: of the latent equation; `Adaptive()` by default, whose error is controlled.
+        solver: of the latent equation; `Adaptive(rtol)` by default, whose error is controlled.
+        rtol: tolerance of that default, 1e-6.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         contexts: in place of those of the data, where they are known between its times as well.
@@ -233,6 +235,7 @@ def follow(
             )
     if system is not None:
         check_match(system, projection)
+    solver = _to_tolerance(solver, rtol)
     model = ReducedModel.of(projection, dynamics, system, device)
     model = model.at(given.contexts, given.control)
     start = model.start(given.times[0], given.start(model.problem.order, complete=contexts is None))
@@ -240,6 +243,16 @@ def follow(
     return model.follow(
         start, given.times, solver=solver, engine=engine, chunks=chunks and chunks[:2]
     )
+
+
+def _to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
+    """The default solver to a tolerance, where one is given."""
+    if rtol is None:
+        return solver
+    if solver is not None:
+        fix = "give the solver its own tolerance, or leave it out"
+        raise InputError("rtol", expected="nothing beside a solver", got=f"{rtol:g}", fix=fix)
+    return Adaptive(rtol=rtol)
 
 
 @validated
@@ -254,6 +267,7 @@ def stacked_forecast(
     control: object = None,
     system: System | None = None,
     solver: Solver | None = None,
+    rtol: Positive | None = None,
     engine: Engine = "auto",
     device: Device | None = None,
     context: dict[str, object] | None = None,
@@ -275,7 +289,8 @@ def stacked_forecast(
             or samples at the output times, (times, inputs) or (trajectories, times, inputs), with
             straight lines between them.
         system: the full-order model, for dynamics that look at it.
-        solver: of the latent equation; `Adaptive()` by default, whose error is controlled.
+        solver: of the latent equation; `Adaptive(rtol)` by default, whose error is controlled.
+        rtol: tolerance of that default, 1e-6.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
@@ -322,6 +337,7 @@ def stacked_forecast(
         expected = f"one value, or {number}, one for each state"
         raise InputError(names, expected=expected, got=len(contexts.initial), fix=fix)
     inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
+    solver = _to_tolerance(solver, rtol)
     model = ReducedModel.of(projection, dynamics, system, device)
     model = model.at(contexts.expanded(number), inputs)
     run = model.follow(
@@ -525,6 +541,7 @@ def rollout(
     initial_velocity: object = None,
     dynamics: Dynamics | None = None,
     solver: Solver | None = None,
+    rtol: Positive | None = None,
     dt: Positive | None = None,
     engine: Engine = "auto",
     device: Device | None = None,
@@ -545,7 +562,8 @@ def rollout(
         initial_velocity: the same for mechanical systems; at rest by default.
         dynamics: how the latent state moves; by default as in the rollouts that the projection was
             trained with (preset "dynamics"), and `Galerkin()` for one that was not.
-        solver: of the latent equation; `Adaptive()` by default, whose error is controlled.
+        solver: of the latent equation; `Adaptive(rtol)` by default, whose error is controlled.
+        rtol: tolerance of that default, 1e-6.
         dt: interval of the output; `system.dt` by default.
         engine: of both models: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: of the reduced model: "cpu" (default), or "cuda", which pays for thousands of
@@ -599,6 +617,7 @@ def rollout(
         "dynamics": dynamics,
         "system": system,
         "solver": solver,
+        "rtol": rtol,
         "engine": engine,
         "device": device,
     }

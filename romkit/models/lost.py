@@ -1,0 +1,34 @@
+"""Trajectories that a reduced model loses: one warning for every verb that follows some."""
+
+from torch import Tensor
+
+from romkit.core.errors import DivergenceWarning, warn
+from romkit.solvers import Solution, Status
+
+NAMED = 3
+"""How many lost trajectories a warning names."""
+
+
+def warn_of_lost(solution: Solution, start: Tensor) -> None:
+    """Say which trajectories end before the last time, and when; not those without a start.
+
+    Args:
+        solution: states (..., T, d).
+        start: (..., d) where they begin.
+    """
+    started = start.isfinite().all(-1)
+    lost = ((solution.status == Status.DIVERGED) & started).flatten()  # (N,)
+    if not bool(lost.any()):
+        return
+    alive = solution.states.isfinite().all(-1).flatten(0, -2)  # (N, T)
+    said = []
+    for k in lost.nonzero().flatten().tolist()[:NAMED]:
+        end = int(alive[k].sum()) - 1  # the last time that it has
+        said.append(f"{k} (t={float(solution.times[max(end, 0)]):.4g})")
+    count = int(lost.sum())
+    more = ", ..." if count > NAMED else ""
+    fix = "its law or manifold does not hold there: shorter runs, or another law"
+    warn(
+        f"reduced model: {count} of {len(lost)} trajectories are lost: {', '.join(said)}{more}; {fix}",
+        DivergenceWarning,
+    )
