@@ -13,8 +13,16 @@ from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation, Features, Polynomial
+from romkit.integrators.laws.regression import (
+    Fit,
+    design_of,
+    equation,
+    judged,
+    nonzero,
+    stacked,
+    triangular,
+)
 from romkit.integrators.laws.samples import LatentSamples, interval
-from romkit.integrators.laws.sindy import Fit, design_of, equation, judged, nonzero, triangular
 
 
 @validated
@@ -89,7 +97,7 @@ class OperatorInference(Estimator):
             len(basis.context_names)
         )
         found = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
-        return equation(self, samples, basis, Fit(*map(torch.stack, zip(*found, strict=True))))
+        return equation(type(self).__name__, samples, basis, stacked(found))
 
 
 def _ridge(R: Tensor, penalty: Tensor) -> Fit:
@@ -142,7 +150,7 @@ class DMD(Estimator):
         half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))
         c = basis.context.on(w)(samples.context.double()).expand(*lead, *samples.context.shape[-2:])
         found = [self._one(*each, step, m) for each in zip(*samples.paths(w, half, c), strict=True)]
-        return equation(self, samples, basis, Fit(*map(torch.stack, zip(*found, strict=True))))
+        return equation(type(self).__name__, samples, basis, stacked(found))
 
     def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> Fit:
         """Fit of one problem, from scaled states w (C, T, d) and contexts c (C, T, p).

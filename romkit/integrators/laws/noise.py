@@ -1,0 +1,62 @@
+"""Noise of measured trajectories: how large it is, and states without most of it."""
+
+from functools import partial
+from math import comb
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.data import even_step, smoothest
+from romkit.data.velocity import differentiated, stretches
+
+ORDERS = 4, 6
+"""Orders of the differences by which noise is measured."""
+
+WHITE = 0.5
+"""Noise by differences of the higher order, relative to that of the lower, from which on it is
+noise: a smooth signal, sampled coarsely, has much less of it."""
+
+NOISY = 1e-3
+"""Noise [standard deviations of a variable] from which on a fit has to allow for it."""
+
+
+def noise_level(z: Tensor, order: int = ORDERS[1]) -> Tensor:
+    """Standard deviation (d,) of white noise in paths (C, T, d), by differences of neighbours.
+
+    NaN where no stretch of samples is long enough.
+    """
+    if z.shape[1] <= order:
+        return z.new_full(z.shape[-1:], torch.nan)
+    differences = z.diff(n=order, dim=1)
+    squares = sum(comb(order, k) ** 2 for k in range(order + 1))  # of the weights of a difference
+    return (differences.square().nanmean((0, 1)) / squares).sqrt()
+
+
+def is_noisy(z: Tensor) -> bool:
+    """Whether measured paths (C, T, d) have white noise that matters in some variable."""
+    low, high = (noise_level(z, order) for order in ORDERS)
+    mean = z.nanmean((0, 1))
+    deviation = (z - mean).square().nanmean((0, 1)).sqrt()
+    return bool(((high > NOISY * deviation) & (high > WHITE * low)).any())
+
+
+def smoothed(z: Tensor, times: Tensor) -> Tensor:
+    """Paths (C, T, d) without most of their noise: polynomials in windows that predict left-out
+    samples best.
+
+    At uneven times, and in stretches between gaps that are shorter than a window, they stay.
+    """
+    if even_step(times.numpy()) is None:
+        return z
+    paths = z.numpy()
+    whole = np.isfinite(paths).all(-1)
+    rule = smoothest(paths / _deviation(paths), whole)
+    parts = stretches(whole, rule.window)
+    smooth = differentiated(paths, times.numpy(), parts, partial(rule, order=0))
+    return torch.from_numpy(np.where(np.isfinite(smooth), smooth, paths))
+
+
+def _deviation(paths: np.ndarray) -> np.ndarray:
+    deviation = np.nanstd(paths, axis=(0, 1))
+    return np.where(deviation > 0, deviation, 1.0)

@@ -1,0 +1,301 @@
+"""Sparse least squares: terms at all samples as a design matrix, its Gram matrix or its triangular
+factor, and sequentially thresholded regression on either.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from romkit.core.errors import InputError
+from romkit.integrators.laws.equations import Equation, Features
+from romkit.integrators.laws.samples import LatentSamples, one_axis
+
+GRAM_ERROR = 3e-8
+"""Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram
+matrix.
+
+κ is the condition number of the library, whose Gram matrix has its square; ε = 2.2e-16; ξ are
+coefficients of columns of norm 1, in units of the norm of their rate. So κ is 1e4 at most, and less
+where coefficients are large. Errors were seen to be up to five times the expected one.
+"""
+
+CHUNK = 3 * 2**17
+"""Entries of one chunk of the design matrix: 3 MiB, few enough for a cache, many enough to hide the
+cost of a call.
+"""
+
+LENGTH = 512
+"""Fewest samples of a chunk, long enough for fast products, however many problems there are."""
+
+ALIGNMENT = 12
+"""Rows of the design matrix are padded to a multiple of this many: matrix products are up to twice
+as fast.
+"""
+
+Solve = Callable[[Tensor, Tensor], Tensor]
+"""(mask, ridge) -> solution, each (..., m, K): least squares in the masked columns, ridge 0 where
+there is none.
+"""
+
+
+class Thresholds(Protocol):
+    """Settings of a sparse regression, as `SINDy` documents them."""
+
+    threshold: float | None
+    share: float | None
+    alpha: float
+    normalize_columns: bool
+    unbias: bool
+    max_iter: int
+
+
+@dataclass(frozen=True)
+class Design:
+    """Samples of S problems: scaled inputs (S, N, d), context (S or 1, N, p), scaled targets (S, N,
+    m); the basis.
+    """
+
+    basis: Features
+    inputs: Tensor
+    context: Tensor
+    targets: Tensor
+
+    @functools.cached_property
+    def size(self) -> int:
+        """Number K + m of terms and targets."""
+        return len(self.basis.names) + self.targets.shape[-1]
+
+    def write(self, out: Tensor, samples: slice, problems: slice = slice(None)) -> None:
+        """Write the terms of some samples, and below them the targets, into out (S, K + m, n)."""
+        context = self.context[problems] if len(self.context) > 1 else self.context
+        z = self.inputs[problems][:, samples].double()
+        c = context[:, samples].double()
+        y = self.targets[problems][:, samples].double()
+        columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
+        terms = self.basis.terms_of_scaled(columns, c)
+        for row, values in zip(out.unbind(-2), (*terms, *y.unbind(-1)), strict=True):
+            row.copy_(values)
+
+
+def design_of(samples: LatentSamples, basis: Features) -> Design:
+    """Samples that are not missing, as they enter the terms.
+
+    Raises:
+        InputError: fewer samples than terms.
+    """
+    terms, samples = len(basis.names), samples.complete()
+    if len(samples) < terms:
+        expected = f"at least {terms} samples, one per candidate term"
+        fix = "give more samples or lower the degree"
+        raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
+    context = samples.context
+    if any(size > 1 for size in context.shape[:-2]):
+        context = context.expand(*samples.targets.shape[:-2], *context.shape[-2:])
+    inputs, targets = basis.scaled(samples.inputs, samples.targets)
+    return Design(basis, one_axis(inputs), one_axis(context), one_axis(targets))
+
+
+class Fit(NamedTuple):
+    """Coefficients (..., K, m); condition number of the scaled library (...); whether the support
+    settled (...); root mean square residual relative to that of the target (..., m).
+    """
+
+    coefficients: Tensor
+    condition: Tensor
+    converged: Tensor
+    residual: Tensor
+
+
+def stacked(fits: list[Fit]) -> Fit:
+    """Fits of single problems on a leading axis."""
+    return Fit(*(torch.stack(parts) for parts in zip(*fits, strict=True)))
+
+
+def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Equation:
+    """Equation of a fit, or stack of equations where the samples are a stack of problems."""
+    lead = samples.targets.shape[:-2]
+    parts = {
+        name: value.reshape((*lead, *value.shape[1:])) for name, value in fit._asdict().items()
+    }
+    return Equation(
+        basis=basis,
+        order=samples.order,
+        source=f"{kind} of {samples.source}",
+        samples=int(samples.observed.sum()),
+        control_names=samples.control_names,
+        **parts,
+    )
+
+
+def gram(design: Design, start: int, stop: int) -> Tensor:
+    """Sum (S, K + m, K + m) over samples start ... stop of the products of all terms and targets."""
+    S, K = len(design.targets), design.size
+    padded = K + -K % ALIGNMENT
+    length = min(stop - start, max(LENGTH, CHUNK // (S * K)))
+    rows = design.targets.new_zeros((S, padded, length), dtype=torch.float64)
+    sums = rows.new_zeros((S, padded, padded))
+    for first in range(start, stop, length):
+        last = min(first + length, stop)
+        chunk = rows[..., : last - first]
+        design.write(chunk[:, :K], slice(first, last))
+        sums.baddbmm_(chunk, chunk.mT)
+    if not bool(sums.sum().isfinite()):
+        fix = "lower the degree or scale the latents"
+        raise InputError("library", expected="finite terms", got="an overflow or NaN", fix=fix)
+    return sums[:, :K, :K]
+
+
+def triangular(design: Design, problem: int) -> Tensor:
+    """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem."""
+    N, length = design.targets.shape[1], 8 * design.size
+    buffer = design.targets.new_empty((1, design.size, min(N, length)), dtype=torch.float64)
+    R = buffer.new_empty((0, design.size))
+    for start in range(0, N, length):
+        stop = min(start + length, N)
+        block = buffer[..., : stop - start]
+        design.write(block, slice(start, stop), slice(problem, problem + 1))
+        R = torch.linalg.qr(torch.cat([R, block[0].mT]), mode="r").R
+    return R
+
+
+def judged(R: Tensor, coefficients: Tensor, matrix: Tensor, converged: Tensor) -> Fit:
+    """Fit of one problem with its residual, from the triangular factor R of (Θ, ż) and the matrix
+    that was solved.
+    """
+    K = len(coefficients)
+    singular = torch.linalg.svdvals(matrix / nonzero(matrix.norm(dim=0)))
+    target = R[:, K:]
+    missed = (target - R[:, :K] @ coefficients).norm(dim=0)
+    residual = missed / nonzero(target.norm(dim=0))
+    return Fit(coefficients, singular[0] / singular[-1], converged, residual)
+
+
+def nonzero(norms: Tensor) -> Tensor:
+    """Norms to divide by: a column of zeros stays one."""
+    return torch.where(norms > 0, norms, 1.0)
+
+
+def regress(design: Design, grams: Tensor, settings: Thresholds) -> Fit:
+    """Sparse coefficients for each Gram matrix (S, K + m, K + m) of the design.
+
+    The samples are read again where a Gram matrix is ill-conditioned.
+    """
+    fit, error = _by_gram(grams, design.targets.shape[-1], settings)
+    for problem in (~(error <= GRAM_ERROR)).nonzero().flatten().tolist():  # NaN included
+        exact = _by_qr(triangular(design, problem), design.targets.shape[-1], settings)
+        for values, value in zip(fit, exact, strict=True):
+            values[problem] = value
+    return fit
+
+
+def _by_gram(grams: Tensor, m: int, settings: Thresholds) -> tuple[Fit, Tensor]:
+    """Fit of each Gram matrix, and the rounding error that is expected of its coefficients."""
+    K = grams.shape[-1] - m
+    squares = grams.diagonal(dim1=-2, dim2=-1)
+    G, b, y = grams[..., :K, :K], grams[..., :K, K:], squares[..., K:]
+    scale, norms = nonzero(squares[..., :K].sqrt()), y.sqrt()
+    unit = G / (scale.unsqueeze(-1) * scale.unsqueeze(-2))
+    solve = normal_equations(unit, (b / scale.unsqueeze(-1)).mT)
+    coefficients, converged = stlsq(solve, scale, norms, settings)
+    eigenvalues = torch.linalg.eigvalsh(unit)
+    condition = (eigenvalues[..., -1] / eigenvalues[..., 0].clamp(min=0)).sqrt()
+    explained = (coefficients * (2 * b - G @ coefficients)).sum(-2)
+    residual = ((y - explained).clamp(min=0) / nonzero(y)).sqrt()  # below about 1e-8 it is rounding
+    fit = Fit(coefficients, condition, converged, residual)
+    sizes = coefficients * scale.unsqueeze(-1) / nonzero(norms).unsqueeze(-2)
+    largest = sizes.abs().flatten(-2).amax(-1).clamp(min=1)
+    return fit, torch.finfo(torch.float64).eps * condition.square() * largest
+
+
+def _by_qr(R: Tensor, m: int, settings: Thresholds) -> Fit:
+    """Fit of one problem from the triangular factor of its terms and targets."""
+    K = R.shape[-1] - m
+    scale = nonzero(R[:, :K].norm(dim=0))
+    solve = orthogonal(R[:K, :K] / scale, R[:K, K:].mT)
+    coefficients, converged = stlsq(solve, scale, R[:, K:].norm(dim=0), settings)
+    return judged(R, coefficients, R[:K, :K], converged)
+
+
+def normal_equations(G: Tensor, b: Tensor) -> Solve:
+    """Least squares by Cholesky, for a Gram matrix G (..., K, K) with unit diagonal and b (..., m,
+    K).
+    """
+
+    def solve(mask: Tensor, ridge: Tensor) -> Tensor:
+        kept = mask.to(G)
+        matrix = G.unsqueeze(-3) * kept.unsqueeze(-1) * kept.unsqueeze(-2)
+        # a column that is out has the equation w = 0
+        diagonal = torch.where(mask, ridge.unsqueeze(-2), 1.0)
+        factor = torch.linalg.cholesky_ex(matrix + torch.diag_embed(diagonal)).L
+        return torch.cholesky_solve((b * kept).unsqueeze(-1), factor).squeeze(-1)
+
+    return solve
+
+
+def orthogonal(R: Tensor, d: Tensor) -> Solve:
+    """Least squares of least norm by the singular values of R (K, K) itself, with d = Qᵀ y (m, K)."""
+
+    def solve(mask: Tensor, ridge: Tensor) -> Tensor:
+        kept = mask.to(R).unsqueeze(-2)
+        matrix = torch.cat([R * kept, torch.diag(ridge.sqrt()) * kept], dim=-2)
+        U, s, Vh = torch.linalg.svd(matrix, full_matrices=False)
+        projected = (U[:, : len(R)].mT @ d.unsqueeze(-1)).squeeze(-1)
+        resolved = s > s[:, :1] * (torch.finfo(R.dtype).eps * len(R))
+        solution = torch.where(resolved, projected / s, 0.0)
+        return (Vh.mT @ solution.unsqueeze(-1)).squeeze(-1)
+
+    return solve
+
+
+def stlsq(
+    solve: Solve, scale: Tensor, norms: Tensor, settings: Thresholds
+) -> tuple[Tensor, Tensor]:
+    """Ridge regression, dropping small coefficients, until the support stays the same; then without
+    ridge, dropping those that become small.
+
+    `solve` sees columns of norm 1, which is only a matter of rounding: ridge and threshold act on
+    the coefficients of the terms themselves, or on those of the columns of norm 1 with
+    `normalize_columns`. A share compares those of norm 1 with the norm (..., m) of the rates, and
+    lets the largest term stay. Returns the coefficients (..., K, m), and whether the support
+    settled (...).
+
+    Source: Brunton, Proctor, Kutz (2016), supporting information; pysindy's STLSQ, whose steps
+    these are but for the last one.
+    """
+    unit = torch.ones_like(scale) if settings.normalize_columns else scale
+    ridge = settings.alpha / unit.square()
+    unit, norms = unit.unsqueeze(-2), norms.unsqueeze(-1)
+
+    def large(w: Tensor) -> Tensor:
+        if settings.share is None:
+            return (w / unit).abs() >= settings.threshold
+        largest = w.abs().amax(-1, keepdim=True)
+        return w.abs() >= torch.minimum(settings.share * norms, largest)
+
+    everything = torch.ones((*norms.shape[:-1], scale.shape[-1]), dtype=torch.bool)
+    mask = everything.to(scale.device)
+    mask, w, converged = _thresholded(solve, large, mask, ridge, settings.max_iter)
+    if settings.unbias:
+        # without the ridge a coefficient may be below the threshold, which only then is its size
+        exact = torch.zeros_like(ridge)
+        mask, w, settled = _thresholded(solve, large, mask, exact, scale.shape[-1] + 1)
+        converged = converged & settled
+    return (w / scale.unsqueeze(-2)).mT.contiguous(), converged
+
+
+def _thresholded(
+    solve: Solve, large: Callable[[Tensor], Tensor], mask: Tensor, ridge: Tensor, most: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Mask, coefficients and whether they settled, after at most so many rounds."""
+    for _ in range(most):
+        w = torch.where(mask, solve(mask, ridge), 0.0)
+        before, mask = mask, mask & large(w)
+        w = torch.where(mask, w, 0.0)
+        converged = (mask == before).flatten(-2).all(-1)
+        if bool(converged.all()):
+            break
+    return mask, w, converged

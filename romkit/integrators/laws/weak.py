@@ -1,0 +1,319 @@
+"""SINDy in weak form, for noisy data: integrals over windows, generalised least squares, and terms
+that the data tell from zero.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from romkit.core.errors import InputError
+from romkit.integrators.laws.equations import Features
+from romkit.integrators.laws.noise import noise_level, smoothed
+from romkit.integrators.laws.regression import Fit, nonzero, stacked
+from romkit.integrators.laws.samples import LatentSamples, trajectory_times
+from romkit.integrators.laws.windows import TestFunctions, default_width, spread_windows
+
+SIGNIFICANT = 5.0
+"""Standard errors that a coefficient has to differ from zero by."""
+
+NEGLIGIBLE = 1e-3
+"""Smallest size of a term, relative to its rate, where neither threshold nor share is given: errors
+of sums over samples look significant where data have no noise."""
+
+ROUNDS = 6
+"""Most rounds of weighting by the noise of the latest coefficients."""
+
+ROWS = 2000
+"""Rows of all trajectories from which on each gets fewer windows."""
+
+QUIET = 1e-9
+"""Noise [deviations of a variable] that data have at least, by rounding."""
+
+JITTER = 1e-8
+"""Part of the mean variance that is added to each, so that covariances have a factor."""
+
+
+WIDTHS = 1.0, 0.7, 1.5
+"""Widths of windows that supports are found by, relative to the default one."""
+
+Spans = Sequence[tuple[int, int]]
+"""First and last samples of windows."""
+
+
+class WeakSettings(Protocol):
+    """Settings of a weak fit, as `WeakSINDy` documents them."""
+
+    threshold: float | None
+    share: float | None
+    windows: int
+    width: float | None
+    smoothness: int
+
+
+class Measured(NamedTuple):
+    """States (C, T, d), drifts (C, T, m), terms (C, T, K) at smoothed states, and their slopes
+    (C, T, K, d).
+    """
+
+    states: Tensor
+    drift: Tensor
+    terms: Tensor
+    slopes: Tensor
+
+    @property
+    def missing(self) -> Tensor:
+        """(C, T) which samples are missing."""
+        return torch.cat([self.terms, self.states, self.drift], dim=-1).isnan().any(-1)
+
+
+class Integrals(NamedTuple):
+    """Both sides of the weak equation of one trajectory, and how noise enters them.
+
+    Attributes:
+        tests: the test functions, R of them.
+        terms: (R, K) ∫ φ θ dt.
+        targets: (R, m) - ∫ φ' z dt - ∫ φ d dt.
+        slopes: (T, K, d) ∂θ/∂z at the samples.
+    """
+
+    tests: TestFunctions
+    terms: Tensor
+    targets: Tensor
+    slopes: Tensor
+
+
+def weak_fit(samples: LatentSamples, basis: Features, settings: WeakSettings) -> Fit:
+    """Coefficients of whole trajectories in weak form, for each problem of the samples.
+
+    Raises:
+        InputError: single samples, or fewer windows than terms.
+    """
+    times = trajectory_times(samples)
+    w, drift = basis.scaled(samples.inputs, samples.drift.expand_as(samples.targets))
+    lead = samples.targets.shape[:-2]
+    c = samples.context.double().expand(*lead, *samples.context.shape[-2:])
+    number = _windows_of_each(settings.windows, len(samples) // len(times), len(basis.names))
+    widths = [settings.width]
+    if settings.width is None:
+        widths = [factor * default_width(samples) for factor in WIDTHS]
+    spans = [spread_windows(times, width, number) for width in widths]
+    problems = zip(*samples.paths(w, drift, c), strict=True)
+    return stacked([_fit_one(*paths, times, spans, basis, settings) for paths in problems])
+
+
+def _windows_of_each(windows: int, trajectories: int, terms: int) -> int:
+    """Windows of each trajectory, fewer where many trajectories have enough together."""
+    enough = max(ROWS // trajectories, 2 * terms // trajectories + 1, 10)
+    return min(windows, enough)
+
+
+def _fit_one(
+    w: Tensor,
+    drift: Tensor,
+    c: Tensor,
+    times: Tensor,
+    spans: Sequence[Spans],
+    basis: Features,
+    settings: WeakSettings,
+) -> Fit:
+    """Fit of one problem, from scaled states w (C, T, d), drifts (C, T, m) and contexts (C, T, p).
+
+    Supports are found by windows of several widths, and compared by those of the first.
+    """
+    d, m, K = w.shape[-1], drift.shape[-1], len(basis.names)
+    # terms are not linear in the states, so noise biases them; the left side stays as measured
+    terms, slopes = _terms_and_slopes(basis, smoothed(w, times), c)
+    measured = Measured(w, drift, terms, slopes)
+    several = [_integrals(measured, times, each, settings.smoothness) for each in spans]
+    several = [runs for runs in several if sum(len(run.tests) for run in runs) >= K]
+    if not several:
+        expected = f"at least {K} windows, one per term"
+        raise InputError(
+            "windows", expected=expected, got="fewer", fix="raise windows or lower the degree"
+        )
+    noise = noise_level(w).nan_to_num(nan=0.0).clamp(min=QUIET)
+    columns = []
+    for k in range(m):
+        problem = Column(noise, k, d - m + k, settings)
+        found = [problem.alternated(runs) for runs in several]
+        columns.append(min(found, key=lambda candidate: problem.score(several[0], candidate)))
+    coefficients = torch.stack([column.coefficients for column in columns], dim=-1)
+    settled = torch.tensor(all(column.settled for column in columns))
+    terms = torch.cat([run.terms for run in several[0]])
+    targets = torch.cat([run.targets for run in several[0]])
+    residual = (targets - terms @ coefficients).norm(dim=0) / nonzero(targets.norm(dim=0))
+    singular = torch.linalg.svdvals(terms / nonzero(terms.norm(dim=0)))
+    return Fit(coefficients, singular[0] / singular[-1], settled, residual)
+
+
+def _integrals(measured: Measured, times: Tensor, spans: Spans, exponent: int) -> list[Integrals]:
+    """Weak equations of each trajectory that has a window without a missing sample."""
+    missing = measured.missing  # (C, T)
+    everywhere = TestFunctions.on(times, spans, exponent)
+    runs = []
+    for k in range(len(missing)):
+        tests = everywhere
+        if bool(missing[k].any()):
+            seen = [(a, b) for a, b in spans if not bool(missing[k, a : b + 1].any())]
+            if not seen:
+                continue
+            tests = TestFunctions.on(times, seen, exponent)
+        w, drift, theta, slopes = (x[k].nan_to_num(nan=0.0) for x in measured)
+        target = -tests.across @ w[:, -drift.shape[-1] :] - tests.within @ drift
+        runs.append(Integrals(tests, tests.within @ theta, target, slopes))
+    return runs
+
+
+def _terms_and_slopes(basis: Features, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """Terms (C, T, K) at scaled states w (C, T, d), and their derivatives (C, T, K, d)."""
+
+    def theta(w: Tensor) -> Tensor:
+        terms = torch.broadcast_tensors(*basis.terms_of_scaled(w, c), w[..., 0])[:-1]
+        return torch.stack(terms, dim=-1)
+
+    slopes = []
+    for axis in range(w.shape[-1]):
+        direction = torch.zeros_like(w)
+        direction[..., axis] = 1.0
+        slopes.append(torch.func.jvp(theta, (w,), (direction,))[1])
+    return theta(w), torch.stack(slopes, dim=-1)
+
+
+class Whitened(NamedTuple):
+    """Terms (N, K) and targets (N,) whose noise is white, and the logarithm of the determinant of
+    the covariance that it had.
+    """
+
+    terms: Tensor
+    targets: Tensor
+    log_determinant: float
+
+
+class Candidate(NamedTuple):
+    """Coefficients (K,) of one equation, and whether their support settled."""
+
+    coefficients: Tensor
+    settled: bool
+
+
+class Column(NamedTuple):
+    """One equation in weak form.
+
+    Attributes:
+        noise: (d,) of each variable.
+        target: number of the equation.
+        variable: number of the variable whose rate it is.
+        settings: of the elimination.
+    """
+
+    noise: Tensor
+    target: int
+    variable: int
+    settings: WeakSettings
+
+    def alternated(self, runs: Sequence[Integrals]) -> Candidate:
+        """Coefficients and the weights that their noise gives the rows, found by turns.
+
+        Source: Bortz, Messenger, Dukic (2023), Direct estimation of parameters in ODE models using
+        WENDy: weak-form estimation of nonlinear dynamics, section 3.
+        """
+        coefficients = runs[0].terms.new_zeros(runs[0].terms.shape[-1])
+        support = None
+        for _ in range(ROUNDS):
+            white = self._whitened(runs, coefficients)
+            coefficients = _eliminated(white.terms, white.targets, self.settings)
+            before, support = support, coefficients != 0
+            if before is not None and bool((support == before).all()):
+                return Candidate(coefficients, True)
+        return Candidate(coefficients, False)
+
+    def score(self, runs: Sequence[Integrals], candidate: Candidate) -> float:
+        """Bayesian information criterion of an equation, smaller is better.
+
+        The covariance depends on the coefficients, so that large ones which cancel cannot explain
+        noise for nothing.
+        """
+        white = self._whitened(runs, candidate.coefficients)
+        missed = white.targets - white.terms @ candidate.coefficients
+        N = len(missed)
+        # noise was measured by itself; a residual below it is chance
+        size = max(1.0, float(missed.square().mean()))
+        number = int((candidate.coefficients != 0).sum())
+        return N * math.log(size) + white.log_determinant + number * math.log(N)
+
+    def _whitened(self, runs: Sequence[Integrals], coefficients: Tensor) -> Whitened:
+        """Terms and targets of all trajectories whose noise is white and of size 1.
+
+        Noise ε of the samples changes the residual of a window by ∫ φ' εᵢ dt + ∫ φ Σⱼ ∂gᵢ/∂zⱼ εⱼ dt.
+        """
+        terms, targets, log_determinant = [], [], 0.0
+        for run in runs:
+            slope = torch.einsum("tkd,k->td", run.slopes, coefficients)
+            covariance = run.terms.new_zeros(len(run.tests), len(run.tests))
+            for axis, size in enumerate(self.noise.tolist()):
+                response = run.tests.within * slope[:, axis]  # (R, T)
+                if axis == self.variable:
+                    response = response + run.tests.across
+                covariance += size**2 * response @ response.mT
+            mean_variance = covariance.diagonal().mean()
+            covariance.diagonal().add_(JITTER * mean_variance)
+            factor = torch.linalg.cholesky(covariance)
+            both = torch.cat([run.terms, run.targets[:, self.target, None]], dim=-1)
+            white = torch.linalg.solve_triangular(factor, both, upper=False)
+            terms.append(white[:, :-1])
+            targets.append(white[:, -1])
+            log_determinant += 2 * float(factor.diagonal().log().sum())
+        return Whitened(torch.cat(terms), torch.cat(targets), log_determinant)
+
+
+def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
+    """Coefficients (K,) after backward elimination: the term that matters least goes, as long as
+    the data do not tell it from zero, or it is below the threshold.
+
+    Source: Boninsegna, Nüske, Clementi (2018), Sparse learning of stochastic dynamical equations,
+    section II B, with standard errors in place of cross-validation.
+    """
+    N, K = terms.shape
+    # the residual of all terms is noise; a target without any would make every term significant
+    everything = torch.linalg.lstsq(terms, targets.unsqueeze(-1), driver="gelsd").solution
+    variance = (targets - terms @ everything.squeeze(-1)).square().sum() / max(1, N - K)
+    smallest_cost = SIGNIFICANT**2 * variance
+    if settings.threshold is None and settings.share is None:
+        smallest_cost = torch.maximum(smallest_cost, NEGLIGIBLE**2 * targets.square().sum())
+    least = _smallest_coefficients(terms, targets, settings)
+    kept = list(range(K))
+    coefficients = terms.new_zeros(K)
+    while kept:
+        R = torch.linalg.qr(torch.cat([terms[:, kept], targets.unsqueeze(-1)], -1), mode="r").R
+        value, cost = _costs(R)
+        weakest = int(cost.argmin())
+        if cost[weakest] <= smallest_cost:
+            kept.pop(weakest)
+            continue
+        relative = value.abs() / least[kept]
+        smallest = int(relative.argmin())
+        if relative[smallest] >= 1:
+            coefficients[kept] = value
+            break
+        kept.pop(smallest)
+    return coefficients
+
+
+def _smallest_coefficients(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
+    """Size (K,) from which on a coefficient stays: the threshold, or the share of the rate."""
+    if settings.share is not None:
+        return settings.share * targets.norm() / nonzero(terms.norm(dim=0))
+    return torch.full_like(terms[0], settings.threshold or 0.0)
+
+
+def _costs(R: Tensor) -> tuple[Tensor, Tensor]:
+    """Least squares (k,) from the triangular factor of (terms, target), and by how much its sum of
+    squares grows without each term.
+    """
+    k = R.shape[-1] - 1
+    inverse = torch.linalg.pinv(R[:k, :k])
+    value = inverse @ R[:k, k]
+    return value, value.square() / nonzero(inverse.square().sum(-1))

@@ -1,0 +1,146 @@
+"""Windows of time and test functions on them: integrals that take the place of derivatives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.polynomial import Polynomial as Series
+from torch import Tensor
+
+from romkit.core.errors import InputError
+from romkit.data import even_step
+from romkit.integrators.laws.samples import LatentSamples, trajectory_times
+
+LAGS = 2.0
+"""Length of a window [times in which the latent state moves by one deviation]: shorter ones see more
+noise, longer ones smooth away what tells terms from each other."""
+
+DEPENDENT = 1e-2
+"""Singular value of test functions, relative to the largest, below which a combination of them sees
+next to no motion, and hence noise alone."""
+
+
+@dataclass(frozen=True)
+class TestFunctions:
+    """Combinations of test functions φ on windows whose φ' are orthonormal over the samples.
+
+    So the noise of - ∫ φ' z dt is white, however much windows overlap.
+
+    Attributes:
+        within: (R, T) weights of ∫ φ f dt.
+        across: (R, T) weights of ∫ φ' f dt, orthonormal rows.
+    """
+
+    __test__ = False
+
+    within: Tensor
+    across: Tensor
+
+    @classmethod
+    def on(cls, times: Tensor, spans: Sequence[tuple[int, int]], exponent: int) -> "TestFunctions":
+        """Test functions (1 - s²)^p, s in [-1, 1], on spans of samples at times (T,)."""
+        weights = smooth_weights if even_step(times.numpy()) else linear_weights
+        within, across = weights(times, spans, exponent)
+        U, s, _ = torch.linalg.svd(across, full_matrices=False)
+        independent = s > DEPENDENT * s[0]
+        combined = (U[:, independent] / s[independent]).mT  # (R, windows)
+        return cls(combined @ within, combined @ across)
+
+    def __len__(self) -> int:
+        return len(self.within)
+
+
+def smooth_weights(
+    times: Tensor, spans: Sequence[tuple[int, int]], exponent: int
+) -> tuple[Tensor, Tensor]:
+    """Weights w, w' (R, T) with Σ wₖ f(tₖ) ≈ ∫ φ f dt and Σ w'ₖ f(tₖ) ≈ ∫ φ' f dt at even times.
+
+    The trapezoidal rule: φ and its first derivatives vanish at the ends of a window, so its error
+    falls as fast as that of a periodic function.
+
+    Args:
+        times: (T,) evenly spaced.
+        spans: first and last sample of each window.
+        exponent: p of φ = (1 - s²)^p.
+    """
+    bump = Series([1.0, 0.0, -1.0]) ** exponent
+    t = times.numpy()
+    step = float(np.diff(t).mean())
+    within, across = np.zeros((2, len(spans), len(t)))
+    for row, (first, last) in enumerate(spans):
+        half = (t[last] - t[first]) / 2
+        s = np.linspace(-1.0, 1.0, last - first + 1)
+        within[row, first : last + 1] = step * bump(s)
+        across[row, first : last + 1] = step * bump.deriv()(s) / half
+    return torch.from_numpy(within), torch.from_numpy(across)
+
+
+def linear_weights(
+    times: Tensor, spans: Sequence[tuple[int, int]], exponent: int
+) -> tuple[Tensor, Tensor]:
+    """The same at uneven times: exact for f that are linear between samples."""
+    bump = Series([1.0, 0.0, -1.0]) ** exponent
+    t = times.numpy()
+    weights = np.zeros((2, len(spans), len(t)))
+    for row, (first, last) in enumerate(spans):
+        half = (t[last] - t[first]) / 2
+        s = (t[first : last + 1] - t[first]) / half - 1
+        for k, (function, factor) in enumerate(((bump, half), (bump.deriv(), 1.0))):
+            integrals = function.integ(), (Series([0.0, 1.0]) * function).integ()
+            area, moment = (np.diff(integral(s)) for integral in integrals)
+            # of the hat functions at the left and at the right end of each interval
+            falling = factor * (s[1:] * area - moment) / np.diff(s)
+            rising = factor * (moment - s[:-1] * area) / np.diff(s)
+            weights[k, row, first:last] += falling
+            weights[k, row, first + 1 : last + 1] += rising
+    return torch.from_numpy(weights[0]), torch.from_numpy(weights[1])
+
+
+def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, int]]:
+    """First and last sample of windows no longer than `width`, spread evenly over the times (T,).
+
+    Raises:
+        InputError: no window has three samples.
+    """
+    t = times.numpy()
+    half = min(width, t[-1] - t[0]) / 2
+    centres = np.linspace(t[0] + half, t[-1] - half, number)
+    tolerance = 1e-9 * (t[-1] - t[0])
+    first = np.searchsorted(t, centres - half - tolerance)
+    last = np.searchsorted(t, centres + half + tolerance) - 1
+    spans = sorted({(int(a), int(b)) for a, b in zip(first, last, strict=True) if b - a >= 2})
+    if not spans:
+        got = f"{width:g} with {len(t)} samples over {t[-1] - t[0]:g}"
+        raise InputError(
+            "width", expected="windows of three samples or more", got=got, fix="widen the windows"
+        )
+    return spans
+
+
+def default_width(samples: LatentSamples) -> float:
+    """`LAGS` times the time in which the latent state moves by one standard deviation, the mean
+    over a stack.
+
+    At most a quarter of a trajectory. Read from the distance of samples that are some time apart,
+    which noise changes little.
+    """
+    times = trajectory_times(samples)
+    step = float(times.diff().mean())
+    longest = max(1, int((len(times) - 1) / (4 * LAGS)))
+    lags = [_lag(z, longest) for z in samples.paths(samples.latents.double())[0]]
+    return max(LAGS * step * sum(lags) / len(lags), FEWEST * step)
+
+
+FEWEST = 8
+"""Fewest intervals of a default window, so that its test function is resolved."""
+
+
+def _lag(z: Tensor, longest: int) -> int:
+    """Number of samples in which paths (C, T, m) move by one standard deviation."""
+    variance = (z - z.nanmean((0, 1))).square().nanmean((0, 1)).sum()
+    for lag in range(1, longest + 1):
+        moved = (z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean()
+        if moved >= variance:
+            return lag
+    return longest
