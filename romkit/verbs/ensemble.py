@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import FilePath, Mask, Part, Seed, validated
-from romkit.core.errors import DivergenceWarning, FileError, InputError, warn
+from romkit.core.errors import DivergenceWarning, FileError, FitWarning, InputError, warn
 from romkit.core.files import atomic, existing, expanded, make_folder, reason
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
@@ -542,6 +543,7 @@ def bootstrap(
     fitted = replace(
         fitted, source=f"{members} bootstraps of {number} trajectories: {fitted.source}"
     )
+    law.warn_if_useless(fitted, _repeated(samples, members))
     ensemble = Ensemble(stack([projection] * members), fitted)
     unseen = np.stack([~np.isin(np.arange(number), draw) for draw in drawn])
     usable = unseen.sum(0) >= 2
@@ -554,11 +556,26 @@ def _fitted(law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: See
     """A stack of laws: fitted all at once, or where samples are missing one by one, since each
     misses others.
     """
+    with warnings.catch_warnings():  # of the ensemble, once, by `bootstrap`
+        warnings.simplefilter("ignore", FitWarning)
+        return _fitted_in_silence(law, samples, drawn, seed)
+
+
+def _fitted_in_silence(
+    law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: Seed
+) -> LearnedField:
     several = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
     if not bool(samples.observed.all()):
         return stacked([law.fit_samples(each.scaled(), seed=seed) for each in several])
     parts = {part: torch.stack([getattr(each, part) for each in several]) for part in SAMPLED}
     return law.fit_samples(replace(samples, **parts).scaled(), seed=seed)
+
+
+def _repeated(samples: LatentSamples, members: int) -> LatentSamples:
+    """The same samples for each member of a stack."""
+    parts = {part: getattr(samples, part) for part in SAMPLED}
+    repeated = {part: values.expand(members, *values.shape) for part, values in parts.items()}
+    return replace(samples, **repeated)
 
 
 def _resampled(samples: LatentSamples, draw: Tensor) -> LatentSamples:

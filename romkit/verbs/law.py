@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
+import torch
 import xarray as xr
 from annotated_types import MinLen
 
@@ -14,11 +15,13 @@ from romkit.core.boundary import Part, Positive, Seed, validated
 from romkit.core.errors import InputError
 from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
-from romkit.integrators.laws.choice import HELD_OUT, Ranked, fitted, ranked
+from romkit.integrators.laws.baselines import errors_without_a_law
+from romkit.integrators.laws.choice import HELD_OUT, Ranked, fitted, fold, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.phase import with_phase
-from romkit.integrators.laws.samples import ProjectionFamily
+from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily, one_axis
+from romkit.integrators.laws.useless import warn_if_useless
 
 KINDS = ("polynomial", "neural-ode")
 """Laws that are tried by default: polynomials, and a network where they are not good enough."""
@@ -183,9 +186,35 @@ class Trial:
             fix = "train the projection longer, give more trajectories, or more seconds"
             raise InputError("data", expected=expected, got=f"{names}, all lost", fix=fix)
         law, how = best
+        self._warn_if_useless(law, how)
         for row in self.rows:
             if row["law"] == _name(how.estimator):
                 row |= {"error": how.error, "settings": repr(how.estimator), "chosen": True}
         report = sorted(self.rows, key=lambda row: (row["tried"] == 0, row["error"]))
         source = f"{law.source}; the best of {names} by forecasts of held-out contexts"
         return replace(law, source=source, report=report)
+
+    def _warn_if_useless(self, law: LearnedField, how: Ranked) -> None:
+        """Warn once where the law forecasts held-out contexts no better than what needs no law."""
+        share = how.estimator._unexplained(law, how.samples)
+        nearest, shifted = self._errors_without_a_law(how.samples)
+        warn_if_useless(
+            f"romkit.law ({_name(how.estimator)})",
+            unexplained=None if share is None else float(share.max()),
+            error=how.error,
+            nearest=nearest,
+            shifted=shifted,
+        )
+
+    def _errors_without_a_law(self, samples: LatentSamples) -> tuple[float | None, float | None]:
+        """Errors of the nearest training run on held-out runs, as it is and shifted in time; None
+        where no run is held out whole, or there are several projections.
+        """
+        states = self.judge.states
+        if states.ndim != 3 or len(states) == 1:
+            return None, None
+        held = fold(samples, self.judge, self.validation).held
+        train = torch.tensor([k for k in range(len(states)) if k not in held.tolist()])
+        starts = one_axis(samples.context)[0, :: len(samples.times)].double()
+        contexts = samples.parameters.on(starts)(starts)
+        return errors_without_a_law(states, contexts, held, train)

@@ -5,13 +5,16 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
+import torch
 import xarray as xr
+from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import Part, Seed, validated
 from romkit.core.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws import samples as sources
+from romkit.integrators.laws import useless
 from romkit.integrators.laws.choice import HELD_OUT, chosen_settings, fitted, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import Judge
@@ -76,6 +79,7 @@ class Estimator(abc.ABC):
         shape = self._chosen(several, judge, seed, select, validation)
         if self.refine and judge is not None:
             shape = refined(shape, several[0], judge)
+        self.warn_if_useless(shape, several[0], judge)
         return with_phase(shape, projection, data)
 
     @classmethod
@@ -152,7 +156,31 @@ class Estimator(abc.ABC):
                 ", ".join(given), expected="nothing beside samples", got="a value", fix=fix
             )
         judge = None if samples.times is None else Judge.of_latents(samples)
-        return self._chosen([samples], judge, seed, select, validation)
+        law = self._chosen([samples], judge, seed, select, validation)
+        self.warn_if_useless(law, samples, judge)
+        return law
+
+    def warn_if_useless(
+        self, law: LearnedField, samples: LatentSamples, judge: Judge | None = None
+    ) -> None:
+        """Warn once (`FitWarning`) where a law explains too little of the rates of its samples, or
+        forecasts the trajectories of a judge no better than rest.
+        """
+        share = self._unexplained(law, samples)
+        if share is None:
+            return
+        unexplained, error = float(share.max()), None
+        # forecasts of a law that explains all rates may fail by chaos, which is no fault of it
+        if judge is not None and unexplained > useless.DOUBTFUL:
+            runs = torch.arange(judge.states.shape[-3])
+            error = float(judge.errors(law, runs).nanmean())
+        useless.warn_if_useless(type(self).__name__, unexplained=unexplained, error=error)
+
+    def _unexplained(self, law: LearnedField, samples: LatentSamples) -> Tensor | None:
+        """Share (..., m) of the variance of each rate that a law leaves; None where rates do not
+        tell.
+        """
+        return useless.unexplained(law, samples)
 
     def _chosen(
         self,

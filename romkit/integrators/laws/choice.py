@@ -191,7 +191,9 @@ def fitted(
     for each in ranking:
         if not each.error < math.inf:
             break
-        law = each.estimator.fit_samples(each.samples, seed=seed)
+        with warnings.catch_warnings():  # of the law that is returned, once, by who returns it
+            warnings.simplefilter("ignore", FitWarning)
+            law = each.estimator.fit_samples(each.samples, seed=seed)
         if judge.stays(law, rows):
             return law, each
         error = float(judge.errors(law, rows).nanmean())

@@ -152,6 +152,9 @@ class DMD(Estimator):
         found = [self._one(*each, step, m) for each in zip(*samples.paths(w, half, c), strict=True)]
         return equation(type(self).__name__, samples, basis, stacked(found))
 
+    def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
+        return law.residual.square()  # of steps: rates by differences would be those of others
+
     def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> Fit:
         """Fit of one problem, from scaled states w (C, T, d) and contexts c (C, T, p).
 

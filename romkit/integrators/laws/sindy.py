@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from torch import Tensor
+
 from romkit.core.boundary import Count, Natural, NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
@@ -13,6 +15,7 @@ from romkit.integrators.laws.equations import Equation, Features, Library, Polyn
 from romkit.integrators.laws.noise import is_noisy
 from romkit.integrators.laws.regression import design_of, equation, gram, regress
 from romkit.integrators.laws.samples import LatentSamples
+from romkit.integrators.laws.useless import unexplained_of
 from romkit.integrators.laws.weak import weak_fit
 
 MOST_TERMS = 100
@@ -56,6 +59,11 @@ class Sparse(Estimator):
         first, *others = self.DEGREES
         few = [d for d in others if math.comb(variables + d, d) <= MOST_TERMS]
         return [first, *few]
+
+    def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
+        if _in_weak_form(self, samples):
+            return law.residual.square()  # of windows, whatever the rates of the samples
+        return unexplained_of(law.residual, samples.complete().targets.double())
 
     def _basis(self, samples: LatentSamples) -> Features:
         context = self.context_library or Polynomial(self.context_degree)
@@ -154,6 +162,10 @@ class SINDy(Sparse):
         except InputError:
             return None
         return equation("SINDy in weak form", samples, self._basis(samples), fit)
+
+
+def _in_weak_form(estimator: Sparse, samples: LatentSamples) -> bool:
+    return isinstance(estimator, WeakSINDy) or _measured_with_noise(samples)
 
 
 def _measured_with_noise(samples: LatentSamples) -> bool:

@@ -6,6 +6,7 @@ import torch
 
 from romkit.core.boundary import Natural, Positive, validated
 from romkit.core.errors import InputError
+from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation, Features, Polynomial
 from romkit.integrators.laws.samples import LatentSamples
@@ -66,3 +67,6 @@ class Steady(Estimator):
         source = f"{known.source}, taken to be at rest"
         facts |= {"residual": left, "control_names": known.control_names}
         return Equation(basis, coefficients.flatten(-3, -2), 1, source, len(known), **facts)
+
+    def _unexplained(self, law: LearnedField, samples: LatentSamples) -> None:
+        return None  # rates of the data are taken to be of no motion

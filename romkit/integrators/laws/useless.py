@@ -14,6 +14,12 @@ EXPLAINED = 0.9
 AT_REST = 1.0
 """Error of a model at rest at the mean of the data [deviations of the data]."""
 
+DOUBTFUL = 0.01
+"""Share of the variance of a rate that a law leaves, from which on its forecasts are looked at."""
+
+USEFUL = 0.3
+"""Error of forecasts [deviations of the data] of a law that is of use, whatever noisy rates say."""
+
 NOTABLE = 0.1
 """Error [deviations of the data] from which on a comparison with the nearest run counts."""
 
@@ -69,6 +75,8 @@ def warn_if_useless(
     Returns:
         Whether it warned.
     """
+    if error is not None and error < USEFUL:
+        unexplained = None
     faults = [
         *_faults_of_rates(unexplained),
         *_faults_of_forecasts(error, nearest, shifted),

@@ -4,6 +4,7 @@ saved and loaded.
 
 import copy
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -95,14 +96,10 @@ def test_latents_are_scaled_by_default_and_a_poor_fit_warns(pod, own):
     assert float(law.residual.max()) < 0.01  # as small as the threshold of the terms
     scaled = encoded_samples(pod, own.assign(velocity=own.state.differentiate("time"))).scaled()
     assert torch.allclose(law.basis.variables.scale, scaled.variables.scale)
-    with pytest.warns(
-        FitWarning, match=r"2 of 2 equations explain less than 90% .* raise the degree"
-    ):
+    with pytest.warns(FitWarning, match="explains 0% of the variance of a rate"):
         SINDy(degree=0, threshold=0.01).fit(pod, own)
     z = torch.linspace(1, 2, 99, dtype=torch.float64)[:, None]
-    with pytest.warns(
-        FitWarning, match="1 of 1 equations"
-    ):  # which a constant explains to 0.6 %, but not its variance
+    with pytest.warns(FitWarning):  # a constant explains it to 0.6 %, but not its variance
         SINDy(degree=0).fit_samples(z, 100 + z.square().sin())
 
 
@@ -249,6 +246,60 @@ def test_forged_laws_are_refused(law, tmp_path):
         with pytest.raises(FileError) as caught:
             romkit.load(file)
         assert str(caught.value).isprintable(), changes
+
+
+def fit_warnings(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(w.message) for w in caught if issubclass(w.category, FitWarning)]
+
+
+OF_NO_USE = [
+    DMD(),
+    OperatorInference(degree=1, regularization=1e-3),
+    SINDy(degree=1, threshold=0.01),
+    SINDy(degree=3, share=0.01),
+    WeakSINDy(degree=2),
+    NeuralODE(hidden=(4,), regression_steps=100, shooting_steps=5),
+]
+
+
+@pytest.mark.parametrize("settings", OF_NO_USE, ids=lambda each: repr(each)[:24])
+@pytest.mark.parametrize("what", ["noise", "one sensor", "too few coordinates"])
+def test_a_law_of_no_use_says_so_once(settings, what):
+    """White noise has no law, and neither have waves seen by one sensor or in too few modes."""
+    t = 0.1 * np.arange(300)
+    if what == "noise":
+        states, m = np.random.default_rng(0).normal(size=(4, 120, 2)), 2
+    elif what == "one sensor":
+        states, m = np.stack([np.sin(2 * t + k) for k in range(3)])[..., None], 1
+    else:
+        frequencies = np.array([1.0, 1.7, 2.9])
+        waves = np.cos(frequencies * t[:, None]) @ np.diag([10.0, 4.0, 5.0])
+        states, m = (waves @ np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0])[None], 2
+    data = romkit.data.from_arrays(states, 0.1)
+    pod = romkit.fit("pod", data, latent_dim=m, verbose=False)
+    if isinstance(settings, DMD) and what == "noise":
+        refused("data: expected steps that a linear motion can make", settings.fit, pod, data)
+        return
+    assert len(fit_warnings(lambda: settings.fit(pod, data))) == 1
+
+
+@pytest.mark.parametrize("settings", OF_NO_USE[:5], ids=lambda each: repr(each)[:24])
+def test_a_law_that_is_of_use_says_nothing(settings):
+    t = 0.05 * np.arange(200)
+    states = np.stack([np.stack([np.cos(t + k), np.sin(t + k)], -1) for k in range(4)])
+    data = romkit.data.from_arrays(states, 0.05)
+    pod = romkit.fit("pod", data, latent_dim=2, verbose=False)
+    assert fit_warnings(lambda: settings.fit(pod, data)) == []
+
+
+def test_an_ensemble_of_no_use_says_so_once():
+    data = romkit.data.from_arrays(np.random.default_rng(0).normal(size=(5, 60, 2)), 0.1)
+    pod = romkit.fit("pod", data, latent_dim=2, verbose=False)
+    for law in (OperatorInference(degree=1, regularization=1e-3), SINDy(degree=1, share=0.01)):
+        assert len(fit_warnings(lambda law=law: romkit.bootstrap(pod, law, data, members=3))) == 1
 
 
 QUICKEST = NeuralODE(hidden=(4,), regression_steps=2, shooting_steps=2)
