@@ -13,7 +13,6 @@ from romkit import integrators
 from romkit.integrators import (
     DMD,
     DYNAMICS,
-    LAWS,
     LSPG,
     Galerkin,
     Hamiltonian,
@@ -55,7 +54,7 @@ LEARNED = {
 }
 
 
-@pytest.fixture(params=LEARNED.values(), ids=LAWS)
+@pytest.fixture(params=LEARNED.values(), ids=[kind.__name__ for kind in LEARNED])
 def law(request, trained, lorenz_data):
     if isinstance(request.param, NeuralODE):
         return request.param.fit(trained, lorenz_data)
