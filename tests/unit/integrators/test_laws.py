@@ -32,7 +32,7 @@ from tests.refusals import refused
 from tests.robustness.test_damage import forge
 
 QUICK = NeuralODE(hidden=(8,), segment=4, regression_steps=200, shooting_steps=5)
-CUBIC = SINDy(degree=3, threshold=0.01)
+CUBIC = SINDy(degree=3, threshold=0.01, refine=False)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def pod(own):
 EACH = {
     "polynomial": PolynomialLaw(degree=3, context_degree=1),
     "sindy": CUBIC,
-    "weak-sindy": WeakSINDy(degree=3, threshold=0.01),
+    "weak-sindy": WeakSINDy(degree=3, threshold=0.01, refine=False),
     "operator-inference": OperatorInference(degree=3, regularization=(1e-3, 1e-2)),
     "dmd": DMD(),
     "neural-ode": QUICK,
@@ -96,7 +96,7 @@ def test_latents_are_scaled_by_default_and_a_poor_fit_warns(pod, own):
     scaled = encoded_samples(pod, own.assign(velocity=own.state.differentiate("time"))).scaled()
     assert torch.allclose(law.basis.variables.scale, scaled.variables.scale)
     with pytest.warns(FitWarning, match="explains 0% of the variance of a rate"):
-        SINDy(degree=0, threshold=0.01).fit(pod, own)
+        SINDy(degree=0, threshold=0.01, refine=False).fit(pod, own)
     z = torch.linspace(1, 2, 99, dtype=torch.float64)[:, None]
     with pytest.warns(FitWarning):  # a constant explains it to 0.6 %, but not its variance
         SINDy(degree=0).fit_samples(z, 100 + z.square().sin())
@@ -163,9 +163,9 @@ LIBRARY = Polynomial(1) * Fourier(1) + Polynomial(2)
     "library", [LIBRARY, Subset(Polynomial(3), (0, 1, 2, 5)), Polynomial(2) + Polynomial(1)]
 )
 def test_libraries_of_romkit_can_be_stored(library, pod, own, tmp_path):
-    law = SINDy(library=library, context_library=Polynomial(1) + Fourier(1), threshold=1e-3).fit(
-        pod, own
-    )
+    law = SINDy(
+        library=library, context_library=Polynomial(1) + Fourier(1), threshold=1e-3, refine=False
+    ).fit(pod, own)
     back = romkit.load(romkit.save(law, tmp_path / "a"))
     assert back.terms == law.terms
     assert torch.equal(right_hand_sides(back), right_hand_sides(law))
@@ -257,9 +257,9 @@ def fit_warnings(call):
 OF_NO_USE = [
     DMD(),
     OperatorInference(degree=1, regularization=1e-3),
-    SINDy(degree=1, threshold=0.01),
-    SINDy(degree=3, share=0.01),
-    WeakSINDy(degree=2),
+    SINDy(degree=1, threshold=0.01, refine=False),
+    SINDy(degree=3, share=0.01, refine=False),
+    WeakSINDy(degree=2, refine=False),
     NeuralODE(hidden=(4,), regression_steps=100, shooting_steps=5),
 ]
 
