@@ -75,10 +75,13 @@ def unchecked(thing: T) -> T:
     class.
 
     For calls inside of romkit, whose arguments are checked already and have the types of the
-    annotations: tensors and no arrays, tuples and no lists.
+    annotations: tensors and no arrays, tuples and no lists. What is not validated is returned as it
+    is.
     """
+    if inspect.ismethod(thing) and getattr(thing, "validated", False):
+        return types.MethodType(thing.__wrapped__, thing.__self__)
     if not isinstance(thing, type):
-        return thing.__wrapped__
+        return thing.__wrapped__ if getattr(thing, "validated", False) else thing
 
     def make(*args: object, **named: object) -> object:
         if _constructor(thing) == "__new__":

@@ -28,7 +28,7 @@ from romkit.integrators.laws.choice import HELD_OUT, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.projections import Projection, stack
-from romkit.verbs.runs import follow, stacked_forecast
+from romkit.verbs.runs import follow, forecast
 from romkit.verbs.storage import load, save
 
 LEVELS = np.linspace(0.0, 1.0, 201)
@@ -247,7 +247,7 @@ class Ensemble:
         The state is on `component`; `romkit.data.fields` gives it the variables and dimensions of
         the data.
         """
-        run = stacked_forecast(self.projection, dynamics=self.law, **options)
+        run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
         single = "trajectory" not in run.dims
         run = _over_members(run.expand_dims("trajectory") if single else run, None)
         band = self._with_interval(run, level)

@@ -11,7 +11,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks, runtime, tensors
-from romkit.core.boundary import Positive, validated
+from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.types import ContextFunction
@@ -22,7 +22,7 @@ from romkit.data.times import times_of
 from romkit.data.trajectories import check_components, check_grid, in_order
 from romkit.data.units import check_units
 from romkit.engine import Device, Engine
-from romkit.integrators import LearnedField, Reencoded
+from romkit.integrators import LatentDynamics, LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, valid_time
 from romkit.models import AtContexts, Dynamics, ReducedModel, check_match, in_double
 from romkit.projections import Projection
@@ -31,6 +31,8 @@ from romkit.systems import SYSTEMS, System, system_of
 from romkit.systems.base import Motion
 
 NAMES = ("initial_state", "initial_velocity")
+
+SAME_TRUTH = "follow this very truth"
 
 
 @validated
@@ -83,91 +85,93 @@ def simulate(
     system = system if solver is None else system.using(solver)
     dt = system.dt if dt is None else dt
     duration = system.horizon if duration is None else duration
-    times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
-    contexts = Contexts.of(system.context_names, named | (context or {}), times)
-    if contexts.path is not None and not system.context_may_move:
-        moving = ", ".join(contexts.moving)
-        fix = "give a constant context; a mechanical system whose parameters move needs the forces that move them"
-        raise InputError(
-            moving, expected=f"numbers for {system.name}", got="a function of time", fix=fix
-        )
-    given = _initial_states(
-        system, dict(zip(NAMES, (initial_state, initial_velocity), strict=True))
-    )
+    times = _output_times(duration, dt)
+    contexts = unchecked(Contexts.of)(system.context_names, named | (context or {}), times)
+    _check_moving(system, contexts, executor)
+    start = _initial_states(system, initial_state, initial_velocity)
     if len(contexts.initial) == 1:
-        contexts = contexts.expanded(
-            max([1, *(len(value) for value in given.values() if value.ndim == 2)])
-        )
-    if executor is not None and contexts.path is not None:
-        fix = "leave executor out; all trajectories are computed together"
-        raise InputError(
-            "executor", expected="contexts that stay", got="one that moves in time", fix=fix
-        )
+        number = max([1, *(len(value) for value in start.values() if value.ndim == 2)])
+        contexts = unchecked(contexts.expanded)(number)
     number = len(contexts.initial)
-    given = {
+    start = {
         name: tensors.states(name, value, system.state_size, number)
-        for name, value in given.items()
+        for name, value in start.items()
     }
-    pieces = [
-        (
-            system,
-            contexts.initial[s],
-            contexts.path,
-            {name: value[s] for name, value in given.items()},
-            times,
-        )
-        for s in cut(number, executor)
-    ]
-    motion = _joined(
-        mapped(functools.partial(_simulated, engine=engine), pieces, executor, "trajectories")
-    )
+    pieces = []
+    for rows in cut(number, executor):
+        states = {name: value[rows] for name, value in start.items()}
+        pieces.append((system, contexts.initial[rows], contexts.path, states, times))
+    simulated = functools.partial(_simulated, engine=engine)
+    motion = _joined(mapped(simulated, pieces, executor, "trajectories"))
     attrs = motion.cost | {"device": runtime.device_name("cpu")}
     return system.record(motion, times, contexts.over_time, attrs)
 
 
-def _initial_states(system: System, values: dict[str, object]) -> dict[str, Tensor]:
+def _output_times(duration: float, dt: float) -> Tensor:
+    return torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
+
+
+def _check_moving(system: System, contexts: Contexts, executor: Pool | None) -> None:
+    """Raise InputError where a context moves that has to stay."""
+    if contexts.path is None:
+        return
+    if not system.context_may_move:
+        raise InputError(
+            ", ".join(contexts.moving),
+            expected=f"numbers for {system.name}",
+            got="a function of time",
+            fix="give a constant context; a mechanical system whose parameters move needs the "
+            "forces that move them",
+        )
+    if executor is not None:
+        raise InputError(
+            "executor",
+            expected="contexts that stay",
+            got="one that moves in time",
+            fix="leave executor out; all trajectories are computed together",
+        )
+
+
+def _initial_states(system: System, state: object, velocity: object) -> dict[str, Tensor]:
     """State and velocity by name, as far as the user gave them."""
-    given = {name: value for name, value in values.items() if value is not None}
-    for name in given:
+    start = {}
+    for name, value in zip(NAMES, (state, velocity), strict=True):
+        if value is None:
+            continue
         if name not in NAMES[: system.order]:
-            raise InputError(
-                name,
-                expected="nothing",
-                got="a value",
-                fix=f"{system.name} is first order; drop it",
-            )
-    return {
-        name: tensors.finite(name, in_order(name, value, system.state_names, system.state_units))
-        for name, value in given.items()
-    }
+            fix = f"{system.name} is first order; drop it"
+            raise InputError(name, expected="nothing", got="a value", fix=fix)
+        ordered = in_order(name, value, system.state_names, system.state_units)
+        start[name] = tensors.finite(name, ordered)
+    return start
 
 
 def _simulated(
     system: System,
     contexts: Tensor,
     path: ContextFunction | None,
-    given: dict[str, Tensor],
+    start: dict[str, Tensor],
     times: Tensor,
     engine: str,
 ) -> Motion:
     """Motion of trajectories at contexts (C, p), or along a path of them, from states (C, n) or the
     system's own.
     """
-    own = system.at_rest(contexts) if "initial_state" in given else system.start(contexts)
-    parts = tuple(given.get(name, part) for name, part in zip(NAMES, own, strict=False))
+    default = system.at_rest(contexts) if "initial_state" in start else system.start(contexts)
+    parts = tuple(start.get(name, part) for name, part in zip(NAMES, default, strict=False))
     with torch.no_grad():
-        return system.simulate(parts, path or contexts, times, engine=engine)
+        return unchecked(system.simulate)(parts, path or contexts, times, engine=engine)
 
 
 def _joined(pieces: Sequence[Motion]) -> Motion:
     """Motions one behind the other; seconds add up over the processes."""
-    *parts, cost = zip(*pieces, strict=True)
-    seconds = {
-        name: sum(each[name] for each in cost) for name in cost[0] if name.startswith("seconds")
-    }
-    return Motion(
-        *(None if part[0] is None else torch.cat(part) for part in parts), cost[0] | seconds
-    )
+    *fields_of_pieces, costs = zip(*pieces, strict=True)
+    cost = dict(costs[0])
+    for name in costs[0]:
+        if name.startswith("seconds"):
+            cost[name] = sum(cost_of_piece[name] for cost_of_piece in costs)
+    joined = [None if values[0] is None else torch.cat(values) for values in fields_of_pieces]
+    return Motion(*joined, cost)
 
 
 @validated
@@ -217,31 +221,30 @@ def follow(
         >>> reduced.attrs["dynamics"], reduced.status.values.tolist()
         ('Galerkin', [0, 0])
     """
-    frame, inputs = projection.frame, dynamics.control_names if dynamics else ()
-    known = (frame.context_names, frame.state_names, frame.fields)
-    given = Trajectories.of(data, *known, control=inputs, contexts=contexts, units=frame.units)
-    # a law needs no system, which the data may name although they lack its context, say
-    law = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
-    if system is None and not isinstance(law, LearnedField):
-        system = system_of(data)
-        named = data.attrs.get("system")
-        if system is None and named and (law is None or law.needs != "nothing"):
-            fix = "give system=..., or a law as dynamics=...; on the command line, --import FILE.py defines systems"
-            raise InputError(
-                "system",
-                expected=f"one of {', '.join(SYSTEMS)}",
-                got=f"{named!r} of the data",
-                fix=fix,
-            )
+    frame = projection.frame
+    runs = Trajectories.of(
+        data,
+        frame.context_names,
+        frame.state_names,
+        frame.fields,
+        control=_inputs_of(dynamics),
+        contexts=contexts,
+        units=frame.units,
+    )
+    system = _system_for(dynamics, system, data)
     if system is not None:
         check_match(system, projection)
     solver = _to_tolerance(solver, rtol)
     model = ReducedModel.of(projection, dynamics, system, device)
-    model = model.at(given.contexts, given.control)
-    start = model.start(given.times[0], given.start(model.problem.order, complete=contexts is None))
-    chunks = given.data["state"].transpose(*DIMS).chunks
+    model = model.at(runs.contexts, runs.control)
+    parts = runs.start(model.problem.order, complete=contexts is None)
+    chunks = runs.data["state"].transpose(*DIMS).chunks
     return model.follow(
-        start, given.times, solver=solver, engine=engine, chunks=chunks and chunks[:2]
+        model.start(runs.times[0], parts),
+        runs.times,
+        solver=solver,
+        engine=engine,
+        chunks=chunks and chunks[:2],
     )
 
 
@@ -252,11 +255,36 @@ def _to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
     if solver is not None:
         fix = "give the solver its own tolerance, or leave it out"
         raise InputError("rtol", expected="nothing beside a solver", got=f"{rtol:g}", fix=fix)
-    return Adaptive(rtol=rtol)
+    return unchecked(Adaptive)(rtol=rtol)
+
+
+def _inputs_of(dynamics: LatentDynamics | None) -> tuple[str, ...]:
+    return dynamics.control_names if dynamics is not None else ()
+
+
+def _system_for(
+    dynamics: LatentDynamics | None, system: System | None, data: xr.Dataset
+) -> System | None:
+    """The system that dynamics look at, by default the one that the data name."""
+    law = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
+    # a law needs no system, which the data may name although they lack its context, say
+    if system is not None or isinstance(law, LearnedField):
+        return system
+    system, name = system_of(data), data.attrs.get("system")
+    looks_at_none = law is not None and law.needs == "nothing"
+    if system is None and name and not looks_at_none:
+        raise InputError(
+            "system",
+            expected=f"one of {', '.join(SYSTEMS)}",
+            got=f"{name!r} of the data",
+            fix="give system=..., or a law as dynamics=...; on the command line, --import FILE.py "
+            "defines systems",
+        )
+    return system
 
 
 @validated
-def stacked_forecast(
+def forecast(
     projection: Projection,
     *,
     initial_state: object,
@@ -270,6 +298,7 @@ def stacked_forecast(
     rtol: Positive | None = None,
     engine: Engine = "auto",
     device: Device | None = None,
+    on_components: bool = False,
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:
@@ -293,6 +322,7 @@ def stacked_forecast(
         rtol: tolerance of that default, 1e-6.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
+        on_components: leave the state on `component`, as `romkit.follow` does.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
         **named: the other context parameters: a number, an array, or a smooth function of time that
             gives one.
@@ -313,67 +343,73 @@ def stacked_forecast(
         >>> dict(ahead.state.sizes)
         {'time': 11, 'component': 36}
     """
+    frame = projection.frame
     if system is not None:
         check_match(system, projection)
-    times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
-    frame, latent = projection.frame, (projection.latent_dim,)
-    given = {
-        "initial_state": _flattened(frame.fields, initial_state),
-        "initial_velocity": initial_velocity,
-    }
-    given = {
-        name: in_order(name, value, frame.state_names, frame.state_units)
-        for name, value in given.items()
-    }
-    initial_state = given["initial_state"] = tensors.finite("initial_state", given["initial_state"])
-    if np.shape(initial_state)[-1:] != latent:
-        meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
-        checks.last_axis("initial_state", np.shape(initial_state), len(frame.state_names), meaning)
-    contexts = Contexts.of(frame.context_names, named | (context or {}), times)
-    several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
-    number = max([*initial_state.shape[:-1], len(contexts.initial), *several])
-    if len(contexts.initial) not in (1, number):
-        names, fix = ", ".join(frame.context_names), "give one context, or one for each state"
-        expected = f"one value, or {number}, one for each state"
-        raise InputError(names, expected=expected, got=len(contexts.initial), fix=fix)
-    inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
+    times = _output_times(duration, dt)
+    start = _forecast_start(projection, initial_state, initial_velocity)
+    contexts = unchecked(Contexts.of)(frame.context_names, named | (context or {}), times)
+    number = _number_of_forecasts(start["initial_state"], contexts, control, frame.context_names)
+    inputs = given_control(control, times, number, _inputs_of(dynamics))
     solver = _to_tolerance(solver, rtol)
     model = ReducedModel.of(projection, dynamics, system, device)
-    model = model.at(contexts.expanded(number), inputs)
-    run = model.follow(
-        _starting_state(model, given, times[0], number), times, solver=solver, engine=engine
-    )
-    return run.squeeze("trajectory") if number == 1 else run
+    model = model.at(unchecked(contexts.expanded)(number), inputs)
+    latent = _latent_start(model, start, times[0], number)
+    run = model.follow(latent, times, solver=solver, engine=engine)
+    run = run.squeeze("trajectory") if number == 1 else run
+    return run if on_components else unchecked(fields)(run)
 
 
-@functools.wraps(stacked_forecast)
-def forecast(*args: object, **named: object) -> xr.Dataset:
-    return fields(stacked_forecast(*args, **named))
+def _forecast_start(
+    projection: Projection, state: object, velocity: object
+) -> dict[str, Tensor | None]:
+    """Full or latent state, and velocity, in the order of the projection's components."""
+    frame = projection.frame
+    start = {"initial_state": _flattened(frame.fields, state), "initial_velocity": velocity}
+    for name, value in start.items():
+        start[name] = in_order(name, value, frame.state_names, frame.state_units)
+    start["initial_state"] = tensors.finite("initial_state", start["initial_state"])
+    shape, latent_dim = start["initial_state"].shape, projection.latent_dim
+    if shape[-1:] != (latent_dim,):
+        meaning = f"the components of the state, or (..., {latent_dim}), latent coordinates"
+        checks.last_axis("initial_state", shape, len(frame.state_names), meaning)
+    return start
 
 
-forecast.__name__ = forecast.__qualname__ = "forecast"
+def _number_of_forecasts(
+    states: Tensor, contexts: Contexts, control: object, names: Sequence[str]
+) -> int:
+    """Trajectories of states (n,) or (C, n), of contexts, and of inputs (C, T, q)."""
+    numbers = [*states.shape[:-1], len(contexts.initial)]
+    if np.ndim(control) == 3:
+        numbers.append(np.shape(control)[0])
+    number = max(numbers)
+    if len(contexts.initial) not in (1, number):
+        raise InputError(
+            ", ".join(names),
+            expected=f"one value, or {number}, one for each state",
+            got=len(contexts.initial),
+            fix="give one context, or one for each state",
+        )
+    return number
 
 
-def _starting_state(
-    model: AtContexts, given: Mapping[str, object], t: Tensor, number: int
-) -> Tensor:
+def _latent_start(model: AtContexts, start: Mapping[str, object], t: Tensor, number: int) -> Tensor:
     """The latent state of `number` trajectories, from full or latent states and velocities."""
-    names = list(given)[: model.problem.order]
-    if len(names) == 1 and given["initial_velocity"] is not None:
+    names = list(start)[: model.problem.order]
+    if len(names) == 1 and start["initial_velocity"] is not None:
         fix = "drop it: the dynamics are of first order"
         raise InputError("initial_velocity", expected="nothing", got="a value", fix=fix)
     for name in names:
-        if given[name] is None:
-            raise InputError(
-                name,
-                expected="a value for dynamics of order two",
-                got="none",
-                fix=f"add {name}=...",
-            )
-    shape = np.shape(given["initial_state"])[-1:]
-    parts = tuple(tensors.states(name, given[name], *shape, number) for name in names)
+        if start[name] is None:
+            expected, fix = "a value for dynamics of order two", f"add {name}=..."
+            raise InputError(name, expected=expected, got="none", fix=fix)
+    size = np.shape(start["initial_state"])[-1]
+    parts = tuple(tensors.states(name, start[name], size, number) for name in names)
     projection = model.model.projection
-    if shape == (projection.latent_dim,) != (len(projection.frame.state_names),):
+    # Where both have one size, a state is a full one.
+    is_latent = size == projection.latent_dim != len(projection.frame.state_names)
+    if is_latent:
         return model.problem.join(*parts).expand(*model.lead, -1)
     return model.start(t, parts)
 
@@ -381,23 +417,30 @@ def _starting_state(
 def _flattened(layout: Layout, state: object) -> object:
     """State as an array; variables with dimensions of their own are put one after the other."""
     if set(getattr(state, "dims", ())) & {"time", layout.time}:
-        got, fix = (
-            f"one of dims {tuple(state.dims)}",
-            f"select one, initial_state.isel({layout.time}=0), say",
+        raise InputError(
+            "initial_state",
+            expected="a state at one time",
+            got=f"one of dims {tuple(state.dims)}",
+            fix=f"select one, initial_state.isel({layout.time}=0), say",
         )
-        raise InputError("initial_state", expected="a state at one time", got=got, fix=fix)
-    if isinstance(state, pd.Series | pd.DataFrame):  # a row of a table, or several
-        rows = state.to_frame().T if isinstance(state, pd.Series) else state
-        known = [variable.name for variable in layout.variables if variable.name in rows.columns]
-        state = rows[known].astype(float).to_xarray()
+    if isinstance(state, pd.Series):
+        state = state.to_frame().T
+    if isinstance(state, pd.DataFrame):  # a row of a table, or several
+        state = _of_rows(layout, state)
     if not isinstance(state, xr.Dataset):
         return state
     if "state" in state:
         check_grid(state, layout)
         return state["state"]
-    own = {dim for variable in layout.variables for dim in variable.dims}
-    lead = [str(dim) for dim in state.sizes if dim not in own]
+    dims_of_state = {dim for variable in layout.variables for dim in variable.dims}
+    lead = [str(dim) for dim in state.sizes if dim not in dims_of_state]
     return layout.gather(state, lead)
+
+
+def _of_rows(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
+    """The columns of a table that are variables of the state."""
+    names = [variable.name for variable in layout.variables if variable.name in rows.columns]
+    return rows[names].astype(float).to_xarray()
 
 
 @validated
@@ -424,34 +467,50 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         >>> errors.nrmse.dims, errors.valid_time.dims
         (('trajectory', 'time'), ('trajectory',))
     """
+    # of one trajectory, `forecast` and `rollout` leave the dimension out
+    single = "trajectory" not in reduced.dims
+    truth, reduced = _checked_pair(truth, reduced)
+    times = unchecked(times_of)(truth)
+    x = variable_of(truth, "state", fix="add it").data
+    state = reduced["state"].transpose(..., *DIMS)
+    look = _nrmse_of_known(x, state.data, reduced["state_std"].values)
+    errors, count = map(torch.from_numpy, runtime.computed("errors", *look))
+    lead = state.dims[:-2]
+    nrmse_attrs = {"units": "1", "long_name": "normalised error of the reduced model"}
+    time_attrs = {
+        "units": truth["time"].attrs.get("units", "1"),
+        "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}",
+    }
+    variables = {
+        "nrmse": ((*lead, "time"), errors.numpy(), nrmse_attrs),
+        "valid_time": (lead, _valid_time(times, errors, count == 0).numpy(), time_attrs),
+    }
+    scores = xr.Dataset(variables, coords={"time": truth["time"].variable})
+    return scores.squeeze("trajectory") if single else scores
+
+
+def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
+    """Both with a dimension of trajectories; raise InputError unless they are of the same runs."""
     for name in ("state", "state_std"):
         if name not in reduced:
-            got, fix = (
-                f"variables {sorted(map(str, reduced.variables))}",
-                "score what romkit.follow returned",
-            )
-            raise InputError("reduced", expected=f"a variable {name}", got=got, fix=fix)
-    single = (
-        "trajectory" not in reduced.dims
-    )  # of one alone, `forecast` and `rollout` leave the dimension out
+            got, fix = sorted(map(str, reduced.variables)), "score what romkit.follow returned"
+            expected = f"a variable {name}"
+            raise InputError("reduced", expected=expected, got=f"variables {got}", fix=fix)
     truth, reduced = (
         x if "trajectory" in x.dims else x.expand_dims("trajectory") for x in (truth, reduced)
     )
     for dim in DIMS:
-        if truth.sizes.get(dim) != reduced.sizes.get(dim):
-            got = f"{reduced.sizes.get(dim)} against {truth.sizes.get(dim)} in the truth"
-            raise InputError(
-                "reduced",
-                expected=f"the same {dim} as the truth",
-                got=got,
-                fix="follow this very truth",
+        sizes = reduced.sizes.get(dim), truth.sizes.get(dim)
+        if sizes[0] != sizes[1]:
+            got, expected = (
+                f"{sizes[0]} against {sizes[1]} in the truth",
+                f"the same {dim} as the truth",
             )
-    times = times_of(truth)
-    if "time" in reduced.coords and not _same_times(times_of(reduced), times):
-        fix = "follow this very truth"
-        raise InputError(
-            "reduced", expected="the times of the truth", got="as many others", fix=fix
-        )
+            raise InputError("reduced", expected=expected, got=got, fix=SAME_TRUTH)
+    times = unchecked(times_of)(truth)
+    if "time" in reduced.coords and not _same_times(unchecked(times_of)(reduced), times):
+        expected = "the times of the truth"
+        raise InputError("reduced", expected=expected, got="as many others", fix=SAME_TRUTH)
     _check_contexts(truth, reduced)
     check_components("reduced", reduced, component_names(truth))
     check_units("reduced", reduced, truth, _common_contexts(truth, reduced))
@@ -461,21 +520,7 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         truth.sizes["component"],
         "one for each component",
     )
-    x, state = (
-        variable_of(truth, "state", fix="add it").data,
-        reduced["state"].transpose(..., *DIMS),
-    )
-    look = _nrmse_of_known(x, state.data, reduced["state_std"].values)
-    errors, count = map(torch.from_numpy, runtime.computed("errors", *look))
-    unit, lead = truth["time"].attrs.get("units", "1"), state.dims[:-2]
-    named = {"units": "1", "long_name": "normalised error of the reduced model"}
-    until = {"units": unit, "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}"}
-    variables = {
-        "nrmse": ((*lead, "time"), errors.numpy(), named),
-        "valid_time": (lead, _valid_time(times, errors, count == 0).numpy(), until),
-    }
-    scores = xr.Dataset(variables, coords={"time": truth["time"].variable})
-    return scores.squeeze("trajectory") if single else scores
+    return truth, reduced
 
 
 def _same_times(times: Tensor, others: Tensor) -> bool:
@@ -486,22 +531,22 @@ def _same_times(times: Tensor, others: Tensor) -> bool:
 
 def _common_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> list[str]:
     """Parameters that both have."""
-    return [name for name in context_names(truth) if name in reduced.coords]
+    return [name for name in unchecked(context_names)(truth) if name in reduced.coords]
 
 
 def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
     """Raise InputError where both name their trajectories or contexts, and these differ, as in
     another order.
     """
-    for name in {*context_names(truth), "trajectory"} & {*truth.coords} & {*reduced.coords}:
-        own, given = (np.atleast_1d(each[name].values) for each in (truth, reduced))
-        if own.shape == given.shape and not tensors.alike(own, given):
-            fix = "follow this very truth, in its order"
+    names = {*unchecked(context_names)(truth), "trajectory"}
+    for name in names & {*truth.coords} & {*reduced.coords}:
+        expected, values = (np.atleast_1d(data[name].values) for data in (truth, reduced))
+        if expected.shape == values.shape and not tensors.alike(expected, values):
             raise InputError(
                 "reduced",
                 expected=f"the {name} of the truth",
-                got=checks.shown(given.tolist()),
-                fix=fix,
+                got=checks.shown(values.tolist()),
+                fix=f"{SAME_TRUTH}, in its order",
             )
 
 
@@ -525,7 +570,7 @@ def _valid_time(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
     """
     nothing = nothing.expand(errors.shape)
     last = torch.where(nothing, times[0], times).amax(-1) - times[0]
-    return torch.minimum(valid_time(times, torch.where(nothing, 0.0, errors)), last)
+    return torch.minimum(unchecked(valid_time)(times, torch.where(nothing, 0.0, errors)), last)
 
 
 COST = ("solver", "engine", "seconds_compiling", "seconds_computing")
@@ -600,28 +645,29 @@ def rollout(
         "initial_velocity": initial_velocity,
         "dt": dt,
     }
-    values, system, contexts = named | (context or {}), None, None
+    values = named | (context or {})
     if isinstance(source, xr.Dataset):
         _refuse_for_data(simulation | values)
-        truth = source
+        truth, system, contexts = source, None, None
     else:
         system = source
         check_match(system, projection)
+        truth = unchecked(simulate)(system, **simulation, engine=engine, context=values)
         projection = projection if system.basis is None else projection.of_coordinates()
-        truth = simulate(system, **simulation, engine=engine, context=values)
-        contexts = Contexts.of(
-            system.context_names, values, torch.from_numpy(truth["time"].values.copy())
-        )
-        contexts = contexts.expanded(truth.sizes["trajectory"])
-    given = {
-        "dynamics": dynamics,
-        "system": system,
-        "solver": solver,
-        "rtol": rtol,
-        "engine": engine,
-        "device": device,
-    }
-    reduced = follow(projection, truth, **given, contexts=contexts)
+        times = torch.from_numpy(truth["time"].values.copy())
+        contexts = unchecked(Contexts.of)(system.context_names, values, times)
+        contexts = unchecked(contexts.expanded)(truth.sizes["trajectory"])
+    reduced = unchecked(follow)(
+        projection,
+        truth,
+        dynamics=dynamics,
+        system=system,
+        solver=solver,
+        rtol=rtol,
+        engine=engine,
+        device=device,
+        contexts=contexts,
+    )
     run = _assembled(truth, reduced, projection)
     return run.squeeze("trajectory") if truth.sizes["trajectory"] == 1 else run
 
@@ -637,35 +683,38 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     """The run of both models, with the projection P(x) of the true states and its idempotency error
     there.
     """
-    errors, x = (
-        score(truth, reduced),
-        variable_of(truth, "state", fix="add it").data.astype(np.float64),
-    )
+    errors = unchecked(score)(truth, reduced)
+    x = variable_of(truth, "state", fix="add it").data.astype(np.float64)
     P = in_double(projection)(truth)
     image = P(x if projection.seeds is None else x[None])
-    look = (
-        _nrmse_of_known(x, image, reduced["state_std"].values)[0],
-        np.nan_to_num(((P(image) - image) ** 2).sum(-1)).max(),
-    )
-    least, again = runtime.computed("projection of the truth", *look)
-    dims, units = reduced["state"].dims, {"units": reduced["state"].attrs["units"]}
+    std = reduced["state_std"].values
+    square = np.nan_to_num(((P(image) - image) ** 2).sum(-1)).max()
+    look = (_nrmse_of_known(x, image, std)[0], square)
+    nrmse_projected, idempotency_square = runtime.computed("projection of the truth", *look)
+    dims, units = reduced["state"].dims, reduced["state"].attrs["units"]
     whose = "full model" if "system" in truth.attrs else "data"
-    floor = {"units": "1", "long_name": "normalised error of the projection"}
-    parts = {
+    image_attrs = {"units": units, "long_name": f"projection of the {whose}"}
+    nrmse_attrs = {"units": "1", "long_name": "normalised error of the projection"}
+    variables = {
         "truth": truth["state"].transpose(*DIMS).assign_attrs(long_name=whose).variable,
-        "projected": (dims, image, units | {"long_name": f"projection of the {whose}"}),
+        "projected": (dims, image, image_attrs),
         "nrmse": errors["nrmse"].variable,
-        "nrmse_projected": (dims[:-1], least, floor),
+        "nrmse_projected": (dims[:-1], nrmse_projected, nrmse_attrs),
         "valid_time": errors["valid_time"].variable,
     }
     run = reduced.drop_vars("velocity", errors="ignore").rename(state="rom")
     # without coordinates, by which xarray would align them: the data may call components otherwise
     # than in training
-    run = run.assign(parts).assign_coords(truth.coords)
-    run.attrs = {
-        key: value for key, value in (truth.attrs | reduced.attrs).items() if key not in COST
-    }
-    run.attrs["idempotency_error"] = float(again) ** 0.5
-    for label, part in (("full_model", truth), ("reduced_model", reduced)):
-        run.attrs |= {f"{key}_{label}": part.attrs[key] for key in COST if key in part.attrs}
+    run = run.assign(variables).assign_coords(truth.coords)
+    run.attrs = _attrs_of_both(truth, reduced)
+    run.attrs["idempotency_error"] = float(idempotency_square) ** 0.5
     return run
+
+
+def _attrs_of_both(truth: xr.Dataset, reduced: xr.Dataset) -> dict[str, object]:
+    """Attributes of both models, with the cost of each under a name of its own."""
+    attrs = truth.attrs | reduced.attrs
+    attrs = {key: value for key, value in attrs.items() if key not in COST}
+    for label, run in (("full_model", truth), ("reduced_model", reduced)):
+        attrs |= {f"{key}_{label}": run.attrs[key] for key in COST if key in run.attrs}
+    return attrs
