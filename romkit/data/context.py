@@ -9,7 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Count, Finite, Times, validated
+from romkit.core.boundary import Count, Finite, Times, unchecked, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction
@@ -100,7 +100,7 @@ def context_names(data: xr.Dataset) -> tuple[str, ...]:
     }
     return (
         tuple(found)
-        if not is_declared(data)
+        if not unchecked(is_declared)(data)
         else tuple(name for name in found if _declared(found[name]))
     )
 
@@ -261,7 +261,7 @@ class Contexts(NamedTuple):
 
         initial = path(times[0])
         if not moving:
-            return cls(initial, initial)
+            return unchecked(cls)(initial, initial)
         each = [path(t) for t in times]
         for t, c in zip(times, each, strict=True):
             if c.shape != initial.shape:
@@ -272,7 +272,7 @@ class Contexts(NamedTuple):
                 raise InputError(
                     ", ".join(moving), expected="one number of trajectories", got=got, fix=fix
                 )
-        return cls(initial, torch.stack(each, dim=-2), path, moving, times)
+        return unchecked(cls)(initial, torch.stack(each, dim=-2), path, moving, times)
 
     @validated
     def expanded(self, number: Count) -> "Contexts":
@@ -313,7 +313,7 @@ class Contexts(NamedTuple):
 
 def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
     """Named context values as (trajectories, p), of which there is one at least."""
-    rows = np.atleast_2d(context_array(names, values))
+    rows = np.atleast_2d(unchecked(context_array)(names, values))
     if rows.ndim != 2:
         got, fix = f"shape {rows.shape[:-1]}", "give one value for each trajectory"
         raise InputError(

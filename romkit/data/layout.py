@@ -16,7 +16,7 @@ import xarray as xr
 from pydantic import TypeAdapter
 
 from romkit.core import tensors
-from romkit.core.boundary import validated
+from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data.context import check_dims, check_has
 
@@ -112,7 +112,7 @@ class Layout:
     @validated
     def plain(cls, names: Sequence[str]) -> "Layout":
         """Layout of one variable `state` over `component`."""
-        return cls(
+        return unchecked(cls)(
             (Variable("state", (AXIS,), (len(names),)),),
             {AXIS: {"values": list(names), "attrs": {}}},
         )

@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core.boundary import Count, Part, Seed, validated
+from romkit.core.boundary import Count, Part, Seed, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data.context import (
     ROLE,
@@ -30,9 +30,9 @@ def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None
     """Raise unless the context of a dataset has these names, in any order, or it has them and
     declares none.
     """
-    found = context_names(data)
+    found = unchecked(context_names)(data)
     if set(found) != set(names) and (
-        is_declared(data) or not set(names) <= set(map(str, data.variables))
+        unchecked(is_declared)(data) or not set(names) <= set(map(str, data.variables))
     ):
         expected = f"the context {', '.join(names) or 'of no parameter'}"
         raise InputError(
@@ -92,7 +92,7 @@ def matched(
     check_components(argument, data, components)
     if units is not None:
         data = in_units_of(argument, data, units, names)
-    found = context_names(data)
+    found = unchecked(context_names)(data)
     if found == tuple(names):
         return data
     roles = {name: "label" for name in found if name not in names} | dict.fromkeys(names, "context")
@@ -230,9 +230,9 @@ class Trajectories:
             check_grid(data, layout)
         return cls(
             data,
-            times_of(data),
+            unchecked(times_of)(data),
             contexts or Contexts.of_dataset(data),
-            control_of(by_name(data, control)),
+            unchecked(control_of)(by_name(data, control)),
         )
 
     def start(self, order: int, *, complete: bool = True) -> tuple[Tensor, ...]:
@@ -250,7 +250,9 @@ class Trajectories:
             fix = "record it, or follow a law of first order"
             raise InputError("data", expected="a variable 'velocity'", got="none", fix=fix)
         first = self.data.isel(time=slice(1))
-        parts = tuple(trajectories(first, name)[:, 0] for name in ("state", "velocity")[:order])
+        parts = tuple(
+            unchecked(trajectories)(first, name)[:, 0] for name in ("state", "velocity")[:order]
+        )
         missing = [
             k
             for k, start in enumerate(torch.cat(parts, dim=-1))

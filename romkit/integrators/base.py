@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Count, Times, validated
+from romkit.core.boundary import Count, Times, unchecked, validated
 from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.tensors import linear_solve, matvec
@@ -159,8 +159,9 @@ class LatentField(LatentDynamics):
         solver: Solver | None = None,
         engine: str = "auto",
     ) -> Solution:
-        solver = suited(solver or Adaptive(), problem, times)
-        return solver(self.field(problem), start, times, engine=engine, label="reduced model")
+        solver = suited(solver or unchecked(Adaptive)(), problem, times)
+        integrate = unchecked(solver.__call__)
+        return integrate(self.field(problem), start, times, engine=engine, label="reduced model")
 
 
 class LearnedField(LatentField, Display):
@@ -373,7 +374,7 @@ class Reencoded(LatentDynamics):
         def jump(t: Tensor, w: Tensor) -> Tensor:
             return self.start(problem, t, problem.decode(problem.path.at(t), w))
 
-        between = suited(solver or Adaptive(), problem, times)
+        between = suited(solver or unchecked(Adaptive)(), problem, times)
         return self.dynamics.solve(
             problem, start, times, solver=Restarted(between, self.every, jump), engine=engine
         )

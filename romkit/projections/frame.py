@@ -12,7 +12,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit.bases import Basis, check_size
-from romkit.core.boundary import validated
+from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
 from romkit.data.layout import component_names
@@ -230,7 +230,11 @@ class Frame(nn.Module):
     @property
     def fields(self) -> Layout:
         """The variables and dimensions that a state has in data."""
-        return Layout.from_json(self.layout) if self.layout else Layout.plain(self.state_names)
+        return (
+            Layout.from_json(self.layout)
+            if self.layout
+            else unchecked(Layout.plain)(self.state_names)
+        )
 
     def normalise(self, x: Tensor) -> Tensor:
         """y (..., size) of a state x (..., n)."""

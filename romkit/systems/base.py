@@ -17,7 +17,7 @@ from torch import Tensor
 
 from romkit.bases import Basis, Weight
 from romkit.core import checks, runtime, tensors
-from romkit.core.boundary import Positive, Seed, Times, validated
+from romkit.core.boundary import Positive, Seed, Times, unchecked, validated
 from romkit.core.errors import DivergenceWarning, InputError, warn
 from romkit.core.tensors import align
 from romkit.core.types import ContextFunction, Field, Metric, SecondOrderField
@@ -216,7 +216,7 @@ class System(abc.ABC):
         """Solver of the full model at contexts (..., p): RK4 unless overridden; `using` takes
         another one.
         """
-        return RK4(self.step or self.dt, divergence_threshold=LARGEST)
+        return unchecked(RK4)(self.step or self.dt, divergence_threshold=LARGEST)
 
     def advice(self, context: Tensor | ContextFunction) -> str:
         """Remedy for a simulation that is lost, of this system with its solver."""
@@ -304,7 +304,7 @@ class System(abc.ABC):
         if self.transient == 0:
             return parts
         span = torch.linspace(-self.transient, 0, 101, dtype=parts[0].dtype)  # datasets begin at 0
-        motion = self.simulate(parts, contexts, span, label="transient")
+        motion = unchecked(self.simulate)(parts, contexts, span, label="transient")
         return (motion.state[..., -1, :], motion.velocity[..., -1, :])[: self.order]
 
     @validated
@@ -354,7 +354,7 @@ class System(abc.ABC):
         if getattr(solver, "forced_step", 0.0) is None:
             solver = dataclasses.replace(solver, forced_step=self.step or self.dt)
         with torch.no_grad(), one_thread():
-            return solver(
+            return unchecked(solver.__call__)(
                 self.phase_field(context),
                 torch.cat(parts, dim=-1),
                 times,
@@ -440,7 +440,7 @@ class System(abc.ABC):
             "velocity": motion.velocity,
             "acceleration": motion.acceleration,
         }
-        return make_dataset(
+        return unchecked(make_dataset)(
             {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
             times=times.numpy(),
             time_units=self.time_units,
