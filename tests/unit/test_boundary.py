@@ -1,5 +1,6 @@
 """Validation at the door: what annotations accept, what errors say, and what is not checked again."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -72,3 +73,26 @@ def test_behind_the_door_nothing_is_checked():
     assert unchecked(RK4)(0.5) == RK4(0.5)
     c = torch.zeros(2, 1)
     assert unchecked(Contexts)(c, c).path is None
+
+
+def test_a_rollout_is_validated_once():
+    """Verbs call each other, and what is below them, behind the door."""
+    lorenz, projection = romkit.systems.Lorenz96(transient=0.0), romkit.load("ncae-lorenz96")
+    settings = {"F": 3.15, "duration": 0.1, "solver": RK4(0.01)}
+    romkit.rollout(lorenz, projection, **settings)
+    depth, nested = 0, []
+    guarded = romkit.rollout.__code__
+
+    def watch(frame, event, _):
+        nonlocal depth
+        if frame.f_code is guarded and event in ("call", "return"):
+            if event == "call" and depth:
+                nested.append(frame.f_back.f_code.co_qualname)
+            depth += 1 if event == "call" else -1
+
+    sys.setprofile(watch)
+    try:
+        romkit.rollout(lorenz, projection, **settings)
+    finally:
+        sys.setprofile(None)
+    assert nested == []
