@@ -220,19 +220,20 @@ def _with_context(
         for name, coord in coords.items()
     }
     found = found.assign_coords(columns)
-    names, guesses = tuple(declared), []
     if roles.context is None:
-        names, guesses = _guessed_context(found)
+        names, notes = _guessed_context(found)
+    else:
+        names, notes = declared, _constants_in_words(found, declared)
     for name in coords:
         found[name].attrs[ROLE] = "context" if name in names else "label"
-    return found, names, guesses
+    return found, names, notes
 
 
 def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     """A declared parameter as numbers along trajectory, and perhaps time.
 
     Raises:
-        InputError: no numbers, other dimensions, or one value in several runs.
+        InputError: no numbers, other dimensions, or one number for several runs.
     """
     value = data[name] if name in data.variables else _number(name, data.attrs[name])
     if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
@@ -241,15 +242,31 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
         raise InputError("context", expected=expected, got=got, fix=fix)
     if value.dtype.kind == "b":
         value = value.astype(float)
-    if "trajectory" not in value.dims:
-        value = value.expand_dims(trajectory=data.sizes["trajectory"])
-    if data.sizes["trajectory"] > 1 and _is_constant(value):
-        fix = "leave it out, or give the value of each run"
-        if name in data.attrs:
-            fix = "give the value of each run, or open the files by romkit.open(files, along='run')"
-        got = f"{float(value.values.flat[0]):g} in all {data.sizes['trajectory']} runs"
+    if "trajectory" in value.dims:
+        return value
+    number = data.sizes["trajectory"]
+    if number > 1 and value.ndim == 0:  # readers keep the attribute of the first file
+        fix = "give that of each run; romkit.open(files, along='run') keeps attributes that differ"
+        got = f"{float(value):g} for {number} runs"
         raise InputError("context", expected=f"several values of {name}", got=got, fix=fix)
-    return value
+    return value.expand_dims(trajectory=number)
+
+
+def _constants_in_words(found: xr.Dataset, declared: Sequence[str]) -> list[str]:
+    """Warnings of parameters that have one value in several runs, while others vary.
+
+    Raises:
+        InputError: none varies.
+    """
+    number = found.sizes["trajectory"]
+    constant = [name for name in declared if number > 1 and _is_constant(found[name])]
+    if constant and len(constant) == len(declared):
+        names = ", ".join(constant)
+        got, fix = f"one in all {number} runs", "leave it out, or give the value of each run"
+        raise InputError("context", expected=f"several values of {names}", got=got, fix=fix)
+    if not constant:
+        return []
+    return [f"{', '.join(constant)}: one value in all runs; models know nothing of another"]
 
 
 def _number(name: str, attribute: object) -> xr.DataArray:

@@ -218,8 +218,10 @@ def runs(**coords):
 
 def test_a_context_with_one_value_in_several_runs_is_refused():
     data = runs(Re=[50.0, 60.0, 70.0], gap=[1, 1, 1]).assign_attrs(Ma=0.1)
-    for name in ("gap", "Ma"):
-        refused(f"several values of {name}", describe, data, context=["Re", name])
+    refused("several values of gap", describe, data, context=["gap"])
+    refused("several values of Ma", describe, data, context=["Re", "Ma"])
+    refused("several values of Pr", describe, data.assign_coords(Pr=0.7), context=["Re", "Pr"])
+    assert len(said(describe, data, context=["Re", "gap"])[1]) == 1
     refused("several values of Pr", from_arrays, [PRESSURE] * 2, TIME, context={"Pr": [7, 7]})
     found, texts = said(describe, data)
     assert context_names(found) == ("Re",)
