@@ -12,6 +12,7 @@ from romkit import errors as errors
 from romkit import explorer as explorer
 from romkit import inference as inference
 from romkit import integrators as integrators
+from romkit import learning as learning
 from romkit import metrics as metrics
 from romkit import plotting as plotting
 from romkit import presets as presets
@@ -33,6 +34,8 @@ from romkit.inference import infer as infer
 from romkit.inference import sensors as sensors
 from romkit.inference import verify as verify
 from romkit.integrators import reduced_mesh as reduced_mesh
+from romkit.learning import Learned as Learned
+from romkit.learning import learn as learn
 from romkit.verbs.compare import compare as compare
 from romkit.verbs.ensemble import Ensemble as Ensemble
 from romkit.verbs.ensemble import bootstrap as bootstrap

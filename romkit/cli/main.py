@@ -14,7 +14,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 import romkit
-from romkit.cli import commands, options, plot, report
+from romkit.cli import commands, learn, options, plot, report
 from romkit.core import checks, errors
 
 UsageError = typer.BadParameter.__base__
@@ -88,6 +88,7 @@ def start(
     \b
     romkit info                            what there is: systems, methods, models
     romkit rollout lorenz96 --F 3.15       a full and a reduced model side by side
+    romkit learn runs/*.nc --context beta  a reduced model of your own runs
     romkit check my.nc                     what romkit takes data for
     romkit fit ncae lorenz96               train a projection
     romkit law sindy MODEL DATA            fit latent dynamics to data
@@ -155,7 +156,7 @@ MODELS, DATA = (
     (commands.fit, commands.law),
     (commands.forecast, commands.infer, commands.compare, commands.dataset),
 )
-OTHERS = (commands.branches, explore, plot.plot, report.report)
+OTHERS = (commands.branches, learn.learn, explore, plot.plot, report.report)
 for command in (commands.info, commands.rollout, commands.check, *MODELS, *DATA, *OTHERS):
     app.command(cls=options.ContextCommand if command in TAKE_CONTEXT else None)(command)
 ANY_OPTION = {

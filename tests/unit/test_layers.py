@@ -24,6 +24,7 @@ FLOORS = (
     {"verbs"},
     {"inference"},
     {"plotting"},
+    {"learning"},
     {"explorer"},
     {"cli"},
 )

@@ -1,0 +1,50 @@
+"""`romkit learn`: from files of runs to a reduced model with bars, and a page about it."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+import romkit
+from romkit.cli import options
+
+
+def learn(
+    sources: Annotated[
+        list[str], Argument(metavar="FILE...", help="Files of runs, one in each or all in one.")
+    ],
+    context: Annotated[
+        str | None, Option(help="Names of the parameters in which runs differ, with commas.")
+    ] = None,
+    latent_dim: Annotated[
+        int | None, Option(min=1, help="Number of latent coordinates; by default chosen.")
+    ] = None,
+    members: Annotated[int, Option(min=0, help="Of the ensemble that gives bars.")] = 3,
+    seconds: Annotated[float, Option(help="Of the processor, for the choice of a law.")] = 60.0,
+    seed: Annotated[int, Option(min=0, help="Of all random numbers.")] = 0,
+    out: Annotated[
+        Path | None, Option(help="Folder of the model and its report; runs/learned by default.")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Learn a reduced model from runs at several parameters, and report how good it is.
+
+    Holds whole runs out, fits a manifold and a law to the others, forecasts the held-out ones, and
+    writes models, pictures and REPORT.md.
+
+    \b
+    Examples:
+      romkit learn runs/*.nc --context beta
+      romkit learn mine.csv --context speed --members 0 --out mine
+      romkit report runs/learned/REPORT.md
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    folder = options.target(out, "learned", "REPORT.md", force).parent
+    names = None if context is None else [name.strip() for name in context.split(",")]
+    settings = {"latent_dim": latent_dim, "members": members, "seconds": seconds, "seed": seed}
+    learned = romkit.learn(sources, names, **settings)
+    learned.save(folder)
+    report = learned.report(folder)
+    for name, errors in learned.errors.items():
+        print(f"{name:22s} error {errors.mean():.3g}")
+    print(learned.advice)
+    print(f"wrote {report}")

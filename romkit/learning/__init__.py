@@ -1,0 +1,6 @@
+"""One verb from files of runs to forecasts with bars, and the page that says what was tried."""
+
+from romkit.learning.learn import learn
+from romkit.learning.learned import Learned
+
+__all__ = ["Learned", "learn"]

@@ -1,0 +1,214 @@
+"""A learned model: what `romkit.learn` returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from romkit.core import display, files
+from romkit.core.boundary import FilePath, validated
+from romkit.core.runtime import versions
+from romkit.data import context_names
+from romkit.integrators import LearnedField
+from romkit.plotting import plot_forecast, plot_rollout, save_figure
+from romkit.plotting.style import Figure
+from romkit.projections import Projection
+from romkit.verbs.ensemble import Ensemble
+from romkit.verbs.export import export as export_model
+from romkit.verbs.runs import forecast as forecast_once
+from romkit.verbs.storage import save as save_model
+
+Errors = Mapping[str, np.ndarray]
+"""Error of each held-out run by what made the forecast [deviations of the training data]."""
+
+USEFUL = 0.5
+"""Error of a forecast above which it is called of no use."""
+
+LIMITED = 2.0
+"""Error of a forecast, in that of the projection, up to which the manifold limits it."""
+
+BAR = 0.9
+"""Level of the intervals."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One manifold that was tried, with the best law on it.
+
+    Attributes:
+        latent_dim: number of latents.
+        config: settings of the manifold.
+        projection_error: on contexts that were left out, relative to the deviation of the data.
+        law: row of the report of `romkit.law` for the law that it took.
+    """
+
+    latent_dim: int
+    config: Mapping[str, object]
+    projection_error: float
+    law: Mapping[str, object]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A reduced model of runs, with its errors on runs that were held out.
+
+    Attributes:
+        projection: the manifold.
+        law: equation of motion of its latents.
+        ensemble: laws of bootstraps with calibrated intervals; None where none was asked for.
+        train, test: the runs that it was learned from, and those that judge it.
+        run: `romkit.rollout` along the held-out runs.
+        errors: of each held-out run, of the forecast, of the projection alone, and of forecasts that
+            need no model: the nearest training run, that run shifted in time, and rest at the mean.
+        trials: manifolds that were tried.
+        seconds: of the processor.
+    """
+
+    projection: Projection
+    law: LearnedField
+    ensemble: Ensemble | None
+    train: xr.Dataset
+    test: xr.Dataset
+    run: xr.Dataset
+    errors: Errors
+    trials: list[Trial]
+    seconds: float
+
+    def forecast(self, **options: object) -> xr.Dataset:
+        """Forecast from a state, with an interval where there is an ensemble.
+
+        Args:
+            **options: those of `romkit.forecast`: `initial_state`, `duration`, `dt`, and the
+                context by name.
+        """
+        if self.ensemble is None:
+            return forecast_once(self.projection, dynamics=self.law, **options)
+        return self.ensemble.forecast(**options)
+
+    def plot(self) -> Figure:
+        """Truth, model and difference of held-out runs, with the error over time."""
+        return plot_rollout(self.run)
+
+    @property
+    def advice(self) -> str:
+        """How far to trust the model, and what would help most, in a sentence."""
+        mean = {name: float(np.mean(values)) for name, values in self.errors.items()}
+        worst = int(np.argmax(self.errors["forecast"]))
+        where = self._context(worst)
+        if not np.isfinite(self.errors["forecast"][worst]):
+            return (
+                f"The forecast at {where} is lost: give more runs near it, or shorten the forecast."
+            )
+        if mean["forecast"] > min(USEFUL, mean["nearest run, shifted"]):
+            return (
+                "No law follows these runs better than the nearest of them: more runs near "
+                f"{where}, where the error is largest, or more latents, "
+                f"latent_dim={self.projection.latent_dim + 1}, may help."
+            )
+        if mean["forecast"] <= LIMITED * mean["projection"]:
+            return (
+                f"The manifold limits the forecast ({mean['projection']:.2g} of its error of "
+                f"{mean['forecast']:.2g}): more runs near {where}, or "
+                f"latent_dim={self.projection.latent_dim + 1}, may help."
+            )
+        return (
+            f"The law limits the forecast ({mean['forecast']:.2g}, the manifold "
+            f"{mean['projection']:.2g}): longer runs, or more of them near {where}, may help."
+        )
+
+    def report(self, folder: FilePath) -> Path:
+        """Write REPORT.md with pictures into a folder: errors, what was tried, and what would help.
+
+        `romkit report FOLDER/REPORT.md` makes one page of HTML of it.
+        """
+        return _write_report(self, folder)
+
+    @validated
+    def save(self, folder: FilePath) -> Path:
+        """Write `projection.safetensors`, `law.safetensors` and, with an ensemble, `ensemble/`."""
+        folder = files.expanded(folder)
+        files.make_folder(folder)
+        save_model(self.projection, folder / "projection.safetensors")
+        save_model(self.law, folder / "law.safetensors")
+        if self.ensemble is not None:
+            self.ensemble.save(folder / "ensemble")
+        return folder
+
+    def export(self, path: FilePath, **options: object) -> Path:
+        """Write the model as C, an FMU or programs of PyTorch: `romkit.export` with its law."""
+        return export_model(self.projection, path, dynamics=self.law, **options)
+
+    def __repr__(self) -> str:
+        error = float(np.mean(self.errors["forecast"]))
+        chosen = next(row["settings"] for row in self.law.report if row["chosen"])
+        return (
+            f"Learned({self.projection.latent_dim} latents of {self.train.sizes['component']} "
+            f"components, {chosen}; error {error:.2g} on {self.test.sizes['trajectory']} held-out "
+            f"runs. {self.advice})"
+        )
+
+    def _context(self, run: int) -> str:
+        """Context of a held-out run in words."""
+        values = display.parameters(self.test.isel(trajectory=run))
+        named = [f"{name} = {float(values[name]):.4g}" for name in context_names(self.test)]
+        return ", ".join(named)
+
+
+@validated
+def _write_report(learned: Learned, folder: FilePath) -> Path:
+    folder = files.expanded(folder)
+    files.make_folder(folder)
+    save_figure(learned.plot(), folder / "rollout.png")
+    pictures = ["![truth, reduced model and difference of held-out runs](rollout.png)"]
+    if learned.ensemble is not None:
+        band = learned.ensemble.follow(learned.test, level=BAR)
+        save_figure(plot_forecast(band, learned.test), folder / "forecast.png")
+        pictures.append("![forecasts with their intervals](forecast.png)")
+    sections = [
+        "# A reduced model of your runs",
+        learned.advice,
+        "\n\n".join(pictures),
+        "## Errors of held-out runs",
+        "Root mean square over components in standard deviations of the training data, mean over "
+        "time.",
+        _errors_table(learned),
+        "## Manifolds and laws that were tried",
+        _trials_table(learned),
+        "## Made by",
+        ", ".join(f"{name} {version}" for name, version in versions().items())
+        + f"; {learned.seconds:.0f} s of the processor.",
+    ]
+    path = folder / "REPORT.md"
+    with files.atomic(path) as temporary:
+        temporary.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    return path
+
+
+def _errors_table(learned: Learned) -> str:
+    """A row for each forecast, a column for each held-out run."""
+    runs = range(learned.test.sizes["trajectory"])
+    head = ["", *(learned._context(run) for run in runs)]
+    rows = [
+        [name, *(f"{error:.2g}" if np.isfinite(error) else "lost" for error in errors)]
+        for name, errors in learned.errors.items()
+    ]
+    return _table(head, rows)
+
+
+def _trials_table(learned: Learned) -> str:
+    """A row for each manifold, with the errors on contexts that were left out of the training."""
+    head = ["latents", "manifold", "its error", "law", "its error"]
+    rows = []
+    for trial in learned.trials:
+        settings = display.pairs({k: v for k, v in trial.config.items() if k != "latent_dim"})
+        law, errors = str(trial.law["settings"]), (trial.projection_error, trial.law["error"])
+        projection_error, law_error = (f"{error:.2g}" for error in errors)
+        rows.append([str(trial.latent_dim), settings, projection_error, law, law_error])
+    return _table(head, rows)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

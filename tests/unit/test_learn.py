@@ -1,0 +1,69 @@
+"""`romkit.learn`: a forecast of held-out runs that is better than what needs no model."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import romkit
+from romkit.core.errors import InputError
+
+
+def oscillations(number=6, noise=0.0):
+    """Oscillations of frequencies of their own, seen at eight places; exact by construction."""
+    time, frequency = np.linspace(0, 8, 81), np.linspace(1.0, 2.0, number)
+    places = np.linspace(0, 3, 8)
+    phase = frequency[:, None, None] * time[:, None] - places
+    states = np.cos(phase) + 0.2 * np.cos(2 * phase)
+    states = states + noise * np.random.default_rng(0).normal(size=states.shape)
+    coords = {"t": ("t", time, {"units": "s"}), "frequency": ("run", frequency), "x": places}
+    return xr.Dataset({"u": (("run", "t", "x"), states, {"units": "m"})}, coords)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return romkit.learn(oscillations(), "frequency", members=2)
+
+
+def test_forecasts_of_held_out_runs_are_better_than_those_without_a_model(learned):
+    errors = learned.errors
+    assert errors["forecast"].max() < 0.02
+    for name in ("nearest run", "nearest run, shifted", "rest"):
+        assert (errors["forecast"] < errors[name]).all()
+    held_out = learned.test.frequency.values
+    assert np.isin(learned.train.frequency.values, held_out).sum() == 0
+
+
+def test_a_forecast_between_the_runs_is_right(learned):
+    exact = oscillations(number=11).u.isel(run=5)  # of 1.5, between those of the training
+    start = exact.isel(t=0).drop_vars(("t", "frequency")).to_dataset(name="u")
+    band = learned.forecast(initial_state=start, duration=4, dt=0.1, frequency=1.5)
+    apart = romkit.data.fields(band).state if "u" not in band else band.u
+    assert float(abs(apart.values[-1] - exact.values[40]).max()) < 0.05
+
+
+def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
+    text = learned.report(tmp_path).read_text()
+    for name in learned.errors:
+        assert f"| {name} |" in text
+    assert learned.advice in text
+    for picture in ("rollout.png", "forecast.png"):
+        assert (tmp_path / picture).stat().st_size > 1000
+    folder = learned.save(tmp_path / "saved")
+    again = romkit.load(folder / "projection.safetensors")
+    assert again.latent_dim == learned.projection.latent_dim
+
+
+def test_files_are_read_as_runs(tmp_path):
+    data = oscillations()
+    for run in range(data.sizes["run"]):
+        one = data.isel(run=run)
+        one.to_netcdf(tmp_path / f"run{run}.nc", engine="h5netcdf")
+    model = romkit.learn(tmp_path / "run*.nc", "frequency", members=0)
+    assert model.errors["forecast"].max() < 0.02
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_few_contexts_are_refused(number):
+    with pytest.raises(InputError) as caught:
+        romkit.learn(oscillations(number), "frequency")
+    assert caught.value.argument == "context"
