@@ -53,7 +53,7 @@ def learn(
     *,
     held_out: Part = 0.25,
     latent_dim: Count | None = None,
-    members: Natural = 5,
+    members: Natural = 3,
     seconds: Positive = 60.0,
     seed: Seed = 0,
 ) -> Learned:

@@ -10,7 +10,7 @@ import xarray as xr
 from romkit.core import display, files
 from romkit.core.boundary import FilePath, validated
 from romkit.core.runtime import versions
-from romkit.data import context_names
+from romkit.data import context_names, fields
 from romkit.integrators import LearnedField
 from romkit.plotting import plot_forecast, plot_rollout, save_figure
 from romkit.plotting.style import Figure
@@ -77,7 +77,8 @@ class Learned:
     seconds: float
 
     def forecast(self, **options: object) -> xr.Dataset:
-        """Forecast from a state, with an interval where there is an ensemble.
+        """Forecast from a state, with an interval where there is an ensemble: `lower` and `upper`
+        before the names of the variables.
 
         Args:
             **options: those of `romkit.forecast`: `initial_state`, `duration`, `dt`, and the
@@ -85,7 +86,7 @@ class Learned:
         """
         if self.ensemble is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
-        return self.ensemble.forecast(**options)
+        return fields(self.ensemble.forecast(**options))
 
     def plot(self) -> Figure:
         """Truth, model and difference of held-out runs, with the error over time."""
