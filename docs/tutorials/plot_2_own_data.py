@@ -53,11 +53,12 @@ data = romkit.data.with_velocity(romkit.data.describe(measured, context=["epsilo
 # %%
 # A projection and a law
 # ----------------------
-# One trajectory is held out: its parameter is never seen in training. `romkit.law` tries SINDy, operator inference and
-# a neural ODE, and returns the law with the best forecasts.
+# One trajectory is held out: its parameter is never seen in training. The manifold is fitted by least squares;
+# `romkit.law` fits polynomial laws to whole trajectories, and returns the one with the best forecasts. `romkit.learn`
+# takes all these steps in one call.
 
 held_out, train = data.isel(trajectory=[4]), data.drop_isel(trajectory=4)
-model = romkit.fit("ncae", train, latent_dim=2, epochs=200)
+model = romkit.fit("polynomial-manifold", train, latent_dim=3)
 law = romkit.law(model, train)
 for tried in law.report:  # an error of nan: there was no time for this kind
     print(

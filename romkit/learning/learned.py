@@ -26,6 +26,9 @@ Errors = Mapping[str, np.ndarray]
 USEFUL = 0.5
 """Error of a forecast above which it is called of no use."""
 
+NEGLIGIBLE = 0.005
+"""Error of a forecast below which nothing more is needed [deviations]."""
+
 LIMITED = 2.0
 """Error of a forecast, in that of the projection, up to which the manifold limits it."""
 
@@ -107,6 +110,11 @@ class Learned:
                 "No law follows these runs better than the nearest of them: more runs near "
                 f"{where}, where the error is largest, or more latents, "
                 f"latent_dim={self.projection.latent_dim + 1}, may help."
+            )
+        if mean["forecast"] <= NEGLIGIBLE:
+            return (
+                f"Forecasts err by {mean['forecast']:.2g} of the deviation of the data, the nearest "
+                f"run by {mean['nearest run, shifted']:.2g}: nothing more is needed."
             )
         if mean["forecast"] <= LIMITED * mean["projection"]:
             return (

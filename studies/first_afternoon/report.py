@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from studies.first_afternoon.later import LATER
 from studies.first_afternoon.rivals import PACKAGES
 from studies.first_afternoon.sets import SETS, Source
 from studies.first_afternoon.unseen import UNSEEN
@@ -29,8 +30,12 @@ def page(results: dict[str, dict]) -> str:
         if f"seconds {label}" in found
     ]
     template = Path(__file__).with_name("RESULTS.template")
-    tuned, unseen = _facts(results, SETS), _facts(results, UNSEEN)
-    return filled(template, tuned=tuned, unseen=unseen, fastest=min(every), slowest=max(every))
+    groups = {
+        "tuned": _facts(results, SETS),
+        "unseen": _facts(results, UNSEEN),
+        "later": _facts(results, LATER),
+    }
+    return filled(template, **groups, fastest=min(every), slowest=max(every))
 
 
 def draw(results: dict[str, dict]) -> dict[str, Figure]:
@@ -40,6 +45,7 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
     return {
         "errors.png": _dots(_chosen(results, SETS)),
         "unseen.png": _dots(_chosen(results, UNSEEN)),
+        "later.png": _dots(_chosen(results, LATER)),
     }
 
 
@@ -59,18 +65,23 @@ def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, ob
             {"set": name, "romkit": _mean(found["romkit"])}
             | {label: _mean(found[label]) for label in RIVALS}
         )
-        tried = {
-            row["law"]: f"{row['error']:.2g}" if np.isfinite(row["error"]) else "-"
-            for row in found["tried"]
-        }
-        seconds = {key: f"{found[f'seconds {key}']:.0f}" for key in ("fit", "law")}
-        laws.append({"set": name, "taken": found["law"], **dict(sorted(tried.items())), **seconds})
+        laws.append(
+            {
+                "set": name,
+                "latents": found["latents"],
+                "manifold's degree": found["manifold"]["degree"],
+                "law": found["settings"],
+                "manifolds tried": len(found["tried"]),
+                "CPU seconds": f"{found['seconds']:.0f}",
+            }
+        )
     return {
         "number": len(results),
         "runs": sum(len(found["romkit"]) for found in results.values()),
         "finite": sum(np.isfinite(found["romkit"]).all() for found in results.values()),
         "nearest": sum(_all(found, "nearest") for found in results.values()),
         "shifted": sum(_all(found, "shifted") for found in results.values()),
+        "near": sum(_near(found) for found in results.values()),
         "best": sum(all(_all(found, label) for label in RIVALS) for found in results.values()),
         "sets": table(sets, ("set", "parameter", "one time unit, s", "size", "noise", "n")),
         "errors": table(errors),
@@ -117,3 +128,11 @@ def _all(found: dict, other: str) -> bool:
     """Whether every held-out run has a smaller error than by the other means."""
     theirs = np.nan_to_num(np.array(found[other], dtype=float), nan=np.inf)
     return bool((np.array(found["romkit"], dtype=float) < theirs).all())
+
+
+def _near(found: dict) -> bool:
+    """Whether the mean error is at most twice the projection's, or 0.005."""
+    error, projection = (
+        np.mean(np.array(found[key], dtype=float)) for key in ("romkit", "projection")
+    )
+    return bool(error <= max(2 * projection, 0.005))

@@ -1,53 +1,58 @@
-"""README's recipe on twenty data sets that romkit did not make, beside the nearest training run and
+"""`romkit.learn` on thirty data sets that romkit did not make, beside the nearest training run and
 other packages.
 """
-
-import time
 
 import numpy as np
 import xarray as xr
 
 import romkit
+from studies.first_afternoon.later import LATER
 from studies.first_afternoon.rivals import side_by_side
 from studies.first_afternoon.sets import SETS, measure
 from studies.first_afternoon.unseen import UNSEEN
 from studies.runner import Numbers, Study
 
-LATENT = 3
+EVERY = SETS | UNSEEN | LATER
+HELD_OUT = 0.25
 
 
 def tasks(preset: str) -> list[Numbers]:
-    """Two tasks for each data set: README's recipe, and the rivals."""
+    """Two tasks for each data set: `romkit.learn`, and the rivals."""
     table = Study("first_afternoon").presets[preset]
-    names = table.pop("sets", [*SETS, *UNSEEN])
-    recipes = [Numbers.of(name, afternoon, name=name, **table) for name in names]
+    names = table.pop("sets", [*EVERY])
+    recipes = [Numbers.of(name, learned, name=name, **table) for name in names]
     return recipes + [
         Numbers.of(f"{name}, rivals", rivals, name=name, runs=table["runs"]) for name in names
     ]
 
 
-def afternoon(name: str, runs: int, seconds: float, **settings: object) -> dict[str, object]:
+def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
     """Errors of held-out runs, the mean over time against states without noise, and seconds.
 
     Args:
         name: of the data set.
         runs: number of runs.
-        seconds: for the law.
-        settings: of the projection, beside README's.
+        settings: of `romkit.learn`.
     """
-    train, held_out, truth = divided(name, runs)
-    started = time.perf_counter()
-    projection = romkit.fit("flow", train, latent_dim=LATENT, **settings)
-    fitted = time.perf_counter()
-    law = romkit.law(projection, train, seconds=seconds)
-    found = {"seconds fit": fitted - started, "seconds law": time.perf_counter() - fitted}
-    run = romkit.rollout(held_out, projection, dynamics=law)
-    return found | {
+    source = EVERY[name]
+    measured, _ = measure(source, runs=runs)
+    model = romkit.learn(measured, source.parameter, held_out=HELD_OUT, **settings)
+    train, _, truth = divided(name, runs)
+    row = next(row for row in model.law.report if row["chosen"])
+    return {
+        "seconds": model.seconds,
         "n": train.sizes["component"],
-        "law": next(row["law"] for row in law.report if row["chosen"]),
-        "tried": [dict(row) for row in law.report],
-        "projection": errors(run["projected"].values, train, truth),
-        "romkit": errors(run["rom"].values, train, truth),
+        "latents": model.projection.latent_dim,
+        "manifold": {key: str(value) for key, value in model.projection.config.items()},
+        "law": row["law"],
+        "settings": row["settings"],
+        "tried": [
+            {"latents": t.latent_dim, "projection": t.projection_error, **t.law}
+            for t in model.trials
+        ],
+        "advice": model.advice,
+        "projection": errors(model.run["projected"].values, train, truth),
+        "romkit": errors(model.run["rom"].values, train, truth),
     }
 
 
@@ -73,13 +78,13 @@ def rivals(name: str, runs: int) -> dict[str, object]:
 
 def divided(name: str, runs: int) -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
     """Training runs, held-out ones, and these without noise."""
-    source = (SETS | UNSEEN)[name]
+    source = EVERY[name]
     measured, clean = measure(source, runs=runs)
     data, exact = (
         romkit.data.describe(each, context=[source.parameter]) for each in (measured, clean)
     )
-    train, held_out = romkit.data.split(data, 0.25)
-    return train, held_out, romkit.data.split(exact, 0.25)[1]
+    train, held_out = romkit.data.split(data, HELD_OUT)
+    return train, held_out, romkit.data.split(exact, HELD_OUT)[1]
 
 
 def errors(states: np.ndarray, train: xr.Dataset, truth: xr.Dataset) -> list[float]:

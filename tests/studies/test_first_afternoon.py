@@ -6,7 +6,7 @@ import numpy as np
 
 from studies.first_afternoon.report import page
 from studies.first_afternoon.rivals import side_by_side
-from studies.first_afternoon.tasks import afternoon, rivals
+from studies.first_afternoon.tasks import learned, rivals
 
 
 def test_rivals_forecast_a_linear_system_whose_frequency_is_linear_in_the_parameter():
@@ -25,7 +25,7 @@ def test_rivals_forecast_a_linear_system_whose_frequency_is_linear_in_the_parame
 
 
 def test_a_small_set_goes_from_data_to_the_page():
-    found = afternoon("Stuart-Landau field", runs=5, seconds=1.0, epochs=2)
+    found = learned("Stuart-Landau field", runs=5, members=0, seconds=1.0, latent_dim=2)
     assert np.isfinite(found["romkit"]).all()
     text = page(
         {
