@@ -92,9 +92,15 @@ def coordinates(reynolds: Sequence[float], rank: int = RANK) -> xr.Dataset:
     return data.isel(trajectory=where, component=slice(rank))
 
 
+@functools.cache
+def steady_flow(reynolds: float) -> Tensor:
+    """Steady flow (n,)."""
+    return torch.from_numpy(CylinderWake().steady(reynolds))
+
+
 def steady(reynolds: Sequence[float], rank: int) -> Tensor:
     """Coordinates (C, r) of the steady flows."""
-    flows = [torch.from_numpy(CylinderWake().steady(float(re))) for re in reynolds]
+    flows = [steady_flow(float(re)) for re in reynolds]
     return basis(rank).encode(torch.stack(flows))
 
 
