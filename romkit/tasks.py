@@ -25,18 +25,21 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import submitit
 import threadpoolctl
 import torch
 import xarray as xr
 from filelock import FileLock
+from tqdm import tqdm
 
 from romkit.core import checks, files, parallel, runtime
 from romkit.core.errors import FileError, InputError
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
+
+if TYPE_CHECKING:
+    import submitit
 
 __all__ = ["Executor", "Sweep", "Task", "run"]
 
@@ -45,6 +48,8 @@ HIDDEN = ".running"
 
 WIDTHS = {"debug": 1, "local": os.cpu_count() or 1, "slurm": 100}
 """Default numbers of tasks at a time, by cluster."""
+
+SLURM_PROGRAMS = ("sbatch", "squeue", "srun")
 
 _PAUSE = 0.1
 """Seconds between two looks at the running tasks."""
@@ -156,28 +161,38 @@ class Executor:
 
     def __post_init__(self):
         checks.one_of("cluster", self.cluster, WIDTHS)
-        width = checks.at_least(
-            "workers", WIDTHS[self.cluster] if self.workers is None else self.workers, 1
-        )
-        object.__setattr__(self, "workers", width)
-        if self.cluster == "debug" and width != 1:
+        workers = WIDTHS[self.cluster] if self.workers is None else self.workers
+        object.__setattr__(self, "workers", checks.at_least("workers", workers, 1))
+        if self.cluster == "debug":
+            self._check_single()
+            return
+        checks.extra("executor", "submitit", "slurm")
+        if self.cluster == "slurm":
+            self._check_programs()
+
+    def _check_single(self) -> None:
+        if self.workers != 1:
+            expected, got = "1 for tasks in this process", self.workers
             fix = "choose the executor that has workers, or leave their number out"
-            raise InputError("workers", expected="1 for tasks in this process", got=width, fix=fix)
-        if self.cluster == "slurm" and not all(map(shutil.which, ("sbatch", "squeue", "srun"))):
-            fix = "log in to a node that submits jobs, or choose another executor"
-            raise InputError(
-                "executor",
-                expected="sbatch, squeue and srun for slurm",
-                got="no such programs",
-                fix=fix,
-            )
+            raise InputError("workers", expected=expected, got=got, fix=fix)
+
+    @staticmethod
+    def _check_programs() -> None:
+        if all(map(shutil.which, SLURM_PROGRAMS)):
+            return
+        raise InputError(
+            "executor",
+            expected="sbatch, squeue and srun for slurm",
+            got="no such programs",
+            fix="log in to a node that submits jobs, or choose another executor",
+        )
 
     @classmethod
     def local(cls, workers: int | None = None) -> "Executor":
         """Processes of this machine."""
         return cls("local", workers)
 
-    def submit(self, task: Task, file: Path, leash: Path) -> submitit.Job:
+    def submit(self, task: Task, file: Path, leash: Path) -> "_Here | _Running":
         """Start to compute a task, or find the Slurm job that an earlier runner started for it.
 
         Args:
@@ -188,47 +203,75 @@ class Executor:
         Raises:
             InputError: sbatch refuses the job.
         """
-        logs = file.parent / HIDDEN / f"{task.name}-{task.key[:8]}"
         if self.cluster == "debug":
-            return submitit.DebugExecutor(logs).submit(attempt, task, file)
-        facts = {
-            "OMP_NUM_THREADS": "1",
-            "TQDM_DISABLE": "1",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
-        setup = [f"export {name}={shlex.quote(value)}" for name, value in facts.items()]
+            return _Here(task, file)
+        logs = file.parent / HIDDEN / f"{task.name}-{task.key[:8]}"
         if self.cluster == "local":
-            executor = submitit.LocalExecutor(logs)
-            devices = os.environ.get("CUDA_VISIBLE_DEVICES")  # submitit would hide all
-            visible = (
-                "unset CUDA_VISIBLE_DEVICES"
-                if devices is None
-                else f"export CUDA_VISIBLE_DEVICES={devices}"
-            )
-            # Ctrl-C is the runner's to answer, who lets go of the leash.
-            executor.update_parameters(timeout_min=10**6, setup=[*setup, visible, "trap '' INT"])
-            return executor.submit(_leashed, task, file, leash)
-        for name in logs.glob("*_submitted.pkl"):
-            job = submitit.SlurmJob(logs, name.name.removesuffix("_submitted.pkl"))
-            if job.job_id in (_queue() or ()) and not job.paths.result_pickle.exists():
-                return job
-        executor = submitit.SlurmExecutor(logs, max_num_timeout=0)
+            return _Running(_local_job(task, file, leash, logs), self.cluster)
+        job = _earlier_job(logs) or _slurm_job(task, file, logs)
+        return _Running(job, self.cluster)
+
+
+def _environment() -> list[str]:
+    """Commands of a shell that give a job the environment of this process."""
+    values = {
+        "OMP_NUM_THREADS": "1",
+        "TQDM_DISABLE": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    return [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
+
+
+def _local_job(task: Task, file: Path, leash: Path, logs: Path) -> "submitit.Job":
+    """A process of this machine."""
+    import submitit
+
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES")  # submitit would hide all
+    visible = "unset CUDA_VISIBLE_DEVICES"
+    if devices is not None:
+        visible = f"export CUDA_VISIBLE_DEVICES={devices}"
+    # Ctrl-C is the runner's to answer, who lets go of the leash.
+    setup = [*_environment(), visible, "trap '' INT"]
+    executor = submitit.LocalExecutor(logs)
+    executor.update_parameters(timeout_min=10**6, setup=setup)
+    return executor.submit(_leashed, task, file, leash)
+
+
+def _earlier_job(logs: Path) -> "submitit.Job | None":
+    """Job of an earlier runner that waits or runs in Slurm."""
+    import submitit
+
+    for name in logs.glob("*_submitted.pkl"):
+        job = submitit.SlurmJob(logs, name.name.removesuffix("_submitted.pkl"))
+        if job.job_id in (_queue() or ()) and not job.paths.result_pickle.exists():
+            return job
+    return None
+
+
+def _slurm_job(task: Task, file: Path, logs: Path) -> "submitit.Job":
+    """A new job of Slurm."""
+    import submitit
+
+    executor = submitit.SlurmExecutor(logs, max_num_timeout=0)
+    executor.update_parameters(
+        job_name=task.name,
         # No time: that of SBATCH_TIMELIMIT or the partition, where submitit would say five minutes.
-        own = {
-            "job_name": task.name,
-            "time": None,
-            "wckey": None,
-            "cpus_per_task": 1,
-            "use_srun": False,
-        }
-        executor.update_parameters(**own, setup=setup)
-        try:
-            return executor.submit(attempt, task, file)
-        except Exception as error:
-            fix = "set SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_TIMELIMIT, ... as your cluster wants them"
-            raise InputError(
-                "executor", expected="jobs that sbatch takes", got=files.reason(error), fix=fix
-            ) from error
+        time=None,
+        wckey=None,
+        cpus_per_task=1,
+        use_srun=False,
+        setup=_environment(),
+    )
+    try:
+        return executor.submit(attempt, task, file)
+    except Exception as error:
+        raise InputError(
+            "executor",
+            expected="jobs that sbatch takes",
+            got=files.reason(error),
+            fix="set SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_TIMELIMIT, ... as your cluster wants "
+            "them",
+        ) from error
 
 
 def run(
@@ -255,66 +298,111 @@ def run(
         InputError: two different tasks of one name, a name that is no file name, or nothing that
             `only` fits.
     """
-    folder, executor, known = files.expanded(folder).absolute(), executor or Executor(), known or {}
-    unique = {task.key: task for task in tasks}.values()
-    for name, count in Counter(task.name for task in unique).items():
-        if count > 1:
-            fix = "put into the name what tells them apart"
-            raise InputError(
-                "tasks",
-                expected="a name for each",
-                got=f"{count} different ones named {name!r}",
-                fix=fix,
-            )
-    chosen = {task.name: task for task in unique if only in task.name}
-    if unique and not chosen:
-        fix = f"the first of {len(unique)} is {next(iter(unique)).name!r}"
-        raise InputError("only", expected="text in the name of a task", got=repr(only), fix=fix)
-    for name in chosen:
-        if not re.fullmatch(r"[\w+=,-][\w.+=,-]{0,199}", name):
-            expected, fix = (
-                "letters, digits and any of . _ + = , -",
-                "choose a readable name that is also a file name",
-            )
-            raise InputError("task.name", expected=expected, got=repr(name), fix=fix)
+    folder = files.expanded(folder).absolute()
+    executor = executor or Executor()
+    chosen = _chosen(tasks, only)
     (folder / HIDDEN).mkdir(parents=True, exist_ok=True)
-    results = {name: (task, folder / f"{name}.nc") for name, task in chosen.items()}
-    there = [
-        name
-        for name, (task, file) in results.items()
-        if known.get(name) == task.key or is_complete(task, file)
-    ]
-    sweep = Sweep(skipped=there)
-    waiting, running = deque(name for name in results if name not in there), {}
-    if not waiting:
+    work = {task.name: (task, folder / f"{task.name}.nc") for task in chosen}
+    todo, sweep = _split(work, known or {})
+    if not todo:
         return sweep
-    if not isinstance(executor, Executor):
-        problems = parallel.mapped(attempt, [results[name] for name in waiting], executor, "tasks")
-        for name, problem in zip(waiting, problems, strict=True):
-            _enter_end(sweep, *results[name], problem)
-        return sweep
+    if isinstance(executor, Executor):
+        _run_jobs(todo, sweep, folder, executor)
+    else:
+        problems = parallel.mapped(attempt, list(todo.values()), executor, "tasks")
+        for (task, file), problem in zip(todo.values(), problems, strict=True):
+            _enter_end(sweep, task, file, problem)
+    return sweep
+
+
+Work = dict[str, tuple[Task, Path]]
+"""Tasks and the files of their results, by name."""
+
+
+def _chosen(tasks: Iterable[Task], only: str) -> list[Task]:
+    """Each task once, of those whose name contains a text."""
+    unique = list({task.key: task for task in tasks}.values())
+    _check_names(unique)
+    chosen = [task for task in unique if only in task.name]
+    if unique and not chosen:
+        fix = f"the first of {len(unique)} is {unique[0].name!r}"
+        raise InputError("only", expected="text in the name of a task", got=repr(only), fix=fix)
+    return chosen
+
+
+def _check_names(tasks: Iterable[Task]) -> None:
+    """Raise InputError unless each task has a name of its own that a file can have."""
+    for name, count in Counter(task.name for task in tasks).items():
+        if count > 1:
+            got, fix = (
+                f"{count} different ones named {name!r}",
+                "put into the name what tells them apart",
+            )
+            raise InputError("tasks", expected="a name for each", got=got, fix=fix)
+        if not re.fullmatch(r"[\w+=,-][\w.+=,-]{0,199}", name):
+            raise InputError(
+                "task.name",
+                expected="letters, digits and any of . _ + = , -",
+                got=repr(name),
+                fix="choose a readable name that is also a file name",
+            )
+
+
+def _split(work: Work, known: Mapping[str, str]) -> tuple[Work, Sweep]:
+    """The work to do, and a sweep that has skipped what is complete."""
+    todo, sweep = {}, Sweep()
+    for name, (task, file) in work.items():
+        if known.get(name) == task.key or is_complete(task, file):
+            sweep.skipped.append(name)
+        else:
+            todo[name] = (task, file)
+    return todo, sweep
+
+
+def _run_jobs(work: Work, sweep: Sweep, folder: Path, executor: Executor) -> None:
+    """Compute tasks by an executor of romkit, as many at a time as it has workers."""
+    waiting, running = deque(work), {}
     leash = folder / HIDDEN / f"runner-{os.getpid()}.lock"
     with FileLock(leash), runtime.track(range(len(waiting)), "tasks") as bar:
         while waiting or running:
-            while waiting and len(running) < executor.workers:
-                name = waiting.popleft()
-                running[name] = _Running(executor.submit(*results[name], leash), executor.cluster)
-            bar.set_postfix_str(
-                f"{len(running)} running, {len(sweep.failed)} failed", refresh=False
-            )
-            if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
-                bar.refresh()  # the clock goes on between two tasks
-            ended = [name for name, job in running.items() if job.has_ended()]
-            for name in ended:
-                job = running.pop(name)
-                problem = job.problem()
-                shutil.rmtree(job.job.paths.folder, ignore_errors=True)
-                _enter_end(sweep, *results[name], problem)
-                bar.update()
+            _start_free_workers(work, waiting, running, executor, leash)
+            _show(bar, running, sweep)
+            ended = _collect_ended(work, running, sweep)
+            bar.update(ended)
             if not ended:
                 time.sleep(_PAUSE)
     leash.unlink(missing_ok=True)
-    return sweep
+
+
+def _start_free_workers(
+    work: Work,
+    waiting: deque[str],
+    running: "dict[str, _Here | _Running]",
+    executor: Executor,
+    leash: Path,
+) -> None:
+    while waiting and len(running) < executor.workers:
+        name = waiting.popleft()
+        running[name] = executor.submit(*work[name], leash)
+
+
+def _show(bar: tqdm, running: Mapping[str, object], sweep: Sweep) -> None:
+    told = f"{len(running)} running, {len(sweep.failed)} failed"
+    bar.set_postfix_str(told, refresh=False)
+    # the clock goes on between two tasks
+    if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
+        bar.refresh()
+
+
+def _collect_ended(work: Work, running: "dict[str, _Here | _Running]", sweep: Sweep) -> int:
+    """Enter the ends of jobs, and give their number."""
+    ended = [name for name, job in running.items() if job.has_ended()]
+    for name in ended:
+        job = running.pop(name)
+        problem = job.problem()
+        job.forget()
+        _enter_end(sweep, *work[name], problem)
+    return len(ended)
 
 
 def _enter_end(sweep: Sweep, task: Task, file: Path, problem: str | None) -> None:
@@ -353,35 +441,37 @@ def attempt(task: Task, file: Path) -> str | None:
     """
     try:
         with FileLock(file.parent / HIDDEN / f"{file.stem}.lock"):
-            if is_complete(task, file):
-                return None
-            record = file.with_suffix(".json")
-            for part in (
-                file,
-                record,
-            ):  # a killed process leaves these; a living one would hold the lock
-                for leftover in file.parent.glob(f"{part.name}.????????.tmp"):
-                    leftover.unlink(missing_ok=True)
-            started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
-            with one_thread(), threadpoolctl.threadpool_limits(1):
-                data = task.run()
-            facts = {
-                "task": task.name,
-                "key": task.key,
-                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-                "wall_seconds": round(time.perf_counter() - wall, 3),
-                "cpu_seconds": round(time.process_time() - cpu, 3),
-                "host": platform.node(),
-                "commit": _commit(),
-            }
-            with files.atomic(record) as temporary:
-                temporary.write_text(json.dumps(facts, indent=1) + "\n")
-            device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
-            made_by = {"versions": json.dumps(_versions()), "device": device}
-            save_dataset(data.assign_attrs(task.identity | made_by), file)
+            if not is_complete(task, file):
+                _compute(task, file)
     except (Exception, SystemExit):
         return traceback.format_exc()
     return None
+
+
+def _compute(task: Task, file: Path) -> None:
+    """Compute a task, and write its result and the record of the circumstances."""
+    record = file.with_suffix(".json")
+    for target in (file, record):
+        # a killed process leaves these; a living one would hold the lock
+        for leftover in file.parent.glob(f"{target.name}.????????.tmp"):
+            leftover.unlink(missing_ok=True)
+    started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
+    with one_thread(), threadpoolctl.threadpool_limits(1):
+        data = task.run()
+    circumstances = {
+        "task": task.name,
+        "key": task.key,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "wall_seconds": round(time.perf_counter() - wall, 3),
+        "cpu_seconds": round(time.process_time() - cpu, 3),
+        "host": platform.node(),
+        "commit": _commit(),
+    }
+    with files.atomic(record) as temporary:
+        temporary.write_text(json.dumps(circumstances, indent=1) + "\n")
+    device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
+    made_by = {"versions": json.dumps(_versions()), "device": device}
+    save_dataset(data.assign_attrs(task.identity | made_by), file)
 
 
 @functools.cache
@@ -406,13 +496,35 @@ def _leashed(task: Task, file: Path, leash: Path) -> str | None:
     return attempt(task, file)
 
 
+@dataclass(frozen=True)
+class _Here:
+    """A task that is computed in this process when its end is asked for."""
+
+    task: Task
+    file: Path
+
+    def has_ended(self) -> bool:
+        return True
+
+    def problem(self) -> str | None:
+        """Traceback of a task that failed."""
+        return attempt(self.task, self.file)
+
+    def forget(self) -> None:
+        """Nothing: such a task leaves no traces."""
+
+
 @dataclass
 class _Running:
     """A task that is being computed; `last_seen` is when Slurm last had its job."""
 
-    job: submitit.Job
+    job: "submitit.Job"
     cluster: str
     last_seen: float = field(default_factory=time.monotonic)
+
+    def forget(self) -> None:
+        """Remove the traces of the job."""
+        shutil.rmtree(self.job.paths.folder, ignore_errors=True)
 
     def has_ended(self) -> bool:
         """Whether the job has ended. Slurm is asked by squeue: not every cluster keeps the accounts
@@ -429,7 +541,7 @@ class _Running:
 
     def problem(self) -> str | None:
         """Traceback of a task that failed, or the log of a process that was killed."""
-        if self.cluster == "debug" or self.job.paths.result_pickle.exists():
+        if self.job.paths.result_pickle.exists():
             return self.job.result()
         log = self.job.stderr() or "Nothing is in its log."
         return f"The process of job {self.job.job_id} ended before its task had.\n{log}"

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -240,6 +241,15 @@ def test_a_killed_runner_finds_its_jobs_again(tmp_path):
     ).start()  # a task that ends before the runner looks has no job to find
     assert run(tasks, tmp_path, Executor("slurm")).complete == ["waiting"]
     assert len((tmp_path / "pid").read_text().split()) == 1
+
+
+def test_without_submitit_tasks_run_in_this_process_alone(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    assert run([Seeded(0)], tmp_path).complete == ["seeded-0"]
+    for cluster in ("local", "slurm"):
+        with pytest.raises(InputError, match="slurm") as caught:
+            Executor(cluster)
+        assert caught.value.argument == "executor"
 
 
 def test_without_a_scheduler_the_error_says_so(monkeypatch, tmp_path):
