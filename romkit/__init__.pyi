@@ -36,6 +36,7 @@ from romkit.inference import verify as verify
 from romkit.integrators import reduced_mesh as reduced_mesh
 from romkit.learning import Learned as Learned
 from romkit.learning import learn as learn
+from romkit.models.timing import timed as timed
 from romkit.verbs.compare import compare as compare
 from romkit.verbs.ensemble import Ensemble as Ensemble
 from romkit.verbs.ensemble import bootstrap as bootstrap

@@ -27,6 +27,7 @@ from romkit.integrators.laws.sindy import SINDy, WeakSINDy
 from romkit.integrators.laws.steady import Steady
 from romkit.integrators.lspg import LSPG
 from romkit.integrators.lspg import reduced_mesh as reduced_mesh
+from romkit.integrators.speed import Speed
 
 DYNAMICS: dict[str, type[LatentDynamics]] = {
     "galerkin": Galerkin,
@@ -73,6 +74,7 @@ __all__ += [
     "Reencoded",
     "SINDy",
     "Scaling",
+    "Speed",
     "Steady",
     "WeakSINDy",
 ]

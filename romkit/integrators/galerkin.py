@@ -2,14 +2,17 @@
 the encoder.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from romkit.core import tensors
+from romkit.core.errors import InputError
+from romkit.core.tensors import align
 from romkit.core.types import Metric
 from romkit.integrators.base import LatentField, LatentRate, least_squares
+from romkit.integrators.speed import Speed
 from romkit.projections import Operator
 from romkit.systems.problem import Parts, Problem
 
@@ -26,6 +29,10 @@ class Galerkin(LatentField):
     by Gauss-Newton from the encoded state. Where inertia sits in as many components as there are
     latent ones, as in the pendulum, those start without error and then move as in the full model.
 
+    Args:
+        speed: factor s(c) of the full field, fitted to the timing of training runs by
+            `romkit.timed`; 1 by default.
+
     Source: Lee & Carlberg (2020), Model reduction of dynamical systems on nonlinear manifolds,
     section 3.2; Lall, Krysl, Marsden (2003) for mechanical systems.
 
@@ -38,6 +45,8 @@ class Galerkin(LatentField):
         ('Galerkin', 0)
     """
 
+    speed: Speed | None = None
+
     needs = "decoder"
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
@@ -49,7 +58,26 @@ class Galerkin(LatentField):
         return problem.join(z, *(least_squares(problem.metric, x, J, rate) for rate in rates))
 
     def latent_rate(self, problem: Problem) -> LatentRate:
+        if self.speed is not None:
+            problem = _paced(problem, self.speed)
         return lambda t, w: least_squares(problem.metric, *problem.linearised(t, w))
+
+
+def _paced(problem: Problem, speed: Speed) -> Problem:
+    """Problem whose motion runs through the orbits at another speed.
+
+    Raises:
+        InputError: a problem of second order.
+    """
+    if problem.order != 1:
+        expected, fix = "a first-order problem", "take Galerkin() without a speed"
+        raise InputError("speed", expected=expected, got="one of second order", fix=fix)
+
+    def field(t: Tensor, x: Tensor) -> Tensor:
+        factor = speed(problem.path.at(t).context.to(x))
+        return align(factor, x) * problem.field(t, x)
+
+    return replace(problem, field=field)
 
 
 @dataclass(frozen=True)
@@ -59,6 +87,9 @@ class PetrovGalerkin(LatentField):
 
     For mechanical systems z̈ = d/dt (Dρ(q) q̇) = Dρ(q) (f - D²φ(ż, ż)); the two are equal where ρ ∘
     φ = id, which is what the second form assumes.
+
+    Args:
+        speed: as of `Galerkin`.
 
     Source: Otto, Macchio, Rowley (2023), section 2; Adriaens et al. (2026).
 
@@ -71,7 +102,11 @@ class PetrovGalerkin(LatentField):
         ('PetrovGalerkin', 0)
     """
 
+    speed: Speed | None = None
+
     def latent_rate(self, problem: Problem) -> LatentRate:
+        if self.speed is not None:
+            problem = _paced(problem, self.speed)
         return lambda t, w: problem.path.at(t).encode_jvp(*problem.decoded(t, w)).tangent
 
 

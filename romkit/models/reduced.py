@@ -17,7 +17,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Field
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
-from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics
+from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics, PetrovGalerkin, Speed
 from romkit.integrators.contracted import contracted
 from romkit.models import record
 from romkit.models.extrapolation import with_extrapolation
@@ -296,16 +296,20 @@ def in_double(projection: Projection) -> Projection:
 
 
 def trained_dynamics(projection: Projection) -> LatentDynamics:
-    """Latent dynamics of the rollouts in training; Galerkin if there were none."""
+    """Latent dynamics of the rollouts in training, Galerkin if there were none; with its speed."""
     report = (projection.report.get("seeds") or [projection.report])[0]
     recipe = report.get("recipe", {})
     if not isinstance(recipe, dict):  # files of strangers may hold anything
-        return Galerkin()
+        recipe = {}
     followed = recipe.get("rollouts") or recipe.get("phase")
-    if not followed:
-        return Galerkin()
-    name = followed.get("dynamics") if isinstance(followed, dict) else followed
-    return DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
+    dynamics = Galerkin()
+    if followed:
+        name = followed.get("dynamics") if isinstance(followed, dict) else followed
+        dynamics = DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
+    speed = projection.report.get("speed")
+    if isinstance(speed, dict) and isinstance(dynamics, Galerkin | PetrovGalerkin):
+        return replace(dynamics, speed=Speed.of_dict(speed))
+    return dynamics
 
 
 def _looked_at(

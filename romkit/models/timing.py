@@ -1,0 +1,221 @@
+"""The speed of Galerkin rollouts, measured on runs that come back."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import torch
+import xarray as xr
+from scipy.interpolate import CubicSpline
+from torch import Tensor
+
+from romkit.core.boundary import validated
+from romkit.core.errors import InputError
+from romkit.data import times_of, trajectories
+from romkit.data.context import context_columns
+from romkit.data.trajectories import check_context
+from romkit.engine.threads import one_thread
+from romkit.integrators import Galerkin, PetrovGalerkin, Speed
+from romkit.models.reduced import AtContexts, ReducedModel, trained_dynamics
+from romkit.projections import Projection
+from romkit.solvers import Adaptive
+from romkit.solvers.base import depends_on_time
+from romkit.systems import System
+
+RETURNS = 3
+"""Times that a run has to come back to where it was, to be timed."""
+
+FEWEST = 3
+"""Runs that can be timed, at least."""
+
+NEAR, AWAY = 0.3, 0.7
+"""Distances that count as back and as away, relative to the largest one of the run."""
+
+BLOCKS = 12
+"""Lengths of a run within which a reduced model comes to its own orbit, at most."""
+
+SETTLED = 0.005
+"""Largest change of 1 - s from block to block of a model on its orbit, relative, or absolute in
+units of `RESOLUTION`.
+"""
+
+POOR = 4.0
+"""Distance of the two orbits, relative to its median over the runs, from which on one is no image of
+the other and has no speed.
+"""
+
+RESOLUTION = 1e-6
+"""Speeds are not told apart below."""
+
+LONGER = 1.5
+"""Length of a reduced run, relative to the true one, which it is compared with from some phase on."""
+
+WORTH = 0.5
+"""Error of a speed at contexts left out that is worth having, relative to 1 - s."""
+
+TIGHT = Adaptive(rtol=1e-8)
+
+
+@validated
+def timed(projection: Projection, system: System, data: xr.Dataset) -> Projection:
+    """Copy of a projection whose rollouts run at the speed of the full model.
+
+    ż = s(c) · (Galerkin field), or Petrov-Galerkin, as in training. The ratio of the true to the
+    reduced speed on their orbits, one number at each context of the data, is fitted by a polynomial
+    of the context, by pieces where it jumps.
+    The speed is part of the projection: saved, exported, and recorded in runs.
+
+    Args:
+        projection: a single, trained one.
+        system: of first order, whose field does not depend on time.
+        data: long runs on the attractor, at several contexts; each comes back three times at least.
+
+    Raises:
+        InputError: data that do not come back, or whose timing is no smooth function of the context.
+
+    Example:
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=200.0)
+        >>> data = system.dataset(F=[3.17, 3.175, 3.18, 3.185, 3.19], duration=20)
+        >>> model = romkit.timed(romkit.load("ncae-lorenz96"), system, data)
+        >>> speed = model.report["speed"]  # 1.0003 to 1.002 from F = 3.17 to 3.19
+        >>> speed["error"] < 1e-4
+        True
+    """
+    _check(projection, system, data)
+    dynamics = replace(trained_dynamics(projection), speed=None)
+    model = ReducedModel.of(projection, dynamics, system)
+    contexts = torch.from_numpy(context_columns(data, system.context_names))
+    times = times_of(data)
+    at = model.at_constant(contexts)
+    _check_autonomous(at, times)
+    with torch.no_grad(), one_thread():
+        states = trajectories(data, "state")
+        latents = model.placed(contexts).encode(states)
+        starts = at.start(times[0], (states[:, 0],))
+    periods = [_period(times, z) for z in latents.numpy()]
+    speeds = _speeds(at, starts, times, latents.numpy(), periods)
+    known = np.isfinite(speeds)
+    if known.sum() < FEWEST:
+        expected = f"{FEWEST} runs or more that come back {RETURNS} times, each on its orbit"
+        fix = "give longer runs, after a longer transient, or leave the speed out"
+        raise InputError("data", expected=expected, got=f"{known.sum()} of them", fix=fix)
+    speed = Speed.fitted(contexts.numpy()[known], speeds[known])
+    deviation = float(np.sqrt(np.square(speeds[known] - 1).mean()))
+    if speed.error > WORTH * deviation + RESOLUTION:
+        got = f"an error of {speed.error:.1e} at runs left out, where 1 - s is {deviation:.1e}"
+        fix = "give longer runs at more contexts, or leave the speed out"
+        raise InputError("data", expected="speeds smooth in the context", got=got, fix=fix)
+    other = copy.deepcopy(projection)
+    other.report = {**projection.report, "speed": speed.as_dict()}
+    return other
+
+
+def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
+    if projection.seeds is not None:
+        fix = "take one of romkit.unstack(...)"
+        raise InputError("projection", expected="a single one", got="a stack", fix=fix)
+    dynamics = trained_dynamics(projection)
+    if not isinstance(dynamics, Galerkin | PetrovGalerkin):
+        expected, fix = "rollouts by Galerkin or Petrov-Galerkin", "leave the speed out"
+        got = f"one of {type(dynamics).__name__}"
+        raise InputError("projection", expected=expected, got=got, fix=fix)
+    if system.order != 1:
+        fix = "leave the speed out"
+        got = f"{system.name}, of second order"
+        raise InputError("system", expected="one of first order", got=got, fix=fix)
+    check_context("data", data, system.context_names)
+    if any("time" in data[name].dims for name in system.context_names):
+        fix = "give runs at constant contexts"
+        raise InputError("data", expected="contexts that stay", got="some that move", fix=fix)
+
+
+def _check_autonomous(at: AtContexts, times: Tensor) -> None:
+    start = torch.zeros(*at.lead, at.model.latent_size, dtype=torch.float64)
+    if depends_on_time(at.problem.field, times[0], at.decode(start)[0].detach()):
+        fix = "leave the speed out: time has a meaning of its own there"
+        expected, got = "a field that does not depend on time", "one that looks at it"
+        raise InputError("system", expected=expected, got=got, fix=fix)
+
+
+def _period(times: Tensor, z: np.ndarray) -> float:
+    """Mean time between returns to the start of latents (T, m); infinite where they are too few."""
+    if not np.isfinite(z).all():
+        return np.inf
+    distance = np.linalg.norm((z - z[0]) / z.std(axis=0).clip(1e-12), axis=-1)
+    largest = distance.max()
+    returns, away = [], False
+    for k, far in enumerate(distance / largest):
+        if far > AWAY:
+            away = True
+        elif far < NEAR and away:
+            returns.append(k)
+            away = False
+    if len(returns) < RETURNS:
+        return np.inf
+    return float(times[returns[-1]] - times[0]) / len(returns)
+
+
+def _speeds(
+    at: AtContexts, w: Tensor, times: Tensor, latents: np.ndarray, periods: list[float]
+) -> np.ndarray:
+    """(C,) ratios of the true to the reduced speed, NaN where that is not known.
+
+    The reduced model starts near the true orbit and comes to its own one, which may take longer
+    than the data last. So it runs on, and is compared block by block until the ratio stays.
+    """
+    count = len(times)
+    step = float(times[-1] - times[0]) / (count - 1)
+    longer = times[0] + step * torch.arange(round(LONGER * count), dtype=torch.float64)
+    clock = (times - times[0]).numpy()
+    ratios, known = np.ones(len(latents)), np.full(len(latents), np.nan)
+    apart = np.full(len(latents), np.nan)
+    for block in range(BLOCKS):
+        with torch.no_grad(), one_thread():
+            reduced = at.solve(w, longer, solver=TIGHT).states
+        w = reduced[:, -1]
+        for k in np.flatnonzero(np.isnan(known) & np.isfinite(periods)):
+            orbit = reduced[k].numpy()
+            new, apart[k] = _ratio(
+                clock, latents[k], (longer - longer[0]).numpy(), orbit, periods[k]
+            )
+            tolerance = SETTLED * abs(new - 1) + RESOLUTION
+            if block > 0 and abs(new - ratios[k]) <= tolerance:
+                known[k] = new
+            ratios[k] = new
+        if np.isfinite(known[np.isfinite(periods)]).all():
+            break
+    poor = apart > POOR * np.nanmedian(apart)
+    return np.where(poor, np.nan, known)
+
+
+def _ratio(
+    clock: np.ndarray, truth: np.ndarray, longer: np.ndarray, orbit: np.ndarray, period: float
+) -> tuple[float, float]:
+    """Speed s of a reduced orbit z(τ₀ + s t) that fits the truth (T, m) at times t (T,), and the
+    distance that is left, in deviations.
+
+    Least squares by Gauss-Newton over windows that double, so that no phase is off by a turn.
+    """
+    if not np.isfinite(orbit).all():
+        return np.nan, np.nan
+    motion = CubicSpline(longer, orbit)
+    rate = motion.derivative()
+    scale = truth.std(axis=0).clip(1e-12)
+    within = longer < 2 * period
+    gaps = np.square((orbit[within] - truth[0]) / scale).sum(axis=-1)
+    offset, s = float(longer[within][gaps.argmin()]), 1.0
+    window = period
+    while True:
+        rows = clock <= window
+        for _ in range(8):
+            t = clock[rows]
+            tau = (offset + s * t).clip(0, longer[-1])
+            residual = (motion(tau) - truth[rows]) / scale
+            slope = rate(tau) / scale
+            columns = np.stack([slope, slope * t[:, None]], axis=-1).reshape(-1, 2)
+            change, *_ = np.linalg.lstsq(columns, -residual.reshape(-1), rcond=None)
+            offset, s = offset + change[0], s + change[1]
+        if window >= clock[-1]:
+            return float(s), float(np.sqrt(np.square(residual).mean()))
+        window = 2 * window
