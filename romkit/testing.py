@@ -22,7 +22,8 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError, one_line
 from romkit.core.tensors import align
-from romkit.data import ContextParameter, check_dataset, context_array, trajectories
+from romkit.data import ContextParameter, check_dataset, trajectories
+from romkit.data.context import context_array
 from romkit.integrators import LatentDynamics
 from romkit.projections import Operator, Path, Projection, stack
 from romkit.projections.storage import packed, unpacked

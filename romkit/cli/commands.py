@@ -550,7 +550,9 @@ def _inputs(
     if since[-1] < duration * (1 - 1e-9):
         expected, got = f"inputs up to {duration:g} after the first state", f"up to {since[-1]:g}"
         raise InputError("--control", expected=expected, got=got, fix=fix)
-    control = romkit.data.control_of(source.assign_coords(time=since).expand_dims("trajectory"))
+    control = romkit.data.controls.control_of(
+        source.assign_coords(time=since).expand_dims("trajectory")
+    )
     return lambda t: control(torch.tensor(t, dtype=torch.float64)).numpy()
 
 

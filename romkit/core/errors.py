@@ -127,7 +127,7 @@ class DataWarning(UserWarning):
         >>> from romkit.errors import DataWarning
         >>> warnings.simplefilter("ignore", DataWarning)  # velocities may be estimated in silence
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.5).drop_vars("velocity")
-        >>> "velocity" in romkit.data.needing_velocity(data)
+        >>> "velocity" in romkit.data.velocity.needing_velocity(data)
         True
     """
 

@@ -48,7 +48,7 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
 
     Example:
         >>> import romkit
-        >>> romkit.data.context_array(["Re", "Ma"], {"Ma": 0.3, "Re": [50.0, 100.0]})
+        >>> romkit.data.context.context_array(["Re", "Ma"], {"Ma": 0.3, "Re": [50.0, 100.0]})
         array([[ 50. ,   0.3],
                [100. ,   0.3]])
     """
@@ -112,7 +112,7 @@ def is_declared(data: xr.Dataset) -> bool:
     Example:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
-        >>> romkit.data.is_declared(data), romkit.data.is_declared(data.drop_vars("F"))
+        >>> romkit.data.context.is_declared(data), romkit.data.context.is_declared(data.drop_vars("F"))
         (True, False)
     """
     return any(
@@ -179,7 +179,7 @@ def context_ranges(data: xr.Dataset) -> np.ndarray:
     Example:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
-        >>> romkit.data.context_ranges(data)
+        >>> romkit.data.context.context_ranges(data)
         array([[3.133],
                [3.193]])
     """

@@ -51,10 +51,10 @@ def control_matrix(data: xr.Dataset) -> np.ndarray:
         >>> import numpy as np
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
-        >>> romkit.data.control_matrix(data).shape
+        >>> romkit.data.controls.control_matrix(data).shape
         (2, 10, 0)
         >>> driven = data.assign(control=(("trajectory", "time", "input"), np.ones((2, 10, 1))))
-        >>> romkit.data.control_matrix(driven).shape
+        >>> romkit.data.controls.control_matrix(driven).shape
         (2, 10, 1)
     """
     if "control" not in data:
@@ -72,7 +72,8 @@ def control_of(data: xr.Dataset) -> Control | None:
         >>> import torch
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
-        >>> u = romkit.data.control_of(data.assign(control=(("trajectory", "time", "input"), [[[0.0], [1.0], [3.0]]])))
+        >>> inputs = (("trajectory", "time", "input"), [[[0.0], [1.0], [3.0]]])
+        >>> u = romkit.data.controls.control_of(data.assign(control=inputs))
         >>> u(torch.tensor(0.015))  # a straight line between two samples
         tensor([[2.0000]], dtype=torch.float64)
     """
@@ -125,7 +126,7 @@ def given_control(
 
     Example:
         >>> import torch
-        >>> from romkit.data import given_control
+        >>> from romkit.data.controls import given_control
         >>> times = torch.linspace(0, 1, 3)
         >>> u = given_control(lambda t: 2 * t, times, 4, ("throttle",))  # for four trajectories
         >>> u(times[1]).flatten()

@@ -296,7 +296,7 @@ def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
         >>> data.state[0, 1, 7] = np.nan  # one component is missing at the second time
-        >>> romkit.data.complete(data, ["state"])
+        >>> romkit.data.schema.complete(data, ["state"])
         array([[ True, False,  True]])
     """
     fix = "record it, or see romkit.data.describe"

@@ -72,7 +72,7 @@ def pieces(observed: Mask) -> list[slice]:
     Example:
         >>> import numpy as np
         >>> import romkit
-        >>> romkit.data.pieces(np.array([True, True, False, True, True, True]))
+        >>> romkit.data.times.pieces(np.array([True, True, False, True, True, True]))
         [slice(0, 2, None), slice(3, 6, None)]
     """
     observed = np.asarray(observed)

@@ -175,7 +175,7 @@ class Trajectories:
     Example:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
-        >>> given = romkit.data.Trajectories.of(data, ["F"], data.component.values)
+        >>> given = romkit.data.trajectories.Trajectories.of(data, ["F"], data.component.values)
         >>> given.states.shape, given.start(1)[0].shape
         (torch.Size([2, 10, 36]), torch.Size([2, 36]))
     """
@@ -333,7 +333,7 @@ def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     Example:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
-        >>> romkit.data.whole_trajectories(data, every=5).velocity.shape
+        >>> romkit.data.trajectories.whole_trajectories(data, every=5).velocity.shape
         torch.Size([2, 2, 36])
     """
     missing = int((~complete(data, ("state", "velocity"))).any(1).sum())

@@ -127,7 +127,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.5).drop_vars("velocity")
         >>> with warnings.catch_warnings(record=True) as caught:
-        ...     estimated = romkit.data.needing_velocity(data)
+        ...     estimated = romkit.data.velocity.needing_velocity(data)
         >>> caught[0].category.__name__, "velocity" in estimated
         ('DataWarning', True)
     """
@@ -192,8 +192,8 @@ def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
         >>> t = 0.05 * np.arange(200)
         >>> noise = 0.1 * np.random.default_rng(0).normal(size=200)
         >>> whole = np.ones((1, 200), dtype=bool)
-        >>> window, degree = romkit.data.smoothest((np.sin(t) + noise)[None, :, None], whole)
-        >>> window > romkit.data.smoothest(np.sin(t)[None, :, None], whole).window  # noise makes it longer
+        >>> window, degree = romkit.data.velocity.smoothest((np.sin(t) + noise)[None, :, None], whole)
+        >>> window > romkit.data.velocity.smoothest(np.sin(t)[None, :, None], whole).window  # noise makes it longer
         True
     """
     whole = np.asarray(whole)

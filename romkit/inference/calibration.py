@@ -15,7 +15,7 @@ from torch import Tensor
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Numbers, Positive, validated
 from romkit.core.errors import InputError
-from romkit.data import Trajectories
+from romkit.data.trajectories import Trajectories
 from romkit.engine import Engine
 from romkit.inference.leastsquares import LeastSquares
 from romkit.inference.modelerror import ModelError, Weight

@@ -17,7 +17,9 @@ from torch import Tensor
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
 from romkit.core.errors import InputError
-from romkit.data import Trajectories, context_array, even_step
+from romkit.data import even_step
+from romkit.data.context import context_array
+from romkit.data.trajectories import Trajectories
 from romkit.engine import RungeKutta, compiled_if
 from romkit.engine.threads import one_thread
 from romkit.inference.calibration import noises_of

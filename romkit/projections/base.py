@@ -17,8 +17,7 @@ from romkit.core.boundary import Count, Sizes, Times, validated
 from romkit.core.display import Display, first_line, pairs, with_unit
 from romkit.core.errors import InputError, warn
 from romkit.core.types import ContextFunction
-from romkit.data import context_array
-from romkit.data.context import context_columns, one_context, only_one
+from romkit.data.context import context_array, context_columns, one_context, only_one
 from romkit.data.trajectories import check_context
 from romkit.projections.frame import Frame
 from romkit.projections.operator import EncoderDecoder, Operator

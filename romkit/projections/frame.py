@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from romkit.bases import Basis, check_size
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
-from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
+from romkit.data import DIMS, Layout, check_states, context_names, layout_of
+from romkit.data.context import context_ranges
 from romkit.data.layout import component_names
 from romkit.data.units import Units, state_units
 

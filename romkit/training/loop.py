@@ -21,10 +21,11 @@ from romkit.core import files
 from romkit.core.boundary import Count, Natural, Share, validated
 from romkit.core.errors import DivergenceWarning, FileError, InputError, warn
 from romkit.core.runtime import track
-from romkit.data import check_dataset, context_names, needing_velocity, split
+from romkit.data import check_dataset, context_names, split
 from romkit.data.layout import component_names
 from romkit.data.trajectories import matched
 from romkit.data.units import Units
+from romkit.data.velocity import needing_velocity
 from romkit.training.batches import AnyBatch, FlatParameters
 from romkit.training.optimizers import (
     Loss,

@@ -38,7 +38,8 @@ from romkit.core import checks
 from romkit.core.boundary import Count, Positive, Share, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
-from romkit.data import even_step, whole_trajectories
+from romkit.data import even_step
+from romkit.data.trajectories import whole_trajectories
 from romkit.engine.inductor import compile_anew
 from romkit.integrators import DYNAMICS, LatentField
 from romkit.projections import Path, Projection, stack, unstack

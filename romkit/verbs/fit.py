@@ -16,14 +16,9 @@ from romkit.core.display import pairs
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.runtime import bars
-from romkit.data import (
-    check_dataset,
-    check_states,
-    context_names,
-    is_declared,
-    needing_velocity,
-    snapshots,
-)
+from romkit.data import check_dataset, check_states, context_names, snapshots
+from romkit.data.context import is_declared
+from romkit.data.velocity import needing_velocity
 from romkit.engine import Device, Engine
 from romkit.projections import METHODS, Frame, Projection, Shifts, Sliced, stack, unstack
 from romkit.projections.base import arguments

@@ -15,11 +15,12 @@ from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.types import ContextFunction
-from romkit.data import DIMS, Contexts, Layout, Trajectories, context_names, fields, given_control
+from romkit.data import DIMS, Contexts, Layout, context_names, fields
+from romkit.data.controls import given_control
 from romkit.data.layout import component_names
 from romkit.data.schema import variable_of
 from romkit.data.times import times_of
-from romkit.data.trajectories import check_components, check_grid, in_order
+from romkit.data.trajectories import Trajectories, check_components, check_grid, in_order
 from romkit.data.units import check_units
 from romkit.engine import Device, Engine
 from romkit.integrators import LatentDynamics, LearnedField, Reencoded

@@ -23,12 +23,12 @@ from romkit.core.files import expanded, make_folder
 from romkit.core.parallel import PIECES, Pool, mapped
 from romkit.data import (
     check_states,
-    context_array,
     context_matrix,
     context_names,
     open_dataset,
     save_dataset,
 )
+from romkit.data.context import context_array
 from romkit.integrators import Estimator, LatentDynamics
 from romkit.projections import Projection
 from romkit.systems import System, system_of

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.data import even_step, smoothest
-from romkit.data.velocity import differentiated, stretches
+from romkit.data import even_step
+from romkit.data.velocity import differentiated, smoothest, stretches
 
 ORDERS = 4, 6
 """Orders of the differences by which noise is measured."""

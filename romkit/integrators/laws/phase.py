@@ -11,7 +11,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.tensors import align
-from romkit.data import needing_velocity
+from romkit.data.velocity import needing_velocity
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation, Features, Polynomial, formula
 from romkit.integrators.laws.samples import ProjectionFamily, Scaling, encoded_samples

@@ -15,8 +15,10 @@ import romkit.data as datasets
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Mask, NotNegative, Order, Seed, Times, validated
 from romkit.core.errors import InputError
+from romkit.data.context import context_ranges
+from romkit.data.controls import control_matrix
 from romkit.data.trajectories import check_grid, matched
-from romkit.data.velocity import Smoothing, differentiated, stretches
+from romkit.data.velocity import Smoothing, differentiated, smoothest, stretches
 from romkit.integrators.base import LatentField
 from romkit.integrators.galerkin import Galerkin
 from romkit.projections import Operator, Path
@@ -62,7 +64,7 @@ class Scaling:
 
         Inputs follow, scaled to [-1, 1] over their values.
         """
-        control, (low, high) = datasets.control_matrix(data), datasets.context_ranges(data)
+        control, (low, high) = control_matrix(data), context_ranges(data)
         low = torch.from_numpy(np.concatenate([low, np.nanmin(control, axis=(0, 1))]))
         high = torch.from_numpy(np.concatenate([high, np.nanmax(control, axis=(0, 1))]))
         scale = torch.where(high > low, (high - low) / 2, 1.0)
@@ -598,7 +600,7 @@ def _differentiated(
         z.reshape(-1, *z.shape[-3:]).movedim(0, -2).flatten(-2).cpu().numpy()
     )  # of all problems, side by side
     whole = np.isfinite(paths).all(-1)
-    best, found = datasets.smoothest(paths, whole), []
+    best, found = smoothest(paths, whole), []
     for length in lengths:
         rule = Smoothing((window or best.window) * length + (length + 1) % 2, degree or best.degree)
         if length > 1 and 4 * rule.window > max(
@@ -805,7 +807,7 @@ def _samples(
             if context.ndim == 3
             else np.repeat(context[:, None], data.sizes["time"], axis=1)
         )
-        context = np.concatenate([context, datasets.control_matrix(data)], axis=-1)
+        context = np.concatenate([context, control_matrix(data)], axis=-1)
     labels = {
         "times": datasets.times_of(data),
         "parameters": Scaling.of_context(data),

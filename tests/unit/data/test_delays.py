@@ -42,7 +42,7 @@ def test_delays_are_columns_of_the_past():
     assert np.array_equal(past.time, data.time[6:])
     assert np.array_equal(past.control[..., 0], u[:, 6:])
     assert past.a.values.tolist() == [1.0, 2.0]
-    gone = ~romkit.data.complete(past, ["state"])
+    gone = ~romkit.data.schema.complete(past, ["state"])
     assert np.flatnonzero(gone[1]).tolist() == [44, 47, 50]
 
 

@@ -10,7 +10,8 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import DataWarning
-from romkit.data import complete, from_arrays, snapshots, with_velocity
+from romkit.data import from_arrays, snapshots, with_velocity
+from romkit.data.schema import complete
 from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy, WeakSINDy
 from tests.refusals import refused
 from tests.unit.data.own import TIME, wave, waves
