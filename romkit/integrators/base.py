@@ -25,7 +25,7 @@ from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region
 from romkit.projections import Operator
 from romkit.projections.networks import joined
-from romkit.solvers import Adaptive, Restarted, Solution, Solver
+from romkit.solvers import Adaptive, Exponential, Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
 
 T0 = torch.zeros((), dtype=torch.float64)
@@ -141,6 +141,9 @@ class LatentField(LatentDynamics):
         True
     """
 
+    affine = False
+    """Whether the field is affine in the latent state and has no inputs: then its steps are exact."""
+
     @abc.abstractmethod
     def latent_rate(self, problem: Problem) -> LatentRate:
         """The highest rate of the latent coordinates, as a function of time and latent state."""
@@ -159,6 +162,9 @@ class LatentField(LatentDynamics):
         solver: Solver | None = None,
         engine: str = "auto",
     ) -> Solution:
+        stays = problem.path.operator is not None  # the context
+        if solver is None and self.affine and stays and engine != "compiled":
+            solver = unchecked(Exponential)()
         solver = suited(solver or unchecked(Adaptive)(), problem, times)
         integrate = unchecked(solver.__call__)
         return integrate(self.field(problem), start, times, engine=engine, label="reduced model")

@@ -438,6 +438,15 @@ class Equation(LearnedField):
         return self.basis.context.names[: len(self.basis.context) - len(self.control_names)]
 
     @property
+    def affine(self) -> bool:
+        """Whether no term of a higher degree is left, and there are no inputs."""
+        if not isinstance(self.basis.library, Polynomial) or self.control_names:
+            return False
+        linear = 1 + len(self.basis.variables)  # 1, z0, z1, ... come first
+        beyond = self.coefficients[..., linear * len(self.basis.context_names) :, :]
+        return not bool(beyond.any())
+
+    @property
     def terms(self) -> list[str]:
         """Names of the candidate terms, one per row of `coefficients`."""
         return self.basis.names
