@@ -26,8 +26,6 @@ Found = dict[str, object]
 STEP = 0.016
 """Distance of the samples in s, a twentieth of a period."""
 
-RTOL = 1e-8
-"""Tolerance of the rollouts that are judged. Their cost is that of the default one."""
 LAST = 312
 """Samples in which drag, lift and period are measured: 5 s, some fifteen periods."""
 LENGTH, TRANSIENT = 40.0, 3.0
@@ -133,14 +131,19 @@ def cycle(lift: np.ndarray) -> tuple[float, float]:
     return float(0.1 / (np.diff(crossings).mean() * STEP)), float(lift[-LAST:].max())
 
 
-def follow(bound: Bound, y: Tensor, duration: float, rtol: float = RTOL) -> Solution:
+def follow(bound: Bound, y: Tensor, duration: float, rtol: float) -> Solution:
     """Latent states from coordinates y (C, r)."""
     times = torch.arange(round(duration / STEP) + 1, dtype=torch.float64) * STEP
     return Adaptive(rtol=rtol)(bound.field, bound.start(y), times, engine="compiled")
 
 
 def measured(
-    reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLift, periods: float
+    reduced: Reduced,
+    truth: xr.Dataset,
+    steady: Tensor,
+    forces: DragLift,
+    periods: float,
+    rtol: float,
 ) -> Found:
     """Measured quantities at the contexts of runs, each as a list over these.
 
@@ -150,6 +153,7 @@ def measured(
         steady: (C, r) coordinates of the steady flows.
         forces: drag and lift of coordinates.
         periods: of the long rollouts.
+        rtol: of the rollouts that are judged; their cost is that of the default one.
     """
     y = torch.from_numpy(truth["state"].values).double()
     c = torch.from_numpy(truth["Re"].values).double().unsqueeze(-1)
@@ -163,16 +167,16 @@ def measured(
                 (there(some) - some).norm(dim=(1, 2)) / some.norm(dim=(1, 2))
             ).tolist()
         }
-        orbit = follow(bound, y[:, -LAST], LENGTH)
+        orbit = follow(bound, y[:, -LAST], LENGTH, rtol)
         found["status"] = orbit.status.tolist()
         cycles = [cycle(run) for run in lift(orbit.states[:, -LAST:])]
         found["Strouhal"], found["lift"] = ([each[k] for each in cycles] for k in (0, 1))
-        transient = follow(bound, y[:, 0], TRANSIENT)
+        transient = follow(bound, y[:, 0], TRANSIENT, rtol)
         true = truth["lift"].values[:, : transient.states.shape[1]]
         found["transient"] = (
             np.sqrt(((lift(transient.states) - true) ** 2).mean(-1)) / np.abs(true).max(-1)
         ).tolist()
-        found["status, long"] = follow(bound, y[:, -LAST], periods / 3.0).status.tolist()
+        found["status, long"] = follow(bound, y[:, -LAST], periods / 3.0, rtol=1e-6).status.tolist()
         alone = [reduced(each.unsqueeze(0)) for each in c]
         found["seconds"] = [
             follow(alone[0], y[:1, -LAST], LENGTH, rtol=1e-6).cost["seconds_computing"]

@@ -120,10 +120,12 @@ def full(unseen: int, apart: int) -> Found:
     return found | {"critical": critical(full_growth, REYNOLDS[::apart])}
 
 
-def judged(model: Reduced, rank: int, unseen: int, apart: int, periods: float) -> Found:
+def judged(
+    model: Reduced, rank: int, unseen: int, apart: int, periods: float, rtol: float
+) -> Found:
     """Measured quantities of a model at the unseen Reynolds numbers, and its critical one."""
     forces, flows = DragLift.of(basis(rank)), steady(UNSEEN[:unseen], rank)
-    found = measured(model, coordinates(UNSEEN[:unseen], rank), flows, forces, periods)
+    found = measured(model, coordinates(UNSEEN[:unseen], rank), flows, forces, periods, rtol)
 
     def growth(reynolds: float) -> complex:
         with torch.no_grad():
@@ -167,7 +169,7 @@ def manifold(
     method: str, dynamics: str, runs: str, training: dict[str, int], **measuring: float
 ) -> Found:
     """Latent dynamics on a manifold behind the modes, for each seed."""
-    models, seconds = trained(method, runs, **training)
+    models, seconds = trained(method, runs, **dict(training))
     results, seconds_of_laws = [], []
     for model in models:
         began = time.process_time()
