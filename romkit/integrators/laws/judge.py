@@ -11,22 +11,12 @@ from romkit.data.controls import interpolated
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
-from romkit.integrators.laws.shooting import FINE
-from romkit.integrators.laws.trajectories import equation_rollout, time_scale
+from romkit.integrators.laws.shooting import FINE, NUDGE
+from romkit.integrators.laws.trajectories import LONGER, OUTSIDE, equation_rollout, time_scale
 from romkit.solvers import RK4
 
 LOST = 9.0
 """Largest error that counts [deviations of the data]; two independent signals have 1.4."""
-
-OUTSIDE = 2.0
-"""Distance from the mean of the data, in the largest one of the data along each latent, beyond
-which a rollout has left them."""
-
-NUDGE = 0.02
-"""Distance of displaced starts [largest latent]."""
-
-LONGER = 10
-"""How many times as long as the data rollouts have to stay."""
 
 Decoder = Callable[[Tensor, Tensor, int], Tensor]
 """Latents (..., k, T, m) of runs of these numbers (k,), from a sample of this number on -> states in

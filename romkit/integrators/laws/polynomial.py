@@ -42,6 +42,9 @@ COEFFICIENTS = 700
 COMPARED = 8.0
 """Longest windows [time scales] of fits that are only compared: longer ones change no order."""
 
+TRIED = 4
+"""Most windows after which coefficients are asked whether their rollouts stay near the data."""
+
 ROWS = 2_000
 """Most samples from which the condition of the terms is computed."""
 
@@ -210,7 +213,9 @@ def _of(basis: Features, problem: int) -> Features:
 
 
 def _coefficients(samples: LatentSamples, basis: Features, longest: float) -> Tensor:
-    """Coefficients (K q, m) after the windows with which whole trajectories are followed best."""
+    """Coefficients (K q, m) after the windows with which whole trajectories are followed best, of
+    those whose rollouts stay near the data.
+    """
     problem = ShootingProblem.of(samples, basis)
     theta = torch.zeros(len(basis.names), problem.motion.latent_dim, dtype=torch.float64)
     theta = problem.theta(theta)
@@ -222,8 +227,9 @@ def _coefficients(samples: LatentSamples, basis: Features, longest: float) -> Te
             break
     if longest < math.inf:
         return problem.coefficients(stages[-1])
-    best = min(stages, key=lambda theta: problem.error(theta))
-    return problem.coefficients(best)
+    ranking = sorted(stages, key=problem.error)
+    staying = (theta for theta in ranking[:TRIED] if problem.stays(theta))
+    return problem.coefficients(next(staying, ranking[0]))
 
 
 def _unit_columns(terms: Tensor) -> Tensor:

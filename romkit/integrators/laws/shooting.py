@@ -47,7 +47,7 @@ LOST, STEEP = 2.0, 1e6
 """Distance from the data [largest latent], and derivative, at which the rest of a window is left
 out."""
 
-TRIALS, SETTLED = 24, 1e-2
+TRIALS, SETTLED = 20, 0.03
 """Most steps on windows of one length, and the relative gain after which they end."""
 
 SAMPLES = 24_000

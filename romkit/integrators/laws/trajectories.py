@@ -1,20 +1,25 @@
 """Samples of a law as runs to shoot along, and coefficients of equations as those of a motion."""
 
 import functools
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from romkit.integrators.laws.courses import Runs, course, windows
+from romkit.integrators.laws.courses import Course, Runs, course, windows
 from romkit.integrators.laws.equations import Equation, Features
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
 from romkit.integrators.laws.sensitivities import Motion
-from romkit.integrators.laws.shooting import FINE
+from romkit.integrators.laws.shooting import FINE, NUDGE
 from romkit.integrators.laws.terms import LatentTerms
 
 LOST = 2.0
 """Largest distance of a rollout from the data that counts [largest latent]."""
+
+OUTSIDE, LONGER = 2.0, 10
+"""Distance from the mean of the data [largest latent] beyond which a rollout has left them, and how
+many times as long as the data it has to stay nearer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +100,25 @@ class ShootingProblem:
         reached = self.motion.rollout(self.weights(theta), whole.start, whole.course)
         square = (reached - whole.truth).square().mean(-1).nan_to_num(LOST**2).clamp(max=LOST**2)
         return float((square * whole.seen).sum() / whole.seen.sum()) ** 0.5
+
+    def stays(self, theta: Tensor) -> bool:
+        """Whether rollouts of each run for `LONGER` times its length stay within `OUTSIDE` times the
+        box of the data, from its first sample and from a displaced one; True where a context moves.
+        """
+        runs = self.runs
+        if runs.moving is not None:
+            return True
+        first = runs.observed.int().argmax(-1)  # (n,)
+        start = runs.states[torch.arange(len(first)), first].nan_to_num(0.0)
+        draw = torch.Generator().manual_seed(0)
+        apart = NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
+        starts = torch.stack([start, start + apart], 1)  # (n, 2, d)
+        steps = math.ceil(LONGER * float(runs.times[-1]) * FINE)
+        h = torch.full((steps, len(start), 1, 1), 1 / FINE, dtype=start.dtype)
+        reached = self.motion.rollout(
+            self.weights(theta), starts, Course(h, list(range(1, steps + 1)), None, None)
+        )
+        return bool(reached.abs().nan_to_num(torch.inf).max() <= OUTSIDE)
 
 
 def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
