@@ -12,7 +12,7 @@ from annotated_types import MinLen
 
 from romkit.core import checks
 from romkit.core.boundary import Part, Positive, Seed, validated
-from romkit.core.errors import InputError
+from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.baselines import errors_without_a_law
@@ -29,6 +29,12 @@ KINDS = ("polynomial", "neural-ode")
 GOOD, SMALL = 5.0, 0.005
 """Error, relative to the projection's or in deviations of the data, up to which no network is tried
 by default."""
+
+POOR = 0.1
+"""Error of a law [deviations of the data] from which on it warns where the projection is better."""
+
+FIX = "another latent_dim (motion on a torus needs more), more contexts, or longer runs"
+"""Advice where no law is as good as the projection."""
 
 EACH = 0.5
 """Largest share of the time that is spent on the choice of settings of one kind."""
@@ -198,13 +204,20 @@ class Trial:
         """Warn once where the law forecasts held-out contexts no better than what needs no law."""
         share = how.estimator._unexplained(law, how.samples)
         nearest, shifted = self._errors_without_a_law(how.samples)
-        warn_if_useless(
-            f"romkit.law ({_name(how.estimator)})",
+        name = f"romkit.law ({_name(how.estimator)})"
+        warned = warn_if_useless(
+            name,
             unexplained=None if share is None else float(share.max()),
             error=how.error,
             nearest=nearest,
             shifted=shifted,
+            fix=FIX,
         )
+        if not warned and how.error > max(GOOD * how.projected, POOR):
+            text = f"{name}: forecasts of held-out contexts err by {how.error:.2g} deviations"
+            warn(
+                f"{text} of the data, the projection by {how.projected:.2g}; try {FIX}", FitWarning
+            )
 
     def _errors_without_a_law(self, samples: LatentSamples) -> tuple[float | None, float | None]:
         """Errors of the nearest training run on held-out runs, as it is and shifted in time; None

@@ -11,7 +11,7 @@ from romkit.data.controls import interpolated
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
-from romkit.integrators.laws.shooting import FINE, NUDGE
+from romkit.integrators.laws.shooting import FINE, NUDGE, RESOLUTION
 from romkit.integrators.laws.trajectories import LONGER, OUTSIDE, equation_rollout, time_scale
 from romkit.solvers import RK4
 
@@ -126,7 +126,8 @@ class Judge:
         times = torch.cat([times, *(times[-1] * k + times[1:] for k in range(1, longer))])
         at = context[..., 0, :]
         if isinstance(law, Equation) and law.coefficients.ndim == 2:
-            return first, start, equation_rollout(law, start, at, times, tau)
+            resolution = FINE if longer == 1 else RESOLUTION
+            return first, start, equation_rollout(law, start, at, times, tau, resolution)
         return first, start, _integrated(law.motion(at), start, times, tau)[..., :m]
 
 

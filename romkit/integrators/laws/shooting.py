@@ -47,8 +47,9 @@ LOST, STEEP = 2.0, 1e6
 """Distance from the data [largest latent], and derivative, at which the rest of a window is left
 out."""
 
-TRIALS, SETTLED = 20, 0.03
-"""Most steps on windows of one length, and the relative gain after which they end."""
+TRIALS, SETTLED, EXACT = 12, 0.03, 1e-9
+"""Most steps on windows of one length, and the gain after which they end, relative and as a mean
+square [largest latent]."""
 
 SAMPLES = 24_000
 """Most samples in all windows of one length; of more, windows are farther apart."""
@@ -356,7 +357,12 @@ def refinements(
         problem = shots(structure, runs, theta, length, back, weight, apart, resolution)
         start = problem.expanded(theta)
         end = levenberg_marquardt(
-            start, trials=TRIALS, relative=SETTLED, shrinkage=0.2, largest=10.0
+            start,
+            trials=TRIALS,
+            absolute=EXACT,
+            relative=SETTLED,
+            shrinkage=0.2,
+            largest=10.0,
         )
         theta = end.theta
         yield Stage(duration, theta)

@@ -11,7 +11,7 @@ from romkit.integrators.laws.courses import Course, Runs, course, windows
 from romkit.integrators.laws.equations import Equation, Features
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
 from romkit.integrators.laws.sensitivities import Motion
-from romkit.integrators.laws.shooting import FINE, NUDGE
+from romkit.integrators.laws.shooting import FINE, NUDGE, RESOLUTION
 from romkit.integrators.laws.terms import LatentTerms
 
 LOST = 2.0
@@ -113,8 +113,8 @@ class ShootingProblem:
         draw = torch.Generator().manual_seed(0)
         apart = NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
         starts = torch.stack([start, start + apart], 1)  # (n, 2, d)
-        steps = math.ceil(LONGER * float(runs.times[-1]) * FINE)
-        h = torch.full((steps, len(start), 1, 1), 1 / FINE, dtype=start.dtype)
+        steps = math.ceil(LONGER * float(runs.times[-1]) * RESOLUTION)
+        h = torch.full((steps, len(start), 1, 1), 1 / RESOLUTION, dtype=start.dtype)
         reached = self.motion.rollout(
             self.weights(theta), starts, Course(h, list(range(1, steps + 1)), None, None)
         )
@@ -153,10 +153,15 @@ def context_terms(basis: Features, context: Tensor) -> Tensor:
 
 
 def equation_rollout(
-    law: Equation, start: Tensor, context: Tensor, times: Tensor, tau: float
+    law: Equation,
+    start: Tensor,
+    context: Tensor,
+    times: Tensor,
+    tau: float,
+    resolution: float = FINE,
 ) -> Tensor:
     """Latents (k, T, m) of a single equation from starts (k, d) at contexts (k, p), by at least
-    `FINE` steps of RK4 in τ.
+    `resolution` steps of RK4 in τ.
     """
     m, order, variables = law.latent_dim, law.order, law.basis.variables
     scale = variables.scale
@@ -170,7 +175,7 @@ def equation_rollout(
     clock = (times - times[0]) / tau
     runs = Runs(start.unsqueeze(1), clock, torch.arange(len(start)), factors)
     scaled = variables.on(start)(start).unsqueeze(1)
-    reached = motion.rollout(weights, scaled, course(runs, sample, 1 / FINE))  # (T, k, 1, d)
+    reached = motion.rollout(weights, scaled, course(runs, sample, 1 / resolution))  # (T, k, 1, d)
     return reached[:, :, 0, :m].transpose(0, 1) * scale[:m] + variables.shift[:m]
 
 
