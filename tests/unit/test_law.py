@@ -46,7 +46,7 @@ def test_the_best_of_some_kinds_and_the_table_of_all(data, pod, tmp_path):
 
 def test_an_equation_is_never_empty_in_a_slow_unit_of_time(data, pod):
     for share in (None, 10.0):
-        law = SINDy(degree=3, share=share, around=0.0).fit(pod, data)
+        law = SINDy(degree=3, share=share).fit(pod, data)
         assert bool(law.support.any(0).all())
     assert not bool(
         SINDy(degree=3, threshold=0.1).fit(pod, data).support.any()
