@@ -112,6 +112,12 @@ class LossTerm(abc.ABC):
         """
         return None
 
+    def prepared(self, rows: Batch) -> "LossTerm":
+        """The term for a training on these snapshots (N, n): itself, unless it needs something of
+        them.
+        """
+        return self
+
 
 @validated
 @dataclass(frozen=True)
@@ -188,8 +194,8 @@ class LatentVelocity(LossTerm):
         return batch.mean(self.weight * (batch.dy - batch.carried(batch.field())).square())
 
 
-ANCHORED = 16
-"""Most leading coordinates that are kept for each snapshot."""
+ANCHORED = 64
+"""Most leading modes that latents may be anchored to."""
 
 
 @validated
@@ -212,18 +218,31 @@ class Anchor(LossTerm):
 
     weight: NotNegative = 1.0
 
+    def prepared(self, rows: Batch) -> LossTerm:
+        modes = leading_modes(rows.y, min(ANCHORED, rows.y.shape[1]))
+        return _AnchorTo(self.weight, modes.to(rows.y))
+
+    def value(self, batch: Evaluated) -> Tensor:
+        fix = "call prepared(rows) first, as romkit.fit does"
+        raise InputError("loss", expected="an anchor to modes", got="none", fix=fix)
+
+
+@dataclass(frozen=True)
+class _AnchorTo(LossTerm):
+    """The anchor to these modes (n, k)."""
+
+    weight: float
+    modes: Tensor
+
     def value(self, batch: Evaluated) -> Tensor:
         z = batch.encoded.value
         m = z.shape[-1]
-        if m > batch.extra.shape[-1]:
-            fix = "leave the term out"
-            raise InputError("loss", expected=f"at most {ANCHORED} latents", got=f"{m}", fix=fix)
-        apart = z - batch.extra[..., :m]
+        if m > self.modes.shape[1]:
+            fix = "leave the term out: anchor_weight=0"
+            got = f"{m} latents"
+            raise InputError("loss", expected=f"an anchor of {ANCHORED}", got=got, fix=fix)
+        apart = z - batch.y @ self.modes[:, :m].to(batch.y)
         return self.weight * apart.square().sum(-1).mean(-1)
-
-    def attach(self, rows: Batch, frame: Frame, weights: Tensor, system: System | None) -> Tensor:
-        modes = leading_modes(rows.y, min(ANCHORED, rows.y.shape[1]))
-        return (rows.y.double() @ modes).to(rows.y)
 
 
 class Objective(nn.Module):

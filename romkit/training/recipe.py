@@ -337,69 +337,79 @@ class Run:
             models: one per seed, alike but for their parameters.
             seeds: seed s determines the order of its data, whatever its neighbours are.
         """
-        plan, frame = self.plan, models[0].frame
-        every = plan.snapshots.every
-        of_data = partial(Batch.from_dataset, frame=frame, every=every, unit=self.unit)
-        rows, held_out = (
-            of_data(self.data),
-            None if self.held_out is None else of_data(self.held_out),
-        )
-        refinements = [
-            (how, stage)
-            for how, stage in ((refine, plan.rollouts), (phase_fit, plan.timing))
-            if stage
-        ]
-        for _, stage in refinements:  # refused now, not hours later
-            EvenTrajectories.from_dataset(self.data, stage.every, like=rows.y)
-        if self.system is not None:
-            check_autonomous(self.system, rows, frame, times_of(self.data))
-        beginnings = [{} for _ in models]
-        if not self.started:
-            # what is least squares alone gets all digits of the data
-            exact = rows if models[0].trained else of_data(self.data, dtype=torch.float64)
-            beginnings = [dict(model.initialise(exact.y, exact.c) or {}) for model in models]
-        fits = max(
-            1, CACHE_ROWS // plan.snapshots.batch_size
-        )  # seeds of a stack in the cache of a CPU
-        size, trained = len(seeds) if self.device.type == "cuda" else fits, []
+        frame = models[0].frame
+        rows = self._snapshots(self.data, frame)
+        held_out = None if self.held_out is None else self._snapshots(self.held_out, frame)
+        self._check(rows, frame)
+        facts = self._initialised(models, rows)
+        loss = [term.prepared(rows) for term in self.plan.loss]
+        size = len(seeds)
+        if self.device.type != "cuda":
+            size = max(1, CACHE_ROWS // self.plan.snapshots.batch_size)
+        trained = []
         with one_thread():
-            rows, held_out = self._ready(rows, frame), held_out and self._ready(held_out, frame)
+            rows = self._ready(rows, loss, frame)
+            held_out = held_out and self._ready(held_out, loss, frame)
             for first in range(0, len(seeds), size):
-                stacked, numbers = (
-                    stack(models[first : first + size]).to(self.device),
-                    seeds[first : first + size],
-                )
-                reports = [
-                    {"diverged": False, "seed": seed} | facts
-                    for seed, facts in zip(numbers, beginnings[first : first + size], strict=True)
-                ]
-                if any(
-                    parameter.requires_grad for parameter in stacked.parameters()
-                ):  # POD and its like have none
-                    objective = Objective(
-                        stacked, plan.loss, plan.component_weighting, self.system, self.unit
-                    ).to(self.device)
-                    ends = [self._on_snapshots(objective, rows, held_out, numbers)]
-                    for how, stage in refinements:
-                        call = partial(
-                            how,
-                            objective,
-                            rows,
-                            self.data,
-                            stage,
-                            numbers,
-                            plan.snapshots.batch_size,
-                        )
-                        ends.append(fast_or_eager(call, self._compiled(True))[0])
-                    for end in ends:
-                        reports = [a | b for a, b in zip(reports, end, strict=True)]
-                stacked.report = {"seeds": reports}
+                part = slice(first, first + size)
+                stacked = stack(models[part]).to(self.device)
+                reports = self._train_stack(stacked, loss, rows, held_out, seeds[part])
+                pairs = zip(reports, facts[part], strict=True)
+                stacked.report = {"seeds": [report | more for report, more in pairs]}
                 trained += unstack(stacked.cpu())
         return trained
 
-    def _ready(self, rows: Batch, frame: Frame) -> AnyBatch:
+    def _snapshots(self, data: xr.Dataset, frame: Frame, dtype: torch.dtype | None = None) -> Batch:
+        every = self.plan.snapshots.every
+        return Batch.from_dataset(data, frame, every, self.unit, dtype)
+
+    def _refinements(self) -> list[tuple[Callable[..., Reports], object]]:
+        """Functions and settings of the stages after that on snapshots."""
+        stages = ((refine, self.plan.rollouts), (phase_fit, self.plan.timing))
+        return [(function, settings) for function, settings in stages if settings]
+
+    def _check(self, rows: Batch, frame: Frame) -> None:
+        """Raise for data or a system that a later stage would refuse after hours."""
+        for _, settings in self._refinements():
+            EvenTrajectories.from_dataset(self.data, settings.every, like=rows.y)
+        if self.system is not None:
+            check_autonomous(self.system, rows, frame, times_of(self.data))
+
+    def _initialised(self, models: Sequence[Projection], rows: Batch) -> list[Mapping[str, object]]:
+        """Facts about the models' parameters from data, which they take over."""
+        if self.started:
+            return [{} for _ in models]
+        if not models[0].trained:
+            # what is least squares alone gets all digits of the data
+            rows = self._snapshots(self.data, models[0].frame, torch.float64)
+        return [model.initialise(rows.y, rows.c) or {} for model in models]
+
+    def _train_stack(
+        self,
+        stacked: Projection,
+        loss: Sequence[LossTerm],
+        rows: AnyBatch,
+        held_out: AnyBatch | None,
+        seeds: Sequence[int],
+    ) -> Reports:
+        """Train a stack in place, stage by stage."""
+        reports = [{"diverged": False, "seed": seed} for seed in seeds]
+        if not any(parameter.requires_grad for parameter in stacked.parameters()):
+            return reports  # POD and its like have nothing to train
+        weighting = self.plan.component_weighting
+        objective = Objective(stacked, loss, weighting, self.system, self.unit).to(self.device)
+        ends = [self._on_snapshots(objective, rows, held_out, seeds)]
+        batch_size = self.plan.snapshots.batch_size
+        for function, settings in self._refinements():
+            call = partial(function, objective, rows, self.data, settings, seeds, batch_size)
+            ends.append(fast_or_eager(call, self._compiled(True))[0])
+        for end in ends:
+            reports = [report | more for report, more in zip(reports, end, strict=True)]
+        return reports
+
+    def _ready(self, rows: Batch, loss: Sequence[LossTerm], frame: Frame) -> AnyBatch:
         """Snapshots with what the loss attaches to them, on the device."""
-        rows = attached(rows, self.plan.loss, frame, self.plan.component_weighting, self.system)
+        rows = attached(rows, loss, frame, self.plan.component_weighting, self.system)
         return rows._make(tensor.to(self.device) for tensor in rows)
 
     def _on_snapshots(

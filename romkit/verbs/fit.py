@@ -1,7 +1,9 @@
 """`romkit.fit`: from a method and a dataset to a trained projection."""
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -126,59 +128,137 @@ def fit(
         ('ncae', 3, 2)
     """
     kind, sizes = method
-    data = _in_memory(data) if basis is None else data
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
-    full, held_out = watch.divided(warn_undeclared_context(_with_velocities(kind, data, basis)))
-    numbers = [seed] if seeds is None else seeds
-    device = (
-        torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
-    )
     _check_names(kind, settings)
+    data = _in_memory(data) if basis is None else data
+    data = warn_undeclared_context(_with_velocities(kind, data, basis))
+    training = _training_set(data, watch, basis, symmetry, system)
+    recipe = _recipe(preset, settings, training.frame.system, kind)
+    _check_recipe(recipe, engine, checkpoint, training)
+
+    seed_numbers = [seed] if seeds is None else seeds
+    architecture = {name: value for name, value in settings.items() if name not in SETTINGS}
+    sizes = sized(kind, training.frame, sizes | architecture)
+    models = [
+        kind(training.frame, torch.Generator().manual_seed(number), **sizes)
+        for number in seed_numbers
+    ]
+    started = start is not None and kind.trained
+    if started:
+        models = _with_parameters_of(models, start)
+
+    run = Run(
+        recipe,
+        training.data,
+        _system_for(recipe, training),
+        _device(device),
+        engine,
+        checkpoint,
+        watch,
+        training.held_out,
+        started,
+        _time_unit(training),
+    )
+    models = _trained(run, models, seed_numbers, executor)
+    facts = {"preset": preset if isinstance(preset, str) else "own"} | _provenance(run, training)
+    for model in models:
+        model.report |= facts
+    models = _of_full_states(models, training)
+    return stack(models) if seeds is not None else models[0]
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Data in the coordinates that the maps see.
+
+    Attributes:
+        full: the data as they were given, less what is held out.
+        data, held_out: in coordinates of the basis or of aligned waves, with velocities; in those of
+            `full` without either.
+        frame: of `data`.
+        basis, wave: in front of the method, None without.
+        system: that the data name, or that was given.
+    """
+
+    full: xr.Dataset
+    data: xr.Dataset
+    held_out: xr.Dataset | None
+    frame: Frame
+    basis: Basis | None
+    wave: Wave | None
+    system: System | None
+
+
+def _training_set(
+    data: xr.Dataset,
+    watch: Watch,
+    basis: int | Basis | None,
+    symmetry: str | Shifts | None,
+    system: System | None,
+) -> TrainingSet:
+    """The training set of checked data with velocities."""
+    full, held_out = watch.divided(data)
     system = system_of(full) if system is None else system
     wave = None if symmetry is None else _wave(symmetry, full, basis, system)
     basis = _basis(basis, full, system)
-    data, held_out = _projected(full, basis or wave), _projected(held_out, basis or wave)
-    frame, estimate = Frame.from_dataset(data), data["velocity"].attrs.get("method")
-    plan = preset if isinstance(preset, Recipe) else PRESETS[preset](frame.system, kind.name)
-    plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
-    _check_optimizer(plan, engine, checkpoint)
-    # the paper's losses count velocities in the unit of its systems
-    in_full_space = getattr(system, "full", system)  # of one that is seen through a basis
-    names = {frame.system} | ({in_full_space.name} if in_full_space is not None else set())
-    unit = 1.0 if names & SIZES.keys() else _unit_of_time(data, frame)
-    if wave is not None and plan.needs_system:
-        fix = "take preset='quick', and fit a law to the result: it learns the speed of the phase"
-        raise InputError(
-            "symmetry",
-            expected="a loss without the field of the system",
-            got="one with it",
-            fix=fix,
-        )
-    system = _system_for(plan, system, full, basis, frame)
-    sizes = sized(kind, frame, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
-    models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
-    start = start if kind.trained else None
-    models = models if start is None else _with_parameters_of(models, start)
-    run = Run(
-        plan, data, system, device, engine, checkpoint, watch, held_out, start is not None, unit
+    coordinates = _projected(full, basis or wave)
+    return TrainingSet(
+        full,
+        coordinates,
+        _projected(held_out, basis or wave),
+        Frame.from_dataset(coordinates),
+        basis,
+        wave,
+        system,
     )
-    pieces = [(models[s], numbers[s]) for s in cut(len(numbers), executor)]
-    with bars(watch.verbose):
-        models = [
-            model
-            for part in mapped(run.train, pieces, executor, "pieces of the seeds")
-            for model in part
-        ]
-    front = None if basis is None else Frame.from_dataset(full, basis, frame)
-    report = {
-        "preset": preset if isinstance(preset, str) else "own",
-        **_provenance(full, estimate, plan, device),
-    }
-    for model in models:
-        model.report |= report
-    models = models if front is None else [model.in_frame(front) for model in models]
-    models = models if wave is None else [Sliced.of(model, wave, full) for model in models]
-    return stack(models) if seeds is not None else models[0]
+
+
+def _recipe(
+    preset: str | Recipe, settings: Mapping[str, object], system: str, kind: type[Projection]
+) -> Recipe:
+    """The recipe of a preset, with the settings that are of a recipe."""
+    recipe = preset if isinstance(preset, Recipe) else PRESETS[preset](system, kind.name)
+    return recipe.with_settings({k: value for k, value in settings.items() if k in SETTINGS})
+
+
+def _device(device: torch.device | None) -> torch.device:
+    if device is not None:
+        return device
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _trained(
+    run: Run, models: Sequence[Projection], seeds: Sequence[int], executor: object
+) -> list[Projection]:
+    """The models after training, in pieces of the seeds where other processes take some."""
+    pieces = [(models[part], seeds[part]) for part in cut(len(seeds), executor)]
+    with bars(run.watch.verbose):
+        trained = mapped(run.train, pieces, executor, "pieces of the seeds")
+        return list(itertools.chain.from_iterable(trained))
+
+
+def _of_full_states(models: Sequence[Projection], training: TrainingSet) -> list[Projection]:
+    """The models of coordinates, as models of the states that were given."""
+    if training.basis is not None:
+        front = Frame.from_dataset(training.full, training.basis, training.frame)
+        return [model.in_frame(front) for model in models]
+    if training.wave is not None:
+        return [Sliced.of(model, training.wave, training.full) for model in models]
+    return list(models)
+
+
+def _time_unit(training: TrainingSet) -> float:
+    """Unit of time in which losses count velocities: that of the paper's systems, else the time in
+    which the state moves by its deviation (root mean squares), so that both errors are of one size.
+    """
+    in_full_space = getattr(training.system, "full", training.system)  # behind a basis
+    names = {training.frame.system, getattr(in_full_space, "name", "")}
+    if names & SIZES.keys():
+        return 1.0
+    velocity = training.data["velocity"].transpose(..., "component").astype(np.float64)
+    speed = velocity / training.frame.exact["state_scale"].numpy()
+    square = float((speed**2).mean())
+    return square**-0.5 if square > 0 else 1.0
 
 
 def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list[Projection]:
@@ -188,19 +268,19 @@ def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list
         InputError: another method, other sizes, or another number of models.
     """
     start = start.shapes if isinstance(start, Sliced) else start
-    given, like = [start] if start.seeds is None else unstack(start), models[0]
-    if (type(start), start.config, len(given)) != (type(like), like.config, len(models)):
+    sources = [start] if start.seeds is None else unstack(start)
+    like = models[0]
+    if (type(start), start.config, len(sources)) != (type(like), like.config, len(models)):
         expected, got = (
-            f"{len(m)} of {m[0].name} with {pairs(m[0].config)}" for m in (models, given)
+            f"{len(several)} of {several[0].name} with {pairs(several[0].config)}"
+            for several in (models, sources)
         )
-        raise InputError(
-            "start", expected=expected, got=got, fix="give what fit returned for these settings"
-        )
-    for model, own in zip(models, given, strict=True):
-        parameters = own.state_dict()
-        model.load_state_dict(
-            {key: value for key, value in parameters.items() if not key.startswith("frame.")}, False
-        )
+        fix = "give what fit returned for these settings"
+        raise InputError("start", expected=expected, got=got, fix=fix)
+    for model, source in zip(models, sources, strict=True):
+        # scales are those of the new data
+        state = {k: v for k, v in source.state_dict().items() if not k.startswith("frame.")}
+        model.load_state_dict(state, strict=False)
     return models
 
 
@@ -210,8 +290,10 @@ def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Datase
     """
     if data is None or front is None:
         return data
-    found = runtime.computed("coordinates", front.project(data))[0]
-    return found if "velocity" in found else check_dataset(needing_velocity(found))
+    coordinates = runtime.computed("coordinates", front.project(data))[0]
+    if "velocity" in coordinates:
+        return coordinates
+    return check_dataset(needing_velocity(coordinates))
 
 
 def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: System | None) -> Wave:
@@ -223,37 +305,37 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
     if basis is not None:
         fix = "leave the basis out: the coordinates of a wave are its harmonics"
         raise InputError("basis", expected="none beside symmetry", got=checks.shown(basis), fix=fix)
-    if system is None:
-        frame = Frame.from_dataset(data)
-        if symmetry == "shift" and frame.fields.is_plain:
-            got, fix = (
-                "a state of unknown fields",
-                "pass system=..., or symmetry=Shifts(variables=2) for two fields",
-            )
-            raise InputError(
-                "symmetry", expected="a system, or variables over the ring", got=got, fix=fix
-            )
-        return (Shifts() if symmetry == "shift" else symmetry).wave(data, frame)
+    frame = Frame.from_dataset(data)
+    if system is not None:
+        return _symmetric(symmetry, data, system).wave(data, frame)
+    if symmetry == "shift" and frame.fields.is_plain:
+        raise InputError(
+            "symmetry",
+            expected="a system, or variables over the ring",
+            got="a state of unknown fields",
+            fix="pass system=..., or symmetry=Shifts(variables=2) for two fields",
+        )
+    return (Shifts() if symmetry == "shift" else symmetry).wave(data, frame)
+
+
+def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shifts:
+    """Shifts that a system declares, or that were given, which its field commutes with."""
     shifts = system.symmetry if symmetry == "shift" else symmetry
+    expected = "a system whose field commutes with shifts"
     fix = "leave symmetry out, or declare it: symmetry = Shifts() of the system"
     if shifts is None or system.order != 1:
-        got = f"{system.name}, {'which declares none' if shifts is None else 'which is of second order'}"
-        raise InputError(
-            "symmetry", expected="a system whose field commutes with shifts", got=got, fix=fix
-        )
-    some = snapshots(data, every=max(1, data.sizes["time"] // 4))
-    noise = torch.randn(
-        some.state.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-    )
-    beside = (
-        some.state + 0.1 * some.state.std() * noise
-    )  # waves that stand still have no rate to compare with
-    if (error := system.commutator(shifts, beside, some.context)) > COMMUTES:
+        fault = "which declares none" if shifts is None else "which is of second order"
+        raise InputError("symmetry", expected=expected, got=f"{system.name}, {fault}", fix=fix)
+    sample = snapshots(data, every=max(1, data.sizes["time"] // 4))
+    draw = torch.Generator().manual_seed(0)
+    noise = torch.randn(sample.state.shape, generator=draw, dtype=torch.float64)
+    # waves that stand still have no rate to compare with
+    beside = sample.state + 0.1 * sample.state.std() * noise
+    error = system.commutator(shifts, beside, sample.context)
+    if error > COMMUTES:
         got = f"{system.name}, whose field differs by {error:.1e}"
-        raise InputError(
-            "symmetry", expected="a system whose field commutes with shifts", got=got, fix=fix
-        )
-    return shifts.wave(data, Frame.from_dataset(data))
+        raise InputError("symmetry", expected=expected, got=got, fix=fix)
+    return shifts
 
 
 def _in_memory(data: xr.Dataset) -> xr.Dataset:
@@ -262,15 +344,16 @@ def _in_memory(data: xr.Dataset) -> xr.Dataset:
     Raises:
         InputError: they are too large.
     """
-    size, memory = (
-        sum(8 * each.size for each in data.data_vars.values() if each.chunks),
-        runtime.memory(),
-    )
+    size = sum(8 * variable.size for variable in data.data_vars.values() if variable.chunks)
+    memory = runtime.memory()
     if COPIES * size > memory:
-        expected = f"at most {memory / COPIES / 1e9:.3g} GB without a basis, of which training makes {COPIES}"
-        fix = "add basis=64, say, which reads chunk by chunk, or select some: data.isel(time=slice(None, None, 10))"
         raise InputError(
-            "data", expected=expected, got=f"{size / 1e9:.3g} GB in chunks, in float64", fix=fix
+            "data",
+            expected=f"at most {memory / COPIES / 1e9:.3g} GB without a basis, of which training "
+            f"makes {COPIES}",
+            got=f"{size / 1e9:.3g} GB in chunks, in float64",
+            fix="add basis=64, say, which reads chunk by chunk, or select some: "
+            "data.isel(time=slice(None, None, 10))",
         )
     return runtime.computed("data", data)[0]
 
@@ -308,18 +391,6 @@ def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -
     )
 
 
-def _unit_of_time(data: xr.Dataset, frame: Frame) -> float:
-    """Time in which the state moves by its deviation (root mean squares), so that velocities in it
-    are of its size.
-    """
-    speed = (
-        data["velocity"].transpose(..., "component").astype(np.float64)
-        / frame.exact["state_scale"].numpy()
-    )
-    square = float((speed**2).mean())
-    return square**-0.5 if square > 0 else 1.0
-
-
 def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None:
     """Every setting must be one of the recipe or of the method."""
     sizes = {*arguments(kind), "latent_dim", "layers"}
@@ -332,9 +403,11 @@ def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None
             raise InputError(name, expected=expected, got="an unknown name", fix=fix)
 
 
-def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
-    """Raise where an optimizer of torch or geoopt is asked for compilation or checkpoints."""
-    if callable(plan.snapshots.optimizer):
+def _check_recipe(recipe: Recipe, engine: str, checkpoint: object, training: TrainingSet) -> None:
+    """Raise where an optimizer of torch or geoopt is asked for compilation or checkpoints, or a
+    loss for the field of aligned waves.
+    """
+    if callable(recipe.snapshots.optimizer):
         fix = "leave it out, or give the name of an optimizer"
         if engine == "compiled":
             raise InputError(
@@ -344,52 +417,71 @@ def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
             raise InputError(
                 "checkpoint", expected="none with an optimizer", got=repr(checkpoint), fix=fix
             )
+    if training.wave is not None and recipe.needs_system:
+        raise InputError(
+            "symmetry",
+            expected="a loss without the field of the system",
+            got="one with it",
+            fix="take preset='quick', and fit a law to the result: it learns the speed of the phase",
+        )
 
 
-def _system_for(
-    plan: Recipe, system: System | None, data: xr.Dataset, basis: Basis | None, frame: Frame
-) -> System | None:
+def _system_for(recipe: Recipe, training: TrainingSet) -> System | None:
     """The system, for losses that need its field; None for others."""
-    if not plan.needs_system:
+    if not recipe.needs_system:
         return None
+    system, basis, frame = training.system, training.basis, training.frame
     if system is None:
-        fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
-        got = repr(data.attrs.get("system"))
-        raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=got, fix=fix)
+        raise InputError(
+            "system",
+            expected=f"data of {', '.join(SYSTEMS)}",
+            got=repr(training.full.attrs.get("system")),
+            fix="pass system=..., an instance of romkit.systems.System, or use a preset that needs "
+            "no field",
+        )
     if basis is not None and system.state_size == basis.size:
         system = system.through(basis)
-    if system.state_size != len(frame.state_names) or system.context_names != frame.context_names:
-        expected = f"one with {len(frame.state_names)} components and the context of the data"
-        got, fix = (
-            f"{system.name} with {system.state_size} and {system.context_names}",
-            "pass the one of the data",
-        )
-        raise InputError("system", expected=expected, got=got, fix=fix)
-    own, given = tuple(system.state_names), frame.state_names
-    if own != given and sorted(own) == sorted(given):
-        expected, fix = (
-            f"components in the order {own[0]} ... {own[-1]}, as {system.name}",
-            "data.sel(component=[...])",
-        )
-        raise InputError("data", expected=expected, got=f"{given[0]} ... {given[-1]}", fix=fix)
-    for term in plan.loss:
+    _check_components(system, frame)
+    for term in recipe.loss:
         if term.needs_field and system.order != 1:
-            fix = "leave it out, in a preset latent_weight=0; rollouts take mechanical systems as well"
             raise InputError(
-                "loss", expected="terms for a mechanical system", got=repr(term), fix=fix
+                "loss",
+                expected="terms for a mechanical system",
+                got=repr(term),
+                fix="leave it out, in a preset latent_weight=0; rollouts take mechanical systems as "
+                "well",
             )
     return system
 
 
-def _provenance(
-    data: xr.Dataset, estimate: str | None, plan: Recipe, device: torch.device
-) -> dict[str, object]:
-    source = {key: data.attrs.get(key) for key in ("system", "parameters", "split", "seed")} | {
-        "velocity": estimate
-    }
+def _check_components(system: System, frame: Frame) -> None:
+    """Raise unless a system has the components and the context of a frame, in its order."""
+    size, names = system.state_size, system.context_names
+    if size != len(frame.state_names) or names != frame.context_names:
+        raise InputError(
+            "system",
+            expected=f"one with {len(frame.state_names)} components and the context of the data",
+            got=f"{system.name} with {size} and {names}",
+            fix="pass the one of the data",
+        )
+    expected, got = tuple(system.state_names), frame.state_names
+    if expected != got and sorted(expected) == sorted(got):
+        raise InputError(
+            "data",
+            expected=f"components in the order {expected[0]} ... {expected[-1]}, as {system.name}",
+            got=f"{got[0]} ... {got[-1]}",
+            fix="data.sel(component=[...])",
+        )
+
+
+def _provenance(run: Run, training: TrainingSet) -> dict[str, object]:
+    """Recipe, data, device and versions, for the report."""
+    attrs = training.full.attrs
+    source = {key: attrs.get(key) for key in ("system", "parameters", "split", "seed")}
+    source["velocity"] = training.data["velocity"].attrs.get("method")
     return {
-        "recipe": plan.to_json(),
+        "recipe": run.plan.to_json(),
         "data": {key: value for key, value in source.items() if isinstance(value, str | int)},
-        "device": runtime.device_name(device),
+        "device": runtime.device_name(run.device),
         "versions": runtime.versions(),
     }

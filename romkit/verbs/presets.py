@@ -11,6 +11,7 @@ from collections.abc import Callable
 from romkit.core.errors import InputError
 from romkit.projections import Frame, Projection, architecture
 from romkit.training import (
+    Anchor,
     LatentVelocity,
     Penalty,
     PhaseFit,
@@ -75,6 +76,15 @@ _PAPER = {
 }
 
 
+ANCHORED = ("ncae", "ncae-weights", "ncae-bias", "ncae-slope")
+"""Methods whose latents are anchored to the leading modes, of data that are not the paper's."""
+
+ANCHOR = 0.1
+"""Weight of the anchor: on the wake the projection error of `ncae-weights` is 0.84 % with it, 0.81 %
+without.
+"""
+
+
 def sized(method: type[Projection], frame: Frame, sizes: dict[str, object]) -> dict[str, object]:
     """Arguments that build `method`: with the paper's sizes where it has some for these data, and
     none are given.
@@ -99,6 +109,9 @@ def quick(system: str, method: str) -> Recipe:
     """The default: reaches the accuracy of the paper soonest (benchmarks/optimizers), in minutes on
     a CPU core.
 
+    Latents of an NcAE of other data than the paper's are anchored to the leading modes, so that they
+    do not wander with the context.
+
     Example:
         >>> from romkit.presets import quick
         >>> quick("lorenz96", "ncae").snapshots.epochs, quick("pendulum", "ncae").snapshots.schedule
@@ -109,7 +122,10 @@ def quick(system: str, method: str) -> Recipe:
         snapshots = SnapshotTraining(
             epochs=650, batch_size=512, every=20, schedule="fast-plateau", learning_rate=3e-2
         )
-    return Recipe(snapshots, [Reconstruction(), Penalty(1.0 if method == "soft-ncae" else 1e-3)])
+    loss = [Reconstruction(), Penalty(1.0 if method == "soft-ncae" else 1e-3)]
+    if method in ANCHORED and system not in SIZES:
+        loss.append(Anchor(ANCHOR))
+    return Recipe(snapshots, loss)
 
 
 def dynamics(system: str, method: str) -> Recipe:
