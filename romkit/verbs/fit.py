@@ -135,6 +135,7 @@ def fit(
     training = _training_set(data, watch, basis, symmetry, system)
     recipe = _recipe(preset, settings, training.frame.system, kind)
     _check_recipe(recipe, engine, checkpoint, training)
+    system = _system_for(recipe, training)
 
     seed_numbers = [seed] if seeds is None else seeds
     architecture = {name: value for name, value in settings.items() if name not in SETTINGS}
@@ -150,7 +151,7 @@ def fit(
     run = Run(
         recipe,
         training.data,
-        _system_for(recipe, training),
+        system,
         _device(device),
         engine,
         checkpoint,
