@@ -1,8 +1,10 @@
 """Training steps compiled by torch's compiler, Inductor."""
 
+import contextlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
@@ -71,7 +73,6 @@ class Traced:
             )
             return results
 
-        _silence_fallbacks()
         try:
             graph = make_fx(flat)(*leaves)
             ops = [
@@ -90,7 +91,8 @@ class Traced:
             shapes = [
                 known.from_tensor(leaf) for leaf in leaves
             ]  # without a `ShapeEnv` torch caches nothing
-            return torch._inductor.compile(graph, shapes, options=_options(leaves[0].device))
+            with _silent_fallbacks():
+                return torch._inductor.compile(graph, shapes, options=_options(leaves[0].device))
         except Exception as failure:
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
@@ -103,12 +105,17 @@ def compile_anew(function: F, device: torch.device) -> F:
     object of its own, which also leaves alone what others have compiled.
     """
 
-    def own(*arguments: object) -> object:
+    def call(*arguments: object) -> object:
         return function(*arguments)
 
-    own.__code__ = own.__code__.replace()
-    _silence_fallbacks()
-    return torch.compile(own, dynamic=False, options=_options(device))
+    own = types.FunctionType(call.__code__.replace(), globals(), closure=call.__closure__)
+    compiled = torch.compile(own, dynamic=False, options=_options(device))
+
+    def quiet(*arguments: object) -> object:
+        with _silent_fallbacks():  # the first call compiles
+            return compiled(*arguments)
+
+    return quiet
 
 
 def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
@@ -137,13 +144,17 @@ def _options(device: torch.device) -> dict[str, object]:
     return QUICK_START | {"cpp.simdlen": VECTORS.get(torch.backends.cpu.get_cpu_capability())}
 
 
-def _silence_fallbacks() -> None:
+@contextlib.contextmanager
+def _silent_fallbacks() -> Iterator[None]:
     """Silence Inductor's warning for each operation that its library calls through Python, as is
     intended here.
     """
     logger = logging.getLogger("torch._inductor.ir")
-    if _no_fallback not in logger.filters:
-        logger.addFilter(_no_fallback)
+    logger.addFilter(_no_fallback)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_no_fallback)
 
 
 def _no_fallback(record: logging.LogRecord) -> bool:

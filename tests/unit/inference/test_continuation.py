@@ -11,6 +11,7 @@ from romkit.data import ContextParameter
 from romkit.errors import InputError
 from romkit.inference import branches
 from romkit.integrators import LSPG, Galerkin
+from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System
 
 
@@ -221,7 +222,7 @@ def test_an_orbit_of_a_reduced_model_is_one_of_its_rollouts():
     period = float(branch.period[0])
     around = romkit.forecast(
         ncae, initial_state=branch.state.values[0], dynamics=dynamics, system=system, duration=period, dt=period / 100,
-        F=3.18,
+        F=3.18, solver=RK4(period / 100),
     )  # fmt: skip
     assert around.latent.values[-1] == pytest.approx(around.latent.values[0], abs=1e-6)
     found = romkit.verify(branch, system, every=2)

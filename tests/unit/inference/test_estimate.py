@@ -17,6 +17,7 @@ from romkit.data import ContextParameter
 from romkit.inference.prediction import Prediction
 from romkit.integrators import Galerkin
 from romkit.projections import EncoderDecoder, Frame, Projection
+from romkit.solvers import RK4
 from romkit.systems import MechanicalSystem, System
 from romkit.types import Dual
 from tests.refusals import refused
@@ -192,7 +193,14 @@ def test_behind_a_basis_observed_components_are_those_of_full_states(lorenz_data
     behind = romkit.fit("ncae", lorenz_data, basis=6, latent_dim=2, epochs=2)
     times = torch.linspace(0, 0.2, 5, dtype=torch.float64)
     predict = Prediction(
-        behind, times, rows, None, dynamics=dynamics, system=system, solver=None, engine="torch"
+        behind,
+        times,
+        rows,
+        None,
+        dynamics=dynamics,
+        system=system,
+        solver=RK4(0.05),
+        engine="torch",
     )
     start = romkit.forecast(
         behind,
@@ -201,6 +209,7 @@ def test_behind_a_basis_observed_components_are_those_of_full_states(lorenz_data
         system=system,
         duration=0.2,
         dt=0.05,
+        solver=RK4(0.05),
         F=3.15,
     )
     d = (torch.tensor([[3.15]], dtype=torch.float64) - predict.shift) / predict.scale
