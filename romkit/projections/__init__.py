@@ -15,6 +15,7 @@ from romkit.projections.constrained import (
 )
 from romkit.projections.flow import Flow
 from romkit.projections.frame import Frame
+from romkit.projections.identity import Identity
 from romkit.projections.linear import POD
 from romkit.projections.methods import METHODS, method_named
 from romkit.projections.operator import EncoderDecoder, Operator
@@ -36,6 +37,7 @@ __all__ = [
 ]
 __all__ += [
     "Frame",
+    "Identity",
     "NcAE",
     "Operator",
     "Path",

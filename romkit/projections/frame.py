@@ -132,6 +132,11 @@ class Frame(nn.Module):
             self.exact[name] = torch.as_tensor(value, dtype=torch.float64)
             setattr(self, name, self.exact[name].to(torch.get_default_dtype()))
 
+    def keep_units(self) -> None:
+        """Leave states as they are, in the units of the data."""
+        zero = np.zeros(self.size)
+        self._set(state_shift=zero, state_scale=zero + 1)
+
     @classmethod
     @validated
     def from_dataset(

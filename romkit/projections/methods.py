@@ -13,6 +13,7 @@ from romkit.projections.constrained import (
     WeightsNcAE,
 )
 from romkit.projections.flow import Flow
+from romkit.projections.identity import Identity
 from romkit.projections.linear import POD
 from romkit.projections.polynomial import PolynomialManifold
 
@@ -30,6 +31,7 @@ METHODS: dict[str, type[Projection]] = {
         SlopeNcAE,
         SoftNcAE,
         POD,
+        Identity,
         PolynomialManifold,
         Flow,
     )

@@ -184,15 +184,16 @@ def regress(design: Design, grams: Tensor, settings: Thresholds) -> Fit:
 
     The samples are read again where a Gram matrix is ill-conditioned.
     """
-    fit, error = _by_gram(grams, design.targets.shape[-1], settings)
+    N, m = design.targets.shape[1:]
+    fit, error = _by_gram(grams, m, N, settings)
     for problem in (~(error <= GRAM_ERROR)).nonzero().flatten().tolist():  # NaN included
-        exact = _by_qr(triangular(design, problem), design.targets.shape[-1], settings)
+        exact = _by_qr(triangular(design, problem), m, N, settings)
         for values, value in zip(fit, exact, strict=True):
             values[problem] = value
     return fit
 
 
-def _by_gram(grams: Tensor, m: int, settings: Thresholds) -> tuple[Fit, Tensor]:
+def _by_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, Tensor]:
     """Fit of each Gram matrix, and the rounding error that is expected of its coefficients."""
     K = grams.shape[-1] - m
     squares = grams.diagonal(dim1=-2, dim2=-1)
@@ -200,7 +201,7 @@ def _by_gram(grams: Tensor, m: int, settings: Thresholds) -> tuple[Fit, Tensor]:
     scale, norms = nonzero(squares[..., :K].sqrt()), y.sqrt()
     unit = G / (scale.unsqueeze(-1) * scale.unsqueeze(-2))
     solve = normal_equations(unit, (b / scale.unsqueeze(-1)).mT)
-    coefficients, converged = stlsq(solve, scale, norms, settings)
+    coefficients, converged = stlsq(solve, scale, norms, N, settings)
     eigenvalues = torch.linalg.eigvalsh(unit)
     condition = (eigenvalues[..., -1] / eigenvalues[..., 0].clamp(min=0)).sqrt()
     explained = (coefficients * (2 * b - G @ coefficients)).sum(-2)
@@ -211,12 +212,12 @@ def _by_gram(grams: Tensor, m: int, settings: Thresholds) -> tuple[Fit, Tensor]:
     return fit, torch.finfo(torch.float64).eps * condition.square() * largest
 
 
-def _by_qr(R: Tensor, m: int, settings: Thresholds) -> Fit:
+def _by_qr(R: Tensor, m: int, N: int, settings: Thresholds) -> Fit:
     """Fit of one problem from the triangular factor of its terms and targets."""
     K = R.shape[-1] - m
     scale = nonzero(R[:, :K].norm(dim=0))
     solve = orthogonal(R[:K, :K] / scale, R[:K, K:].mT)
-    coefficients, converged = stlsq(solve, scale, R[:, K:].norm(dim=0), settings)
+    coefficients, converged = stlsq(solve, scale, R[:, K:].norm(dim=0), N, settings)
     return judged(R, coefficients, R[:K, :K], converged)
 
 
@@ -252,7 +253,7 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
 
 
 def stlsq(
-    solve: Solve, scale: Tensor, norms: Tensor, settings: Thresholds
+    solve: Solve, scale: Tensor, norms: Tensor, N: int, settings: Thresholds
 ) -> tuple[Tensor, Tensor]:
     """Ridge regression, dropping small coefficients, until the support stays the same; then without
     ridge, dropping those that become small.
@@ -260,7 +261,8 @@ def stlsq(
     `solve` sees columns of norm 1, which is only a matter of rounding: ridge and threshold act on
     the coefficients of the terms themselves, or on those of the columns of norm 1 with
     `normalize_columns`. A share compares those of norm 1 with the norm (..., m) of the rates, and
-    lets the largest term stay. Returns the coefficients (..., K, m), and whether the support
+    lets the largest term stay; it has no unit, and the ridge then neither: it acts on columns whose
+    mean square over the N samples is 1. Returns the coefficients (..., K, m), and whether the support
     settled (...).
 
     Source: Brunton, Proctor, Kutz (2016), supporting information; pysindy's STLSQ, whose steps
@@ -268,6 +270,8 @@ def stlsq(
     """
     unit = torch.ones_like(scale) if settings.normalize_columns else scale
     ridge = settings.alpha / unit.square()
+    if settings.share is not None and not settings.normalize_columns:
+        ridge = torch.full_like(scale, settings.alpha / N)
     unit, norms = unit.unsqueeze(-2), norms.unsqueeze(-1)
 
     def large(w: Tensor) -> Tensor:

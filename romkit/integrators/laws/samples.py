@@ -496,12 +496,12 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
     with torch.no_grad():
         (z, dz), drift = P.encode_jvp(x, v), encoder.drift(x)
         if "acceleration" not in data:
-            return _samples(data, z, dz, source="encoded data, rate Dρ(x) ẋ", drift=drift)
+            source = "encoded data, rate Dρ(x) ẋ"
+            return _samples(data, z, dz, source=source, drift=drift, names=encoder.names)
         curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))[1]
         ddz = P.encode_jvp(x, encoder.variable("acceleration")).tangent + curvature
-        return _samples(
-            data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)", drift=drift
-        )
+        source = "encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)"
+        return _samples(data, z, dz, ddz, source=source, drift=drift, names=encoder.names)
 
 
 @validated
@@ -531,7 +531,7 @@ def followed_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSa
         z, drift = encoder.P.encode(x), encoder.drift(x)
     rate = torch.gradient(z, spacing=(times.to(z),), dim=-2)[0]
     rate = rate if drift is None else rate - drift
-    return _samples(encoder.data, z, rate, source="encoded data", drift=drift)
+    return _samples(encoder.data, z, rate, source="encoded data", drift=drift, names=encoder.names)
 
 
 @validated
@@ -621,7 +621,7 @@ def _differentiated(
         source = (
             f"encoded data, rates by differentiation (window {rule.window}, degree {rule.degree})"
         )
-        found.append(_samples(data, z, *rates, source=source, drift=drift))
+        found.append(_samples(data, z, *rates, source=source, drift=drift, names=encoder.names))
     return found
 
 
@@ -713,9 +713,8 @@ def galerkin_samples(
     several = several.assign_coords(
         time=range(several.sizes["time"])
     )  # no trajectories: `only` forgets the times
-    samples = _samples(
-        several, *scattered, torch.where(exists.unsqueeze(-1), rate, 0.0), source=source
-    )
+    rate = torch.where(exists.unsqueeze(-1), rate, 0.0)
+    samples = _samples(several, *scattered, rate, source=source, names=encoder.names)
     return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0) & samples.observed)
 
 
@@ -740,6 +739,11 @@ class Encoder(NamedTuple):
             check_grid(data, frame.fields)
         projection = copy.deepcopy(projection).double()
         return cls(projection, data, projection(data))
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the latents, where the projection has some for them."""
+        return getattr(self.projection, "latent_names", None)
 
     def variable(self, name: str) -> Tensor:
         """Variable (C, T, n), with a leading axis of size 1 where the operator has seeds."""
@@ -781,9 +785,17 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
 
 
 def _samples(
-    data: xr.Dataset, z: Tensor, *rates: Tensor, source: str, drift: Tensor | None = None
+    data: xr.Dataset,
+    z: Tensor,
+    *rates: Tensor,
+    source: str,
+    drift: Tensor | None = None,
+    names: Sequence[str] | None = None,
 ) -> LatentSamples:
-    """Samples of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z."""
+    """Samples of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z.
+
+    Latents with names of their own are physical quantities.
+    """
     if len(rates) == 2 and drift is not None:
         expected, fix = (
             "a context that stays for a law of order 2",
@@ -795,7 +807,10 @@ def _samples(
     # latents that are no more than rounding beside the others are at rest: no law can know them
     mean = z.nanmean((-3, -2), keepdim=True)
     size = (z - mean).square().nanmean((-3, -2), keepdim=True).sqrt()
-    rests = size <= torch.finfo(torch.float32).eps * torch.hypot(size, mean).amax(-1, keepdim=True)
+    largest = torch.hypot(size, mean)
+    if names is None:  # else they may have units of their own, in which some are small
+        largest = largest.amax(-1, keepdim=True)
+    rests = size <= torch.finfo(torch.float32).eps * largest
     z = torch.where(
         rests & z.isfinite(), mean.float().to(z), z
     )  # a mean of few bits, so that sums of it are exact
@@ -812,6 +827,7 @@ def _samples(
         "times": datasets.times_of(data),
         "parameters": Scaling.of_context(data),
         "control_names": inputs,
+        "names": names,
     }
     make = LatentSamples.first_order if len(rates) == 1 else LatentSamples.second_order
     return make(*values, torch.from_numpy(context).to(z), source=source, drift=drift, **labels)

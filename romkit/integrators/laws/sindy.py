@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Natural, NotNegative, Positive, validated
@@ -14,9 +15,10 @@ from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation, Features, Library, Polynomial
 from romkit.integrators.laws.noise import is_noisy
 from romkit.integrators.laws.regression import design_of, equation, gram, regress
-from romkit.integrators.laws.samples import LatentSamples
+from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily, Scaling
 from romkit.integrators.laws.useless import unexplained_of
 from romkit.integrators.laws.weak import weak_fit
+from romkit.projections import Identity
 
 MOST_TERMS = 100
 """Terms of the latent coordinates beyond which a degree is not tried by default."""
@@ -39,6 +41,15 @@ class Sparse(Estimator):
         if self.threshold is not None and self.share is not None:
             fix = "drop one: threshold is per unit of time, share has no unit"
             raise InputError("share", expected="none beside threshold", got=self.share, fix=fix)
+
+    @classmethod
+    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
+        several = super().choices(projection, data)
+        if not isinstance(projection, Identity):
+            return several
+        # terms of physical states are the user's own, and a scaled sin(x) is another one
+        unscaled = Scaling.none(several[0].variables.names)
+        return [replace(samples, variables=unscaled) for samples in several]
 
     def candidates(self, samples: LatentSamples) -> "list[Sparse]":
         grid = {}
