@@ -4,7 +4,7 @@ checksums.
 
 from romkit.data.arrays import from_arrays
 from romkit.data.context import ContextParameter, Contexts, context_matrix, context_names
-from romkit.data.controls import Control, control_names
+from romkit.data.controls import Control, control_names, inputs_held
 from romkit.data.delays import delayed
 from romkit.data.describe import describe
 from romkit.data.layout import Layout, fields, layout_of
@@ -33,6 +33,7 @@ __all__ = [
     "even_step",
     "fields",
     "from_arrays",
+    "inputs_held",
     "layout_of",
     "make_dataset",
     "open_dataset",

@@ -8,8 +8,8 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import tensors
-from romkit.core.boundary import Count, Times, validated
+from romkit.core import checks, tensors
+from romkit.core.boundary import Count, Times, unchecked, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.data.context import check_dims, varies
@@ -67,6 +67,8 @@ def control_matrix(data: xr.Dataset) -> np.ndarray:
 def control_of(data: xr.Dataset) -> Control | None:
     """The inputs of a dataset as a function of time, None where it has none.
 
+    Between two samples they are held or linear, as `inputs_held` says.
+
     Example:
         >>> import numpy as np
         >>> import torch
@@ -79,7 +81,83 @@ def control_of(data: xr.Dataset) -> Control | None:
     """
     if "control" not in data:
         return None
-    return interpolated(times_of(data), held(torch.from_numpy(control_matrix(data))).movedim(1, 0))
+    values = unchecked(control_matrix)(data)
+    columns = values.shape[-1] if unchecked(inputs_held)(data) else 0
+    return course(times_of(data), held(torch.from_numpy(values)).movedim(1, 0), columns)
+
+
+HELD, LINEAR = BETWEEN = "held", "linear"
+"""Inputs between two samples, as the attribute `between` of `control` declares them."""
+
+STILL, ISOLATED = 0.5, 0.8
+"""Shares of samples without a change, and of changes that follow none, from which on inputs that are
+not declared count as held."""
+
+
+def is_held(values: np.ndarray, declared: object = None) -> bool:
+    """Whether inputs (C, T, q) keep their value until the next sample.
+
+    Those that are not declared are held if they look like a staircase: values that stay, and jump
+    at single samples.
+
+    Raises:
+        InputError: declared as something else than "held" or "linear".
+    """
+    if declared is not None:
+        return checks.one_of("between", declared, BETWEEN) == HELD
+    changed = np.diff(values, axis=1) != 0  # (C, T - 1, q)
+    number = changed.sum()
+    if number == 0 or changed.mean() > 1 - STILL:
+        return False
+    in_a_row = (changed[:, 1:] & changed[:, :-1]).sum()
+    return bool(in_a_row <= (1 - ISOLATED) * number)
+
+
+@validated
+def inputs_held(data: xr.Dataset) -> bool:
+    """Whether inputs of a dataset are held between two samples; else they are straight lines.
+
+    The attribute `between` of `control` says so, "held" or "linear". Without it, inputs that look
+    like a staircase are held.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> driven = data.assign(control=(("trajectory", "time", "input"), np.ones((2, 10, 1))))
+        >>> romkit.data.inputs_held(driven)
+        False
+        >>> driven.control.attrs["between"] = "held"
+        >>> romkit.data.inputs_held(driven)
+        True
+    """
+    if "control" not in data:
+        return False
+    return is_held(unchecked(control_matrix)(data), data["control"].attrs.get("between"))
+
+
+def course(times: Tensor, values: Tensor, held: int = 0) -> Callable[[Tensor], Tensor]:
+    """Values (T, ..., k) over times (T,): straight lines, but for the last `held` columns, which
+    keep their value until the next sample.
+    """
+    if not held:
+        return interpolated(times, values)
+    steps = stepwise(times, values[..., values.shape[-1] - held :])
+    if held == values.shape[-1]:
+        return steps
+    lines = interpolated(times, values[..., : values.shape[-1] - held])
+    return lambda t: torch.cat([lines(t), steps(t)], dim=-1)
+
+
+def stepwise(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
+    """Values (T, ...) at times (T,), each held until the next."""
+    times = times.double()
+
+    def at(t: Tensor) -> Tensor:
+        k = int(torch.searchsorted(times, t.detach().to(times), right=True)) - 1
+        return values[min(max(k, 0), len(times) - 1)]
+
+    return at
 
 
 def by_name(inputs: T, names: Sequence[str]) -> T:
@@ -121,6 +199,9 @@ def given_control(
     """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`;
     None for none.
 
+    Samples are held or linear in between, as the attribute `between` of an `xarray.DataArray` says;
+    others are held if they look like a staircase.
+
     Raises:
         InputError: missing where the law needs them, or of another shape.
 
@@ -146,6 +227,7 @@ def given_control(
         return _function(control, times, number, names)
     if isinstance(control, xr.DataArray) and {"time", "input"} <= {*control.dims}:
         control = by_name(control, names).transpose(..., "time", "input")
+    declared = control.attrs.get("between") if isinstance(control, xr.DataArray) else None
     values = tensors.tensor("control", control).double()
     values = values.unsqueeze(0) if values.ndim == 2 else values
     if (
@@ -156,7 +238,8 @@ def given_control(
         expected = f"finite inputs ({len(times)} times, {q}: {', '.join(names)})"
         fix = "give one row for each output time"
         raise InputError("control", expected=expected, got=f"shape {tuple(values.shape)}", fix=fix)
-    return interpolated(times, values.expand(number, -1, -1).movedim(1, 0))
+    columns = q if is_held(values.cpu().numpy(), declared) else 0
+    return course(times, values.expand(number, -1, -1).movedim(1, 0), columns)
 
 
 def _function(

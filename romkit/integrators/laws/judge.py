@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.runtime import bars
-from romkit.data.controls import interpolated
+from romkit.data.controls import course, interpolated
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
@@ -121,7 +121,8 @@ class Judge:
             start = torch.cat([start, _displaced(start, w)], -2)
             context, drift = (torch.cat([x, x], -3) for x in (context, drift))
         if not bool((context == context[..., :1, :]).all()):
-            field = _moving_field(law, times, context, drift)
+            held = len(samples.control_names) if samples.held else 0
+            field = _moving_field(law, times, context, drift, held)
             return first, start, _integrated(field, start, times, tau)[..., :m]
         times = torch.cat([times, *(times[-1] * k + times[1:] for k in range(1, longer))])
         at = context[..., 0, :]
@@ -146,9 +147,13 @@ def _integrated(field: Callable, start: Tensor, times: Tensor, tau: float) -> Te
         return RK4(step)(field, start.contiguous(), times, engine="torch").states
 
 
-def _moving_field(law: LearnedField, times: Tensor, context: Tensor, drift: Tensor) -> Callable:
-    """Field of a law along contexts (..., T, p) that move, with the motion of their latents."""
-    at = interpolated(times, _filled(context).movedim(-2, 0))
+def _moving_field(
+    law: LearnedField, times: Tensor, context: Tensor, drift: Tensor, held: int
+) -> Callable:
+    """Field of a law along contexts (..., T, p) that move, with the motion of their latents; the
+    last ones are inputs that are held.
+    """
+    at = course(times, _filled(context).movedim(-2, 0), held)
     beside = interpolated(times, _filled(drift).movedim(-2, 0))
 
     def field(t: Tensor, w: Tensor) -> Tensor:

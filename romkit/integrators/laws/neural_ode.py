@@ -17,7 +17,7 @@ from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, W
 from romkit.core.errors import InputError
 from romkit.core.runtime import bars, track
 from romkit.core.tensors import align, matmul
-from romkit.data.controls import interpolated
+from romkit.data.controls import course, interpolated
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
@@ -181,6 +181,8 @@ class Paths(NamedTuple):
     origin: Tensor
     unit: Tensor
     dt: float
+    held: int = 0
+    """Number of inputs that are held, the last parameters."""
 
 
 def make_paths(samples: LatentSamples) -> Paths:
@@ -207,7 +209,8 @@ def make_paths(samples: LatentSamples) -> Paths:
         c,
         drift * dt / per,
     )
-    return Paths(*(part.float().to(part) for part in parts), observed, origin, unit, dt)
+    held = len(samples.control_names) if samples.held else 0
+    return Paths(*(part.float().to(part) for part in parts), observed, origin, unit, dt, held)
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
@@ -287,7 +290,8 @@ class Shooting(NamedTuple):
         if torch.equal(c, c[:, :, :1].expand_as(c)):
             motion = field.motion(c[each if len(c) > 1 else each[:1], path, 0])
         else:
-            at = interpolated(ticks, c.expand(S, *c.shape[1:])[each, path, index])
+            along = c.expand(S, *c.shape[1:])[each, path, index]
+            at = course(ticks, along, self.paths.held)
             beside = interpolated(
                 ticks, torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index]
             )

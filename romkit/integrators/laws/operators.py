@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -116,8 +116,9 @@ class DMD(Estimator):
     is that of DMDc.
 
     Least squares for z(t + dt) = A' z(t) + B' (1, c(t)) over all neighbours in time; (A, B) is the
-    matrix logarithm of (A', B') for inputs that are held over an interval. The context enters as an
-    input, so the eigenvalues are the same at all contexts.
+    matrix logarithm of (A', B'). Inputs are held over an interval, unless the data declare them to
+    be linear (`data.control.attrs["between"]`). The context enters as an input, so the eigenvalues
+    are the same at all contexts.
 
     Args:
         rank: how many singular values of the data (z, 1, c) to keep; all by default.
@@ -147,43 +148,74 @@ class DMD(Estimator):
         basis = Features.of(samples, Polynomial(1), Polynomial(1))
         m, lead = samples.targets.shape[-1], samples.targets.shape[:-2]
         w, drift = basis.scaled(samples.inputs, samples.drift)
+        # the drift is no part of the law, and enters by the trapezoidal rule
         half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))
         c = basis.context.on(w)(samples.context.double()).expand(*lead, *samples.context.shape[-2:])
-        found = [self._one(*each, step, m) for each in zip(*samples.paths(w, half, c), strict=True)]
-        return equation(type(self).__name__, samples, basis, stacked(found))
+        linear = len(samples.control_names) if samples.held is False else 0
+        fits = []
+        for paths in zip(*samples.paths(w, half, c), strict=True):
+            steps = _steps(*paths, linear)
+            fits.append(self._one(steps, w.shape[-1], m, linear, step))
+        return equation(type(self).__name__, samples, basis, stacked(fits))
 
     def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
         return law.residual.square()  # of steps: rates by differences would be those of others
 
-    def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> Fit:
-        """Fit of one problem, from scaled states w (C, T, d) and contexts c (C, T, p).
-
-        `half` (C, T, d) is the drift of the states in half a step, which is no part of the law and
-        enters by the trapezoidal rule. The residual is that of a step, relative to the step itself.
-        """
-        d, p = w.shape[-1], c.shape[-1]
-        before, after = (x.flatten(0, 1) for x in ((w + half)[:, :-1], (w - half)[:, 1:]))
-        known = torch.cat([before, c.new_ones(len(before), 1), c[:, :-1].flatten(0, 1)], dim=-1)
-        complete = torch.cat([known, after], dim=-1).isfinite().all(-1)
-        known, before, after = known[complete], before[complete], after[complete]
-        if not len(known):
-            fix = "take a law that needs single samples, or data without gaps"
-            raise InputError(
-                "data", expected="neighbours in time", got="a gap between any two samples", fix=fix
-            )
-        U, s, Vh = torch.linalg.svd(known, full_matrices=False)
-        keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
-        operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ (after - before))  # (d + 1 + p, d)
-        operator[:d] += torch.eye(
-            d, dtype=w.dtype
-        )  # directions that the data do not show to move stay
-        missed = (after - known @ operator)[:, -m:].norm(dim=0) / nonzero(
-            (after - before)[:, -m:].norm(dim=0)
-        )
-        generator = _generator(operator.mT.numpy(), step)[-m:]
-        table = generator.new_zeros(1 + d, 1 + p, m)  # of 1, w0, w1, ... times 1, c0, c1, ...
+    def _one(self, steps: "Steps", d: int, m: int, linear: int, step: float) -> Fit:
+        """Fit of one problem. The residual is that of a step, relative to the step itself."""
+        moved = steps.after - steps.before
+        U, s, Vh = torch.linalg.svd(steps.known, full_matrices=False)
+        resolved = s > s[0] * len(steps.known) * torch.finfo(s.dtype).eps
+        keep = slice(self.rank) if self.rank else resolved
+        # directions that the data do not show to move stay, so the step is what is fitted
+        change = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ moved)  # (d + 1 + p + linear, d)
+        missed = (moved - steps.known @ change)[:, -m:].norm(dim=0)
+        residual = missed / nonzero(moved[:, -m:].norm(dim=0))
+        operator = change[: len(change) - linear].clone()
+        if linear:
+            # an input that stays has the effect of both ends of its line
+            operator[-linear:] += change[-linear:]
+        operator[:d] += torch.eye(d, dtype=operator.dtype)
+        generator = _generator(operator.mT.numpy(), step)[-m:]  # (m, d + 1 + p)
+        parameters = generator.shape[-1] - d
+        table = generator.new_zeros(1 + d, parameters, m)  # of 1, w0, w1, ... times 1, c0, c1, ...
         table[0], table[1:, 0] = generator[:, d:].mT, generator[:, :d].mT
-        return Fit(table.flatten(0, 1), s[0] / s[-1], torch.tensor(True), missed)
+        return Fit(table.flatten(0, 1), s[0] / s[-1], torch.tensor(True), residual)
+
+
+class Steps(NamedTuple):
+    """Neighbours in time.
+
+    Attributes:
+        known: (N, d + 1 + p + linear) states, 1, contexts and inputs before a step, and inputs
+            behind it where they are straight lines.
+        before, after: (N, d) states without their drift.
+    """
+
+    known: Tensor
+    before: Tensor
+    after: Tensor
+
+
+def _steps(w: Tensor, half: Tensor, c: Tensor, linear: int) -> Steps:
+    """Steps of scaled states w (C, T, d) with half of their drift, and of contexts c (C, T, p), the
+    last `linear` of which are inputs that are straight lines.
+
+    Raises:
+        InputError: no two neighbours without a gap.
+    """
+    before = (w + half)[:, :-1].flatten(0, 1)
+    after = (w - half)[:, 1:].flatten(0, 1)
+    constant = c.new_ones(len(before), 1)
+    later = c[:, 1:, c.shape[-1] - linear :].flatten(0, 1)
+    known = torch.cat([before, constant, c[:, :-1].flatten(0, 1), later], dim=-1)
+    complete = torch.cat([known, after], dim=-1).isfinite().all(-1)
+    if not bool(complete.any()):
+        fix = "take a law that needs single samples, or data without gaps"
+        raise InputError(
+            "data", expected="neighbours in time", got="a gap between any two samples", fix=fix
+        )
+    return Steps(known[complete], before[complete], after[complete])
 
 
 def _generator(operator: np.ndarray, step: float) -> Tensor:

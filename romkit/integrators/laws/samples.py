@@ -155,6 +155,8 @@ class LatentSamples:
         times: (T,) where the samples are whole trajectories, one after the other, at these times;
             else None.
         control_names: names of the inputs among the parameters, the last ones.
+        held: whether the inputs are held until the next sample; else they are straight lines. None
+            where that is not known.
 
     Samples may be missing: the numbers of such a row are NaN, `observed` says which, and `complete`
     leaves them out.
@@ -179,6 +181,7 @@ class LatentSamples:
     source: str
     times: Tensor | None = None
     control_names: tuple[str, ...] = ()
+    held: bool | None = None
 
     @classmethod
     @validated
@@ -830,4 +833,5 @@ def _samples(
         "names": names,
     }
     make = LatentSamples.first_order if len(rates) == 1 else LatentSamples.second_order
-    return make(*values, torch.from_numpy(context).to(z), source=source, drift=drift, **labels)
+    samples = make(*values, torch.from_numpy(context).to(z), source=source, drift=drift, **labels)
+    return replace(samples, held=datasets.inputs_held(data)) if inputs else samples

@@ -1,0 +1,103 @@
+"""Inputs between samples: held or linear, as the data declare, in fits, rollouts and forecasts."""
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from scipy.signal import lsim
+
+import romkit
+from romkit.data.controls import course, is_held
+from romkit.integrators import DMD, SINDy
+from tests.refusals import refused
+
+A = np.array([[-0.3, 1.0], [-2.0, -0.4]])
+B = np.array([[0.0], [1.5]])
+STEP, TIMES = 0.2, 0.2 * np.arange(80)
+
+
+def driven(between, declared=True, seed=0):
+    """Runs of ż = A z + B u by SciPy, with inputs that are drawn anew at each sample."""
+    draw = np.random.default_rng(seed)
+    inputs = draw.normal(size=(3, len(TIMES), 1))
+    states = []
+    for u, start in zip(inputs, draw.normal(size=(3, 2)), strict=True):
+        system = (A, B, np.eye(2), np.zeros((2, 1)))
+        path = lsim(system, u, TIMES, X0=start, interp=between == "linear")[2]
+        states.append(path)
+    data = romkit.data.from_arrays(np.stack(states), TIMES, control=inputs)
+    if declared:
+        data.control.attrs["between"] = between
+    return data
+
+
+@pytest.mark.parametrize("between", ["held", "linear"])
+def test_dmd_is_exact_for_inputs_as_they_are_declared(between):
+    data = driven(between)
+    pod = romkit.fit("identity", data)
+    law = DMD().fit(pod, data)
+    assert float(law.residual.max()) < 1e-9
+    z = torch.randn(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    u = torch.randn(6, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    exact = z @ torch.from_numpy(A).mT + u @ torch.from_numpy(B).mT
+    assert torch.allclose(law.predict(z, u), exact, atol=1e-6)
+    run = romkit.rollout(data, pod, dynamics=law)
+    assert float(run.nrmse.max()) < 1e-4
+
+
+@pytest.mark.parametrize("between", ["held", "linear"])
+def test_a_forecast_sees_inputs_as_its_array_declares_them(between):
+    data = driven(between)
+    pod = romkit.fit("identity", data)
+    law = DMD().fit(pod, data)
+    run = romkit.forecast(
+        pod,
+        dynamics=law,
+        initial_state=data.state.values[1, 0],
+        duration=float(TIMES[-1]),
+        dt=STEP,
+        control=data.control.isel(trajectory=1),
+    )
+    assert np.abs(run.state.values - data.state.values[1]).max() < 1e-3
+
+
+def test_lines_that_are_declared_to_be_held_have_no_exact_law():
+    data = driven("linear")
+    data.control.attrs["between"] = "held"
+    assert float(DMD().fit(romkit.fit("identity", data), data).residual.max()) > 0.01
+
+
+def test_a_staircase_is_held_and_others_are_lines():
+    draw = np.random.default_rng(0)
+    staircase = np.repeat(draw.normal(size=12), 10)[None, :, None]
+    assert is_held(staircase)
+    assert not is_held(draw.normal(size=(2, 60, 1)))
+    assert not is_held(np.sin(TIMES)[None, :, None])
+    ramp = np.clip(np.linspace(-3, 1, 60), 0, None)[None, :, None]
+    assert not is_held(ramp)  # at rest for most of the time, and then moving
+    assert not is_held(np.ones((1, 60, 1)))
+    assert not is_held(staircase, "linear")
+    refused("between: expected", is_held, staircase, "step")
+
+
+def test_values_over_time_are_held_or_linear_by_column():
+    times = torch.tensor([0.0, 1.0, 2.0])
+    values = torch.tensor([[0.0, 0.0], [2.0, 4.0], [4.0, 8.0]])
+    at = course(times, values, held=1)
+    assert at(torch.tensor(0.5)).tolist() == [1.0, 0.0]
+    assert at(torch.tensor(1.0)).tolist() == [2.0, 4.0]
+    assert at(torch.tensor(1.9)).tolist() == pytest.approx([3.8, 4.0])
+    assert at(torch.tensor(5.0)).tolist() == [4.0, 8.0]
+
+
+def test_a_law_of_delay_coordinates_of_one_sensor_is_exact():
+    """z(t) and z(t - τ) of a sine span its plane."""
+    t = 0.05 * np.arange(200)
+    data = romkit.data.from_arrays(np.stack([np.sin(2 * t + k) for k in (0.0, 1.0)])[..., None], t)
+    delayed = romkit.data.delayed(data, 1, every=10)
+    pod = romkit.fit("pod", delayed, latent_dim=2)
+    for settings in (DMD(), SINDy(degree=1, threshold=0.01, refine=False)):
+        law = settings.fit(pod, delayed)
+        run = romkit.rollout(delayed, pod, dynamics=law)
+        assert float(run.nrmse.max()) < 0.01
+    assert isinstance(delayed, xr.Dataset)
