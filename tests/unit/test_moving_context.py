@@ -158,8 +158,8 @@ LINEAR = {"degree": 1, "context_degree": 0}
 @pytest.mark.parametrize(
     "law",
     [
-        SINDy(threshold=0.0, **LINEAR),
-        WeakSINDy(threshold=0.0, **LINEAR),
+        SINDy(threshold=0.0, refine=False, **LINEAR),
+        WeakSINDy(threshold=0.0, refine=False, **LINEAR),
         DMD(),
         OperatorInference(regularization=1e-6, **LINEAR),
     ],
