@@ -232,45 +232,60 @@ def law(
 
     Writes a file that `romkit rollout --dynamics`, `romkit info` and romkit.load read.
     """  # noqa: D301
-    given, choices = options.settings(set_), options.settings(select, "--select")
+    values, choices = options.settings(set_), options.settings(select, "--select")
     if kind == "auto":
-        unused = {"--set": given, "--select": choices, "--members": members}
-        if option := next((option for option, value in unused.items() if value), None):
-            fix = "name a law, sindy say, or leave it out"
-            raise InputError(option, expected="nothing beside auto", got="a value", fix=fix)
+        _refuse_beside_auto({"--set": values, "--select": choices, "--members": members})
         file = options.target(out, f"law-{options.short_name(data)}", "law.safetensors", force)
-        found = romkit.law(
-            options.load("projection", model), options.read_data(data), seconds=seconds, seed=seed
-        )
+        projection, training = options.load("projection", model), options.read_data(data)
+        found = romkit.law(projection, training, seconds=seconds, seed=seed)
         print(describe.model(found))
         options.write(romkit.save, found, file, before="\n")
         return
-    estimator = romkit.integrators.LAWS[checks.one_of("kind", kind, romkit.integrators.LAWS)]
-    known = [field.name for field in dataclasses.fields(estimator)]
-    for option, chosen in (("--set", given), ("--select", choices)):
-        for name in chosen:
-            checks.one_of(option, name, known)
-    prepared = estimator(**given)
-    within = (
-        out if out is None or members is None else out / "law.safetensors"
-    )  # --out is a folder for an ensemble
-    file = options.target(within, f"{kind}-{options.short_name(data)}", "law.safetensors", force)
-    projection, measured = options.load("projection", model), options.read_data(data)
+    estimator = _estimator(kind, values, choices)
+    # --out is a folder for an ensemble
+    target = out if out is None or members is None else out / "law.safetensors"
+    file = options.target(target, f"{kind}-{options.short_name(data)}", "law.safetensors", force)
+    projection, training = options.load("projection", model), options.read_data(data)
     if members is not None:
-        ensemble = romkit.bootstrap(projection, prepared, measured, members=members, seed=seed)
-        print(
-            describe.model(
-                ensemble.law[0] if hasattr(ensemble.law, "__getitem__") else ensemble.law
-            )
-        )
+        ensemble = romkit.bootstrap(projection, estimator, training, members=members, seed=seed)
+        print(describe.model(_shown_law(ensemble)))
         print(f"\nwrote an ensemble of {members} to {ensemble.save(file.parent)}")
         return
-    grid = {
-        name: values if isinstance(values, tuple) else (values,) for name, values in choices.items()
-    }
-    found = prepared.fit(projection, measured, seed=seed, select=grid or None)
+    found = estimator.fit(projection, training, seed=seed, select=_grid(choices) or None)
     print(describe.model(found))
     options.write(romkit.save, found, file, before="\n")
+
+
+def _refuse_beside_auto(values: dict[str, object]) -> None:
+    for option, value in values.items():
+        if value:
+            fix = "name a law, sindy say, or leave it out"
+            raise InputError(option, expected="nothing beside auto", got="a value", fix=fix)
+
+
+def _estimator(
+    kind: str, values: dict[str, object], choices: dict[str, object]
+) -> "romkit.integrators.Estimator":
+    """The estimator of a law with its settings."""
+    estimator = romkit.integrators.LAWS[checks.one_of("kind", kind, romkit.integrators.LAWS)]
+    names = [field.name for field in dataclasses.fields(estimator)]
+    for option, settings in (("--set", values), ("--select", choices)):
+        for name in settings:
+            checks.one_of(option, name, names)
+    return estimator(**values)
+
+
+def _grid(choices: dict[str, object]) -> dict[str, tuple]:
+    """Values of each setting to choose from."""
+    return {
+        name: values if isinstance(values, tuple) else (values,) for name, values in choices.items()
+    }
+
+
+def _shown_law(ensemble: "romkit.Ensemble") -> "romkit.integrators.LearnedField":
+    """The law of one member, where laws of a stack can be taken apart."""
+    law = ensemble.law
+    return law[0] if hasattr(law, "__getitem__") else law
 
 
 def rollout(
@@ -374,42 +389,56 @@ def branches(
 
     \b
     Examples:
-      romkit branches lorenz96 --F 0.5,2 --points 40 romkit branches lorenz96 --F 0.5,2 --from
-      runs/branches-lorenz96/branches.nc --leave 0 --out waves romkit branches lorenz96 --F
-      3.155,3.133 --period 3.09 --model ncae-lorenz96 --verify
+      romkit branches lorenz96 --F 0.5,2 --points 40
+      romkit branches lorenz96 --F 0.5,2 --leave 0 --out waves --from branches.nc
+      romkit branches lorenz96 --F 3.155,3.133 --period 3.09 --model ncae-lorenz96 --verify
 
     Writes branches.nc and branches.png, and with --verify what the full model has, verified.nc.
     """  # noqa: D301
-    system, kind = options.system_named(source), "equilibria" if period is None else "orbits"
+    system = options.system_named(source)
     context = options.context_values(ctx, system.context_names)
-    latent, given = (
-        _dynamics(dynamics) if dynamics else None,
-        {"kind": kind, "period": period, "at": leave},
-    )
+    settings = {
+        "kind": "equilibria" if period is None else "orbits",
+        "period": period,
+        "at": leave,
+        "points": points,
+    }
+    latent = _dynamics(dynamics) if dynamics else None
     file = options.target(out, f"branches-{options.short_name(source)}", "branches.nc", force)
-    followed = options.load("projection", model) if model else system
-    reduced = {"dynamics": latent, "system": system} if model else {}
-    if start is None:
-        first = {
-            name: value[0] if isinstance(value, list) else value for name, value in context.items()
-        }
-        begin = system.dataset(duration=system.dt, **first)
-    else:
-        begin = romkit.data.open_dataset(start)
-    if "special_kind" not in begin:
-        begin = [
-            x for part in ("state", "velocity")[: system.order] for x in begin[part].values[0, -1]
-        ]
-    branch = romkit.continuation(
-        followed, start=begin, points=points, **given, **reduced, **context
-    )
+    followed = system
+    if model:
+        followed = options.load("projection", model)
+        settings |= {"dynamics": latent, "system": system}
+    begin = _branch_start(start, system, context)
+    branch = romkit.continuation(followed, start=begin, **settings, **context)
     found = romkit.verify(branch, system) if verify else None
     print(describe.branch(branch, found))
     options.write(romkit.data.save_dataset, branch, file, before="\n")
+    pictured = [branch]
     if found is not None:
         options.write(romkit.data.save_dataset, found, file.with_name("verified.nc"))
-    figure = romkit.plotting.plot_branches(*filter(lambda each: each is not None, (branch, found)))
+        pictured.append(found)
+    figure = romkit.plotting.plot_branches(*pictured)
     options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _branch_start(
+    start: str | None, system: "romkit.systems.System", context: dict[str, object]
+) -> "xr.Dataset | list[float]":
+    """An earlier branch; or the last state of a file, or where the system settles at the first
+    context.
+    """
+    if start is None:
+        ends = {
+            name: value[0] if isinstance(value, list) else value for name, value in context.items()
+        }
+        data = system.dataset(duration=system.dt, **ends)
+    else:
+        data = romkit.data.open_dataset(start)
+    if "special_kind" in data:
+        return data
+    names = ("state", "velocity")[: system.order]
+    return [x for name in names for x in data[name].values[0, -1]]
 
 
 def _dynamics(name: str) -> "romkit.integrators.LatentDynamics":
@@ -457,10 +486,10 @@ def forecast(
 
     \b
     Examples:
-      romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --duration 40 romkit
-      forecast runs/sindy-my --from my.nc --trajectory 3 --at -1 --duration 40 --Re 110 romkit
-      forecast my.safetensors --dynamics law.safetensors --from my.nc --at -1 --duration 40
-      --control inputs.nc
+      romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --duration 40
+      romkit forecast runs/sindy-my --from my.nc --trajectory 3 --at -1 --duration 40 --Re 110
+      romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --at -1
+          --duration 40 --control inputs.nc
 
     Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was
     trained on.
@@ -469,53 +498,44 @@ def forecast(
     data = romkit.data.check_states(options.read_data(start))
     sample = _select(data, trajectory=trajectory, time=at)
     ensemble = romkit.Ensemble.load(model) if os.path.isdir(model) else None
+    if ensemble is None and dynamics is None:
+        fix = "add --dynamics law.safetensors"
+        raise InputError("--dynamics", expected="a law", got="none", fix=fix)
     projection = ensemble.projection if ensemble else options.load("projection", model)
+    law = ensemble.law if ensemble else options.load("law", dynamics)
     names = projection.frame.context_names
     context = {
         name: float(sample[name]) for name in romkit.data.context_names(data) if name in names
     }
-    context |= options.context_values(ctx, names)
-    if dynamics is None and not ensemble:
-        raise InputError(
-            "--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors"
-        )
-    law = ensemble.law if ensemble else options.load("law", dynamics)
-    if dt is None and data.sizes["time"] < 2:
-        raise InputError(
-            "--dt",
-            expected="an interval for data of a single time",
-            got="none",
-            fix="add --dt 0.1, say",
-        )
-    dt = float(data["time"].diff("time").mean()) if dt is None else dt
-    given = {
+    settings = {
         "initial_state": sample["state"],
         "duration": duration,
-        "dt": dt,
-        "context": context,
+        "dt": _interval(data) if dt is None else dt,
+        "context": context | options.context_values(ctx, names),
         "device": device,
     }
     if law.order == 2 and "velocity" in data:
-        given["initial_velocity"] = sample["velocity"]
+        settings["initial_velocity"] = sample["velocity"]
     if law.control_names or control is not None:
-        source = (
-            data.isel(time=slice(at, None))
-            if control is None
-            else romkit.data.open_dataset(control)
-        )
-        given["control"] = _inputs(source, law.control_names, trajectory, duration)
-    run = (
-        ensemble.forecast(level=level, **given)
-        if ensemble
-        else romkit.forecast(projection, dynamics=law, **given)
-    )
+        later = data.isel(time=slice(at, None))
+        source = later if control is None else romkit.data.open_dataset(control)
+        settings["control"] = _inputs(source, law.control_names, trajectory, duration)
+    if ensemble is None:
+        run = romkit.forecast(projection, dynamics=law, **settings)
+        options.write(romkit.data.save_dataset, run, file)
+        return
+    run = ensemble.forecast(level=level, **settings)
     options.write(romkit.data.save_dataset, run, file)
-    if ensemble:
-        options.write(
-            romkit.plotting.save_figure,
-            romkit.plotting.plot_forecast(run),
-            file.with_suffix(".png"),
-        )
+    figure = romkit.plotting.plot_forecast(run)
+    options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _interval(data: "xr.Dataset") -> float:
+    """Mean interval between the times of a dataset."""
+    if data.sizes["time"] < 2:
+        expected, fix = "an interval for data of a single time", "add --dt 0.1, say"
+        raise InputError("--dt", expected=expected, got="none", fix=fix)
+    return float(data["time"].diff("time").mean())
 
 
 def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
@@ -585,8 +605,8 @@ def infer(
 
     \b
     Examples:
-      romkit infer my.safetensors seen.nc --training my.nc --noise 0.05 romkit infer flow-lorenz96
-      seen.nc --training lorenz96 --dynamics petrov-galerkin --sensors x0,x12,x24
+      romkit infer my.safetensors seen.nc --training my.nc --noise 0.05
+      romkit infer flow-lorenz96 seen.nc --training lorenz96 --sensors x0,x12,x24
 
     Prints a line for each trajectory, and says where no context explains the observations. Writes
     infer.nc.

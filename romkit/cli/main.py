@@ -2,10 +2,12 @@
 programs here.
 """
 
+import contextlib
 import importlib.metadata
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -37,18 +39,7 @@ class OneLineErrors(TyperGroup):
     """
 
     def main(self, *args: object, standalone_mode: bool = True, **extra: object) -> None:
-        with warnings.catch_warnings():
-            show = warnings.showwarning
-
-            def show_on_one_line(
-                message: Warning, category: type[Warning], *where: object, **more: object
-            ) -> None:
-                if issubclass(category, ONE_LINE):
-                    print(f"romkit: warning: {message}", file=sys.stderr)
-                else:
-                    show(message, category, *where, **more)
-
-            warnings.showwarning = show_on_one_line
+        with _warnings_on_one_line():
             try:
                 sys.exit(super().main(*args, standalone_mode=False, **extra))
             except UsageError as error:
@@ -63,6 +54,27 @@ class OneLineErrors(TyperGroup):
                 reason = f"a number is too large for the memory of this machine ({error})"
             print(f"romkit: {' '.join(reason.split())}", file=sys.stderr)
             sys.exit(BAD_INPUT)
+
+
+@contextlib.contextmanager
+def _warnings_on_one_line() -> Iterator[None]:
+    """Print warnings about data and models without the line of code that issued them.
+
+    Only their text changes, by the hook that Python documents for it; filters stay, and so does
+    what is printed of other warnings.
+    """
+    whole = warnings.formatwarning
+
+    def text(message: Warning, category: type[Warning], *where: object, **more: object) -> str:
+        if issubclass(category, ONE_LINE):
+            return f"romkit: warning: {message}\n"
+        return whole(message, category, *where, **more)
+
+    warnings.formatwarning = text
+    try:
+        yield
+    finally:
+        warnings.formatwarning = whole
 
 
 # Exceptions that are not about the input are bugs, and get the plain traceback.
