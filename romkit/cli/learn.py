@@ -17,9 +17,10 @@ def learn(
         str | None, Option(help="Names of the parameters in which runs differ, with commas.")
     ] = None,
     latent_dim: Annotated[
-        int | None, Option(min=1, help="Number of latent coordinates; by default chosen.")
+        int | None,
+        Option(min=1, max=10_000, help="Number of latent coordinates; by default chosen."),
     ] = None,
-    members: Annotated[int, Option(min=0, help="Of the ensemble that gives bars.")] = 3,
+    members: Annotated[int, Option(min=0, max=10_000, help="Of the ensemble that gives bars.")] = 3,
     seconds: Annotated[float, Option(help="Of the processor, for the choice of a law.")] = 60.0,
     seed: Annotated[int, Option(min=0, help="Of all random numbers.")] = 0,
     out: Annotated[
