@@ -30,7 +30,7 @@ from romkit.projections.storage import packed, unpacked
 from romkit.solvers import RK4, Solver, Status
 from romkit.systems import System
 from romkit.systems.problem import PROBLEMS, Parts, Problem
-from romkit.systems.through import gives_rows
+from romkit.systems.sampled import gives_rows
 
 __all__ = ["check_dynamics", "check_projection", "check_solver", "check_system"]
 

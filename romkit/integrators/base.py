@@ -291,14 +291,16 @@ def suited(solver: Solver, problem: Problem, times: Tensor) -> Solver:
     if not isinstance(solver, Adaptive):
         return solver
     moving = problem.control is not None or problem.path.operator is None
-    if moving and not solver.jump_times:
-        inner = tuple(times[1:-1].tolist())
-        return replace(
-            solver, jump_times=inner, forced_step=solver.forced_step or problem.step or LONG
-        )
-    if solver.forced_step is None and problem.step is not None:
-        return replace(solver, forced_step=problem.step)
-    return solver
+    jumps = solver.jump_times
+    if not jumps:
+        between = times[1:-1].tolist() if moving else []
+        jumps = tuple(sorted({*problem.jump_times, *between}))
+    step = solver.forced_step or problem.step
+    if step is None and moving:
+        step = LONG
+    if (step, jumps) == (solver.forced_step, solver.jump_times):
+        return solver
+    return replace(solver, forced_step=step, jump_times=jumps)
 
 
 def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:

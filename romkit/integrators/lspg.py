@@ -27,7 +27,8 @@ from romkit.solvers import Solution, Solver
 from romkit.solvers.fixed import Grid, Iterated, Rule, with_step
 from romkit.systems import System
 from romkit.systems.problem import FirstOrder, Parts, Problem
-from romkit.systems.through import Rows, check_fits, gives_rows, training_data
+from romkit.systems.sampled import Rows, gives_rows, training_data
+from romkit.systems.through import check_fits
 
 
 @validated

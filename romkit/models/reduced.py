@@ -27,8 +27,8 @@ from romkit.projections import Operator, Path, Projection
 from romkit.solvers import Solution, Solver
 from romkit.systems import System
 from romkit.systems.problem import PROBLEMS, Parts, Problem
+from romkit.systems.sampled import Sampled
 from romkit.systems.terms import Quadratic
-from romkit.systems.through import Sampled
 
 CPU = torch.device("cpu")
 

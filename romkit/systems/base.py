@@ -6,6 +6,7 @@ import abc
 import copy
 import dataclasses
 import functools
+import importlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, ClassVar, NamedTuple, Self
@@ -115,6 +116,7 @@ class System(abc.ABC):
         time_units: unit of t.
         dt: sampling interval, and integration step unless `step` is given.
         step: largest integration step of the full model.
+        jump_times: times at which the field jumps, where steps end: a relay, a pulse.
         solver: of the full model in place of the one by `make_solver`; `using` sets it.
         simulator: name of the program that simulates the system and takes no other solver; else
             None.
@@ -152,6 +154,7 @@ class System(abc.ABC):
     transient: float = 0.0
     horizon: float
     step: float | None = None
+    jump_times: tuple[float, ...] = ()
     solver: Solver | None = None
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
@@ -220,7 +223,12 @@ class System(abc.ABC):
 
     def advice(self, context: Tensor | ContextFunction) -> str:
         """Remedy for a simulation that is lost, of this system with its solver."""
-        return "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
+        if self.simulator:
+            return f"shorten its step, which is {self.step or self.dt:g}"
+        if self.solver is None:
+            another = "system.using(romkit.solvers.SciPy('BDF'))"
+            return f"shorten its step, which is {self.step or self.dt:g}, or take {another}"
+        return f"shorten the step or the tolerance of {self.solver}, or end the run before"
 
     def annotate(self, data: Recorded) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
@@ -294,7 +302,38 @@ class System(abc.ABC):
         """The system as it is reduced by the operators along a path; `context` (..., p) is that of
         the path.
         """
-        return FirstOrder(path, self.field(context), self.metric(context))
+        return FirstOrder(
+            path, self.field(context), self.metric(context), jump_times=tuple(self.jump_times)
+        )
+
+    def through(
+        self,
+        basis: Basis,
+        data: xr.Dataset | None = None,
+        *,
+        tolerance: float | None = None,
+        device: str = "cpu",
+    ) -> "System":
+        """The system in the coordinates of a basis, at a cost that does not depend on n: see
+        `romkit.systems.through`.
+
+        Exact from the `terms` of the system; with training data from a few rows (`rhs_rows`) that
+        are chosen on the data.
+
+        Args:
+            basis: of the states.
+            data: training data, or their coordinates in the basis.
+            tolerance: share of the energy of right-hand sides that may be left out; by default that
+                of the basis.
+            device: where tensors are computed: "cpu", or "cuda" where the terms are calls to torch.
+
+        Raises:
+            InputError: a system without terms or rows, of second order, of other states or with
+                another metric than the basis; data of another system.
+        """
+        # the result is a system itself, whose module comes behind this one
+        module = importlib.import_module("romkit.systems.through")
+        return module.through(self, basis, data, tolerance=tolerance, device=device)
 
     def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
         """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default,
@@ -351,8 +390,11 @@ class System(abc.ABC):
         take longer.
         """
         solver = self.solver or self.make_solver(context)
+        # a pulse that is shorter than a step, or ends within one, must be seen
         if getattr(solver, "forced_step", 0.0) is None:
             solver = dataclasses.replace(solver, forced_step=self.step or self.dt)
+        if self.jump_times and getattr(solver, "jump_times", None) == ():
+            solver = dataclasses.replace(solver, jump_times=tuple(self.jump_times))
         with torch.no_grad(), one_thread():
             return unchecked(solver.__call__)(
                 self.phase_field(context),

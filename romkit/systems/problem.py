@@ -111,6 +111,7 @@ class Problem(abc.ABC):
         control: the inputs u(t) (..., q), None where there are none.
         step: the longest step that sees all of a field that depends on time; None where that is not
             known.
+        jump_times: times at which the field jumps, where steps end.
         order: of the equation, and how many parts a state has.
 
     Example:
@@ -129,6 +130,7 @@ class Problem(abc.ABC):
     metric: Metric = euclidean
     control: Callable[[Tensor], Tensor] | None = None
     step: float | None = None
+    jump_times: tuple[float, ...] = ()
     order: ClassVar[int]
 
     def split(self, w: Tensor) -> Parts:

@@ -10,7 +10,7 @@ import romkit
 from romkit.core.errors import DivergenceWarning
 from romkit.data import ContextParameter
 from romkit.integrators import encoded_samples, galerkin_samples
-from romkit.solvers import RK4, SciPy
+from romkit.solvers import RK4, Adaptive, SciPy
 from romkit.systems import CylinderWake, Pendulum, System
 from tests.refusals import refused
 
@@ -141,3 +141,32 @@ def test_what_is_no_solver_and_no_field_of_a_loss_is_refused():
     given = {"latent_dim": 1, "system": Stiff(), "latent_weight": 1.0}
     message = "system: expected a field that does not depend on time"
     refused(message, romkit.fit, "ncae", Stiff().dataset(k=[2.0, 5.0]), **given)
+
+
+class Kicked(System):
+    """ẋ = -x + g u(t), u = 100 for a twentieth of a unit from t = 5 on."""
+
+    name, state_names, dt, duration, horizon = "kicked", ["x"], 0.1, 6.0, 6.0
+    context = (ContextParameter("g", "1", 0.5, 2.0, "force"),)
+
+    def rhs(self, t, x, c):
+        return -x + c * ((t >= 5) & (t < 5.05)).to(x) * 100
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_zeros(len(contexts), 1)
+
+
+class Announced(Kicked):
+    jump_times = (5.0, 5.05)
+
+
+@pytest.mark.parametrize("solver", [Adaptive(), SciPy("RK45"), SciPy("BDF")])
+def test_steps_end_where_a_field_jumps(solver):
+    exact = 100 * (1 - np.exp(-0.05)) * np.exp(-0.95)  # at t = 6
+    system = Announced().using(solver)
+    run = romkit.simulate(system, g=[0.5, 1.0])
+    tolerance = 1e-3 if solver == SciPy("BDF") else 1e-5
+    assert run.state.values[:, -1, 0] == pytest.approx([exact / 2, exact], rel=tolerance)
+    pod = romkit.fit("pod", run, latent_dim=1, verbose=False)
+    reduced = romkit.forecast(pod, initial_state=[0.0], system=system, duration=6.0, dt=0.1, g=1.0)
+    assert float(reduced.state[-1, 0]) == pytest.approx(exact, rel=1e-5)

@@ -19,9 +19,10 @@ from romkit.models import ReducedModel
 from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, Lorenz96, System
-from romkit.systems import through as rates
+from romkit.systems import sampled as rates
+from romkit.systems.sampled import Sampled, chosen_rows, coordinates_of
 from romkit.systems.terms import Quadratic, Term, symmetric, upper_triangle
-from romkit.systems.through import Sampled, SystemThroughBasis, chosen_rows, coordinates_of
+from romkit.systems.through import SystemThroughBasis
 from romkit.testing import check_system
 from tests.refusals import refused
 
