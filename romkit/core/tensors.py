@@ -36,36 +36,36 @@ def tensor(argument: str, value: object) -> Tensor:
     """Real numbers of any shape as a dense floating-point tensor. NaN is data: it says that a
     member has diverged.
     """
-    if (
-        type(value) is Tensor
-        and value.dtype in FLOATS
-        and value.layout is torch.strided
-        and not value.is_meta
-    ):
+    if type(value) is Tensor and value.dtype in FLOATS and _is_dense(value):
         return value
-    found = value if isinstance(value, Tensor) else _from_numpy(value)
-    if found is None or found.is_complex() or found.dtype == torch.bool:
-        fix = next(
-            (fix for kind, fix in FIXES.items() if kind in str(getattr(value, "dtype", ""))),
-            "give numbers",
-        )
-        expected = "real numbers (tensor, array or list)"
-        raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
-    if (
-        found.layout is not torch.strided
-        or (found.is_meta and not recording())
-        or found.is_quantized
-    ):
-        got = f"a {'meta' if found.is_meta else str(found.layout).removeprefix('torch.')} tensor"
-        raise InputError(
-            argument,
-            expected="a dense tensor with values",
-            got=got,
-            fix=f"give {argument}.to_dense()",
-        )
-    if found.dtype in FLOATS:
-        return found
-    return found.float() if found.is_floating_point() else found.double()
+    numbers = value if isinstance(value, Tensor) else _from_numpy(value)
+    if numbers is None or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise _not_real(argument, value)
+    # Fields that are recorded have tensors without values.
+    if not _is_dense(numbers) and not (numbers.is_meta and recording()):
+        raise _not_dense(argument, numbers)
+    if numbers.dtype in FLOATS:
+        return numbers
+    return numbers.float() if numbers.is_floating_point() else numbers.double()
+
+
+def _is_dense(value: Tensor) -> bool:
+    return value.layout is torch.strided and not value.is_meta and not value.is_quantized
+
+
+def _not_real(argument: str, value: object) -> InputError:
+    dtype, fix = str(getattr(value, "dtype", "")), "give numbers"
+    for kind, fix_of_kind in FIXES.items():
+        if kind in dtype:
+            fix = fix_of_kind
+    expected = "real numbers (tensor, array or list)"
+    return InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
+
+
+def _not_dense(argument: str, value: Tensor) -> InputError:
+    kind = "meta" if value.is_meta else str(value.layout).removeprefix("torch.")
+    expected, fix = "a dense tensor with values", f"give {argument}.to_dense()"
+    return InputError(argument, expected=expected, got=f"a {kind} tensor", fix=fix)
 
 
 def finite(argument: str, value: object) -> Tensor:
@@ -81,13 +81,14 @@ def finite(argument: str, value: object) -> Tensor:
 def times(argument: str, value: object) -> Tensor:
     """(T,) strictly increasing, finite times; at least one."""
     found = finite(argument, value)
-    if found.ndim == 1 and len(found) >= 1 and not bool((found.diff() <= 0).any()):
-        return found
-    got = (
-        f"shape {tuple(found.shape)}" if found.ndim != 1 or len(found) == 0 else "times that do not"
-    )
-    fix = "sort them, each once" if got.startswith("times") else "give [0.0, 0.1, 0.2], say"
-    raise InputError(argument, expected="times that increase, on one axis", got=got, fix=fix)
+    expected = "times that increase, on one axis"
+    if found.ndim != 1 or len(found) == 0:
+        got, fix = f"shape {tuple(found.shape)}", "give [0.0, 0.1, 0.2], say"
+        raise InputError(argument, expected=expected, got=got, fix=fix)
+    if bool((found.diff() <= 0).any()):
+        fix = "sort them, each once"
+        raise InputError(argument, expected=expected, got="times that do not", fix=fix)
+    return found
 
 
 def mask(argument: str, value: object) -> Tensor:

@@ -139,25 +139,9 @@ class Exploration:
     duration: Positive | None = None
 
     def __post_init__(self):
-        if self.projection.seeds is not None:
-            fix = "take one of it, romkit.projections.unstack(projection)[0]"
-            raise InputError("projection", expected="a single one", got="a stack", fix=fix)
         if self.system is None:
-            trained_on = self.projection.report.get(
-                "data", {}
-            )  # has the parameters of the system, too
-            self.system = system_of(
-                xr.Dataset(attrs={**trained_on, "system": self.projection.frame.system})
-            )
-        if self.system is None:
-            fix = "give the system it was trained on"
-            raise InputError("system", expected="a full model to compare with", got="none", fix=fix)
-        if not self.system.context:
-            fix = "romkit.rollout(system, projection) shows what there is"
-            raise InputError(
-                "system", expected="one with a context to explore", got=self.system.name, fix=fix
-            )
-        check_match(self.system, self.projection)
+            self.system = self._trained_on()
+        self._check()
         self.duration = self.system.horizon / 5 if self.duration is None else self.duration
         self.dynamics = trained_dynamics(self.projection)
         self._model = ReducedModel.of(self.projection, self.dynamics, self.system)
@@ -169,9 +153,28 @@ class Exploration:
         except InputError:
             self.engine = "auto"
         began = time.perf_counter()
-        first = self.run(self.middle)
+        run = self.run(self.middle)
         self.seconds = time.perf_counter() - began
-        self._flow = self._compiled_flow(first)
+        self._flow = self._compiled_flow(run)
+
+    def _trained_on(self) -> System | None:
+        """The system that the training data name, with its parameters."""
+        attrs = self.projection.report.get("data", {})
+        attrs = {**attrs, "system": self.projection.frame.system}
+        return system_of(xr.Dataset(attrs=attrs))
+
+    def _check(self) -> None:
+        if self.projection.seeds is not None:
+            fix = "take one of it, romkit.projections.unstack(projection)[0]"
+            raise InputError("projection", expected="a single one", got="a stack", fix=fix)
+        if self.system is None:
+            expected, fix = "a full model to compare with", "give the system it was trained on"
+            raise InputError("system", expected=expected, got="none", fix=fix)
+        if not self.system.context:
+            expected, got = "one with a context to explore", self.system.name
+            fix = "romkit.rollout(system, projection) shows what there is"
+            raise InputError("system", expected=expected, got=got, fix=fix)
+        check_match(self.system, self.projection)
 
     def _compiled_flow(self, run: xr.Dataset) -> LatentFlow | None:
         """The reduced model compiled for every context, since a slider asks for one after the
@@ -239,16 +242,15 @@ class Exploration:
         """
         parameter = next(p for p in self.system.context if p.name == name)
         context = {p.name: float(view.run[p.name].values[0]) for p in self.system.context}
-        component = int(np.nan_to_num(view.truth[SAMPLES // 2 :].std(axis=0)).argmax())
-        found = []
+        late = slice(SAMPLES // 2, None)  # after the transient
+        component = int(np.nan_to_num(view.truth[late].std(axis=0)).argmax())
+        values, extremes = [], []
         for value in np.linspace(parameter.low, parameter.high, BRANCH):
-            x = self._reduced({**context, name: value}, view.run)["state"].values[
-                0, SAMPLES // 2 :, component
-            ]
-            peaks = x[1:-1][(x[1:-1] > x[:-2]) & (x[1:-1] >= x[2:])]
-            peaks = peaks if peaks.size else x.max(keepdims=True)
-            found.append(np.stack([np.full_like(peaks, value), peaks]))
-        return tuple(np.concatenate(found, axis=1))
+            run = self._reduced({**context, name: value}, view.run)
+            peaks = _maxima(run["state"].values[0, late, component])
+            values.append(np.full_like(peaks, value))
+            extremes.append(peaks)
+        return np.concatenate(values), np.concatenate(extremes)
 
     def _simulate(self, context: tuple[float, ...]) -> xr.Dataset:
         named = dict(zip(self.system.context_names, context, strict=True))
@@ -313,6 +315,13 @@ class Exploration:
         )
 
 
+def _maxima(x: np.ndarray) -> np.ndarray:
+    """Local maxima of a curve (T,), or its largest value where it has none."""
+    inner = x[1:-1]
+    peaks = inner[(inner > x[:-2]) & (inner >= x[2:])]
+    return peaks if peaks.size else x.max(keepdims=True)
+
+
 def stride(size: int) -> int:
     """Distance between the components that are shown of a state of this size."""
     return -(-size // SHOWN)
@@ -322,15 +331,17 @@ def _grid(latent: np.ndarray) -> np.ndarray:
     """Points (K, K, m) around an orbit (T, m), over its first two latent coordinates; (1, K, 1) of
     one coordinate.
     """
-    found = latent[np.isfinite(latent).all(axis=1)]
-    low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
-    low, high = low - MARGIN * (high - low), high + MARGIN * (high - low)
-    ways = [np.linspace(*ends, POINTS) for ends in zip(low, high, strict=True)]
-    first = np.stack(np.meshgrid(*ways), axis=-1).reshape(-1, POINTS, len(ways))
-    rest = np.broadcast_to(
-        found[:, 2:].mean(axis=0), (*first.shape[:2], latent.shape[1] - len(ways))
-    )
-    return np.concatenate([first, rest], axis=-1)
+    finite = latent[np.isfinite(latent).all(axis=1)]
+    low, high = finite[:, :2].min(axis=0), finite[:, :2].max(axis=0)
+    margin = MARGIN * (high - low)
+    axes = [
+        np.linspace(start, end, POINTS)
+        for start, end in zip(low - margin, high + margin, strict=True)
+    ]
+    plane = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, POINTS, len(axes))  # (K, K, 2)
+    other_means = finite[:, 2:].mean(axis=0)
+    other = np.broadcast_to(other_means, (*plane.shape[:2], len(other_means)))
+    return np.concatenate([plane, other], axis=-1)
 
 
 def _leading(states: np.ndarray) -> np.ndarray:
