@@ -18,7 +18,7 @@ from romkit.engine import RungeKutta
 from romkit.integrators import Galerkin
 from romkit.projections import Frame, NcAE, Path, Projection
 from romkit.projections.operator import Operator
-from romkit.solvers import RK4
+from romkit.solvers import RK4, Adaptive
 from romkit.systems import Lorenz96
 
 DT = 0.01
@@ -133,7 +133,15 @@ def torchode_dopri5(problem: Problem, tolerance: float, intervals: int) -> Tenso
     ).ys.movedim(1, 0)[1:]
 
 
+def romkit_adaptive(problem: Problem, tolerance: float, intervals: int) -> Tensor:
+    """A step size for each member, compiled."""
+    solver = Adaptive(rtol=tolerance)
+    run = solver(problem.g, problem.z0, problem.times(intervals), engine="compiled")
+    return run.states.movedim(-2, 0)[1:]
+
+
 ADAPTIVE: dict[str, Callable[[Problem, float, int], Tensor]] = {
+    "romkit, adaptive (default)": romkit_adaptive,
     "torchdiffeq, dopri5": torchdiffeq_dopri5,
     "torchode, dopri5": torchode_dopri5,
 }

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from romkit.core.types import Field
+from romkit.engine._torch import tree_leaves, tree_map
 from romkit.engine.build import Unsupported
 from romkit.engine.inductor import Traced
 
@@ -52,13 +52,13 @@ class Captured:
 
     def __call__(self, *arguments: object) -> object:
         if self.graph is None:
-            fixed = pytree.tree_map(Tensor.clone, arguments)
-            self.inputs = pytree.tree_leaves(fixed)
+            fixed = tree_map(Tensor.clone, arguments)
+            self.inputs = tree_leaves(fixed)
             self.graph, self.results = captured(self.function, fixed)
-        for fixed, given in zip(self.inputs, pytree.tree_leaves(arguments), strict=True):
+        for fixed, given in zip(self.inputs, tree_leaves(arguments), strict=True):
             fixed.copy_(given)
         self.graph.replay()
-        return pytree.tree_map(Tensor.clone, self.results)
+        return tree_map(Tensor.clone, self.results)
 
 
 class CapturedSteps:

@@ -9,13 +9,20 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.fx.passes.dialect.common.cse_pass import CSEPass
-from torch.utils import _pytree as pytree
 
 from romkit.core.errors import warn
+from romkit.engine._torch import (
+    INDUCTOR_LOGGER,
+    CSEPass,
+    FakeTensorMode,
+    OpOverload,
+    ShapeEnv,
+    TreeSpec,
+    compile_graph,
+    make_fx,
+    tree_flatten,
+    tree_unflatten,
+)
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -57,29 +64,23 @@ class Traced:
         self.compiled: dict[tuple[torch.Size, ...], Callable[..., Sequence[Tensor]]] = {}
 
     def __call__(self, *arguments: object) -> object:
-        leaves, structure = pytree.tree_flatten(arguments)
+        leaves, structure = tree_flatten(arguments)
         leaves = [leaf.contiguous() for leaf in leaves]  # compiled code checks neither strides
         shapes = tuple(leaf.shape for leaf in leaves)  # nor shapes
         if shapes not in self.compiled:
             self.compiled[shapes] = self._compile(leaves, structure)
-        return pytree.tree_unflatten(self.compiled[shapes](*leaves), self.results)
+        return tree_unflatten(self.compiled[shapes](*leaves), self.results)
 
     def _compile(
-        self, leaves: list[Tensor], structure: pytree.TreeSpec
+        self, leaves: list[Tensor], structure: TreeSpec
     ) -> Callable[..., Sequence[Tensor]]:
         def flat(*leaves: Tensor) -> list[Tensor]:
-            results, self.results = pytree.tree_flatten(
-                self.function(*pytree.tree_unflatten(leaves, structure))
-            )
+            results, self.results = tree_flatten(self.function(*tree_unflatten(leaves, structure)))
             return results
 
         try:
             graph = make_fx(flat)(*leaves)
-            ops = [
-                node.target
-                for node in graph.graph.nodes
-                if isinstance(node.target, torch._ops.OpOverload)
-            ]
+            ops = [node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)]
             if not any(op._schema.is_mutable for op in ops):
                 graph = CSEPass()(graph).graph_module
             for node in graph.graph.nodes:
@@ -92,7 +93,7 @@ class Traced:
                 known.from_tensor(leaf) for leaf in leaves
             ]  # without a `ShapeEnv` torch caches nothing
             with _silent_fallbacks():
-                return torch._inductor.compile(graph, shapes, options=_options(leaves[0].device))
+                return compile_graph(graph, shapes, _options(leaves[0].device))
         except Exception as failure:
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
@@ -149,7 +150,7 @@ def _silent_fallbacks() -> Iterator[None]:
     """Silence Inductor's warning for each operation that its library calls through Python, as is
     intended here.
     """
-    logger = logging.getLogger("torch._inductor.ir")
+    logger = logging.getLogger(INDUCTOR_LOGGER)
     logger.addFilter(_no_fallback)
     try:
         yield

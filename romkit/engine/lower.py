@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_leaves
 
+from romkit.engine._torch import tree_flatten, tree_leaves
 from romkit.engine.build import Unsupported
 from romkit.engine.emit import (
     UNOWNED,

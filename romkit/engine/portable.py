@@ -11,8 +11,8 @@ from string import Template
 from typing import NamedTuple
 
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
+from romkit.engine._torch import tree_leaves
 from romkit.engine.build import source_text
 from romkit.engine.emit import ConstantPools, Emitter, Located, fresh
 from romkit.engine.formulas import number

@@ -20,11 +20,15 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch._decomp import get_decompositions
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from romkit.core.types import Field
+from romkit.engine._torch import (
+    TorchDispatchMode,
+    get_decompositions,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+)
 from romkit.engine.build import Unsupported
 
 Axes = int | Sequence[int] | None

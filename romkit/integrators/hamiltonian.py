@@ -12,8 +12,11 @@ from romkit.core.tensors import linear_solve, matvec
 from romkit.core.types import Field
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, traced
 from romkit.integrators.galerkin import Galerkin
-from romkit.solvers import ImplicitMidpoint, Solution, Solver
+from romkit.solvers import ImplicitMidpoint, Solution, Solver, checked_step
 from romkit.systems.problem import Parts, Problem
+
+MIDPOINT_RTOL = 1e-5
+"""Tolerance of the step of the midpoint rule, whose order is two and whose energy does not drift."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +66,13 @@ class Hamiltonian(LatentDynamics):
             raise InputError(
                 "dynamics", expected="dynamics of first order", got="Hamiltonian()", fix=fix
             )
-        solver = (
-            ImplicitMidpoint(problem.step or float(times[1] - times[0]))
-            if solver is None
-            else solver
-        )
         field, y0 = self.field(problem), self.momentum(problem, times[0], start)
         if (
             len(times) >= TRACING_PAYS or engine == "compiled"
         ):  # forward differentiation is slow, call by call
             field = traced(field, times[0], y0)
+        if solver is None:
+            solver = ImplicitMidpoint(problem.step or midpoint_step(field, y0, times))
         solution = solver(field, y0, times, engine=engine, label="reduced model")
         return solution._replace(states=self.velocity(problem, times[0], solution.states))
 
@@ -110,6 +110,13 @@ class Hamiltonian(LatentDynamics):
         z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
         q, J = problem.path.at(t).decode_jacobian(z)
         return torch.cat([q, problem.metric(q, matvec(J, dz).unsqueeze(-1)).squeeze(-1)], dim=-1)
+
+
+def midpoint_step(field: Field, y0: Tensor, times: Tensor) -> float:
+    """A step of the midpoint rule for systems that have none of their own."""
+    if len(times) == 1:
+        return 1.0  # none is taken
+    return checked_step(field, y0, times, rtol=MIDPOINT_RTOL, make=ImplicitMidpoint, order=2)
 
 
 def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> tuple[Tensor, Tensor]:
