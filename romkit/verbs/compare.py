@@ -169,31 +169,31 @@ Named = tuple[str, dict[str, object]]
 
 def _methods(methods: object, common: Mapping[str, object]) -> dict[str, Named]:
     """Name and settings of each method, by label."""
-    found = {}
-    for label, own in _labelled("methods", methods, str).items():
-        own = {**common, **(own if isinstance(own, Mapping) else {})}
-        found[label] = (
-            checks.one_of("methods", own.pop("method", label), METHODS),
-            plain("methods", own),
-        )
-    return found
+    named = {}
+    for label, entry in _labelled("methods", methods, str).items():
+        settings = dict(common)
+        if isinstance(entry, Mapping):
+            settings |= entry
+        method = checks.one_of("methods", settings.pop("method", label), METHODS)
+        named[label] = (method, plain("methods", settings))
+    return named
 
 
 def _laws(laws: object) -> dict[str, Named]:
     """Name and settings of each law, by label."""
-    found = {}
-    for label, law in _labelled(
-        "laws", laws, lambda law: law if isinstance(law, str) else _name(law)
-    ).items():
-        if isinstance(law, str):
-            found[label] = checks.one_of("laws", law, [*LAWS, *DYNAMICS]), {}
-        else:
-            own = {each.name: getattr(law, each.name) for each in dataclasses.fields(law)}
-            found[label] = _name(law), plain("laws", own)
-    return found
+    named = {}
+    for label, law in _labelled("laws", laws, _name).items():
+        settings = {}
+        if not isinstance(law, str):
+            settings = {field.name: getattr(law, field.name) for field in dataclasses.fields(law)}
+        named[label] = (_name(law), plain("laws", settings))
+    return named
 
 
 def _name(law: object) -> str:
+    """Name of a law, or of the class of an estimator."""
+    if isinstance(law, str):
+        return checks.one_of("laws", law, [*LAWS, *DYNAMICS])
     for name, kind in LAWS.items():
         if type(law) is kind:
             return name
@@ -203,15 +203,15 @@ def _name(law: object) -> str:
 
 def _labelled(argument: str, value: object, label: Callable[[object], str]) -> dict[str, object]:
     """The entries by their labels, which a dict has already."""
-    several = [value] if isinstance(value, str | Estimator) else list(value)
-    found = (
-        dict(value) if isinstance(value, Mapping) else {label(entry): entry for entry in several}
-    )
-    if several and len(found) == len(several):
-        return found
-    raise InputError(
-        argument, expected="one or more, each once", got=repr(value)[:60], fix="name them by a dict"
-    )
+    entries = [value] if isinstance(value, str | Estimator) else list(value)
+    if isinstance(value, Mapping):
+        labelled = dict(value)
+    else:
+        labelled = {label(entry): entry for entry in entries}
+    if entries and len(labelled) == len(entries):
+        return labelled
+    expected, fix = "one or more, each once", "name them by a dict"
+    raise InputError(argument, expected=expected, got=repr(value)[:60], fix=fix)
 
 
 def digest(data: xr.Dataset) -> str:
@@ -231,40 +231,40 @@ def digest(data: xr.Dataset) -> str:
 def _score_table(
     table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep
 ) -> xr.Dataset:
-    rows = {
-        key: open_dataset(folder / f"{task.name}.nc")
-        for key, task in table.items()
-        if task.name not in sweep.failed
-    }
-    failed = {name: str(log) for name, log in sweep.failed.items()}
+    """Scores of all combinations by projection and law; NaN where one failed."""
+    rows = {}
+    for key, task in table.items():
+        if task.name not in sweep.failed:
+            rows[key] = _row(open_dataset(folder / f"{task.name}.nc"))
     if not rows:
-        log = next(iter(sweep.failed.values()))
-        why = one_line(log.read_text().strip().splitlines()[-1])
-        expected, fix = (
-            "a combination of methods, laws and settings that works on these data",
-            f"see {log}",
-        )
-        raise InputError(
-            "data", expected=expected, got=f"{len(failed)} that failed ({why[:300]})", fix=fix
-        )
-    for key, scores in rows.items():
-        lost = float((scores["status"] != 0).sum())
-        rows[key] = (
-            scores.drop_vars("status")
-            .rename(law="equations")
-            .assign(diverged=lost)
-            .drop_attrs(deep=False)
-        )
+        raise _nothing_worked(sweep)
     cases = pd.MultiIndex.from_tuples(rows, names=("projection", "law"))
-    found = xr.concat(rows.values(), "case", data_vars="all", coords="minimal", compat="override")
-    found = found.assign_coords(xr.Coordinates.from_pandas_multiindex(cases, "case")).unstack(
-        "case"
-    )
+    scores = xr.concat(rows.values(), "case", data_vars="all", coords="minimal", compat="override")
+    scores = scores.assign_coords(xr.Coordinates.from_pandas_multiindex(cases, "case"))
+    scores = scores.unstack("case")
     methods, laws = (list(dict.fromkeys(key[k] for key in table)) for k in (0, 1))
-    found = found.reindex(projection=methods, law=laws).transpose(
-        "projection", "law", ...
-    )  # failed ones are NaN
-    found["equations"] = found["equations"].astype(object).fillna("failed").astype(str)
+    # those that failed become NaN
+    scores = scores.reindex(projection=methods, law=laws).transpose("projection", "law", ...)
+    scores["equations"] = scores["equations"].astype(object).fillna("failed").astype(str)
     for name in ("nrmse_projected", "seconds_projection"):  # the same for all laws
-        found[name] = found[name].mean("law", keep_attrs=True)
-    return found.assign_attrs(folder=str(folder), failed=json.dumps(failed))
+        scores[name] = scores[name].mean("law", keep_attrs=True)
+    failed = {name: str(log) for name, log in sweep.failed.items()}
+    return scores.assign_attrs(folder=str(folder), failed=json.dumps(failed))
+
+
+def _row(scores: xr.Dataset) -> xr.Dataset:
+    """Scores of one combination, with the number of trajectories that were lost."""
+    lost = float((scores["status"] != 0).sum())
+    scores = scores.drop_vars("status").rename(law="equations").assign(diverged=lost)
+    return scores.drop_attrs(deep=False)
+
+
+def _nothing_worked(sweep: tasks.Sweep) -> InputError:
+    log = next(iter(sweep.failed.values()))
+    why = one_line(log.read_text().strip().splitlines()[-1])
+    return InputError(
+        "data",
+        expected="a combination of methods, laws and settings that works on these data",
+        got=f"{len(sweep.failed)} that failed ({why[:300]})",
+        fix=f"see {log}",
+    )
