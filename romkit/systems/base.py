@@ -88,18 +88,16 @@ def recorded_name(kind: type["System"], name: str) -> str:
     name.
     """
     kinds = [System]
-    for each in kinds:  # grows by the subclasses of its entries
-        kinds += each.__subclasses__()
-    own = [
-        each
-        for each in kinds
-        if getattr(each, "name", "") == name and each.__module__.startswith("romkit.")
-    ]
-    return (
-        f"{name} ({kind.__qualname__})"
-        if {each.__qualname__ for each in own} - {kind.__qualname__}
-        else name
-    )
+    for base in kinds:  # grows by the subclasses of its entries
+        kinds += base.__subclasses__()
+    namesakes = {
+        romkits.__qualname__
+        for romkits in kinds
+        if romkits.__module__.startswith("romkit.") and getattr(romkits, "name", "") == name
+    }
+    if namesakes - {kind.__qualname__}:
+        return f"{name} ({kind.__qualname__})"
+    return name
 
 
 class System(abc.ABC):
@@ -528,19 +526,18 @@ class System(abc.ABC):
         they fit.
         """
         tensors.parts("parts", parts, self.order, self.state_size)
-        rows = [part.double() for part in parts]
+        states = [part.double() for part in parts]
         if callable(context):
-            return tuple(rows), context
-        rows.append(one_context(context, self.context_names).double())
-        axes = max(each.ndim for each in rows)
-        rows = [align(each, each.new_empty((1,) * axes)) for each in rows]
-        for part in rows[:-1]:
-            tensors.broadcast(
-                contexts=rows[-1].sum(-1), parts=part.sum(-1)
-            )  # there may be no parameters
-        lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
-        *begin, found = (each.expand(*lead, -1) for each in rows)
-        return tuple(begin), found
+            return tuple(states), context
+        c = one_context(context, self.context_names).double()
+        axes = max(c.ndim, *(x.ndim for x in states))
+        like = c.new_empty((1,) * axes)
+        c, states = align(c, like), [align(x, like) for x in states]
+        for x in states:
+            # without their last axes, since there may be no parameters
+            tensors.broadcast(contexts=c.sum(-1), parts=x.sum(-1))
+        lead = torch.broadcast_shapes(c.shape[:-1], *(x.shape[:-1] for x in states))
+        return tuple(x.expand(*lead, -1) for x in states), c.expand(*lead, -1)
 
     def _warn_of_divergence(
         self,
@@ -554,30 +551,25 @@ class System(abc.ABC):
         that started so.
         """
         started = torch.cat(parts, dim=-1).isfinite().all(-1)
-        lost = (
-            ((motion.status == Status.DIVERGED) & started).reshape(-1).nonzero().flatten().tolist()
-        )
+        diverged = (motion.status == Status.DIVERGED) & started
+        lost = diverged.reshape(-1).nonzero().flatten().tolist()
         if not lost:
             return
         count = motion.status.numel()
-        ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)
-        rows = (
-            None
-            if callable(context)
-            else context.expand(*motion.status.shape, -1).reshape(count, -1)
-        )
-        said = []
+        ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)  # (count,)
+        rows = None
+        if not callable(context):
+            rows = context.expand(*motion.status.shape, -1).reshape(count, -1)
+        named = []
         for k in lost[:NAMED]:
-            values = () if rows is None else zip(self.context_names, rows[k].tolist(), strict=True)
-            at = ", ".join(
-                [
-                    *(f"{name}={value:.4g}" for name, value in values),
-                    f"t={float(times[ends[k]]):.4g}",
-                ]
-            )
-            said.append(f"{k} ({at})")
-        more = f"{', ...' if len(lost) > NAMED else ''}, and NaN from there on"
-        text = f"{label} of {self.name}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}"
+            values = [f"t={float(times[ends[k]]):.4g}"]
+            if rows is not None:
+                pairs = zip(self.context_names, rows[k].tolist(), strict=True)
+                values = [*(f"{name}={value:.4g}" for name, value in pairs), *values]
+            named.append(f"{k} ({', '.join(values)})")
+        more = ", ..." if len(lost) > NAMED else ""
+        share = f"{len(lost)} of {count} trajectories are lost"
+        text = f"{label} of {self.name}: {share}: {', '.join(named)}{more}, and NaN from there on"
         fix = self.advice(context)
         if int(ends[lost].min()) == 0:
             fix = "they begin beyond the solver's divergence_threshold: raise it"

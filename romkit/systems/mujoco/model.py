@@ -130,20 +130,25 @@ def constants(model: "mujoco.MjModel") -> dict[str, np.ndarray]:
     arrays = {}
     for name in dir(model):
         value = getattr(model, name)
-        word = name.partition("_")[0]
-        inert = word in INERT or name.endswith(INERT_ENDS) or (word in SHAPES and not shapes)
-        if isinstance(value, np.ndarray) and not inert:
+        if isinstance(value, np.ndarray) and not _is_inert(name, shapes):
             arrays[name] = value.copy()
-    for name in dir(model.opt):
-        if not name.startswith("_") and name != "timestep":
-            arrays[f"opt.{name}"] = np.array(getattr(model.opt, name))
-    free = model.jnt_type == FREE
-    for joint in np.flatnonzero(free):  # a free body starts where the state says
+    options = {name for name in dir(model.opt) if not name.startswith("_")} - {"timestep"}
+    arrays |= {f"opt.{name}": np.array(getattr(model.opt, name)) for name in options}
+    for joint in np.flatnonzero(model.jnt_type == FREE):
+        # a free body starts where the state says
         place, body = model.jnt_qposadr[joint], model.jnt_bodyid[joint]
-        for name in ("qpos0", "qpos_spring"):
-            arrays[name][place : place + 7] = 0.0
+        arrays["qpos0"][place : place + 7] = 0.0
+        arrays["qpos_spring"][place : place + 7] = 0.0
         arrays["body_pos"][body] = arrays["body_quat"][body] = 0.0
     return arrays
+
+
+def _is_inert(name: str, shapes: bool) -> bool:
+    """Whether an array of a model moves nothing, where shapes matter or where they do not."""
+    word = name.partition("_")[0]
+    if word in SHAPES and not shapes:
+        return True
+    return word in INERT or name.endswith(INERT_ENDS)
 
 
 def _shapes_matter(model: "mujoco.MjModel") -> bool:
