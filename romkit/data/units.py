@@ -128,7 +128,10 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
     except Exception as error:  # pint raises many kinds on text that is no unit
         fix = "convert it, or give its unit another name"
         raise InputError(argument, expected=f"{name} in {target}", got=got, fix=fix) from error
-    warn(f"{argument}: {name} is converted from {source} to {target}", DataWarning)
+    warn(
+        f"{argument}: {name} is converted from {source} to {target}, the unit of the model",
+        DataWarning,
+    )
     return float(one - zero), float(zero)
 
 
