@@ -59,7 +59,7 @@ def infer(
             estimated from the residual of all observations.
         prior: mean and standard deviation of parameters, by name; without, any value in the range
             of the training.
-        solver: of the latent equation; `RK4` with the interval of the observations by default.
+        solver: of the latent equation; by default `RK4` with a step that is checked.
         engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
         starts: training samples that the search starts from; more where a residual is far above its
             expectation.

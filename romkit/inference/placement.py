@@ -53,7 +53,7 @@ def sensors(
         dynamics: law of the latent state in a window, as in `romkit.follow`.
         system: the full model, for dynamics that look at it.
         candidates: names or numbers of components to choose from, all by default.
-        solver: of the latent equation; `RK4` with the interval of the times by default.
+        solver: of the latent equation; by default `RK4` with a step that is checked.
         engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
 
     Returns:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from romkit.core import checks, files, runtime
 from romkit.core.boundary import FilePath, Positive, validated
-from romkit.core.errors import InputError, one_line
+from romkit.core.errors import InputError, one_line, warn
 from romkit.core.types import Field
 from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.build import Unavailable
@@ -22,11 +22,15 @@ from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
 from romkit.models import Dynamics, ReducedModel, check_match, constant
 from romkit.projections import Projection
+from romkit.solvers import checked_step
 from romkit.solvers.fixed import step_by_tensor
 from romkit.systems import System
 from romkit.verbs import fmu
 
 Function = Callable[[Tensor], Tensor]
+
+CHECKED_STEPS = 50
+"""Steps of an FMU that are compared with a solution to a tolerance."""
 
 NAMES_TOLD = 8
 """Components of the state that a comment in C names."""
@@ -257,7 +261,26 @@ def _write_fmu(
     )
     code = source("model", about, _traced(model))
     shown = set(state if outputs is None else outputs)
-    fmu.write(target, code, variables, shown, dt, about[0])
+    fmu.write(target, code, variables, shown, _short_enough(model, dt), about[0])
+
+
+def _short_enough(model: ReducedModel, dt: float) -> float:
+    """The step, or a shorter one where its RK4 errs too much on the way from the mean state.
+
+    A law with inputs is taken as it is: what they will be is not known.
+    """
+    if model.dynamics.control_names:
+        return dt
+    start = torch.tensor([_mean_latent(model)], dtype=torch.float64)
+    times = dt * torch.arange(CHECKED_STEPS + 1, dtype=torch.float64)
+    with one_thread():
+        step = checked_step(model.at_constant(model.middle).field, start, times, rtol=1e-5, dt=dt)
+    if step < dt:
+        fix = "give a shorter dt to choose it yourself"
+        warn(
+            f"dt: {dt:g} is too long for RK4 here; the FMU takes {step:.3g}; {fix}", RuntimeWarning
+        )
+    return step
 
 
 def _outputs(model: ReducedModel) -> dict[str, str]:
