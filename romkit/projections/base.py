@@ -77,6 +77,8 @@ class Projection(Display, nn.Module):
         idempotent: whether ρ ∘ φ = id, and so P ∘ P = P, holds by construction at every context.
         trained: whether it is trained; else `initialise` makes it of states alone, and data need no
             velocities.
+        takes_gaps: whether `initialise` takes snapshots of which components are NaN, and arrays and
+            datasets with such states are encoded by what is there.
         report: what training recorded (recipe, seed, losses, versions), empty before.
 
     Example:
@@ -93,6 +95,7 @@ class Projection(Display, nn.Module):
     name: ClassVar[str]
     idempotent: ClassVar[bool] = False
     trained: ClassVar[bool] = True
+    takes_gaps: ClassVar[bool] = False
     latent_dim: int
 
     def __init__(self, frame: Frame, config: dict[str, object]):

@@ -23,6 +23,7 @@ from romkit.data.schema import check_chunks
 from romkit.data.trajectories import check_components, check_grid
 from romkit.engine.threads import one_thread
 from romkit.projections.frame import Frame
+from romkit.projections.gaps import encoded
 
 
 class EncoderDecoder(abc.ABC):
@@ -67,6 +68,9 @@ class EncoderDecoder(abc.ABC):
         None elsewhere.
         """
         return None
+
+    takes_gaps = False
+    """Whether a state with NaN is encoded by least squares on what is there."""
 
     def polynomial(self) -> tuple[Monomials, Tensor, Tensor] | None:
         """Monomials m, W (..., K, n) and D (..., n, m), where y = Wᵀ m(z) and z = Dᵀ y; None
@@ -309,6 +313,10 @@ class Operator:
         if isinstance(values, np.ndarray):
             found = tensors.tensor(name, values).to(self._dtype)
             with torch.no_grad():
+                if method != "decode" and self._maps.takes_gaps and bool(found.isnan().any()):
+                    z = self._encoded_with_gaps(found)
+                    found = z if method == "encode" else self.decode(z)
+                    return found.numpy().astype(own, copy=False)
                 return getattr(self, method)(found).numpy().astype(own, copy=False)
         if method == "__call__":
             return self._array("decode", self._array("encode", values))
@@ -322,6 +330,22 @@ class Operator:
             P = Operator(frame, self._maps, self.context, self.latent_dim, self._seeds, self._at)
             values = basis.of_chunks(values, basis.mean.numpy())
         return P.in_chunks(getattr(Operator, method), values, size).astype(own)
+
+    def _encoded_with_gaps(self, x: Tensor) -> Tensor:
+        """z (..., m) of states (..., n) of which components are NaN."""
+        frame, missing = self._frame, x.isnan()
+        mean = frame.denormalise(torch.zeros_like(frame.state_shift))
+        start = self.encode(torch.where(missing, mean, x))
+        if not bool(missing.any()):
+            return start
+        std = frame.state_std
+
+        def decode_jacobian(z: Tensor) -> Dual:
+            image, J = self.decode_jacobian(z)
+            return Dual(image / std, J / std.unsqueeze(-1))
+
+        nearest = encoded(x / std, start, decode_jacobian)
+        return torch.where(missing.any(-1, keepdim=True), nearest, start)
 
     def in_chunks(self, function: "OfChunk", values: da.Array, size: Count) -> da.Array:
         """function(P, x) (..., size) of chunks x (..., k) of dask, with P at the contexts of each;

@@ -17,8 +17,10 @@ from romkit.core.boundary import Count, Natural, Positive, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.polynomials import Monomials, multiplied
 from romkit.core.tensors import matmul
+from romkit.core.types import Dual
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.frame import Frame
+from romkit.projections.gaps import encoded, filled
 from romkit.projections.leftout import (
     CURVED,
     WARPS,
@@ -39,6 +41,9 @@ the fewest latents are taken."""
 
 GAINED = 0.7
 """Share of the error that two more latents have to reach, for still more to be tried."""
+
+REFILLED, CHUNK = 3, 500
+"""Rounds in which what is missing is taken from the manifold, and snapshots at a time."""
 
 SHARE = 1e-5
 """Least share of the variance of a direction that is tried as a latent."""
@@ -77,6 +82,8 @@ class Polynomial(Networks):
         decoder = Affine(weight[..., 1:, :], weight[..., 0, :])
         super().__init__([encoder], [partial(powers, monomials.degree), decoder])
 
+    takes_gaps = True
+
     def polynomial(self) -> tuple[Monomials, Tensor, Tensor]:
         return self.monomials, self.weight, self.dual
 
@@ -98,7 +105,9 @@ class PolynomialManifold(Projection):
     Nothing is trained: W is least squares with λ‖W‖² for what the modes leave of the snapshots. What
     is not given is chosen by the error on contexts that are left out whole, every second one inside
     the ranges; on blocks of time where there is a single context. u scales latents to [-1, 1] on the
-    snapshots. Beyond the training ranges Tₖ goes on along its tangent.
+    snapshots. Beyond the training ranges Tₖ goes on along its tangent. Snapshots of which components
+    are NaN take part; arrays and datasets with such states are encoded by least squares on what is
+    there.
 
     Args:
         latent_dim: m; by default the fewest latents whose left-out error is near the smallest.
@@ -130,6 +139,7 @@ class PolynomialManifold(Projection):
     name = "polynomial-manifold"
     idempotent = True
     trained = False
+    takes_gaps = True
 
     def __init__(
         self,
@@ -203,9 +213,39 @@ class PolynomialManifold(Projection):
         Raises:
             InputError: snapshots that do not differ, or fewer than coefficients that are asked for.
         """
-        y = y.double()
+        y, c = y.double(), c.double()
+        missing = y.isnan()
+        asked = self.config.copy()
+        facts = self._fit(filled(y), c)
+        for _ in range(REFILLED if bool(missing.any()) else 0):
+            # the manifold knows more of what is missing than the modes do
+            whole = self._refilled(y, c)
+            self.config |= asked
+            facts = self._fit(whole, c)
+        return facts
+
+    def _refilled(self, y: Tensor, c: Tensor) -> Tensor:
+        """Snapshots (N, n) with what is missing as on the manifold, next to what is there."""
+        whole, start = y.clone(), filled(y)
+        rows = torch.nonzero(y.isnan().any(1)).flatten()
+        double = copy.deepcopy(self).double()
+        unit = torch.eye(self.latent_dim, dtype=torch.float64)
+        for part in rows.split(CHUNK):
+            maps = double.at(c[part])
+
+            def decode_jacobian(z: Tensor, maps: Polynomial = maps) -> Dual:
+                image, columns = maps.decode_jvp(z.unsqueeze(-2), unit.expand(*z.shape, -1))
+                return Dual(image.squeeze(-2), columns.mT)
+
+            gaps = y[part]
+            z = encoded(gaps, maps.encode(start[part]), decode_jacobian)
+            whole[part] = torch.where(gaps.isnan(), maps.decode(z), gaps)
+        return whole
+
+    def _fit(self, y: Tensor, c: Tensor) -> dict[str, object]:
+        """Fit to complete snapshots."""
         frame = copy.deepcopy(self.frame).double()
-        c = frame.denormalise_context(c.double())
+        c = frame.denormalise_context(c)
         modes, sigma, energy = decompose(y, min(*y.shape, MODES))
         share = sigma.square() / energy
         beyond = (energy - sigma.square().sum()).clamp(min=0) / len(y)  # of modes that are left out

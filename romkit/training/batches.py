@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from romkit.data import snapshots
+from romkit.data import DIMS, snapshots
+from romkit.data.trajectories import Snapshots
 from romkit.projections import Frame, Projection
 from romkit.projections.layers import BiorthogonalPair
 
@@ -158,7 +160,32 @@ class Batch(NamedTuple):
         """Each `every`-th snapshot (N, ...) of a dataset, velocities per `unit` of its time; in the
         precision of the frame by default.
         """
-        state, velocity, context = (tensor.double() for tensor in snapshots(data, every=every))
+        return cls.from_snapshots(snapshots(data, every=every), frame, unit, dtype)
+
+    @classmethod
+    def with_gaps(cls, data: xr.Dataset, frame: Frame, every: int) -> "Batch":
+        """Each `every`-th snapshot (N, ...) of which some component is there, NaN in place of what
+        is missing, in float64; velocities are zero.
+        """
+        thinned = data.isel(time=slice(None, None, every))
+        gaps = thinned["state"].transpose(*DIMS).values
+        present = np.isfinite(gaps).any(-1).ravel()
+        whole = thinned.assign(
+            state=xr.zeros_like(thinned["state"]), velocity=xr.zeros_like(thinned["state"])
+        )
+        rows = snapshots(whole)
+        state = torch.from_numpy(gaps.reshape(-1, gaps.shape[-1])).double()
+        rows = rows._replace(state=state.reshape(rows.state.shape))
+        kept = torch.from_numpy(present)
+        rows = rows._replace(**{name: getattr(rows, name)[kept] for name in rows._fields})
+        return cls.from_snapshots(rows, frame, 1.0, torch.float64)
+
+    @classmethod
+    def from_snapshots(
+        cls, rows: Snapshots, frame: Frame, unit: float, dtype: torch.dtype | None
+    ) -> "Batch":
+        """Snapshots in normalised coordinates."""
+        state, velocity, context = (tensor.double() for tensor in rows)
         exact = copy.deepcopy(
             frame
         ).double()  # in float32 a large mean would swallow what varies about it

@@ -382,6 +382,8 @@ class Run:
         if not models[0].trained:
             # what is least squares alone gets all digits of the data
             rows = self._snapshots(self.data, models[0].frame, torch.float64)
+        if models[0].takes_gaps:
+            rows = Batch.with_gaps(self.data, models[0].frame, self.plan.snapshots.every)
         return [model.initialise(rows.y, rows.c) or {} for model in models]
 
     def _train_stack(

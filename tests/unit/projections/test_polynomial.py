@@ -192,3 +192,31 @@ def test_what_data_do_not_determine_is_refused():
         ({"context_degree": -1}, "context_degree: expected"),
     ):
         refused(message, romkit.fit, "polynomial-manifold", data, **settings)
+
+
+def test_snapshots_with_gaps_are_used_and_encoded_by_what_is_there():
+    data = runs(CONTEXTS, bent, times=40)
+    holes = data.copy(deep=True)
+    rng = np.random.default_rng(0)
+    state = holes.state.values
+    for run in state:  # one component is missing in two thirds of the snapshots
+        rows = rng.permutation(40)[:26]
+        run[rows, rng.integers(5, size=26)] = np.nan
+    settings = {"latent_dim": 2, "degree": 3}
+    gappy, whole = (
+        romkit.fit("polynomial-manifold", several, **settings) for several in (holes, data)
+    )
+    unseen = runs([1.2, 2.3, 4.7], bent)
+    assert error(whole, unseen) < 1e-3
+    assert error(gappy, unseen) < 0.02
+    x = unseen.state.values[1].copy()
+    P = whole.double()(c=2.3)
+    z = P.encode(x)
+    for component in (0, 2, 4):
+        lacking = x.copy()
+        lacking[::2, component] = np.nan
+        assert np.abs(P.encode(lacking) - z).max() < 0.02
+        assert np.array_equal(P.encode(lacking)[1::2], z[1::2])
+        assert np.isfinite(P(lacking)).all()
+    nothing = np.full_like(x, np.nan)
+    assert np.isnan(P.encode(nothing)).all()
