@@ -11,20 +11,15 @@ from torch import Tensor
 
 from romkit.core import runtime
 from romkit.core.errors import InputError
-from romkit.engine import Parametrised
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
-from romkit.models import ReducedModel, check_match
+from romkit.models import LatentFlow, ReducedModel, check_match
 from romkit.projections import Projection
-from romkit.solvers import RK4, Solver, checked_step
-from romkit.solvers.base import scored
+from romkit.solvers import Solver
 from romkit.systems import System, system_of
 
 STEP = 1e-5
 """Step of central differences, in half widths of the context's range and in latent coordinates."""
-
-FEW, MEMBERS = 8, 256
-"""Numbers of members that are integrated at once: powers of two from the first to the second."""
 
 
 class Prediction:
@@ -64,7 +59,7 @@ class Prediction:
                 fix="take one of them",
             )
         self.frame, self.times, self.rows = projection.frame, times - times[0], rows
-        self.dynamics, self.solver, self.engine, self.runs = dynamics, solver, engine, {}
+        self.dynamics, self.solver, self.engine = dynamics, solver, engine
         self.shift, self.scale = (
             self.frame.context_shift.double(),
             self.frame.context_scale.double(),
@@ -83,6 +78,8 @@ class Prediction:
                 check_match(system, projection)
             self.model = ReducedModel.of(projection, dynamics, system)
             self.projection, self.order = self.model.projection, self.model.order
+            if isinstance(dynamics, LatentField):
+                self.flow = LatentFlow(self.model, solver=solver, engine=engine, fixed=True)
         self.coordinates, basis = self.projection.of_coordinates(), projection.basis
         self.basis = (
             None if basis is None else (basis.mean[rows], basis.modes[rows].mT)
@@ -104,30 +101,13 @@ class Prediction:
         with torch.no_grad(), one_thread(), runtime.bars(False):
             c = self.context(d)
             if isinstance(self.dynamics, LatentField):
-                parts = zip(c.split(MEMBERS), w.split(MEMBERS), strict=True)
-                w = torch.cat([self._window(*part) for part in parts])
+                w = self.flow(w, c, self.times)
             elif self.dynamics is not None:
                 model = self.model.at_constant(c)
                 w = model.solve(w, self.times, solver=self.solver, engine=self.engine).states
             y = self.coordinates.operator(c).decode(w[..., : self.projection.latent_dim])
             x = y[..., self.rows] if self.basis is None else self.basis[0] + y @ self.basis[1]
             return x.flatten(1)
-
-    def _window(self, c: Tensor, w: Tensor) -> Tensor:
-        """Latent states (M, T, q) by a field that is recorded once for a few numbers of members,
-        padded to these.
-        """
-        number = len(w)
-        rows = torch.arange(max(FEW, 1 << (number - 1).bit_length())).clamp(max=number - 1)
-        c, w = c[rows], w[rows]
-        if len(w) not in self.runs:
-            field = Parametrised(lambda c: self.model.at_constant(c).field, c)
-            solver = self.solver or RK4(checked_step(field, w, self.times))
-            run, _ = solver.prepare(field, w, self.times, self.engine, "")
-            self.runs[len(w)] = field, run, solver.divergence_threshold
-        field, run, threshold = self.runs[len(w)]
-        field.bind(c)
-        return scored(run(w, self.times), threshold)[0][:number]
 
 
 def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:

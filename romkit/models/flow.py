@@ -12,7 +12,7 @@ from romkit.engine.threads import one_thread
 from romkit.integrators.base import default_solver
 from romkit.models.match import check_field
 from romkit.models.reduced import ReducedModel
-from romkit.solvers import Solver
+from romkit.solvers import RK4, Solver, checked_step
 from romkit.solvers.base import scored
 
 FEWEST, MOST = 8, 256
@@ -39,6 +39,8 @@ class LatentFlow:
         solver: of the latent equation; the default of `romkit.follow` for the times of the first
             call.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        fixed: take steps of one length in all calls, found at the first one, so that differences of
+            states are free of changes of the step.
         expected: times of all that the flow is for; "auto" compiles where that pays for them. Those
             of the first call by default.
 
@@ -53,10 +55,12 @@ class LatentFlow:
         *,
         solver: Solver | None = None,
         engine: str = "auto",
+        fixed: bool = False,
         expected: Tensor | None = None,
     ):
         check_field(model.dynamics)
         self.model, self._solver, self._engine, self._expected = model, solver, engine, expected
+        self._fixed = fixed
         self._recorded: dict[int, _Recorded] = {}
 
     def __call__(self, w: Tensor, c: Tensor, times: Tensor, speed: Tensor | None = None) -> Tensor:
@@ -89,7 +93,9 @@ class LatentFlow:
     def _record(self, w: Tensor, parameters: Tensor, times: Tensor) -> _Recorded:
         field = Parametrised(self._family, parameters)
         solver = self._solver
-        if solver is None:
+        if solver is None and self._fixed:
+            solver = RK4(checked_step(field, w, times))
+        elif solver is None:
             solver = default_solver(self.model.at_constant(parameters[:, :-1]).problem, times)
         expected = times if self._expected is None else self._expected
         run, _ = solver.prepare(field, w, expected, self._engine, "")
