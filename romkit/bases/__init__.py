@@ -3,7 +3,8 @@ the states.
 """
 
 from romkit.bases.base import Basis, Weight, check_size, weigher
-from romkit.bases.modes import Decomposition, basis, decompose, merge
+from romkit.bases.make import basis
+from romkit.bases.modes import Decomposition, decompose, merge
 
 __all__ = [
     "Basis",

@@ -10,8 +10,9 @@ from romkit.training.loss import (
     Penalty,
     Reconstruction,
 )
+from romkit.training.phase import PhaseFit
 from romkit.training.recipe import Recipe, SnapshotTraining
-from romkit.training.rollouts import PhaseFit, RolloutTraining
+from romkit.training.rollouts import RolloutTraining
 
 __all__ = [
     "Anchor", "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit", "Recipe",

@@ -45,7 +45,8 @@ from romkit.training.loss import (
     check_autonomous,
 )
 from romkit.training.optimizers import OPTIMIZERS, SCHEDULES, Optimizer, TorchOptimizer
-from romkit.training.rollouts import EvenTrajectories, PhaseFit, RolloutTraining, phase_fit, refine
+from romkit.training.phase import PhaseFit, phase_fit
+from romkit.training.rollouts import EvenTrajectories, RolloutTraining, refine
 
 NOISE_UNITS = ("scale", "deviation", "physical")
 

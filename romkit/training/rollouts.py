@@ -1,4 +1,4 @@
-"""Refinement by rollouts: latent trajectories in the loss, and Gauss-Newton steps on their timing.
+"""Refinement by rollouts: latent trajectories in the loss.
 
 A reconstruction error of one per cent changes the speed along an attractor by about as much, and a
 phase error grows with time. Only a trajectory shows it. So after training on snapshots, the
@@ -8,22 +8,6 @@ projection is refined on
 
 first over short windows, then over longer ones: over long ones alone, early phase errors exceed a
 turn, and the loss says nothing. The trajectories are RK4's, differentiated step by step.
-
-Phase fitting is for orbits that attract, periodic or not: there the error that grows is that of
-time along the trajectory. A reduced wave that is 0.1 % too fast is out of phase after some hundreds
-of time units, however small its distance from the manifold is. Over a window that ends at T, the
-reduced trajectory x̂ is ahead by
-
-    τ = mean over the last times of ⟨x̂ - x, ẋ⟩ / ‖ẋ‖².
-
-There are as few τ as windows, and thousands of parameters, so Gauss-Newton makes them vanish in
-about ten steps:
-
-    min over Δ of  L + gᵀΔ + ½ Δᵀ H Δ + w mean (τ + J Δ)² + μ ‖Δ‖²,
-
-with L the reconstruction loss on snapshots, g and H its gradient and Gauss-Newton matrix, which
-keep it, and J the gradient of each window's τ. Steps are no longer than `RADIUS`, and windows grow,
-so that τ stays in the linear range.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,17 +21,16 @@ from torch import Tensor, nn
 from romkit.core import checks
 from romkit.core.boundary import Count, Positive, Share, validated
 from romkit.core.errors import InputError
-from romkit.core.runtime import track
 from romkit.data import even_step
 from romkit.data.trajectories import whole_trajectories
 from romkit.engine.inductor import compile_anew
 from romkit.integrators import DYNAMICS, LatentField
-from romkit.projections import Path, Projection, stack, unstack
+from romkit.projections import Path, Projection
 from romkit.solvers.fixed import step as rk4_step
 from romkit.systems import System
-from romkit.training.batches import AnyBatch, Batch, FlatParameters
+from romkit.training.batches import AnyBatch, FlatParameters
 from romkit.training.loop import Reports, by_seed, train
-from romkit.training.loss import Objective, Penalty, Reconstruction
+from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam, Cosine
 
 CLIP = 1.0
@@ -290,257 +273,3 @@ def _windows(
     pick, start = (torch.stack(t).to(data.state.device) for t in (picks, starts))
     along = start + torch.arange(length + 1, device=start.device)[:, None, None]
     return data.state[pick, along], data.velocity[pick, start], data.context[pick]
-
-
-RADIUS = 0.05
-"""Longest step in parameter space."""
-
-FIRST_PHASE_LENGTH, PHASE_GROWTH = 80, 0.6
-"""Steps of the first windows, and the share of the refinement after which they span the
-trajectories.
-"""
-
-SPAN = 25
-"""Steps at the end of a window over which τ is averaged."""
-
-SAMPLES, PARTS = 1024, 8
-"""Snapshots per part, and parts, by which H is estimated; RENEW steps later it is estimated again."""
-RENEW = 3
-
-DAMPING = 1e-2
-"""Smallest μ, relative to the mean of the diagonal of H."""
-
-OUTLIER = 1.25
-"""Largest |τ| of a window that takes part, in times in which the state moves by one standard
-deviation.
-"""
-
-
-@validated
-@dataclass(frozen=True)
-class PhaseFit:
-    """Settings of a refinement of the timing.
-
-    Attributes:
-        steps: of Gauss-Newton.
-        weight: w, per squared time unit.
-        every, dynamics: samples per RK4 step and latent dynamics; None for those of the rollouts of
-            the recipe.
-
-    Example:
-        >>> from romkit.training import PhaseFit, Recipe
-        >>> Recipe(phase=PhaseFit(steps=3)).timing
-        PhaseFit(steps=3, weight=100.0, every=10, dynamics='petrov-galerkin')
-    """
-
-    steps: Count = 12
-    weight: Positive = 100.0
-    every: Count | None = None
-    dynamics: FieldName | None = None
-
-
-class Residual(Objective):
-    """Weighted errors of position and velocity (..., 2n), whose square the first term, a
-    `Reconstruction`, is.
-    """
-
-    def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        maps, scale = self.projection.at(c), self.component_weights.sqrt()
-        image, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
-        return torch.cat(
-            [scale * (y - image), self.terms[0].velocity_weight ** 0.5 * scale * (dy - velocity)],
-            dim=-1,
-        )
-
-
-def phase_fit(
-    objective: Objective,
-    rows: AnyBatch,
-    data: xr.Dataset,
-    plan: PhaseFit,
-    seeds: Sequence[int],
-    batch_size: int,
-    compiled: bool,
-) -> Reports:
-    """Refines the timing of every seed of a stack in place, one seed after the other.
-
-    Arguments are those of `refine`, of which the batch size is not used; none of the settings of
-    the plan is None.
-
-    Returns:
-        The root mean square of τ per time unit, `phase_errors`, before each step of each seed.
-
-    Raises:
-        InputError: trajectories that are too short.
-    """
-    flat = FlatParameters(objective.projection)
-    theta = flat.read()
-    windows = _Windows(objective, data, plan, compiled)
-    snapshots = _Snapshots(objective, rows)
-    reports = []
-    for k in track(range(len(seeds)), f"timing {objective.projection.name}"):
-        generator = torch.Generator().manual_seed(seeds[k])
-        theta[k], errors = _refine_one(theta[k], windows, snapshots, plan, generator)
-        reports.append({"phase_errors": errors})
-    flat.write(theta)
-    return reports
-
-
-class _Windows:
-    """One window of every trajectory at a time: τ and its gradient, window by window.
-
-    Gradients per window come from one backward pass: each window has a copy of the model of its
-    own.
-    """
-
-    def __init__(self, objective: Objective, data: xr.Dataset, plan: PhaseFit, compiled: bool):
-        self.data = EvenTrajectories.from_dataset(
-            data, plan.every, like=objective.component_weights
-        )
-        self.count, self.samples = self.data.state.shape[:2]
-        x, v = self.data.state, self.data.velocity
-        self.unit = (
-            x.var((0, 1), correction=0).sum() / v.square().mean((0, 1)).sum()
-        ).sqrt()  # of time
-        flat = FlatParameters(_copies(objective.projection, self.count))
-        self.start, self.advance = latent_steps(
-            flat, objective.system, plan.dynamics, self.data, compiled=compiled
-        )
-
-    def length(self, progress: float) -> int:
-        """Steps of the windows at `progress` in [0, 1) of the refinement."""
-        longest = self.samples - max(2, self.samples // 25)
-        growth = max(1.0, longest / FIRST_PHASE_LENGTH) ** min(1.0, progress / PHASE_GROWTH)
-        return round(min(longest, FIRST_PHASE_LENGTH * growth))
-
-    def draw(self, length: int, generator: torch.Generator) -> Tensor:
-        """Times (length + 1, C) of one window of every trajectory."""
-        begin = torch.randint(self.samples - length, (self.count,), generator=generator)
-        return begin + torch.arange(length + 1)[:, None]
-
-    def timing(self, theta: Tensor, along: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """τ (C,) in time units, its gradient (C, P), and which windows (C,) are usable."""
-        theta = theta.repeat(self.count, 1).requires_grad_()
-        with torch.enable_grad():
-            tau = self.ahead(theta, along)
-        gradient = torch.autograd.grad(tau.sum(), theta)[0]
-        tau = tau.detach()
-        return (
-            tau.double(),
-            gradient.double(),
-            _usable(tau / self.unit) & gradient.isfinite().all(1),
-        )
-
-    def lost(self, theta: Tensor, along: Tensor, usable: Tensor) -> bool:
-        """Whether a window that was usable is so no more."""
-        with (
-            torch.enable_grad()
-        ):  # as in `timing`: without, the latent step would be compiled once more
-            tau = self.ahead(theta.repeat(self.count, 1).requires_grad_(), along).detach()
-        return bool((usable & ~_usable(tau / self.unit)).any())
-
-    def ahead(self, theta: Tensor, along: Tensor) -> Tensor:
-        """τ (C,) of a model per window, theta (C, P)."""
-        pick = torch.arange(self.count)
-        x, v = (
-            tensor[pick, along].unsqueeze(2) for tensor in (self.data.state, self.data.velocity)
-        )
-        c = self.data.context.unsqueeze(1)
-        z, ahead = self.start(theta, x[0], v[0], c), []
-        for k in range(1, len(along)):
-            z, image = self.advance(theta, z, c)
-            if k >= len(along) - SPAN:
-                ahead.append(((image - x[k]) * v[k]).sum((1, 2)) / v[k].square().sum((1, 2)))
-        return torch.stack(ahead).mean(0)
-
-
-def _usable(tau: Tensor) -> Tensor:
-    """Windows whose τ [deviations] is within the linear range."""
-    return tau.isfinite() & (tau.abs() < OUTLIER)
-
-
-class _Snapshots:
-    """The loss on snapshots: value, gradient, and Gauss-Newton matrix."""
-
-    def __init__(self, objective: Objective, rows: AnyBatch):
-        self.rows = Batch(*rows[:3])
-        first = [term for term in objective.terms if isinstance(term, Reconstruction)] or [
-            Reconstruction()
-        ]
-        terms = [*first[:1], *(term for term in objective.terms if isinstance(term, Penalty))]
-        single, many = (_copies(objective.projection, size) for size in (1, SAMPLES))
-        self.loss = FlatParameters(single).function(
-            Objective(single, terms, objective.component_weighting)
-        )
-        self.residual = FlatParameters(many).function(
-            Residual(many, terms, objective.component_weighting)
-        )
-
-    def loss_and_gradient(self, theta: Tensor, rows: Batch) -> tuple[float, Tensor]:
-        with torch.enable_grad():
-            variable = theta.unsqueeze(0).requires_grad_()
-            loss = self.loss(variable, *(tensor.unsqueeze(0) for tensor in rows)).sum()
-        return loss.item(), torch.autograd.grad(loss, variable)[0][0].double()
-
-    def curvature(self, theta: Tensor, generator: torch.Generator) -> Tensor:
-        """2 E[Jᵀ J] (P, P) of the residuals, from random signs: E[(Jᵀ s)(Jᵀ s)ᵀ] = Jᵀ J."""
-        total = theta.new_zeros(len(theta), len(theta))
-        for _ in range(PARTS):
-            variable = theta.repeat(SAMPLES, 1).requires_grad_()
-            with torch.enable_grad():
-                r = self.residual(
-                    variable, *(tensor.unsqueeze(1) for tensor in self.sample(SAMPLES, generator))
-                )
-                signs = torch.randint(0, 2, r.shape, generator=generator).to(r) * 2 - 1
-                signed = (r * signs).sum()
-            gradient = torch.autograd.grad(signed, variable)[0]
-            total += gradient.T @ gradient
-        return 2 * total.double() / (PARTS * SAMPLES)
-
-    def sample(self, size: int, generator: torch.Generator) -> Batch:
-        pick = torch.randint(len(self.rows.y), (size,), generator=generator)
-        return Batch(*(tensor[pick] for tensor in self.rows))
-
-
-def _refine_one(
-    theta: Tensor,
-    windows: _Windows,
-    snapshots: _Snapshots,
-    plan: PhaseFit,
-    generator: torch.Generator,
-) -> tuple[Tensor, list[float]]:
-    """Parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before each."""
-    rows, damping, errors = snapshots.sample(SAMPLES * PARTS, generator), DAMPING, []
-    for k in range(plan.steps):
-        if k % RENEW == 0:
-            curvature = snapshots.curvature(theta, generator)
-            unit = curvature.diagonal().mean() * torch.eye(len(theta)).to(curvature)
-        length = windows.length(k / plan.steps)
-        along = windows.draw(length, generator)
-        tau, J, usable = windows.timing(theta, along)
-        tau, J = tau[usable], J[usable]
-        errors.append((tau.square().mean().sqrt() / (length * windows.data.h)).item())
-        loss, gradient = snapshots.loss_and_gradient(theta, rows)
-        weight = 2 * plan.weight / max(1, len(tau))
-        matrix, slope = curvature + weight * J.T @ J, gradient + weight * J.T @ tau
-        for _ in range(
-            8
-        ):  # until a step is short enough, keeps the reconstruction and loses no window
-            step = -torch.linalg.solve_ex(
-                matrix + damping * unit, slope.unsqueeze(1)
-            ).result.squeeze(1)
-            moved = theta + step.to(theta)
-            kept = (
-                step.norm() <= RADIUS
-                and snapshots.loss_and_gradient(moved, rows)[0] < 1.05 * loss + 0.01
-            )
-            if kept and not windows.lost(moved, along, usable):
-                theta, damping = moved, max(DAMPING, damping / 3)
-                break
-            damping *= 4
-    return theta, errors
-
-
-def _copies(stacked: Projection, number: int) -> Projection:
-    """A stack of `number` models like one of `stacked`."""
-    return stack(unstack(stacked)[:1] * number)

@@ -11,8 +11,7 @@ import xarray as xr
 from scipy.linalg import subspace_angles
 
 import romkit
-from romkit.bases import Basis, merge
-from romkit.bases import modes as streaming
+from romkit.bases import Basis, merge, streaming
 from romkit.core.errors import FitWarning
 from tests.refusals import refused
 

@@ -244,7 +244,7 @@ def test_a_step_of_timing_that_loses_a_window_is_not_taken(lorenz, waves, monkey
     settings = {"seed": 0, "epochs": 2, "engine": "torch", "system": lorenz}
     answers = iter([True])
     usable = lambda tau: torch.full_like(tau, next(answers, False), dtype=torch.bool)  # noqa: E731
-    monkeypatch.setattr("romkit.training.rollouts._usable", usable)
+    monkeypatch.setattr("romkit.training.phase._usable", usable)
     before, after = (
         romkit.fit("ncae", waves, **settings),
         romkit.fit("ncae", waves, **settings, **{"phase.steps": 1}),

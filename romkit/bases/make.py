@@ -1,0 +1,126 @@
+"""`romkit.basis`: the modes of snapshots in memory, or in chunks."""
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.bases.base import Basis, Weight, weigher
+from romkit.bases.modes import Summary
+from romkit.bases.streaming import stream
+from romkit.core import tensors
+from romkit.core.boundary import Count, FilePath, Positive, validated
+from romkit.core.errors import InputError
+from romkit.data import DIMS, check_states
+from romkit.data.schema import variable_of
+from romkit.engine import Device
+
+
+@validated
+def basis(
+    data: xr.Dataset | Tensor | np.ndarray,
+    rank: Count = 64,
+    weight: Weight = None,
+    tolerance: Positive | None = None,
+    *,
+    chunk: Count | None = None,
+    checkpoint: FilePath | None = None,
+    device: Device | None = None,
+) -> Basis:
+    """The leading modes of snapshots: the subspace that is nearest to them in the metric W.
+
+    Args:
+        data: a dataset in romkit's schema, or snapshots (N, n).
+        rank: number r of modes; with a tolerance, the largest.
+        weight: W of the inner product, as (n,) positive numbers or a sparse mass matrix (n, n); Σ
+            xₖ² by default.
+        tolerance: share of the energy that may be left out; the smallest rank that does is taken.
+        chunk: snapshots in a chunk, for data that are larger than memory: a dataset that xarray
+            reads lazily. Data that are in chunks of dask, along any dimension, keep theirs. Dask
+            reads them two to four times, more often where singular values fall slowly, in its
+            threads or on the cluster of its client, and each thread holds a chunk and n (r + 20)
+            numbers. `romkit.bases.merge` joins bases of parts.
+        checkpoint: of chunks, a file from which an interrupted call goes on after its last pass, to
+            the same bits.
+        device: "cpu" or "cuda", where to compute; by default where the snapshots are. The basis is
+            on the CPU.
+
+    Returns:
+        Mean, modes with Vᵀ W V = I, singular values, energy. In float64, by the method of snapshots
+        up to 1500 of them, and else by a randomised decomposition with a seed of its own: the same
+        every time. Of chunks, singular values down to 1e-7 of the first.
+
+    Raises:
+        InputError: more modes than snapshots have directions, a weight that is not positive, values
+            not finite.
+
+    Source: Sirovich (1987), Turbulence and the dynamics of coherent structures; Halko, Martinsson,
+    Tropp (2011), Finding structure with randomness, algorithm 4.4.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> snapshots = np.random.default_rng(0).normal(size=(50, 3)) @ np.diag([3.0, 1.0, 0.0])
+        >>> basis = romkit.basis(snapshots, rank=2)
+        >>> basis.modes.shape, round(float(basis.energy[-1]), 6)
+        (torch.Size([3, 2]), 1.0)
+    """
+    chunks = _in_chunks(data, chunk)
+    if chunks is None:
+        x = _snapshots(data, device)
+        whole = Summary.of(x, rank, weigher(weight, x.shape[-1]))
+    else:
+        most = min(chunks[..., 0].size, chunks.shape[-1])
+        if tolerance is None and rank > most:  # refused before the data are read
+            expected = f"at most {most}, the number of snapshots or of their components"
+            raise InputError(
+                "rank", expected=expected, got=rank, fix="lower it, or give more snapshots"
+            )
+        whole = stream(chunks, rank, weight, checkpoint, device)
+    return whole.basis(
+        rank if tolerance is None else _smallest(whole.share, tolerance, rank), weight
+    )
+
+
+def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
+    """States (trajectory, time, component) in chunks of dask; None for data in memory."""
+    if isinstance(data, xr.Dataset) and "state" in data:
+        state = variable_of(data, "state", fix="see the guide, 'Your own data'")
+        if chunk is None:
+            return state if state.chunks else None
+        return state.chunk(trajectory=1, time=chunk, component=-1)
+    if chunk is not None:
+        fix = "open it with romkit.open, or leave chunk out"
+        raise InputError(
+            "data", expected=f"a dataset with state {DIMS}", got=type(data).__name__, fix=fix
+        )
+    return None
+
+
+def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | None) -> Tensor:
+    """(N, n), float64."""
+    if isinstance(data, xr.Dataset):
+        values = check_states(data)["state"].transpose(*DIMS).values
+        values = values.astype(
+            values.dtype.newbyteorder("="), copy=False
+        )  # that of the machine, which torch needs
+        rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).to(device, torch.float64)
+        there = rows.isfinite().all(-1)  # the others are missing
+        return rows if bool(there.all()) else rows[there]
+    x = tensors.finite("data", data).detach().to(device, torch.float64)
+    tensors.matrix("data", x)
+    return x
+
+
+def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
+    """The smallest number of modes that leave no more than `tolerance` of the energy.
+
+    Raises:
+        InputError: `rank` modes leave more.
+    """
+    enough = (1 - share) <= max(tolerance, 1e-15)
+    if len(share) and not bool(enough.any()):
+        got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
+        expected = f"a tolerance that {rank} modes reach"
+        raise InputError("tolerance", expected=expected, got=got, fix="give a larger rank")
+    return int((~enough).sum()) + 1
