@@ -129,9 +129,6 @@ class Scaling:
         return found
 
 
-COPIES = 4
-"""Displaced copies of a sample, see `LatentSamples.returning`."""
-
 SAMPLED = ("inputs", "targets", "context", "drift")
 """Attributes of `LatentSamples` with a row for each sample."""
 
@@ -266,37 +263,6 @@ class LatentSamples:
         """
         return replace(
             self, **{part: getattr(self, part)[..., rows, :] for part in SAMPLED}, times=times
-        )
-
-    def returning(self, spread: float, seed: int) -> "LatentSamples":
-        """Complete samples with `COPIES` of each, displaced across the motion, whose rates lead
-        back to the data.
-
-        Displacements have a deviation of `spread` (of the scaled latents, order 1) and decay in the
-        time in which the latent state moves by one deviation. So orbits attract, of which data on
-        an orbit say nothing.
-        """
-        known, draw = self.complete(), torch.Generator().manual_seed(seed)
-        scale = known.variables.scale.unsqueeze(-2)
-        z, rate = known.inputs.double() / scale, known.targets.double() / scale
-        time = (
-            (z.var(-2).sum(-1) / rate.square().sum(-1).mean(-1))
-            .sqrt()
-            .nan_to_num(posinf=1.0)[..., None, None]
-        )
-        along = torch.nn.functional.normalize(rate, dim=-1, eps=torch.finfo(rate.dtype).tiny)
-        parts = {part: [getattr(known, part)] * (1 + COPIES) for part in SAMPLED}
-        for k in range(1, 1 + COPIES):
-            apart = spread * torch.randn(z.shape[-2:], generator=draw, dtype=z.dtype).to(z.device)
-            apart = apart - (apart * along).sum(-1, keepdim=True) * along
-            parts["inputs"][k], parts["targets"][k] = (
-                scale * (z + apart),
-                scale * (rate - apart / time),
-            )
-        return replace(
-            known,
-            **{part: torch.cat(several, dim=-2) for part, several in parts.items()},
-            times=None,
         )
 
     def __len__(self) -> int:

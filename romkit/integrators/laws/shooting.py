@@ -51,7 +51,7 @@ TRIALS, SETTLED, EXACT = 12, 0.03, 1e-9
 """Most steps on windows of one length, and the gain after which they end, relative and as a mean
 square [largest latent]."""
 
-SAMPLES = 24_000
+SAMPLES = 10_000
 """Most samples in all windows of one length; of more, windows are farther apart."""
 
 ENTRIES = 8_000_000
