@@ -70,23 +70,40 @@ def from_arrays(
     for note in notes:
         warn(note, DataWarning)
 
-    number, n = len(own_times), runs["states"][0].shape[1]
-    variables, coords = {}, {"time": clock}
+    variables = {}
     for name, arrays in runs.items():
-        dims = (*LEAD, "input") if name == "control" else DIMS
         values = _padded(arrays, places, len(clock))  # (C, T, k)
-        variables["state" if name == "states" else name] = (dims, values)
+        if name == "states":
+            variables["state"] = (DIMS, values)
+        elif name == "control":
+            variables["control"] = ((*LEAD, "input"), values)
+        else:
+            variables[name] = (DIMS, values)
+    coords = {"time": clock, **_labels(runs, names)}
+    check_own_names("context", context or ())
+    for name, values in (context or {}).items():
+        coords[name] = ("trajectory", _parameter(name, values, len(own_times)))
+    return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
+
+
+def _labels(
+    runs: Mapping[str, list[np.ndarray]], names: Sequence[str] | None
+) -> dict[str, list[str]]:
+    """Names of the components, where they are given, and of the inputs.
+
+    Raises:
+        InputError: more or fewer names than components.
+    """
+    labels = {}
+    n = runs["states"][0].shape[1]
     if names is not None:
         if len(names) != n:
             expected, fix = f"{n}, one for each component", "name each component"
             raise InputError("names", expected=expected, got=len(names), fix=fix)
-        coords["component"] = list(names)
-    if control is not None:
-        coords["input"] = [f"u{k}" for k in range(runs["control"][0].shape[1])]
-    check_own_names("context", context or ())
-    for name, values in (context or {}).items():
-        coords[name] = ("trajectory", _parameter(name, values, number))
-    return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
+        labels["component"] = list(names)
+    if "control" in runs:
+        labels["input"] = [f"u{k}" for k in range(runs["control"][0].shape[1])]
+    return labels
 
 
 def _runs_of(name: str, values: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarray]:

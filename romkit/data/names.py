@@ -1,7 +1,7 @@
 """Names and attributes by which data of others say what a variable is."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import xarray as xr
 
@@ -42,22 +42,26 @@ def guessed_time(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[str | None,
     for name in TIMES:
         if name in facts:
             return name, []
+    for candidates in _candidates(facts):
+        if len(candidates) == 1:
+            name = candidates[0]
+            return name, [f"time is taken to be {name!r}; name it, time={name!r}"]
+        if candidates:
+            break
+    return None, []
+
+
+def _candidates(facts: Mapping[str, tuple[bool, Mapping]]) -> Iterator[list[str]]:
+    """Names that may be time's, by their own, by attributes, and by dates, surest first."""
     plain = {name: UNIT.sub("", name).strip().lower() for name in facts}
-    candidates = [name for name in facts if plain[name] in TIMES]
-    if not candidates:
-        candidates = [
-            name
-            for name, (_, about) in facts.items()
-            if about.get("standard_name") == "time" or about.get("axis") == "T"
-        ]
-    if not candidates:
-        candidates = [name for name in facts if plain[name] in MORE_TIMES]
-    if not candidates:
-        candidates = [name for name, (is_date, _) in facts.items() if is_date]
-    if len(candidates) != 1:
-        return None, []
-    name = candidates[0]
-    return name, [f"time is taken to be {name!r}; name it, time={name!r}"]
+    yield [name for name in facts if plain[name] in TIMES]
+    by_attributes = []
+    for name, (_, about) in facts.items():
+        if about.get("standard_name") == "time" or about.get("axis") == "T":
+            by_attributes.append(name)
+    yield by_attributes
+    yield [name for name in facts if plain[name] in MORE_TIMES]
+    yield [name for name, (is_date, _) in facts.items() if is_date]
 
 
 def described(data: xr.Dataset) -> dict[str, str]:

@@ -295,23 +295,33 @@ def _found_states(
     data: xr.Dataset, taken: set[str], descriptions: Mapping[str, str]
 ) -> tuple[tuple[str, ...], list[str]]:
     """The variables of numbers along time that describe no other, and sentences for warnings."""
-    free = {
-        str(name): values.dtype.kind
-        for name, values in data.data_vars.items()
-        if "time" in values.dims and name not in taken and name not in descriptions
-    }
-    if "state" in free and free["state"] in "fiu":
+    kinds = _kinds_along_time(data, taken, descriptions)
+    if kinds.get("state", "") in ("f", "i", "u"):
         return ("state",), []
-    floats = [name for name, kind in free.items() if kind == "f"]
-    states = tuple(name for name in floats if name not in RATES) or tuple(floats)
+    floats = [name for name, kind in kinds.items() if kind == "f"]
+    states = tuple(name for name in floats if name not in RATES)
+    if not states:  # a velocity alone is a state
+        states = tuple(floats)
     if states:
         return states, []
-    whole = tuple(name for name, kind in free.items() if kind in "iu")
+    whole = tuple(name for name, kind in kinds.items() if kind in "iu")
     if whole:
         return whole, [f"whole numbers are taken for the state: {', '.join(whole)}"]
     known = ", ".join(f"{name} ({values.dtype})" for name, values in data.data_vars.items())
     expected, fix = "a variable of numbers along time", "name it: state=['u']"
     raise InputError("data", expected=expected, got=f"variables {known or 'none'}", fix=fix)
+
+
+def _kinds_along_time(
+    data: xr.Dataset, taken: set[str], descriptions: Mapping[str, str]
+) -> dict[str, str]:
+    """Kinds of dtype of the variables along time that have no role yet."""
+    kinds = {}
+    for name, values in data.data_vars.items():
+        is_free = name not in taken and name not in descriptions
+        if is_free and "time" in values.dims:
+            kinds[str(name)] = values.dtype.kind
+    return kinds
 
 
 def _check_declared_rate(

@@ -194,26 +194,36 @@ def _on_one_grid(
 def _on_one_clock(parts: Sequence[xr.Dataset], along: str) -> list[xr.Dataset]:
     """Files whose times are counted from the start where they differ."""
     time = next((name for name in TIMES if name != along and name in parts[0].xindexes), None)
-    if time is None or any(time not in part.xindexes for part in parts):
+    if time is None or not all(_has_numbers(part, time) for part in parts):
         return list(parts)
-    times = [part[time].values for part in parts]
-    if any(run.dtype.kind not in "fiu" or len(run) == 0 for run in times):
-        return list(parts)
-    times = [run.astype(np.float64) for run in times]
-    for run in times:
+    times = []
+    for part in parts:
+        run = part[time].values.astype(np.float64)
         check_clock(time, run)
+        times.append(run)
     shared, notes = shared_clock(times)
     for note in notes:
         warn(note, DataWarning)
-    units = [str(part[time].attrs.get("units", "")) for part in parts]
-    unit = units[0]
-    if notes or len(set(units)) > 1:  # no date is the zero of all clocks
-        unit = unit.partition(" since ")[0]
+    unit = _common_unit(parts, time, is_moved=bool(notes))
     moved = []
     for part, run in zip(parts, shared, strict=True):
-        about = part[time].attrs | ({"units": unit} if unit else {})
+        about = part[time].attrs | unit
         moved.append(part.assign_coords({time: (time, run, about)}))
     return moved
+
+
+def _has_numbers(part: xr.Dataset, time: str) -> bool:
+    """Whether a file has times, which are numbers."""
+    return time in part.xindexes and part[time].dtype.kind in "fiu" and part[time].size > 0
+
+
+def _common_unit(parts: Sequence[xr.Dataset], time: str, is_moved: bool) -> dict[str, str]:
+    """The unit of times of all files, as an attribute; no date is the zero of all clocks."""
+    units = [str(part[time].attrs.get("units", "")) for part in parts]
+    unit = units[0]
+    if is_moved or len(set(units)) > 1:
+        unit = unit.partition(" since ")[0]
+    return {"units": unit} if unit else {}
 
 
 def _equal(values: np.ndarray, others: np.ndarray) -> bool:
