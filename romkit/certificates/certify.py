@@ -13,7 +13,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.certificates.bounds import Jacobian, product, sampled
-from romkit.certificates.links import Links, Units, links
+from romkit.certificates.links import Links, Signal, Units, links
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.network import network
 from romkit.core import tensors
@@ -160,9 +160,16 @@ class _Certified:
         """All columns of the dataset; `stretched` and `moved` are known bounds in the state and in
         the context.
         """
+        try:
+            return self._bounds(stretched, moved)
+        except torch.linalg.LinAlgError:
+            raise self._refusal() from None
+
+    def _bounds(self, stretched: float, moved: float) -> dict[str, float]:
         started = time.perf_counter()
         units = Units(self.centers, self.radii)
         output = network(self._map, units)
+        self._check_slopes(output)
         of_state, of_context = (links(units, output, k) for k in (0, 1))
         by_paths = math.inf if self._grows(of_state) else product(of_state)
         upper, moved = (
@@ -172,6 +179,21 @@ class _Certified:
         found = {"upper": upper, "product": by_paths, "lower": self._lower(self._by_state, upper)}
         found |= {"context_upper": moved, "context_lower": self._lower(self._by_context, moved)}
         return found | {"radius": self.radii[0], "seconds": time.perf_counter() - started}
+
+    def _check_slopes(self, output: Signal) -> None:
+        """Refuse a map that has no value or no slope somewhere in a ball."""
+        parts = (output.value, output.middle, output.spread)
+        undefined = any(bool(part.isnan().any()) for part in parts)
+        unbounded = any(bool(part.isinf().any()) for part in parts)
+        if undefined or (unbounded and not math.isinf(self.radii[0])):
+            raise self._refusal()
+
+    def _refusal(self) -> InputError:
+        fix = (
+            "take a smaller ball, or an operation that is smooth there: sqrt(x + 1e-6) for sqrt(x)"
+        )
+        got = f"an {self.which} whose slope is infinite or undefined in the ball"
+        return InputError("projection", expected="maps with bounded slopes", got=got, fix=fix)
 
     def _grows(self, found: Links) -> bool:
         """Whether units multiply a signal by another one, and all states are allowed."""

@@ -21,7 +21,7 @@ from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.lower import VIEWS
 from romkit.engine.trace import Call, is_symbol
 
-LINEAR = VIEWS | {
+LINEAR = (VIEWS - {"detach"}) | {
     "_to_copy",
     "bmm",
     "cat",
@@ -33,6 +33,9 @@ LINEAR = VIEWS | {
 }
 LINEAR |= {"slice_scatter", "stack", "sum"}
 """Operations that are linear, or affine, in their tensors."""
+
+HIDDEN = {"detach"}
+"""Operations whose derivative is not that of their values, so that bounds would be of another map."""
 
 OF_SEVERAL = {"add", "sub", "rsub", "mul", "div", "root_of_sum"}
 """Elementwise operations of several tensors; the others take one, and numbers."""
@@ -109,50 +112,48 @@ class _Reader:
         return self._signal(self.known[id(found.result)])
 
     def _call(self, call: Call) -> None:
-        args, kwargs = tree_map(
-            lambda leaf: self.known[id(leaf)] if is_symbol(leaf) else leaf, (call.args, call.kwargs)
-        )
-        if call.name in ("addcmul", "addcdiv"):
-            name, op = ("mul", torch.mul) if call.name == "addcmul" else ("div", torch.div)
-            part = self._elementwise(name, op, args[1:], {})
-            results = [
-                self._elementwise(
-                    "add", torch.add, (args[0], part), {"alpha": kwargs.get("value", 1)}
-                )
-            ]
-        elif call.name in OPERATIONS:
-            results = [self._elementwise(call.name, call.op, args, kwargs)]
-        elif call.name in ("mm", "bmm") and all(isinstance(x, Expression) for x in args):
-            results = [self._product(*args)]
-        elif call.name in LINEAR and all(out.is_floating_point() for out in call.outputs):
-            results = self._linear(call.op, args, kwargs)
-        else:
-            raise Unsupported(f"{call.op}, which has none")
+        def resolved(leaf: object) -> object:
+            return self.known[id(leaf)] if is_symbol(leaf) else leaf
+
+        args, kwargs = tree_map(resolved, (call.args, call.kwargs))
+        results = self._results(call, args, kwargs)
         self.known |= zip(map(id, call.outputs), results, strict=True)
 
+    def _results(self, call: Call, args: tuple, kwargs: dict) -> list[Expression]:
+        """Expressions of the outputs of a call."""
+        if call.name in HIDDEN:
+            raise Unsupported(f"{call.op}, whose derivative torch hides: drop it from the maps")
+        if call.name in ("addcmul", "addcdiv"):
+            return [self._combined(call.name, args, kwargs)]
+        if call.name in OPERATIONS:
+            return [self._elementwise(call.name, call.op, args, kwargs)]
+        if call.name in ("mm", "bmm") and all(isinstance(x, Expression) for x in args):
+            return [self._product(*args)]
+        if call.name in LINEAR and all(out.is_floating_point() for out in call.outputs):
+            return self._linear(call.op, args, kwargs)
+        raise Unsupported(f"{call.op}, which has none")
+
+    def _combined(self, name: str, args: tuple, kwargs: dict) -> Expression:
+        """a + value · b c, or a + value · b / c."""
+        base, *factors = args
+        inner, op = ("mul", torch.mul) if name == "addcmul" else ("div", torch.div)
+        term = self._elementwise(inner, op, tuple(factors), {})
+        scale = {"alpha": kwargs.get("value", 1)}
+        return self._elementwise("add", torch.add, (base, term), scale)
+
     def _elementwise(self, name: str, op: Callable, args: tuple, kwargs: dict) -> Expression:
-        moving = [x for x in args if isinstance(x, Expression)]
-        of_one = isinstance(args[0], Expression) and not any(
-            isinstance(x, Expression | Tensor) for x in args[1:]
-        )
-        if "rounding_mode" in kwargs or not (of_one or name in OF_SEVERAL):
+        if "rounding_mode" in kwargs or not (name in OF_SEVERAL or _of_one(args)):
             raise Unsupported(f"{op} of these arguments, which has none")
         value = op(*tree_map(_value, args), **kwargs)
-        sources = {id(source): source for x in moving for source in x.sources}
+        sources = _sources(args)
         if len(sources) > 2:
+            # gains are bounded over boxes of two numbers: others become signals of their own
             args = tuple(self._settled(x) if isinstance(x, Expression) else x for x in args)
-            moving = [x for x in args if isinstance(x, Expression)]
-            sources = {id(x): x for x in moving}
-        found = Expression(value, *_fused(name, args, kwargs), tuple(sources.values()))
-        scaled = len(moving) == 1 and (
-            name == "mul" or (name == "div" and isinstance(args[0], Expression))
-        )
-        found.affine = (name in ("add", "sub", "rsub", "neg") or scaled) and all(
-            x.affine for x in moving
-        )
-        return (
-            self._settled(found) if found.affine and len(sources) == 2 else found
-        )  # a sum of signals is one signal
+            sources = _sources(args)
+        affine = _is_affine(name, args)
+        expression = Expression(value, *_fused(name, args, kwargs), sources, affine=affine)
+        # a sum of signals is one signal
+        return self._settled(expression) if affine and len(sources) == 2 else expression
 
     def _linear(self, op: Callable, args: tuple, kwargs: dict) -> list[Expression]:
         leaves = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Expression)]
@@ -205,6 +206,32 @@ class _Reader:
             far = [(end.expand(shape).flatten() - x.value.flatten()).abs() for end in value]
             x.signal = signal._replace(reach=torch.minimum(signal.reach, torch.maximum(*far)))
         return x.signal
+
+
+def _of_one(args: tuple) -> bool:
+    """Whether the first argument alone is a tensor that moves."""
+    first, *others = args
+    return isinstance(first, Expression) and not any(
+        isinstance(x, Expression | Tensor) for x in others
+    )
+
+
+def _sources(args: tuple) -> tuple[Expression, ...]:
+    """Signals that arguments are functions of, each once."""
+    moving = [x for x in args if isinstance(x, Expression)]
+    return tuple({id(source): source for x in moving for source in x.sources}.values())
+
+
+def _is_affine(name: str, args: tuple) -> bool:
+    """Whether an elementwise operation of these arguments has constant derivatives."""
+    moving = [x for x in args if isinstance(x, Expression)]
+    if not all(x.affine for x in moving):
+        return False
+    if name in ("add", "sub", "rsub", "neg"):
+        return True
+    if len(moving) != 1:
+        return False
+    return name == "mul" or (name == "div" and isinstance(args[0], Expression))
 
 
 def _fused(name: str, args: tuple, kwargs: dict) -> tuple[str, tuple, dict]:

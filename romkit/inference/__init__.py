@@ -2,10 +2,11 @@
 context.
 """
 
+from romkit.inference.assimilation import assimilate
 from romkit.inference.branches import continuation, verify
 from romkit.inference.calibration import Calibration, calibrate
 from romkit.inference.estimate import infer
-from romkit.inference.filter import Track, Tracker, assimilate
+from romkit.inference.filter import Track, Tracker
 from romkit.inference.placement import sensors
 
 __all__ = [

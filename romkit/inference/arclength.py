@@ -1,50 +1,49 @@
-"""Pseudo-arclength: branches of solutions of f(u) = 0, their bifurcations, and the branches that
-leave there.
-"""
+"""Pseudo-arclength: branches of solutions of R(u) = 0, and their special points."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from scipy.optimize import brentq
 
-from romkit.core import runtime
-from romkit.engine.threads import one_thread
-
-DIFFERENCE = 1e-6
-"""Step of central differences, relative to a number of size one or larger: the cube root of the
-rounding error.
-"""
+from romkit.inference.equations import Equations
 
 ACCURACY = 1e-8
 """Length of Newton's last step; with differences for derivatives the next one would be some 1e-9 of
 it.
 """
 
+NEWTON, PATIENT = 10, 40
+"""Most steps of Newton's method, along a branch and near its special points, where it may converge
+linearly.
+"""
+
 SMALLEST, LARGEST = 1e-5, 0.05
-"""Shortest and longest step along a branch, where the range of the parameter has length one."""
+"""Shortest and longest step along a branch, relative to the range of the parameter and to the size
+of the state.
+"""
 
 BEND = 0.45
 """Largest change of the tangent in a step, a turn of 26 degrees."""
 
-ROUNDING, NEUTRAL = 1e-8, 1e-6
-"""Growth that counts as none, since that of a symmetry is zero but for rounding: of an equilibrium,
-relative to the largest eigenvalue, and of an orbit, over a period, by differences."""
+TURN = 1e-6
+"""Part of the tangent along the parameter below which its sign is rounding."""
 
-Field = Callable[[np.ndarray], Callable]
-"""Parameters (B,) -> the field f(t, y) of torch for B members."""
+ZERO = 100
+"""Singular value of a symmetry along a branch, in units of what counts as zero for Newton's method."""
 
-Flow = Callable[[np.ndarray, torch.Tensor, float], torch.Tensor]
-"""Parameters (B,), states (B, d) and a time -> states (B, d) after that time."""
+AROUND = (0.1, 0.01, 0.001)
+"""Distances from a branch point, relative to the step, of points that it is interpolated from."""
+
+NEAR = 1e-3
+"""Distance of two special points, relative to the step, below which they are one."""
 
 
 class Point(NamedTuple):
     """Point of a branch.
 
     Attributes:
-        u: (d + 1,) state and parameter of an equilibrium, (d + 2,) state, period and parameter of
-            an orbit; the parameter is 0 at the start of its range and 1 at the end.
+        u: (k,) state, period of an autonomous orbit, and parameter.
         tangent: of the branch, of length one (`Branch._length`).
         jacobian: of the equations at u.
         values: eigenvalues of the linearised field, or nontrivial multipliers of an orbit; least
@@ -65,287 +64,302 @@ class Point(NamedTuple):
         return int((self.growth > 0).sum())
 
 
-class Equilibria:
-    """Equations f(w; λ) = 0.
-
-    Args:
-        field: of B members.
-    """
-
-    rank = 1e-9
-    """Singular value, relative to the largest one, that counts as zero in Newton's method: a
-    symmetry makes it so.
-    """
-
-    def __init__(self, field: Field):
-        self.field = field
-
-    def rate(self, w: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """f (B, d) at states (B, d) and parameters (B,)."""
-        y = torch.from_numpy(w)
-        with torch.no_grad(), one_thread():
-            return self.field(parameter)(torch.zeros((), dtype=torch.float64), y).numpy()
-
-    def anchor(self, u: np.ndarray) -> np.ndarray:
-        """No rows of the Jacobian: an equilibrium has no phase."""
-        return np.zeros((0, len(u)))
-
-    def at_rest(self, u: np.ndarray) -> bool:
-        """False: to be at rest is no failure here."""
-        return False
-
-    def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Residual (d,) and Jacobian (d, d + 1) at u (d + 1,); in the parameter by differences."""
-        w, now = torch.from_numpy(u[:-1]), torch.zeros((), dtype=torch.float64)
-        with one_thread():
-            jacobian = (
-                torch.func.jacfwd(lambda w: self.field(u[-1:])(now, w.unsqueeze(0))[0])(w)
-                .detach()
-                .numpy()
-            )
-        rates = self.rate(np.tile(u[:-1], (3, 1)), u[-1] + DIFFERENCE * np.arange(-1.0, 2.0))
-        return rates[1], np.column_stack([jacobian, (rates[2] - rates[0]) / (2 * DIFFERENCE)])
-
-    def linear(self, jacobian: np.ndarray) -> np.ndarray:
-        """(d, d) linearised field."""
-        return jacobian[:, :-1]
-
-    def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues and their real parts, the largest first."""
-        values = np.linalg.eigvals(self.linear(jacobian))
-        values = values[np.argsort(-values.real, kind="stable")]
-        return values, values.real - ROUNDING * (1 + abs(values).max())
-
-    def bifurcation(self, value: complex, pair: bool) -> str:
-        """Name of the point where this eigenvalue, or pair of eigenvalues, changes its side."""
-        return "Hopf" if pair else "branch point"
-
-
-class Orbits(Equilibria):
-    """Equations φ_T(w; λ) = w of the flow over one period, and a phase condition: w on a plane
-    across the field.
-
-    Args:
-        flow: parameters (B,), states (B, d) and a time -> states at that time.
-    """
-
-    rank = 1e-7
-
-    def __init__(self, field: Field, flow: Flow):
-        super().__init__(field)
-        self.flow = flow
-
-    def anchor(self, u: np.ndarray) -> np.ndarray:
-        """Lay the plane through the state of u; its row (1, d + 2) of the Jacobian."""
-        self.origin = u[:-2]
-        rate = self.rate(u[None, :-2], u[-1:])[0]
-        self.normal = rate / np.linalg.norm(rate).clip(1e-300)
-        return np.concatenate([self.normal, [0.0, 0.0]])[None]
-
-    def at_rest(self, u: np.ndarray) -> bool:
-        """Whether the orbit has shrunk to an equilibrium, or through it, so that it no longer
-        crosses the plane.
-        """
-        speed = float(self.rate(u[None, :-2], u[-1:])[0] @ self.normal)
-        return speed * u[-2] < 1e-4 * (1 + np.linalg.norm(u[:-2]))
-
-    def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Residual and Jacobian at u, by one call for all differences; NaN where Newton's method
-        left all periods.
-        """
-        if u[-2] <= 0:
-            return np.full(len(u) - 1, np.nan), np.full((len(u) - 1, len(u)), np.nan)
-        steps = np.diag(DIFFERENCE * np.maximum(1.0, np.abs(u)))
-        found = self(np.vstack([u, u + steps, u - steps]))
-        forward, backward = found[1 : len(u) + 1], found[len(u) + 1 :]
-        return found[0], ((forward - backward) / (2 * steps.diagonal()[:, None])).T
-
-    def __call__(self, u: np.ndarray) -> np.ndarray:
-        """Residuals (B, d + 1) at u (B, d + 2), whose periods differ from the first one by small
-        steps.
-        """
-        w, parameter, late = u[:, :-2], u[:, -1], u[:, -2:-1] - u[0, -2]
-        with torch.no_grad(), one_thread(), runtime.bars(False):
-            ends = self.flow(parameter, torch.from_numpy(w), float(u[0, -2])).numpy()
-        ends = ends + late * self.rate(ends, parameter)
-        return np.column_stack([ends - w, (w - self.origin) @ self.normal])
-
-    def linear(self, jacobian: np.ndarray) -> np.ndarray:
-        """(d, d) linearised flow over a period."""
-        return jacobian[:-1, :-2] + np.eye(len(jacobian) - 1)
-
-    def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Multipliers but the trivial one, and logarithms of their moduli."""
-        values = np.linalg.eigvals(self.linear(jacobian))
-        values = np.delete(values, np.argmin(abs(values - 1)))
-        values = values[np.argsort(-abs(values), kind="stable")]
-        return values, np.log(abs(values).clip(1e-300)) - NEUTRAL
-
-    def bifurcation(self, value: complex, pair: bool) -> str:
-        return "torus" if pair else "period doubling" if value.real < 0 else "branch point"
-
-
 class Branch:
     """Points along a branch, and the special points between them.
 
     Args:
         equations: of an equilibrium or an orbit.
+
+    Attributes:
+        end: why `points` ended: "range" of the parameter, "points" used up, "equilibrium" that an
+            orbit has shrunk to, "closed" branch, or "step" too short.
     """
 
-    def __init__(self, equations: Equilibria):
-        self.equations = equations
+    def __init__(self, equations: Equations):
+        self.equations, self.end = equations, ""
 
     def at(self, u: np.ndarray) -> Point | None:
         """The solution at the parameter of a guess u, from where the parameter grows; None if none
         is found.
         """
         along = np.eye(len(u))[-1]
-        self.equations.anchor(u)
-        return self._arrived(self.solved(u, along), along)
+        return self.through(u, along, along)
 
-    def critical(
-        self, u: np.ndarray, along: np.ndarray, value: complex | None = None
-    ) -> np.ndarray:
-        """Direction (d,) of the states of the branch that leaves this one at its special point u.
+    def through(self, u: np.ndarray, across: np.ndarray, onward: np.ndarray) -> Point | None:
+        """The solution on the plane through a guess u across a direction; None if none is found.
 
-        Args:
-            u: special point.
-            along: tangent of this branch there.
-            value: eigenvalue whose vector it is; by default the direction is the null vector
-                besides `along`.
+        `onward` is the side that the branch goes on to.
         """
         self.equations.anchor(u)
-        jacobian = self.equations.linearised(u)[1]
-        d = len(self.equations.linear(jacobian))
-        if value is None:
-            return np.linalg.svd(np.vstack([jacobian, along]))[2][-1, :d]
-        values, vectors = np.linalg.eig(self.equations.linear(jacobian))
-        vector = vectors[:, np.argmin(abs(values - value))]
-        return (
-            vector * np.exp(-0.5j * np.angle(vector @ vector))
-        ).real  # the field at it is across
+        solution = self.solved(u, across, NEWTON)
+        if solution is None or self.equations.at_rest(solution[0]):
+            return None
+        return self._point(*solution, onward)
 
-    def leaving(
-        self, u: np.ndarray, along: np.ndarray, direction: np.ndarray, amplitude: float
-    ) -> Point | None:
-        """The first point of the branch that leaves another one, whose tangent is `along`, in a
-        direction; or None.
-        """
-        across = np.append(direction, np.zeros(len(u) - len(direction)))
-        across -= (across @ along) / (along @ along) * along
-        across *= np.sign(across[np.argmax(abs(across))]) / self._length(across)
-        guess = u + amplitude * across
-        self.equations.anchor(guess)
-        return self._arrived(self.solved(guess, across), np.sign(amplitude) * across)
+    def points(self, first: Point, count: int) -> Iterator[tuple[Point, list[tuple[str, Point]]]]:
+        """Points until the branch ends, `count` at most, each with the special points before it;
+        the last one is at the end of the range.
 
-    def points(self, first: Point, count: int) -> Iterator[Point]:
-        """Points until the parameter leaves its range or an orbit shrinks to an equilibrium,
-        `count` at most.
+        `end` says why afterwards.
         """
-        point, step = first, LARGEST / 4
-        yield point
+        point, step, self.end = first, LARGEST / 4, "points"
+        yield first, []
         for _ in range(count - 1):
-            while True:
-                found = self.ahead(point, step)
-                if found is not None and self._length(found.tangent - point.tangent) < BEND:
-                    break
-                step /= 2
-                if step < SMALLEST:
-                    return
-            self.equations.anchor(
-                point.u
-            )  # an orbit that went through an equilibrium crosses this plane backwards
-            ended = not 0 <= found.u[-1] <= 1 or self.equations.at_rest(found.u)
-            point, step = found, min(1.3 * step, LARGEST)
-            yield point
-            if ended:
+            taken = self._step(point, step)
+            if taken is None:
+                self.end = "step"
                 return
+            ahead, step = taken
+            events = self.special(point, ahead)
+            reason = self._reason(first, point, ahead)
+            if reason == "range":
+                # what lies at the end itself is seen from beyond it alone
+                events = [event for event in events if _inside(event[1])]
+                ahead = self._at_end(point, ahead)
+            yield ahead, events
+            if reason:
+                self.end = reason
+                return
+            point, step = ahead, min(1.3 * step, self._longest(ahead))
 
     def ahead(self, point: Point, step: float) -> Point | None:
         """The point of the branch on the plane across its tangent at this distance; None where
         Newton fails.
         """
-        self.equations.anchor(point.u)
-        found = self.solved(point.u + step * point.tangent, point.tangent)
-        return None if found is None else self._point(*found, point.tangent)
+        return self.near(point, point.u + step * point.tangent, NEWTON)
 
-    def special(self, one: Point, other: Point) -> Iterator[tuple[str, Point]]:
+    def near(self, origin: Point, guess: np.ndarray, most: int = PATIENT) -> Point | None:
+        """The point near a guess, on the plane across the tangent at another point."""
+        self.equations.anchor(origin.u)
+        solution = self.solved(guess, origin.tangent, most)
+        return None if solution is None else self._point(*solution, origin.tangent)
+
+    def taken(self, u: np.ndarray, along: np.ndarray) -> Point:
+        """A point that is as it is given."""
+        self.equations.anchor(u)
+        return self._point(u, self.equations.linearised(u)[1], along)
+
+    def apart(self, point: Point, other: Point) -> float:
+        """Length of the difference of two tangents."""
+        return self._length(point.tangent - other.tangent)
+
+    def special(self, before: Point, after: Point) -> list[tuple[str, Point]]:
         """Folds, and points where eigenvalues cross the boundary of stability, between neighbouring
-        points.
+        points, in order.
         """
-        step = float((other.u - one.u) @ one.tangent) / float(one.tangent @ one.tangent)
-        turns = one.tangent[-1] * other.tangent[-1] < 0
-        if turns:
-            yield "fold", self._located(one, step, lambda point: point.tangent[-1])
-        lower, upper = sorted((one.unstable, other.unstable))
-        crossing = lower
-        while crossing < upper:
-            found = self._located(one, step, lambda point, k=crossing: point.growth[k])
-            if found is None:
-                return
-            pair = found.values[crossing].imag != 0 and crossing + 1 < upper
-            kind = self.equations.bifurcation(found.values[crossing], pair)
-            if not (turns and kind == "branch point"):
-                yield kind, found
-            crossing += 2 if pair else 1
+        events = []
+        turn = None
+        if self._turns(before, after):
+            turn = self._located(before, after, lambda point: point.tangent[-1])
+        if turn is not None:
+            kind = "branch point" if self._crosses(before, after) else "fold"
+            events.append((turn[0], kind, turn[1]))
+        reach = NEAR * abs(_distance(before, after))
+        for length, kind, point in self._changes(before, after):
+            # the eigenvalue that is zero at a fold or a branch point is no second event
+            same = turn is not None and abs(length - turn[0]) < reach
+            if not (same and kind == "branch point"):
+                events.append((length, kind, point))
+        events.sort(key=lambda event: event[0])
+        return [(kind, point) for _, kind, point in events]
 
-    def _located(self, one: Point, step: float, test: Callable[[Point], float]) -> Point | None:
-        """The point between one and the next where a test function changes its sign; None where
-        that is rounding.
-        """
-        known = {0.0: one}
-
-        def value(length: float) -> float:
-            if length not in known:
-                known[length] = self.ahead(one, length) or one
-            return test(known[length])
-
-        if value(0.0) * value(step) > 0:
-            return None
-        length = brentq(value, 0.0, step, xtol=1e-12 * max(1.0, step), rtol=1e-12)
-        value(length)
-        return known[length]
-
-    def solved(self, u: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def solved(
+        self, u: np.ndarray, along: np.ndarray, most: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Newton's method on the plane through u across `along`: the point and the Jacobian there."""
         origin = u
-        for _ in range(8):
+        for _ in range(most):
             residual, jacobian = self.equations.linearised(u)
             if not np.isfinite(jacobian).all():
                 return None
             matrix = np.vstack([jacobian, along])
-            move = np.linalg.lstsq(
-                matrix, -np.append(residual, (u - origin) @ along), rcond=self.equations.rank
-            )[0]
+            defect = np.append(residual, (u - origin) @ along)
+            move = np.linalg.lstsq(matrix, -defect, rcond=self.equations.rank)[0]
             u = u + move
             if np.abs(move).max() < ACCURACY * max(1.0, np.abs(u).max()):
                 return u, jacobian
         return None
 
-    def _point(self, u: np.ndarray, jacobian: np.ndarray, along: np.ndarray) -> Point:
-        phase = self.equations.anchor(u)
-        jacobian = np.vstack(
-            [jacobian[: len(jacobian) - len(phase)], phase]
-        )  # else the tangent is in another plane
-        tangent = np.linalg.lstsq(
-            np.vstack([jacobian, along]), np.eye(len(u))[-1], rcond=self.equations.rank
-        )[0]
-        return Point(
-            u, tangent / self._length(tangent), jacobian, *self.equations.spectrum(jacobian)
-        )
+    def direction(self, move: np.ndarray) -> np.ndarray:
+        """A move of length one."""
+        return move / self._length(move)
 
-    def _arrived(
-        self, found: tuple[np.ndarray, np.ndarray] | None, along: np.ndarray
-    ) -> Point | None:
-        return (
-            None
-            if found is None or self.equations.at_rest(found[0])
-            else self._point(*found, along)
-        )
+    def _step(self, point: Point, step: float) -> tuple[Point, float] | None:
+        """The next point and the step to it, halved until Newton's method gets there."""
+        while step >= SMALLEST:
+            ahead = self.ahead(point, step)
+            if ahead is not None and self.apart(ahead, point) < BEND:
+                return ahead, step
+            step /= 2
+        return None
+
+    def _reason(self, first: Point, point: Point, ahead: Point) -> str:
+        """Why a branch ends at the point ahead, or nothing."""
+        if not 0 <= ahead.u[-1] <= 1:
+            return "range"
+        # an orbit that went through an equilibrium crosses this plane backwards
+        self.equations.anchor(point.u)
+        if self.equations.at_rest(ahead.u):
+            return "equilibrium"
+        return "closed" if self._returns(first, point, ahead) else ""
+
+    def _at_end(self, point: Point, ahead: Point) -> Point:
+        """The point at the end of the range, between two."""
+        bound = float(ahead.u[-1] > 1)
+        located = self._located(point, ahead, lambda p: p.u[-1] - bound)
+        return ahead if located is None else located[1]
+
+    def _returns(self, first: Point, point: Point, ahead: Point) -> bool:
+        """Whether the first point lies on the step from a point to the one ahead."""
+        if point is first:
+            return False
+        step = self._length(ahead.u - point.u)
+        passed = (first.u - point.u) @ first.tangent > 0 >= (first.u - ahead.u) @ first.tangent
+        close = self._length(first.u - point.u) <= step and self._length(first.u - ahead.u) <= step
+        return bool(passed and close and self.apart(ahead, first) < 2 * BEND)
+
+    def _longest(self, point: Point) -> float:
+        """Longest step from a point: a part of the range, and of the size of the state."""
+        tail = self.equations.tail
+        state, rest = point.tangent[:-tail], np.abs(point.tangent[-tail:]).max()
+        size = max(1.0, _mean_root(point.u[:-tail]))
+        return LARGEST / max(rest, _mean_root(state) / size)
+
+    def _turns(self, before: Point, after: Point) -> bool:
+        """Whether the parameter turns back, by more than rounding."""
+        ends = before.tangent[-1], after.tangent[-1]
+        return (ends[0] >= 0) != (ends[1] >= 0) and max(map(abs, ends)) > TURN
+
+    def _crosses(self, before: Point, after: Point) -> bool:
+        """Whether another branch crosses between two points: the determinant of the equations with
+        the tangent changes its sign there, and at a fold it does not.
+        """
+        borders = [np.vstack([point.jacobian, point.tangent]) for point in (before, after)]
+        left, values, right = np.linalg.svd(borders[0])
+        # a symmetry has singular values that are zero all along: these directions are filled in
+        null = values <= ZERO * self.equations.rank * values[0]
+        filled = values[0] * left[:, null] @ right[null]
+        signs = [np.linalg.slogdet(border + filled)[0] for border in borders]
+        return bool(signs[0] * signs[1] < 0)
+
+    def _changes(self, before: Point, after: Point) -> Iterator[tuple[float, str, Point]]:
+        """Distance, name and point of each change of stability."""
+        crossing, upper = sorted((before.unstable, after.unstable))
+        while crossing < upper:
+            located = self._located(before, after, lambda point, k=crossing: point.growth[k])
+            if located is None:
+                return
+            length, point = located
+            pair = crossing + 1 < upper and self.equations.is_pair(point.values, crossing)
+            yield length, self.equations.bifurcation(point.values[crossing], pair), point
+            crossing += 2 if pair else 1
+
+    def _located(
+        self, before: Point, after: Point, test: Callable[[Point], float]
+    ) -> tuple[float, Point] | None:
+        """Distance from a point and the point between it and the next where a test function changes
+        its sign; None where that is rounding.
+        """
+        if test(before) * test(after) > 0:
+            return None
+        stretch = _Stretch(self, before, after)
+        root = stretch.root(test)
+        if not stretch.knows(root):
+            # Newton's method fails near a branch point: it is between points that come nearer
+            for part in AROUND:
+                stretch.look(root - part * stretch.step)
+                stretch.look(root + part * stretch.step)
+                root = stretch.root(test)
+        return root, stretch.at(root)
+
+    def _point(self, u: np.ndarray, jacobian: np.ndarray, along: np.ndarray) -> Point:
+        # the plane of the phase goes through u itself, else the tangent would be in another one
+        phase = self.equations.anchor(u)
+        jacobian = np.vstack([jacobian[: len(jacobian) - len(phase)], phase])
+        matrix, target = np.vstack([jacobian, along]), np.eye(len(u))[-1]
+        tangent = np.linalg.lstsq(matrix, target, rcond=self.equations.rank)[0]
+        return Point(u, self.direction(tangent), jacobian, *self.equations.spectrum(jacobian))
 
     def _length(self, move: np.ndarray) -> float:
         """Length of a move along a branch, where states have their root mean square, whatever their
         number.
         """
-        d = len(move) - 1 - isinstance(self.equations, Orbits)
-        return float(np.sqrt((move[:d] ** 2).mean() + (move[d:] ** 2).sum()))
+        state, rest = np.split(move, [-self.equations.tail])
+        return float(np.sqrt((state**2).mean() + (rest**2).sum()))
+
+
+class _Stretch:
+    """The branch between two neighbouring points.
+
+    Attributes:
+        step: distance of the points.
+        known: distances from the first point, in order, and the points there.
+    """
+
+    def __init__(self, branch: Branch, before: Point, after: Point):
+        self.branch, self.before = branch, before
+        self.step = _distance(before, after)
+        self.known = [(0.0, before), (self.step, after)]
+
+    def root(self, test: Callable[[Point], float]) -> float:
+        """Distance where a test function of points is zero; it is interpolated where Newton's method
+        fails.
+        """
+
+        def value(length: float) -> float:
+            if self.look(length):
+                return test(self.at(length))
+            (low, left), (high, right) = self._neighbours(length)
+            part = (length - low) / (high - low)
+            return (1 - part) * test(left) + part * test(right)
+
+        accuracy = 1e-12 * max(1.0, self.step)
+        return brentq(value, 0.0, self.step, xtol=accuracy, rtol=1e-12)
+
+    def knows(self, length: float) -> bool:
+        """Whether there is a point at this distance."""
+        return self._neighbours(length)[0][0] == length or length == self.step
+
+    def look(self, length: float) -> bool:
+        """Solve at a distance; whether there is a point."""
+        if not 0 <= length <= self.step:
+            return False
+        if self.knows(length):
+            return True
+        point = self.branch.near(self.before, self._guess(length))
+        # near a branch point Newton's method may reach the branch that crosses
+        if point is None or self.branch.apart(point, self.before) > 2 * BEND:
+            return False
+        self.known.append((length, point))
+        self.known.sort(key=lambda entry: entry[0])
+        return True
+
+    def at(self, length: float) -> Point:
+        """The point at a distance, or the one that its neighbours give."""
+        if self.knows(length):
+            return min(self.known, key=lambda entry: abs(entry[0] - length))[1]
+        return self.branch.taken(self._guess(length), self.before.tangent)
+
+    def _guess(self, length: float) -> np.ndarray:
+        (low, left), (high, right) = self._neighbours(length)
+        return left.u + (length - low) / (high - low) * (right.u - left.u)
+
+    def _neighbours(self, length: float) -> tuple[tuple[float, Point], tuple[float, Point]]:
+        """Known points at most, and at least, so far."""
+        after = sum(at <= length for at, _ in self.known)
+        after = min(max(after, 1), len(self.known) - 1)
+        return self.known[after - 1], self.known[after]
+
+
+def _distance(before: Point, after: Point) -> float:
+    """Step along the tangent of a point whose plane holds the next one."""
+    return float((after.u - before.u) @ before.tangent) / float(before.tangent @ before.tangent)
+
+
+def _inside(point: Point) -> bool:
+    """Whether the parameter is in its range, but for rounding."""
+    return bool(abs(point.u[-1] - 0.5) <= 0.5 + TURN)
+
+
+def _mean_root(state: np.ndarray) -> float:
+    return float(np.sqrt((state**2).mean()))

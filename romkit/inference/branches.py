@@ -2,7 +2,7 @@
 has there.
 """
 
-from collections.abc import Callable, Sequence
+import functools
 from typing import Annotated
 
 import numpy as np
@@ -12,19 +12,21 @@ from scipy.optimize import NoConvergence, newton_krylov
 
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
-from romkit.core.errors import InputError
-from romkit.data import Contexts
+from romkit.core.errors import InputError, warn
 from romkit.engine.threads import one_thread
-from romkit.inference.arclength import ACCURACY, Branch, Equilibria, Orbits, Point
-from romkit.models import Dynamics, ReducedModel, check_field
+from romkit.inference.arclength import ACCURACY, Branch, Point
+from romkit.inference.equations import Equilibria
+from romkit.inference.line import Line
+from romkit.inference.models import FullModel, model_of
+from romkit.inference.switching import crossing, doubled, hopf, leaving, of_orbits
+from romkit.models import Dynamics
 from romkit.projections import Projection
-from romkit.solvers import RK4, Solver
 from romkit.systems import System
 
 KINDS = ("equilibria", "orbits")
 
-STEPS = 400
-"""Runge-Kutta steps in a period of a reduced model."""
+POINTS = 200
+"""Points on a branch where none are asked for."""
 
 DENSE = 600
 """Components up to which Jacobians of the full model are computed, and its bifurcations located."""
@@ -47,7 +49,7 @@ def continuation(
     amplitude: Finite = 0.01,
     dynamics: Dynamics | None = None,
     system: System | None = None,
-    points: Count = 200,
+    points: Count | None = None,
     steps: Count | None = None,
     **context: object,
 ) -> xr.Dataset:
@@ -56,7 +58,12 @@ def continuation(
 
     The branch is followed by pseudo-arclength, so it turns round folds. Eigenvalues are those of
     the linearised field, multipliers those of the flow over one period (single shooting), so that
-    orbits that are very unstable are out of reach. Derivatives are central differences.
+    orbits that are very unstable are out of reach. Derivatives are central differences. Steps are
+    relative to the range of the parameter and to the size of the states.
+
+    A field that depends on the time has no equilibria, and orbits of the period of its force alone:
+    `kind="orbits"` with this period, or a multiple, which stays, follows the fixed points of the
+    flow over it. The period has to be the same at all values of the parameter.
 
     A branch is also a start: `start=branch, at=k` follows the one that leaves it at its special
     point k, which is another equilibrium at a branch point, periodic orbits at a Hopf point, and
@@ -69,15 +76,15 @@ def continuation(
             problems. Or a branch of the same model.
         kind: "equilibria" or "orbits"; of a branch that leaves another one, the special point
             decides.
-        period: of the orbit, roughly.
+        period: of the orbit, roughly, or of the force.
         at: index of a special point of the branch `start`.
-        amplitude: distance from that point to the first one of the new branch, in units of the
-            state; negative for its other half.
+        amplitude: distance from that point to the first one of the new branch, relative to the size
+            of the state, halved until a solution is found; negative for its other half.
         dynamics: of a projection, as in `romkit.follow`.
         system: the full model, for dynamics that look at it.
-        points: on the branch, at most.
-        steps: Runge-Kutta steps in a period; by default 400 for a projection, and a system's own
-            solver for a system.
+        points: on the branch, at most; 200 by default.
+        steps: Runge-Kutta steps in a period; by default as many as keep the error of the flow below
+            1e-9 of the size of the states. A system with a solver other than `RK4` keeps it.
         **context: the parameter that varies as (start, end), the others as numbers.
 
     Returns:
@@ -87,11 +94,15 @@ def continuation(
         "torus"), `special_state`, the parameter as `special_parameter`, `special_period`,
         `special_after`, the index of the point before, and `frequency`, the angular one of the pair
         at a Hopf point. `decoded` and `special_decoded` are states of the full model (point,
-        full_component), for a projection or a system through a basis.
+        full_component), for a projection or a system through a basis. The attribute `end` says why
+        the branch ended: "range", whose end is the last point; "points", all of which are used;
+        "equilibrium", to which orbits shrank; "closed", back at the first point; or "step", of
+        which none was short enough.
 
     Raises:
         InputError: no parameter with two ends, or more than one; no equilibrium or orbit near
-            `start`; no period; a special point that no branch leaves.
+            `start`; no period; equilibria of a forced field, or a period that is not one of its
+            force; a special point that no branch leaves.
 
     Source: Keller (1977); Kuznetsov, Elements of Applied Bifurcation Theory, chapter 10.
 
@@ -106,49 +117,18 @@ def continuation(
         ('orbits', 6.28)
     """
     name, ends, others = _range(context)
-    model = _model(source, dynamics, system)
-    line = _Line(model, name, ends, others, steps)
+    line = Line(model_of(source, dynamics, system), name, ends, others, steps)
     if isinstance(start, xr.Dataset):
-        kind, leaving = _leaving(start, at, line)
-        branch = line.branch(kind)
-        first, argument, fix = branch.leaving(*leaving, amplitude), "at", "change amplitude"
+        kind, branch, first = _first_of_branch(start, at, line, amplitude)
     else:
-        if at is not None:
-            raise InputError(
-                "at",
-                expected="none for a state",
-                got=f"{at}",
-                fix="give a branch as start, or drop it",
-            )
-        if kind == "orbits" and period is None:
-            raise InputError(
-                "period", expected="a number", got="none", fix="take it from a simulation"
-            )
-        u = [
-            *model.start(line.contexts(np.zeros(1)), start),
-            *([period] if kind == "orbits" else []),
-            0.0,
-        ]
-        branch = line.branch(kind)
-        first, argument, fix = (
-            branch.at(np.array(u)),
-            "start",
-            "give a state nearer to it, or let the system settle",
-        )
-    if first is None:
-        expected = (
-            "a state near an equilibrium or an orbit"
-            if argument == "start"
-            else "a point that a branch leaves"
-        )
-        raise InputError(argument, expected=expected, got="another", fix=fix)
+        branch, first = _first_of_state(start, at, kind, period, line)
     found, special = [], []
-    for point in runtime.track(branch.points(first, points), f"{kind} along {name}"):
-        special += (
-            [(len(found) - 1, *each) for each in branch.special(found[-1], point)] if found else []
-        )
+    walk = branch.points(first, points or POINTS)
+    for point, events in runtime.track(walk, f"{kind} along {name}"):
+        special += [(len(found) - 1, *event) for event in events]
         found.append(point)
-    return _dataset(kind, found, special, line)
+    _say_where_it_ended(branch.end, points, f"{name} = {line.low + line.width * found[-1].u[-1]:g}")
+    return _dataset(kind, found, special, line).assign_attrs(end=branch.end)
 
 
 @validated
@@ -192,242 +172,207 @@ def verify(
         (True, [1.0])
     """
     line = _line_of(branch, system)
-    kind, state = branch.attrs["kind"], "decoded" if "decoded" in branch else "state"
-    guesses, turns, full = (
-        line.unknowns(branch, state),
-        line.unknowns(branch, f"special_{state}"),
-        line.branch(kind),
-    )
-    rows, small = (
-        np.unique([*range(0, len(guesses), every), len(guesses) - 1]),
-        len(line.model.names) <= DENSE,
-    )
-
-    def solved(guess: np.ndarray) -> tuple[np.ndarray, float]:
-        if not small:
-            return _by_flow(full, line, guess, time), np.nan
-        point = full.at(guess)
-        return (guess * np.nan, np.nan) if point is None else (point.u, point.unstable == 0)
-
-    found = [solved(guesses[k]) for k in runtime.track(rows, f"{kind} of the full model")]
-    special = [
-        solved(turns[k])[0] if not small else _turned(line, branch, guesses, k)
-        for k in runtime.track(range(len(turns)), "special points of the full model")
-    ]
-    solutions = line.variables(np.array([u for u, _ in found]), "point", kind)
-    solutions |= line.variables(np.array(special).reshape(turns.shape), "special", kind, "special_")
-    for prefix, dim, decoded in (("", "point", guesses[rows]), ("special_", "special", turns)):
-        apart = solutions[f"{prefix}state"][1] - decoded[:, : len(line.model.names)]
-        solutions[f"{prefix}distance"] = (dim, np.sqrt((apart**2).mean(-1)))
-    solutions["stable"] = ("point", np.array([stable for _, stable in found]))
+    kind = branch.attrs["kind"]
+    state = "decoded" if "decoded" in branch else "state"
+    guesses, turns = line.unknowns(branch, state), line.unknowns(branch, f"special_{state}")
+    rows = np.unique([*range(0, len(guesses), every), len(guesses) - 1])
+    full = line.branch(kind)
+    small = len(line.model.names) <= DENSE
+    solved = _by_newton if small else functools.partial(_by_flow, line=line, time=time)
+    solutions, stable = [], []
+    for k in runtime.track(rows, f"{kind} of the full model"):
+        u, is_stable = solved(full, guesses[k])
+        solutions.append(u)
+        stable.append(is_stable)
+    special = []
+    for k in runtime.track(range(len(turns)), "special points of the full model"):
+        if small:
+            special.append(_special_of_full(line, branch, guesses, k))
+        else:
+            special.append(solved(full, turns[k])[0])
+    variables = _compared(line, kind, np.array(solutions), guesses[rows], "point")
+    special = np.array(special).reshape(turns.shape)
+    variables |= _compared(line, kind, special, turns, "special")
+    variables["stable"] = ("point", np.array(stable))
     coords = {
         "component": line.model.names,
         "point": rows,
         "special_kind": ("special", branch["special_kind"].values),
     }
-    return line.named(xr.Dataset(solutions, coords, {"kind": kind}))
+    return line.named(xr.Dataset(variables, coords, {"kind": kind}))
 
 
-class _Full:
-    """A full model as a first-order field."""
-
-    def __init__(self, system: System):
-        self.system, self.context_names, self.steps = system, system.context_names, None
-        self.names, self.units = (
-            system.phase_names,
-            {each.name: each.units for each in system.context},
-        )
-
-    def field(self, c: torch.Tensor) -> Callable:
-        return self.system.phase_field(c)
-
-    def solver(self, c: torch.Tensor) -> Solver:
-        return self.system.solver or self.system.make_solver(c)
-
-    def decode(self, c: torch.Tensor, w: torch.Tensor) -> torch.Tensor | None:
-        """States (B, n) of the full model behind this one; None if there is no other."""
-        return None if self.system.basis is None else self.system.basis.decode(w)
-
-    def start(self, c: torch.Tensor, start: torch.Tensor) -> list[float]:
-        checks.last_axis("start", start.shape, len(self.names), "of the state")
-        return start.double().tolist()
+def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[str, object]]:
+    """The parameter that varies, its ends, and the other parameters."""
+    varying = [key for key, value in context.items() if np.shape(value) == (2,)]
+    if len(varying) != 1:
+        got = ", ".join(varying) or "none"
+        fix = "give one parameter as (start, end) and the others as numbers"
+        raise InputError("context", expected="one parameter with two ends", got=got, fix=fix)
+    name = varying[0]
+    low, high = map(float, context[name])
+    if not np.isfinite([low, high]).all() or low == high:
+        got = f"{low:g}, {high:g}"
+        raise InputError(name, expected="two different ends", got=got, fix="give (start, end)")
+    others = {key: value for key, value in context.items() if key != name}
+    return name, (low, high), others
 
 
-class _Reduced:
-    """A latent field as a first-order field."""
-
-    def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
-        self.model = ReducedModel.of(projection, dynamics, system)
-        check_field(self.model.dynamics)
-        frame, self.steps = projection.frame, STEPS
-        self.context_names = frame.context_names
-        self.units = dict(zip(frame.context_names, frame.context_units, strict=True))
-        self.names = [f"z{k}" for k in range(self.model.latent_size)]
-
-    def field(self, c: torch.Tensor) -> Callable:
-        return self.model.dynamics.field(self.model.at_constant(c).problem)
-
-    def decode(self, c: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return torch.cat(self.model.at_constant(c).decode(w), -1)
-
-    def start(self, c: torch.Tensor, start: torch.Tensor) -> list[float]:
-        if start.shape == (len(self.names),):
-            return start.double().tolist()
-        parts = start.double().unsqueeze(0).chunk(self.model.order, -1)
-        return (
-            self.model.at_constant(c).start(torch.zeros((), dtype=torch.float64), parts)[0].tolist()
-        )
-
-
-class _Line:
-    """A model along one parameter of its context, which counts from 0 at `low` to 1 at `low +
-    width`.
-
-    Args:
-        model: the model.
-        name: of the parameter.
-        ends: of its range.
-        others: values of the other parameters.
-        steps: Runge-Kutta steps in a period; None for the model's own solver.
-    """
-
-    def __init__(
-        self,
-        model: "_Full | _Reduced",
-        name: str,
-        ends: Sequence[float],
-        others: dict,
-        steps: int | None = None,
-    ):
-        self.model, self.name, self.others, self.steps = model, name, others, steps or model.steps
-        self.low, self.width = ends[0], ends[1] - ends[0]
-        self.fixed = Contexts.of(
-            model.context_names, {name: self.low, **others}, torch.zeros(1)
-        ).initial
-
-    def contexts(self, parameter: np.ndarray) -> torch.Tensor:
-        """(B, p)."""
-        c = self.fixed.repeat(len(parameter), 1)
-        c[:, self.model.context_names.index(self.name)] = torch.from_numpy(
-            self.low + self.width * parameter
-        )
-        return c
-
-    def branch(self, kind: str) -> Branch:
-        """Branches of equilibria or orbits of the model."""
-        field = lambda parameter: self.model.field(self.contexts(parameter))  # noqa: E731
-        return Branch(Equilibria(field) if kind == "equilibria" else Orbits(field, self.flow))
-
-    def flow(self, parameter: np.ndarray, w: torch.Tensor, time: float) -> torch.Tensor:
-        """States (B, d) after a time."""
-        c = self.contexts(parameter)
-        solver = (
-            RK4(time / self.steps, divergence_threshold=1e12)
-            if self.steps
-            else self.model.solver(c)
-        )
-        return solver(self.model.field(c), w, [0.0, time]).states[:, -1]
-
-    def unknowns(self, branch: xr.Dataset, state: str) -> np.ndarray:
-        """(K, d + 1) or (K, d + 2) of the points of a branch, or of its special points."""
-        special = state.startswith("special_")
-        parameter = (
-            branch["special_parameter" if special else self.name].values - self.low
-        ) / self.width
-        periods = (
-            [branch["special_period" if special else "period"].values] if "period" in branch else []
-        )
-        return np.column_stack([branch[state].values, *periods, parameter])
-
-    def variables(self, u: np.ndarray, dim: str, kind: str, prefix: str = "") -> dict[str, tuple]:
-        """State, period and parameter of unknowns."""
-        size = len(self.model.names)
-        found = {f"{prefix}state": ((dim, "component"), u[:, :size])}
-        found |= {f"{prefix}period": (dim, u[:, size])} if kind == "orbits" else {}
-        return found | {f"{prefix}parameter": (dim, self.low + self.width * u[:, -1])}
-
-    def named(self, data: xr.Dataset) -> xr.Dataset:
-        """A dataset with the parameters of the context as coordinates, and what leads back to them."""
-        data = data.assign_attrs(parameter=self.name, range=[self.low, self.low + self.width])
-        data["parameter"].attrs["units"] = self.model.units[self.name]
-        known = [self.name, "special_kind", "special_parameter"]
-        return data.rename(parameter=self.name).set_coords(known).assign_coords(self.others)
+def _first_of_state(
+    start: torch.Tensor, at: int | None, kind: str, period: float | None, line: Line
+) -> tuple[Branch, Point]:
+    """The branch near a state at the start of the range, and its first point."""
+    if at is not None:
+        fix = "give a branch as start, or drop it"
+        raise InputError("at", expected="none for a state", got=f"{at}", fix=fix)
+    if kind == "orbits" and period is None:
+        fix = "take it from a simulation"
+        raise InputError("period", expected="a number", got="none", fix=fix)
+    context = line.contexts(np.zeros(1))
+    state = line.model.start(context, start)
+    if period is not None:
+        line.period = period
+    line.measure(np.stack([state, line.model.typical(context)]))
+    if line.forced and kind == "equilibria":
+        _refuse_force()
+    if kind == "orbits" and not line.take_period(state, period):
+        expected = f"a period of the force, or a multiple, at every {line.name} in the range"
+        fix = "give it exactly; a force whose period varies needs a time in units of its period"
+        raise InputError("period", expected=expected, got=f"{period:g}", fix=fix)
+    branch = line.branch(kind)
+    guess = state / line.size
+    if branch.equations.tail == 2:
+        guess = np.append(guess, 1.0)
+    first = branch.at(np.append(guess, 0.0))
+    if first is None:
+        fix = "give a state nearer to it, or let the system settle"
+        expected = "a state near an equilibrium or an orbit"
+        raise InputError("start", expected=expected, got="another", fix=fix)
+    return branch, first
 
 
-def _leaving(start: xr.Dataset, at: int | None, line: _Line) -> tuple[str, tuple[np.ndarray, ...]]:
-    """Kind of the branch that leaves another at a special point, that point, the other's tangent,
-    and the direction.
-    """
+def _first_of_branch(
+    start: xr.Dataset, at: int | None, line: Line, amplitude: float
+) -> tuple[str, Branch, Point]:
+    """Kind and branch of what leaves another branch at a special point, and its first point."""
+    special = _checked_special(start, at, line)
+    kind = start.attrs["kind"]
+    special_state = start["special_state"].values[at]
+    typical = line.model.typical(line.contexts(np.zeros(1)))
+    line.measure(np.stack([special_state, _largest(start["state"]), typical]))
+    if line.forced and kind == "equilibria":
+        _refuse_force()
+    if kind == "orbits":
+        line.period = float(start["special_period"][at])
+    points, after = line.unknowns(start, "state"), int(start["special_after"][at])
+    u, along = line.unknowns(start, "special_state")[at], points[after + 1] - points[after]
+    branch = line.branch(kind)
+    if special == "Hopf":
+        frequency = float(start["frequency"][at])
+        direction, bend = hopf(branch.equations, u, frequency)
+        line.period, kind = 2 * np.pi / frequency, "orbits"
+        branch, begin = line.branch(kind), of_orbits(np.insert(u, -1, 1.0), direction, bend)
+    elif special == "branch point":
+        begin = crossing(branch, u, along)
+    else:
+        begin = doubled(branch, u, along)
+        line.double()
+        branch = line.branch(kind)
+    first = leaving(branch, begin, amplitude)
+    if first is None:
+        expected, fix = "a point that a branch leaves", "change amplitude"
+        raise InputError("at", expected=expected, got="another", fix=fix)
+    return kind, branch, first
+
+
+def _checked_special(start: xr.Dataset, at: int | None, line: Line) -> str:
+    """Kind of the special point of a branch that another one leaves."""
     same = start.attrs.get("parameter") == line.name and "special_after" in start
     if not same or start["component"].values.tolist() != line.model.names:
-        expected, fix = (
-            f"a branch of the same model along {line.name}",
-            "give a result of romkit.continuation",
-        )
+        expected = f"a branch of the same model along {line.name}"
+        fix = "give a result of romkit.continuation"
         raise InputError("start", expected=expected, got="another dataset", fix=fix)
     kinds = start["special_kind"].values.tolist()
-    if at is None or at >= len(kinds) or kinds[at] not in LEAVING:
-        got = "none" if at is None else kinds[at] if at < len(kinds) else f"{at} of {len(kinds)}"
+    got = "none" if at is None else f"{at} of {len(kinds)}"
+    if at is not None and at < len(kinds):
+        got = kinds[at]
+    if got not in LEAVING:
         expected = f"the index of a {', '.join(LEAVING)}"
         raise InputError("at", expected=expected, got=got, fix="see special_kind of the branch")
-    points, after = line.unknowns(start, "state"), int(start["special_after"][at])
-    u, along, branch = (
-        line.unknowns(start, "special_state")[at],
-        points[after + 1] - points[after],
-        start.attrs["kind"],
+    return got
+
+
+def _refuse_force() -> None:
+    fix = "continue its orbits, kind='orbits' with the period of the force, or take a mean force"
+    expected = "a field that does not depend on the time"
+    raise InputError("source", expected=expected, got="a forced one", fix=fix)
+
+
+def _say_where_it_ended(end: str, points: int | None, place: str) -> None:
+    """Warn where a branch ends inside its range for a reason that the user does not see."""
+    if end == "step":
+        reason = "Newton's method fails at the shortest step; try other steps or another period"
+    elif end == "points" and points is None:
+        reason = f"its {POINTS} points are used up; give points=..."
+    else:
+        return
+    warn(
+        f"points: expected the end of the range, got a branch that ends at {place}: {reason}",
+        RuntimeWarning,
     )
-    if kinds[at] == "Hopf":
-        turn = float(start["frequency"][at])
-        direction = line.branch(branch).critical(u, along, 1j * turn)
-        return "orbits", (np.insert(u, -1, 2 * np.pi / turn), np.insert(along, -1, 0.0), direction)
-    if kinds[at] == "branch point":
-        return branch, (u, along, line.branch(branch).critical(u, along))
-    direction, twice = line.branch(branch).critical(u, along, -1.0), np.ones(len(u))
-    twice[-2], line.steps = 2.0, line.steps and 2 * line.steps
-    return branch, (twice * u, twice * along, direction)
 
 
-def _line_of(branch: xr.Dataset, system: System) -> _Line:
+def _largest(states: xr.DataArray) -> np.ndarray:
+    """Largest absolute value (d,) of each component of a branch."""
+    return np.abs(states.values).max(0)
+
+
+def _line_of(branch: xr.Dataset, system: System) -> Line:
     """The full model along the parameter of a branch."""
-    model, name = _Full(system), branch.attrs.get("parameter")
+    model, name = FullModel(system), branch.attrs.get("parameter")
     state = branch.get("decoded", branch.get("state"))
-    if (
-        "special_after" not in branch
-        or name not in system.context_names
-        or state.shape[-1] != len(model.names)
-    ):
-        expected, fix = (
-            f"a branch of a reduced model of {system.name}",
-            "give a result of romkit.continuation",
-        )
+    known = "special_after" in branch and name in system.context_names
+    if not known or state.shape[-1] != len(model.names):
+        expected = f"a branch of a reduced model of {system.name}"
+        fix = "give a result of romkit.continuation"
         raise InputError("branch", expected=expected, got="another dataset", fix=fix)
     others = {other: float(branch[other]) for other in system.context_names if other != name}
-    return _Line(model, name, branch.attrs["range"], others)
+    line = Line(model, name, branch.attrs["range"], others)
+    if "period" in branch:
+        line.period = float(branch["period"][0])
+    line.measure(np.stack([state.values[0], _largest(state)]))
+    return line
 
 
-def _by_flow(full: Branch, line: _Line, guess: np.ndarray, time: float) -> np.ndarray:
+def _by_newton(full: Branch, guess: np.ndarray) -> tuple[np.ndarray, float]:
+    """Solution at the parameter of a guess, and whether it is stable; NaN without one."""
+    point = full.at(guess)
+    return (guess * np.nan, np.nan) if point is None else (point.u, point.unstable == 0)
+
+
+def _by_flow(
+    full: Branch, guess: np.ndarray, *, line: Line, time: float
+) -> tuple[np.ndarray, float]:
     """A fixed point of the flow over a time, or over its period, near a guess and at its parameter;
     NaN without one.
     """
-    parameter, orbit = guess[-1:], isinstance(full.equations, Orbits)
-    full.equations.anchor(guess)
+    parameter, equations = guess[-1:], full.equations
+    equations.anchor(guess)
 
     def moved(v: np.ndarray) -> np.ndarray:
-        if orbit:
-            return full.equations(np.append(v, parameter)[None])[0]
-        return line.flow(parameter, torch.from_numpy(v[None]), time).numpy()[0] - v
+        if isinstance(equations, Equilibria):
+            return line.flow(parameter, torch.from_numpy(v[None]), time).numpy()[0] - v
+        return equations(np.append(v, parameter)[None])[0]
 
     try:
         with torch.no_grad(), one_thread(), runtime.bars(False):
-            return np.append(
-                newton_krylov(moved, guess[:-1], f_tol=ACCURACY, method="gmres", maxiter=20),
-                parameter,
-            )
+            v = newton_krylov(moved, guess[:-1], f_tol=ACCURACY, method="gmres", maxiter=20)
     except NoConvergence:
-        return guess * np.nan
+        return guess * np.nan, np.nan
+    return np.append(v, parameter), np.nan
 
 
-def _turned(line: _Line, branch: xr.Dataset, guesses: np.ndarray, k: int) -> np.ndarray:
+def _special_of_full(line: Line, branch: xr.Dataset, guesses: np.ndarray, k: int) -> np.ndarray:
     """Special point of the full model, of the kind of special point k, by following it from a few
     points before.
     """
@@ -435,68 +380,42 @@ def _turned(line: _Line, branch: xr.Dataset, guesses: np.ndarray, k: int) -> np.
     before = max(0, after - BEFORE)
     onward = np.sign(guesses[before + 1, -1] - guesses[before, -1])
     low = line.low + line.width * guesses[before, -1]
-    way = _Line(line.model, line.name, (low, low + onward * line.width), line.others)
+    way = Line(line.model, line.name, (low, low + onward * line.width), line.others)
+    way.size, way.period, way.forced = line.size, line.period, line.forced
     full = way.branch(branch.attrs["kind"])
-    one = full.at(np.append(guesses[before, :-1], 0.0))
-    for other in full.points(one, 8 * BEFORE) if one else ():
-        for found, point in full.special(one, other):
-            if found == kind:
+    behind = full.at(np.append(guesses[before, :-1], 0.0))
+    if behind is None:
+        return guesses[0] * np.nan
+    for _, events in full.points(behind, 8 * BEFORE):
+        for name, point in events:
+            if name == kind:
                 return np.append(point.u[:-1], guesses[before, -1] + onward * point.u[-1])
-        one = other
     return guesses[0] * np.nan
 
 
-def _model(
-    source: System | Projection, dynamics: Dynamics | None, system: System | None
-) -> _Full | _Reduced:
-    if isinstance(source, Projection):
-        return _Reduced(source, dynamics, system)
-    for name, value in (("dynamics", dynamics), ("system", system)):
-        if value is not None:
-            raise InputError(
-                name, expected="nothing", got="a value", fix="give it with a projection, or drop it"
-            )
-    return _Full(source)
-
-
-def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[str, object]]:
-    """The parameter that varies, its ends, and the other parameters."""
-    varying = [
-        name for name, value in context.items() if np.ndim(value) == 1 and np.size(value) == 2
-    ]
-    if len(varying) != 1:
-        got, fix = (
-            ", ".join(varying) or "none",
-            "give one parameter as (start, end) and the others as numbers",
-        )
-        raise InputError("context", expected="one parameter with two ends", got=got, fix=fix)
-    (name,) = varying
-    low, high = (float(end) for end in context[name])
-    if not np.isfinite([low, high]).all() or low == high:
-        raise InputError(
-            name, expected="two different ends", got=f"{low:g}, {high:g}", fix="give (start, end)"
-        )
-    return name, (low, high), {other: value for other, value in context.items() if other != name}
+def _compared(
+    line: Line, kind: str, solutions: np.ndarray, decoded: np.ndarray, dim: str
+) -> dict[str, tuple]:
+    """Variables of solutions of the full model, and their distance from decoded points."""
+    prefix = "special_" if dim == "special" else ""
+    variables = line.variables(solutions, dim, kind, prefix)
+    size = len(line.size)
+    apart = (solutions - decoded)[:, :size] * line.size
+    variables[f"{prefix}distance"] = (dim, np.sqrt((apart**2).mean(-1)))
+    return variables
 
 
 def _dataset(
-    kind: str, found: list[Point], special: list[tuple[int, str, Point]], line: _Line
+    kind: str, found: list[Point], special: list[tuple[int, str, Point]], line: Line
 ) -> xr.Dataset:
-    u, spectrum = (
-        np.array([point.u for point in found]),
-        "multiplier" if kind == "orbits" else "eigenvalue",
-    )
+    u = np.array([point.u for point in found])
     values = np.array([point.values for point in found])
-    turned = np.array([point.u for *_, point in special]).reshape(len(special), u.shape[1])
-    variables = line.variables(u, "point", kind) | line.variables(
-        turned, "special", kind, "special_"
-    )
-    for prefix, dim, rows in (("", "point", u), ("special_", "special", turned)):
-        w = torch.from_numpy(rows[:, : len(line.model.names)])
-        with torch.no_grad():
-            decoded = line.model.decode(line.contexts(rows[:, -1]), w)
-        if decoded is not None:
-            variables[f"{prefix}decoded"] = ((dim, "full_component"), decoded.numpy())
+    at_special = np.array([point.u for *_, point in special]).reshape(len(special), u.shape[1])
+    spectrum = "multiplier" if kind == "orbits" else "eigenvalue"
+    variables = line.variables(u, "point", kind)
+    variables |= line.variables(at_special, "special", kind, "special_")
+    variables |= _decoded(line, u, "point", "decoded")
+    variables |= _decoded(line, at_special, "special", "special_decoded")
     variables |= {
         "stable": ("point", [point.unstable == 0 for point in found]),
         spectrum: (("point", "mode", "part"), np.stack([values.real, values.imag], -1)),
@@ -504,15 +423,24 @@ def _dataset(
         "special_after": ("special", np.array([after for after, *_ in special], dtype=int)),
     }
     if kind == "equilibria":
-        variables["frequency"] = (
-            "special",
-            [_frequency(p) if name == "Hopf" else np.nan for _, name, p in special],
-        )
+        frequencies = [_frequency(name, point) for _, name, point in special]
+        variables["frequency"] = ("special", np.array(frequencies, dtype=float))
     coords = {"component": line.model.names, "part": ["real", "imaginary"]}
     return line.named(xr.Dataset(variables, coords, {"kind": kind}))
 
 
-def _frequency(point: Point) -> float:
+def _decoded(line: Line, u: np.ndarray, dim: str, name: str) -> dict[str, tuple]:
+    """States of the full model behind unknowns (K, k), where there is another one."""
+    w = torch.from_numpy(u[:, : len(line.size)] * line.size)
+    with torch.no_grad():
+        states = line.model.decode(line.contexts(u[:, -1]), w)
+    return {} if states is None else {name: ((dim, "full_component"), states.numpy())}
+
+
+def _frequency(kind: str, point: Point) -> float:
     """Angular frequency of the pair of eigenvalues that is nearest to the boundary of stability."""
-    turning = point.values.imag > 0
-    return float(point.values.imag[turning][np.argmin(abs(point.growth[turning]))])
+    if kind != "Hopf":
+        return np.nan
+    pairs = point.values.imag > 0
+    nearest = np.argmin(abs(point.growth[pairs]))
+    return float(point.values.imag[pairs][nearest])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.data import ContextParameter
@@ -29,6 +30,9 @@ class Textbook(System):
 
     def rhs(self, t, x, c):
         return torch.stack(self.formula(*x.unbind(-1), c[..., 0]), dim=-1)
+
+    def rate(self, t, x, r):
+        return self.formula(*x, r)
 
     def initial_state(self, contexts, rng):
         return contexts.new_zeros(len(contexts), len(self.state_names))
@@ -98,8 +102,9 @@ def test_eigenvalues_are_those_of_the_linearised_field():
     branch = romkit.continuation(Textbook(brusselator, 2), start=[1.0, 0.5], r=(0.5, 4.0))
     found = branch.eigenvalue.sel(part="real") + 1j * branch.eigenvalue.sel(part="imaginary")
     for r, values in zip(branch.r.values, found.values, strict=True):
-        known = np.linalg.eigvals([[r - 1, 1], [-r, -1]])  # at x = 1, y = r
-        assert np.sort_complex(values) == pytest.approx(np.sort_complex(known), abs=1e-7)
+        # trace and determinant at x = 1, y = r: eigenvalues meet at r = 4 and are ill-conditioned
+        assert values.sum() == pytest.approx(r - 2, abs=1e-8)
+        assert values.prod() == pytest.approx(1.0, abs=1e-8)
     assert float(branch.frequency[0]) == pytest.approx(1.0, abs=1e-6)
     assert (branch.stable.values == (branch.r.values < 2)).all()
 
@@ -216,13 +221,13 @@ def test_an_orbit_of_a_reduced_model_is_one_of_its_rollouts():
     )
     start = settled.latent.values[-1]
     branch = romkit.continuation(
-        ncae, kind="orbits", start=start, period=2.55, dynamics=dynamics, system=system, points=2, steps=100,
+        ncae, kind="orbits", start=start, period=2.55, dynamics=dynamics, system=system, points=2,
         F=(3.18, 3.17),
     )  # fmt: skip
     period = float(branch.period[0])
     around = romkit.forecast(
         ncae, initial_state=branch.state.values[0], dynamics=dynamics, system=system, duration=period, dt=period / 100,
-        F=3.18, solver=RK4(period / 100),
+        F=3.18, solver=RK4(period / 1600),
     )  # fmt: skip
     assert around.latent.values[-1] == pytest.approx(around.latent.values[0], abs=1e-6)
     found = romkit.verify(branch, system, every=2)
@@ -262,6 +267,288 @@ def test_a_verified_fold_lies_where_it_does():
     assert romkit.verify(branch, system).special_parameter.values == pytest.approx(
         [FOLD, -FOLD], abs=1e-6
     )
+
+
+def integrated(system, w, parameter, duration):
+    """States of the full model by SciPy."""
+
+    def rate(t, y):
+        return system.rate(t, y, parameter)
+
+    return solve_ivp(rate, (0.0, duration), w, rtol=1e-11, atol=1e-12, method="DOP853").y
+
+
+def gap(system, orbits, k):
+    """Distance of orbit k from itself after its period."""
+    w = orbits.state.values[k]
+    parameter = float(orbits[orbits.attrs["parameter"]][k])
+    return np.abs(integrated(system, w, parameter, float(orbits.period[k]))[:, -1] - w).max()
+
+
+@pytest.mark.parametrize("A", [0.7, 1.3, 2.2, 3.0])
+def test_orbits_leave_the_hopf_point_of_the_brusselator(A):
+    """Hopf at B = 1 + A² with frequency A; stable cycles behind it."""
+
+    def reaction(x, y, r):
+        return [A + x**2 * y - (r + 1) * x, r * x - x**2 * y]
+
+    system, hopf = Textbook(reaction, 2), 1 + A**2
+    ends = (0.9 * hopf, hopf + 1.5)
+    rest = romkit.continuation(system, start=[A, 0.9 * hopf / A], r=ends)
+    assert rest.special_parameter.values == pytest.approx([hopf], abs=1e-6)
+    cycles = romkit.continuation(system, start=rest, at=0, points=6, r=ends)
+    assert 0 < cycles.r[0] - hopf < 0.001
+    assert float(cycles.period[0]) == pytest.approx(2 * np.pi / A, rel=1e-3)
+    assert max(gap(system, cycles, k) for k in range(6)) < 1e-6
+    assert bool(cycles.stable.all())
+
+
+def fitzhugh(v, w, r):
+    return [v - v**3 / 3 - w + r, 0.08 * (v + 0.7 - 0.8 * w)]
+
+
+def lorenz(x, y, z, r):
+    return [10 * (y - x), x * (r - z) - y, x * y - 8 / 3 * z]
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_orbits_leave_both_hopf_points_of_fitzhugh_nagumo(side):
+    system, v = Textbook(fitzhugh, 2), side * math.sqrt(1 - 0.08 * 0.8)
+    hopf = (v + 0.7) / 0.8 - v + v**3 / 3
+    rest = romkit.continuation(system, start=[-1.2, -0.6], r=(0.0, 1.6))
+    at = (side + 1) // 2
+    assert float(rest.special_parameter[at]) == pytest.approx(hopf, abs=1e-6)
+    cycles = romkit.continuation(system, start=rest, at=at, points=12, r=(0.0, 1.6))
+    frequency = math.sqrt(0.08 - (0.08 * 0.8) ** 2)
+    assert float(cycles.period[0]) == pytest.approx(2 * np.pi / frequency, rel=1e-3)
+    assert max(gap(system, cycles, k) for k in range(0, 12, 3)) < 1e-6
+    assert not bool(cycles.stable[0])  # both are subcritical
+    # amplitudes grow like the root of the distance from the Hopf point
+    amplitude, distance = np.ptp(cycles.state.values[:2, 0]), np.abs(cycles.r.values[:2] - hopf)
+    assert distance[1] > distance[0]
+    assert amplitude > 0
+
+
+def test_unstable_orbits_leave_the_hopf_point_of_lorenz():
+    """Subcritical at r = σ(σ + β + 3)/(σ - β - 1); multipliers by the variational equation."""
+    system, hopf = Textbook(lorenz, 3), 10 * (10 + 8 / 3 + 3) / (10 - 8 / 3 - 1)
+    rest = romkit.continuation(system, start=[6.0, 6.0, 15.0], r=(16.0, 30.0))
+    assert rest.special_parameter.values == pytest.approx([hopf], rel=1e-6)
+    cycles = romkit.continuation(system, start=rest, at=0, points=36, r=(13.0, 30.0))
+    assert (cycles.r < hopf).all()
+    assert not bool(cycles.stable.any())
+    assert cycles.special_kind.values.tolist() == []
+    assert max(gap(system, cycles, k) for k in range(0, 36, 5)) < 1e-5
+    r, w, period = float(cycles.r[-1]), cycles.state.values[-1], float(cycles.period[-1])
+
+    def varied(t, y):
+        (x, y_, z), V = y[:3], y[3:].reshape(3, 3)
+        J = np.array([[-10, 10, 0], [r - z, -1, -x], [y_, x, -8 / 3]])
+        return np.concatenate([lorenz(x, y_, z, r), (J @ V).ravel()])
+
+    begin = np.concatenate([w, np.eye(3).ravel()])
+    end = solve_ivp(varied, (0, period), begin, rtol=1e-11, atol=1e-12, method="DOP853").y[:, -1]
+    largest = np.abs(np.linalg.eigvals(end[3:].reshape(3, 3))).max()
+    assert largest > 5
+    assert float(cycles.multiplier[-1, 0, 0]) == pytest.approx(largest, rel=1e-3)
+
+
+def test_states_of_any_size_have_the_same_branches():
+    """The cycle of `circle` in units of 10⁻⁴ and 10⁴."""
+
+    class Scaled(Textbook):
+        def __init__(self, unit):
+            super().__init__(circle, 2)
+            self.unit = unit
+
+        def rhs(self, t, x, c):
+            return self.unit * super().rhs(t, x / self.unit, c)
+
+        def initial_state(self, contexts, rng):
+            return self.unit * contexts.new_ones(len(contexts), 2)
+
+    for unit in (1e-4, 1e4):
+        system = Scaled(unit)
+        rest = romkit.continuation(system, start=[0.0, 0.0], r=(-0.5, 1.0))
+        assert rest.special_kind.values.tolist() == ["Hopf"]
+        cycles = romkit.continuation(system, start=rest, at=0, r=(-0.5, 1.0))
+        assert cycles.attrs["end"] == "range"
+        assert cycles.sizes["point"] < 60
+        radius = np.hypot(*cycles.state.values.T) / unit
+        assert radius**2 == pytest.approx(cycles.r.values, abs=1e-6)
+
+
+def imperfect(x, r):
+    return [1e-3 + r * x - x**3]
+
+
+def round_pitchfork(x, y, r):
+    return [r * x - x * (x**2 + y**2), r * y - y * (x**2 + y**2)]
+
+
+def coupled(x, y, r):
+    return [(r - x**2) * x, r - 0.3 - y]
+
+
+@pytest.mark.parametrize(
+    ("formula", "start", "ends", "kinds", "at"),
+    [
+        (pitchfork, [1.0], (1.0, -1.0), ["branch point"], [0.0]),
+        (pitchfork, [-1.0], (1.0, -1.0), ["branch point"], [0.0]),
+        (round_pitchfork, [1.0, 0.0], (1.0, -1.0), ["branch point"], [0.0]),
+        (coupled, [1.0, 0.7], (1.0, -1.0), ["branch point"], [0.0]),
+        # x³ - rx = 10⁻³ turns where 3x² = r
+        (imperfect, [-1.0], (1.0, -1.0), ["fold"], [3 * (1e-3 / 2) ** (2 / 3)]),
+        (transcritical, [-1.0], (-1.0, 1.0), ["branch point"], [0.0]),
+    ],
+)
+def test_branch_points_are_told_from_folds(formula, start, ends, kinds, at):
+    branch = romkit.continuation(Textbook(formula, len(start)), start=start, r=ends)
+    assert branch.special_kind.values.tolist() == kinds
+    assert branch.special_parameter.values == pytest.approx(at, abs=1e-4)
+
+
+def test_a_branch_leaves_a_branch_point_that_was_met_from_the_side():
+    fork = Textbook(pitchfork, 1)
+    arm = romkit.continuation(fork, start=[1.0], r=(1.0, -1.0))
+    rest = romkit.continuation(fork, start=arm, at=0, r=(1.0, -1.0))
+    assert np.abs(rest.state.values).max() < 1e-3
+    assert np.ptp(rest.r.values) > 0.9
+
+
+def ring(x, r):
+    """Equilibria on a circle about (0, 0)."""
+    return [x**2 + r**2 - 0.25]
+
+
+def lost(x, r):
+    return [torch.sqrt(0.5 - r) - x]
+
+
+@pytest.mark.parametrize(
+    ("formula", "start", "settings", "end"),
+    [
+        (cusp, [-1.3], {"r": (-1.0, 1.0)}, "range"),
+        (cusp, [-1.3], {"r": (-1.0, 1.0), "points": 5}, "points"),
+        (ring, [0.5], {"r": (0.0, 1.0)}, "range"),
+        (ring, [0.4], {"r": (-0.3, 1.0)}, "range"),
+        (circle, [0.3, 0.0], {"r": (0.1, -1.0), "kind": "orbits", "period": 6.0}, "equilibrium"),
+    ],
+)
+def test_a_branch_says_why_it_ended(formula, start, settings, end, recwarn):
+    branch = romkit.continuation(Textbook(formula, len(start)), start=start, **settings)
+    assert branch.attrs["end"] == end
+    assert not [w for w in recwarn if w.category is RuntimeWarning]
+    if end == "range":
+        low, high = settings["r"]
+        assert min(abs(branch.r.values[-1] - low), abs(branch.r.values[-1] - high)) < 1e-9
+
+
+def test_a_closed_branch_ends_where_it_began():
+    branch = romkit.continuation(Textbook(ring, 1), start=[0.4], r=(0.3, 1.3))
+    assert branch.attrs["end"] == "range"  # r = 0.3 is the end of the range
+    inside = Textbook(ring, 1)
+    whole = romkit.continuation(inside, start=[0.5], r=(-1e-9, 1.0))
+    assert whole.attrs["end"] in ("range", "closed")
+
+
+def test_a_branch_that_ends_inside_its_range_warns_once():
+    with pytest.warns(RuntimeWarning) as caught:
+        branch = romkit.continuation(Textbook(lost, 1), start=[1.2], r=(-1.0, 1.0))
+    assert branch.attrs["end"] == "step"
+    assert float(branch.r[-1]) == pytest.approx(0.5, abs=0.01)
+    assert len([w for w in caught if w.category is RuntimeWarning]) == 1
+
+
+class Forced(System):
+    """An oscillator x″ + 0.2 x′ + x + stiffness · x³ = g cos ωt, by the time."""
+
+    name, state_names, dt, duration, horizon = "forced", ["x", "v"], 0.01, 10.0, 10.0
+    context = (ContextParameter("g", "1", 0.0, 2.0, "amplitude"),)
+
+    def __init__(self, stiffness, frequency=1.0):
+        self.stiffness, self.frequency = stiffness, frequency
+
+    def rhs(self, t, x, c):
+        q, v = x.unbind(-1)
+        force = c[..., 0] * torch.cos(self.frequency * t)
+        return torch.stack([v, -0.2 * v - q - self.stiffness * q**3 + force], dim=-1)
+
+    def rate(self, t, x, g):
+        q, v = x
+        return [v, -0.2 * v - q - self.stiffness * q**3 + g * np.cos(self.frequency * t)]
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_ones(len(contexts), 2)
+
+
+class Swept(Forced):
+    """The frequency is the parameter."""
+
+    def rhs(self, t, x, c):
+        q, v = x.unbind(-1)
+        return torch.stack([v, -0.2 * v - q + torch.cos((1 + c[..., 0]) * t)], dim=-1)
+
+
+class Parametric(Forced):
+    """A swing: its rest knows nothing of the time, its linearisation does."""
+
+    def rhs(self, t, x, c):
+        q, v = x.unbind(-1)
+        return torch.stack([v, -0.2 * v - (1 + c[..., 0] * torch.cos(2 * t)) * q - q**3], dim=-1)
+
+
+class Pulsed(Forced):
+    """A pulse that comes late and ends."""
+
+    def rhs(self, t, x, c):
+        q, v = x.unbind(-1)
+        return torch.stack([v, -0.2 * v - q + c[..., 0] * torch.exp(-((t - 7) ** 2))], dim=-1)
+
+
+@pytest.mark.parametrize("system", [Forced(1.0), Swept(0.0), Parametric(1.0), Pulsed(0.0)])
+def test_a_forced_field_has_no_equilibria(system):
+    with pytest.raises(InputError) as refused:
+        romkit.continuation(system, start=[0.0, 0.0], g=(0.0, 0.5))
+    assert refused.value.argument == "source"
+
+
+def test_orbits_of_a_linear_oscillator_in_resonance_are_exact():
+    """x = 5 g sin t; both multipliers have the modulus e^(-0.2π)."""
+    orbits = romkit.continuation(
+        Forced(0.0), kind="orbits", start=[0.0, 0.5], period=6.28, points=9, g=(0.1, 1.0)
+    )
+    assert orbits.period.values == pytest.approx(2 * np.pi, abs=1e-9)
+    assert orbits.state.values[:, 0] == pytest.approx(0.0, abs=1e-6)
+    assert orbits.state.values[:, 1] == pytest.approx(5 * orbits.g.values, abs=1e-6)
+    modulus = np.hypot(*np.moveaxis(orbits.multiplier.values, -1, 0))
+    assert modulus == pytest.approx(math.exp(-0.2 * np.pi), abs=1e-6)
+
+
+def test_forced_orbits_turn_where_a_multiplier_is_one():
+    system, period = Forced(1.0, frequency=1.6), 2 * np.pi / 1.6
+    start = integrated(system, [0.0, 0.0], 0.05, 40 * period)[:, -1]
+    orbits = romkit.continuation(system, kind="orbits", start=start, period=period, g=(0.05, 1.0))
+    assert orbits.special_kind.values.tolist() == ["fold", "fold"]
+    assert orbits.attrs["end"] == "range"
+    assert max(gap(system, orbits, k) for k in range(0, orbits.sizes["point"], 9)) < 1e-6
+    for w, g in zip(orbits.special_state.values, orbits.special_parameter.values, strict=True):
+        h = 1e-5 * np.eye(2)
+        moved = np.vstack([w + h, w - h])
+        ends = np.stack([integrated(system, state, float(g), period)[:, -1] for state in moved])
+        monodromy = (ends[:2] - ends[2:]).T / 2e-5
+        assert np.abs(np.linalg.eigvals(monodromy) - 1).min() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("system", "period"), [(Forced(1.0), 5.0), (Swept(0.0), 2 * np.pi), (Pulsed(0.0), 6.0)]
+)
+def test_a_period_that_is_none_of_the_force_is_refused(system, period):
+    with pytest.raises(InputError) as refused:
+        romkit.continuation(
+            system, kind="orbits", start=[0.1, 0.0], period=period, points=2, g=(0.1, 0.5)
+        )
+    assert refused.value.argument in ("period", "start")
 
 
 REST = romkit.continuation(Textbook(brusselator, 2), start=[1.0, 0.5], r=(0.5, 4.0))

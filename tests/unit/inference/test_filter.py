@@ -2,6 +2,7 @@
 truth.
 """
 
+import importlib.util
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.linalg import expm
 
 import romkit
 from romkit.data import ContextParameter
+from romkit.errors import DataWarning, InputError
 from romkit.integrators import LSPG, PetrovGalerkin
 from romkit.systems import Lorenz96, System
 from tests.refusals import refused
@@ -260,12 +262,111 @@ def test_bad_input_is_refused_in_one_line(waves, given, words):
     refused(words, romkit.assimilate, romkit.load("flow-lorenz96"), **settings)
 
 
-def test_bad_observations_are_refused_by_a_tracker(tracker):
+@pytest.mark.parametrize(
+    ("t", "values", "argument"),
+    [
+        (0.0, np.zeros(6), "t"),
+        (-1.0, np.zeros(6), "t"),
+        (np.nan, np.zeros(6), "t"),
+        (np.inf, np.zeros(6), "t"),
+        ("0.1", np.zeros(6), "t"),
+        (0.1 + 1j, np.zeros(6), "t"),
+        (np.datetime64("2020-01-01"), np.zeros(6), "t"),
+        (0.1, np.zeros(7), "values"),
+        (0.1, np.full(6, np.inf), "values"),
+        (0.1, np.full(6, 1e300), "values"),
+        (0.1, np.zeros(6) + 0j, "values"),
+        (0.1, ["a"] * 6, "values"),
+    ],
+)
+def test_bad_observations_are_refused_by_a_tracker(tracker, t, values, argument):
     tracker.restart()
-    refused("values: expected numbers at the first time", tracker.update, 0.0, [np.nan] * 6)
     tracker.update(0.0, np.zeros(6))
-    refused("t: expected a time later than 0", tracker.update, 0.0, np.zeros(6))
-    refused("values: expected 6 numbers", tracker.update, 0.1, np.zeros(7))
+    with pytest.raises(InputError) as caught:
+        tracker.update(t, values)
+    assert caught.value.argument == argument
+
+
+def test_a_sensor_that_starts_late_is_waited_for(pushed):
+    """Before the first number the estimate is that of the training; then the filter is the one that
+    began there.
+    """
+    seen = observed()
+    late = seen.copy(deep=True)
+    late["state"][:, :4] = np.nan
+    given = {"noise": NOISE, "training": pushed, "sensors": ["x"], "members": 8}
+    found = romkit.assimilate(Pushed(), late, smooth=True, **given)
+    last = found.isel(trajectory=0, time=-1)
+    assert abs(float(last.estimate[0]) - 0.3) < 3 * float(last["std"][0]) + 0.05
+    wide = romkit.assimilate(Pushed(), late, **given | {"members": 400})
+    prior = np.linspace(-1, 1, 7)
+    assert float(wide["std"][0, 0, 0]) == pytest.approx(prior.std(), rel=0.2)
+    assert np.isnan(wide.residual.values[0, :4]).all()
+
+
+def test_a_sensor_that_is_silent_tells_what_training_does(tracker):
+    tracker.restart()
+    for k in range(3):
+        track = tracker.update(0.05 * k, [np.nan] * 6)
+    assert 3.133 <= track.estimate[0] <= 3.193
+    assert not track.alarm
+
+
+WRONG = {
+    "NaN": lambda seen: seen.assign_coords(time=seen.time.where(seen.time != seen.time[3])),
+    "complex": lambda seen: seen.assign_coords(time=seen.time + 5j),
+    "text": lambda seen: seen.assign_coords(time=seen.time.astype(str)),
+    "dates": lambda seen: seen.assign_coords(
+        time=np.datetime64("2020-01-01", "ns") + np.arange(seen.sizes["time"])
+    ),
+    "durations": lambda seen: seen.assign_coords(time=(seen.time * 1e9).astype("timedelta64[ns]")),
+    "reversed": lambda seen: seen.isel(time=slice(None, None, -1)),
+    "twice": lambda seen: seen.isel(time=[0, 1, 1, 2]),
+    "without times": lambda seen: seen.drop_vars("time"),
+    "infinite": lambda seen: seen.where(seen.time != seen.time[2], np.inf),
+    "complex values": lambda seen: seen + 1j,
+    "nothing": lambda seen: seen * np.nan,
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_observations_pass_the_checks_of_data(pushed, fault):
+    seen = observed().isel(component=[0])
+    with pytest.raises(InputError) as caught:
+        romkit.assimilate(Pushed(), WRONG[fault](seen), noise=NOISE, training=pushed, sensors=["x"])
+    assert caught.value.argument == "observations"
+
+
+class Metres(Pushed):
+    state_units = ("m", "m/s")
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("mm", 1000.0), ("km", 1e-3), ("s", 1.0)])
+def test_observations_in_other_units_are_converted_or_refused(unit, factor):
+    training = Metres().dataset(b=np.linspace(-1, 1, 7))
+    seen = training.isel(trajectory=[3], component=[0], time=slice(None, None, 20))[["state"]]
+    given = {"noise": NOISE, "training": training, "sensors": ["x"], "members": 8}
+    exact = romkit.assimilate(Metres(), seen, **given)
+    other = (seen * factor).assign_coords(component_units=("component", [unit]))
+    if unit == "s" or importlib.util.find_spec("pint") is None:
+        with pytest.raises(InputError, match=r"^observations: "):
+            romkit.assimilate(Metres(), other, **given)
+        return
+    found = romkit.assimilate(Metres(), other, **given)
+    assert found.estimate.values == pytest.approx(exact.estimate.values, abs=1e-9)
+
+
+def test_the_share_of_false_alarms_says_for_which_runs_it_holds(pushed):
+    seen = observed()
+    given = {"noise": NOISE, "training": pushed, "sensors": ["x"], "members": 8, "window": 5}
+    tests = {"false_alarms": 0.05, "interval": EVERY}
+    found = romkit.assimilate(Pushed(), seen, **given, **tests)
+    assert found.attrs["false_alarms_interval"] == pytest.approx(EVERY)
+    assert found.attrs["false_alarms_of_run"] == pytest.approx(0.05, rel=0.1)
+    twice = seen.assign_coords(time=2 * seen.time)
+    with pytest.warns(DataWarning, match="false_alarms"):
+        longer = romkit.assimilate(Pushed(), twice, **given, **tests)
+    assert longer.attrs["false_alarms_of_run"] == pytest.approx(1 - 0.95**2, rel=0.1)
 
 
 def test_members_that_diverge_do_not_harm_the_others(tracker):

@@ -1,0 +1,183 @@
+"""Filtering and smoothing of observed trajectories."""
+
+import time
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from romkit.core import runtime
+from romkit.core.boundary import Numbers, Part, validated
+from romkit.core.errors import DataWarning, warn
+from romkit.inference.filter import Tracker
+from romkit.inference.observations import Observations
+from romkit.projections import Projection
+from romkit.systems import System
+
+OTHER = 0.1
+"""Relative difference of the interval of observations from that of the tests that is told."""
+
+
+class Estimated(NamedTuple):
+    """Estimates of a trajectory at T times.
+
+    Attributes:
+        mean: (T, d + f) states and free parameters.
+        covariance: (T, f, f) of the parameters.
+        residual: (T, 2) of innovations, with expectations.
+        alarm: (T,).
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    residual: np.ndarray
+    alarm: np.ndarray
+
+
+@validated
+def assimilate(
+    source: System | Projection,
+    observations: xr.Dataset,
+    *,
+    noise: Numbers,
+    training: xr.Dataset,
+    sensors: Sequence[object] | None = None,
+    smooth: bool = False,
+    level: Part = 0.9,
+    **settings: object,
+) -> xr.Dataset:
+    """Filter or smooth observed trajectories by an ensemble: state and context over time.
+
+    Args:
+        source: a projection, whose latent state is filtered, or a full system.
+        observations: trajectories with `state`, NaN where it is missing.
+        noise: standard deviation of the observations.
+        training: trajectories, as of `romkit.Tracker`.
+        sensors: observed components; all by default.
+        smooth: estimates from all observations in place of those until then (the ensemble Kalman
+            smoother).
+        level: of the intervals.
+        **settings: of `romkit.Tracker`, and known parameters; without `false_alarms=` there are no
+            tests.
+
+    Returns:
+        Dataset with `estimate`, `std`, `lower`, `upper` (trajectory, time, parameter),
+        `covariance`, the mean `latent` or `state`, `residual` and `expected_residual` (root mean
+        square of innovations, in standard deviations of the observations' errors), and with tests
+        `explained` (no alarm). Attributes have settings and seconds, and with tests the `duration`
+        and `interval` of the runs for which the share `false_alarms` was measured; in a run that is
+        k times longer, a share of 1 - (1 - false_alarms)^k has one, `false_alarms_of_run`.
+
+    Raises:
+        InputError: observations without times, at times that do not increase or are not finite, in
+            other units, with infinite values, or other arguments that cannot be used.
+
+    Source: Evensen & van Leeuwen (2000) for the smoother.
+
+    Example:
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> training = system.dataset(F=[3.14, 3.15, 3.16], duration=1.0)
+        >>> seen = training.isel(trajectory=[1])
+        >>> found = romkit.assimilate(system, seen, noise=0.1, training=training)
+        >>> dict(found.estimate.sizes)
+        {'trajectory': 1, 'time': 100, 'parameter': 1}
+    """
+    settings = {"false_alarms": None, "seed": 0} | settings
+    given = Observations.of(source, observations, sensors, timed=True)
+    tracker = Tracker(source, noise=noise, training=training, sensors=sensors, **settings)
+    started = time.perf_counter()
+    runs = []
+    for k in runtime.track(range(len(given.values)), "assimilation"):
+        tracker.restart(settings["seed"] + k)
+        runs.append(_run(tracker, given.times.tolist(), given.values[k].numpy(), smooth))
+    estimated = Estimated(*(np.array(part) for part in zip(*runs, strict=True)))
+    attrs = {
+        "noise": noise.tolist(),
+        "smooth": int(smooth),
+        "level": level,
+        "seconds": time.perf_counter() - started,
+    }
+    attrs |= {name: value for name, value in settings.items() if isinstance(value, int | float)}
+    attrs |= _alarms(tracker, given.times.numpy(), settings["false_alarms"])
+    found = _dataset(estimated, tracker, level, isinstance(source, Projection))
+    return found.assign_coords(time=given.times.numpy()).assign_attrs(attrs)
+
+
+def _dataset(estimated: Estimated, tracker: Tracker, level: float, latent: bool) -> xr.Dataset:
+    size, over = tracker.state_size, ("trajectory", "time")
+    mean = estimated.mean[..., size:]
+    variance = np.diagonal(estimated.covariance, axis1=-2, axis2=-1)
+    half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(variance)
+    variables = {
+        "estimate": ((*over, "parameter"), mean),
+        "std": ((*over, "parameter"), np.sqrt(variance)),
+        "lower": ((*over, "parameter"), mean - half),
+        "upper": ((*over, "parameter"), mean + half),
+        "covariance": ((*over, "parameter", "parameter_2"), estimated.covariance),
+        "residual": (over, estimated.residual[..., 0]),
+        "expected_residual": (over, estimated.residual[..., 1]),
+    }
+    name, dim = ("latent", "latent_component") if latent else ("state", "component")
+    variables[name] = ((*over, dim), estimated.mean[..., :size])
+    if tracker.alarms_hold_for is not None:
+        variables["explained"] = (over, ~estimated.alarm)
+    coords = {"parameter": tracker.parameters, "parameter_2": tracker.parameters}
+    if not latent:
+        coords[dim] = tracker.names
+    return xr.Dataset(variables, coords)
+
+
+def _alarms(tracker: Tracker, times: np.ndarray, share: float | None) -> dict[str, float]:
+    """For which runs the share of false alarms holds, and what it is in this one."""
+    measured = tracker.alarms_hold_for
+    if measured is None or len(times) < 2:
+        return {}
+    interval = float(np.median(np.diff(times)))
+    if abs(interval / measured["interval"] - 1) > OTHER:
+        warn(
+            f"false_alarms: expected observations every {measured['interval']:g}, for which their "
+            f"share was measured, got one every {interval:g}; give interval={interval:g}",
+            DataWarning,
+        )
+    longer = (times[-1] - times[0]) / measured["duration"]
+    return {
+        "false_alarms_duration": measured["duration"],
+        "false_alarms_interval": measured["interval"],
+        "false_alarms_of_run": 1 - (1 - share) ** max(1.0, float(longer)),
+    }
+
+
+def _run(
+    tracker: Tracker, times: list[float], values: np.ndarray, smooth: bool
+) -> tuple[list, list, list, list]:
+    """The parts of `Estimated` of one trajectory."""
+    ensembles, maps, residuals, alarms = [], [], [], []
+    for t, x in zip(times, values, strict=True):
+        alarms.append(tracker.update(t, x).alarm)
+        ensembles.append(tracker.members)
+        maps.append(tracker.map)
+        residuals.append(tracker.residual)
+    if smooth:
+        ensembles = _smoothed(ensembles, maps)
+    moments = [_moments(members, tracker.state_size) for members in ensembles]
+    return *map(list, zip(*moments, strict=True)), residuals, alarms
+
+
+def _smoothed(ensembles: list[np.ndarray], maps: list[np.ndarray | None]) -> list[np.ndarray]:
+    """Members (N, d + f) at each time after all later observations, whose maps act on them too."""
+    unchanged = np.eye(len(ensembles[0]))
+    later, smoothed = unchanged, []
+    for members, step in zip(reversed(ensembles), reversed(maps), strict=True):
+        smoothed.append(later @ members)
+        later = unchanged if step is None else later @ step
+    return smoothed[::-1]
+
+
+def _moments(members: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (d + f) of members, and covariance (f, f) of their parameters."""
+    mean = members.mean(0)
+    c = members[:, size:] - mean[size:]
+    return mean, c.T @ c / (len(c) - 1)

@@ -1,0 +1,146 @@
+"""A model along one parameter of its context, in unknowns that have the size of one."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+import xarray as xr
+
+from romkit.data import Contexts
+from romkit.inference.arclength import Branch
+from romkit.inference.equations import Equilibria, ForcedOrbits, Orbits
+from romkit.inference.flow import Flow
+from romkit.inference.forcing import depends_on_time, period_of_force, probes
+from romkit.inference.models import Model
+
+PLACES = (0.0, 0.37, 1.0)
+"""Places in the range of the parameter where a field is asked for its force."""
+
+ZERO = 1e-6
+"""Size of a component, relative to the largest, below which it has none of its own."""
+
+
+class Line:
+    """A model along one parameter, which counts from 0 at `low` to 1 at `low + width`.
+
+    Args:
+        model: full or reduced.
+        name: of the parameter.
+        ends: of its range.
+        others: values of the other parameters.
+        steps: Runge-Kutta steps in a period; by default as many as the error asks for.
+
+    Attributes:
+        size: (d,) of the states: unknowns are states divided by it.
+        period: unit of periods; the period itself where the field is forced.
+        forced: whether the field depends on the time.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        name: str,
+        ends: Sequence[float],
+        others: dict,
+        steps: int | None = None,
+    ):
+        self.model, self.name, self.others = model, name, others
+        self.steps = steps
+        self.low, self.width = ends[0], ends[1] - ends[0]
+        context = Contexts.of(model.context_names, {name: self.low, **others}, torch.zeros(1))
+        self._fixed = context.initial
+        self.size, self.period, self.forced = np.ones(len(model.names)), 1.0, False
+
+    def measure(self, states: np.ndarray) -> None:
+        """Set sizes of components by states (k, d), and see whether the field is forced."""
+        self.size = sizes(states)
+        field, near = self._probed(states[0])
+        self.forced = depends_on_time(field, near, self.period, self.model.span)
+
+    def take_period(self, state: np.ndarray, near: float) -> bool:
+        """Set the period, or its unit, near a given one; whether it is one of the force."""
+        self.period = near
+        if not self.forced:
+            return True
+        exact = period_of_force(*self._probed(state), near)
+        if exact is not None:
+            self.period = exact
+        return exact is not None
+
+    def double(self) -> None:
+        """Take twice the period, and twice the steps in it."""
+        self.period *= 2
+        self.steps = self.steps and 2 * self.steps
+
+    def contexts(self, parameter: np.ndarray) -> torch.Tensor:
+        """(B, p)."""
+        c = self._fixed.repeat(len(parameter), 1)
+        at = self.model.context_names.index(self.name)
+        c[:, at] = torch.from_numpy(self.low + self.width * parameter)
+        return c
+
+    def field(self, parameter: np.ndarray) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        """Field of scaled states (B, d)."""
+        field, size = self.model.field(self.contexts(parameter)), torch.from_numpy(self.size)
+        return lambda t, y: field(t, size * y) / size
+
+    def flow(self, parameter: np.ndarray, w: torch.Tensor, time: float) -> torch.Tensor:
+        """Scaled states (B, d) after a time."""
+        size = torch.from_numpy(self.size)
+        # a system's own solver knows its field in physical units
+        return self._flow(self.contexts(parameter), size * w, time) / size
+
+    def branch(self, kind: str) -> Branch:
+        """Branches of equilibria or orbits of the model."""
+        self._flow = Flow(self.model, self.size, self.steps, self.forced)
+        if kind == "equilibria":
+            return Branch(Equilibria(self.field))
+        if self.forced:
+            return Branch(ForcedOrbits(self.field, self.flow, self.period))
+        return Branch(Orbits(self.field, self.flow, self.period))
+
+    def place(self, parameter: np.ndarray) -> np.ndarray:
+        """Parameters in their range, from physical ones."""
+        return (parameter - self.low) / self.width
+
+    def unknowns(self, branch: xr.Dataset, state: str) -> np.ndarray:
+        """(K, k) unknowns of the points of a branch, or of its special points."""
+        special = state.startswith("special_")
+        parameter = branch["special_parameter" if special else self.name].values
+        columns = [branch[state].values / self.size]
+        if "period" in branch and not self.forced:
+            columns.append(branch["special_period" if special else "period"].values / self.period)
+        return np.column_stack([*columns, self.place(parameter)])
+
+    def variables(self, u: np.ndarray, dim: str, kind: str, prefix: str = "") -> dict[str, tuple]:
+        """State, period and parameter of unknowns (K, k)."""
+        size = len(self.size)
+        variables = {f"{prefix}state": ((dim, "component"), u[:, :size] * self.size)}
+        if kind == "orbits":
+            period = u[:, size] if not self.forced else np.where(np.isnan(u[:, 0]), np.nan, 1.0)
+            variables[f"{prefix}period"] = (dim, self.period * period)
+        variables[f"{prefix}parameter"] = (dim, self.low + self.width * u[:, -1])
+        return variables
+
+    def named(self, data: xr.Dataset) -> xr.Dataset:
+        """A dataset with the parameters of the context as coordinates, and what leads back to them."""
+        data = data.assign_attrs(parameter=self.name, range=[self.low, self.low + self.width])
+        data["parameter"].attrs["units"] = self.model.units[self.name]
+        coordinates = [self.name, "special_kind", "special_parameter"]
+        data = data.rename(parameter=self.name).set_coords(coordinates)
+        return data.assign_coords(self.others)
+
+    def _probed(self, state: np.ndarray) -> tuple[Callable, torch.Tensor]:
+        """The field, and states near this one, at both ends of the range and between them."""
+        near = probes(state, self.size, len(PLACES))
+        parameter = np.repeat(PLACES, len(near) // len(PLACES))
+        return self.model.field(self.contexts(parameter)), near
+
+
+def sizes(states: np.ndarray) -> np.ndarray:
+    """Sizes (d,) of components of states (k, d); the mean one where a component is zero."""
+    largest = np.abs(states).max(0, initial=0.0)
+    own = largest > ZERO * largest.max()
+    if not own.any():
+        return np.ones(states.shape[1])
+    return np.where(own, largest, np.sqrt((largest[own] ** 2).mean()))

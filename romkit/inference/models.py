@@ -1,0 +1,136 @@
+"""Full and reduced models as first-order fields, as continuation and filters see them."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.models import Dynamics, ReducedModel, check_field
+from romkit.projections import Projection
+from romkit.solvers import Solver
+from romkit.systems import System
+
+SPAN = 100.0
+"""Span of time in which a latent field, whose runs may take any, is asked for a pulse."""
+
+
+class FullModel:
+    """A full model of first order.
+
+    Attributes:
+        names: of the components of the state; a velocity stands behind its state.
+        context_names: of the parameters.
+        units: of the parameters, by name.
+        order: 1, or 2 of a mechanical system.
+        span: of time that its runs take.
+    """
+
+    def __init__(self, system: System):
+        self.system = system
+        self.order, self.span = system.order, max(system.duration, system.horizon)
+        self.names = list(system.phase_names)
+        self.context_names = system.context_names
+        self.units = {parameter.name: parameter.units for parameter in system.context}
+
+    def field(self, c: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """f(t, w) at contexts (B, p)."""
+        return self.system.phase_field(c)
+
+    def solver(self, c: Tensor) -> Solver:
+        """Solver at contexts (B, p)."""
+        return self.system.solver or self.system.make_solver(c)
+
+    def decode(self, c: Tensor, w: Tensor) -> Tensor | None:
+        """States (B, n) of the full model behind a basis; None without a basis."""
+        return None if self.system.basis is None else self.system.basis.decode(w)
+
+    def encode(self, c: Tensor, parts: Sequence[Tensor]) -> Tensor:
+        """First-order states (B, d) of states, and of velocities, (B, n)."""
+        return torch.cat(tuple(parts), dim=-1)
+
+    def start(self, c: Tensor, start: Tensor) -> np.ndarray:
+        """First-order state (d,) of a user's."""
+        checks.last_axis("start", start.shape, len(self.names), "of the state")
+        return start.double().numpy()
+
+    def typical(self, c: Tensor) -> np.ndarray:
+        """A state (d,) of the size that the system has."""
+        initial = self.system.initial_state(c, None)
+        parts = initial if isinstance(initial, tuple) else (initial,)
+        state = torch.cat([part[0].double().reshape(-1) for part in parts])
+        size = len(self.names)
+        return state.numpy() if len(state) == size else np.zeros(size)
+
+
+class LatentModel:
+    """A latent field of first order.
+
+    Attributes are those of `FullModel`, and
+
+    Attributes:
+        reduced: the reduced model, at no context yet.
+        size: d, of the latent state.
+
+    Raises:
+        InputError: dynamics without a field.
+    """
+
+    def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
+        self.reduced = ReducedModel.of(projection, dynamics, system)
+        check_field(self.reduced.dynamics)
+        frame = projection.frame
+        self.order, self.size = self.reduced.order, self.reduced.latent_size
+        self.names = [f"z{k}" for k in range(self.size)]
+        self.context_names = frame.context_names
+        self.units = dict(zip(frame.context_names, frame.context_units, strict=True))
+        self.span = SPAN
+
+    def field(self, c: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """f(t, w) at contexts (B, p)."""
+        return self.reduced.dynamics.field(self.reduced.at_constant(c).problem)
+
+    def solver(self, c: Tensor) -> None:
+        """None: any solver will do."""
+
+    def decode(self, c: Tensor, w: Tensor) -> Tensor:
+        """States (B, n) of the full model, or of its image in a basis."""
+        return torch.cat(self.reduced.at_constant(c).decode(w), -1)
+
+    def encode(self, c: Tensor, parts: Sequence[Tensor]) -> Tensor:
+        """Latent states (B, d) of full states, and of velocities, (B, n)."""
+        now = torch.zeros((), dtype=torch.float64)
+        return self.reduced.at_constant(c).start(now, tuple(parts))
+
+    def start(self, c: Tensor, start: Tensor) -> np.ndarray:
+        """Latent state (d,) of a latent or a full one."""
+        if start.shape == (self.size,):
+            return start.double().numpy()
+        parts = start.double().unsqueeze(0).chunk(self.order, -1)
+        return self.encode(c, parts)[0].numpy()
+
+    def typical(self, c: Tensor) -> np.ndarray:
+        """Zeros: latent coordinates have no size of their own."""
+        return np.zeros(self.size)
+
+
+Model = FullModel | LatentModel
+
+
+def model_of(
+    source: System | Projection, dynamics: Dynamics | None, system: System | None
+) -> Model:
+    """Model of a source: a system, or a projection with its dynamics.
+
+    Raises:
+        InputError: dynamics or a system beside a system; dynamics without a field.
+    """
+    if isinstance(source, Projection):
+        return LatentModel(source, dynamics, system)
+    for name, value in (("dynamics", dynamics), ("system", system)):
+        if value is not None:
+            fix = "give it with a projection, or drop it"
+            raise InputError(name, expected="nothing", got="a value", fix=fix)
+    return FullModel(source)

@@ -1,0 +1,233 @@
+"""Full and reduced models that forecast the members of an ensemble and what sensors see of them."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.core import runtime
+from romkit.engine import RungeKutta, compiled_if
+from romkit.inference.models import FullModel, LatentModel, Model
+from romkit.solvers import RK4
+from romkit.solvers.base import Run
+
+LAG = 2
+"""Errors of a reduced model are measured over this part of a training trajectory."""
+
+MANY = 1e6
+"""Steps of a filter in its life, so that compiling pays."""
+
+TINY, LOST = 1e-300, 1e300
+"""Numbers that nothing is divided by, and that stand for infinity where it would be subtracted."""
+
+
+class Exact:
+    """A full model, which is taken to be without error.
+
+    Args:
+        model: full.
+        rows: (s,) numbers of the observed components.
+    """
+
+    def __init__(self, model: FullModel, rows: Tensor):
+        self.model, self.rows = model, rows.numpy()
+        self.order, self.names = model.order, model.names
+
+    def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
+        """Nothing."""
+
+    def encode(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
+        """First-order states (N, d)."""
+        return self.model.encode(torch.from_numpy(c), parts).numpy()
+
+    def view(
+        self, w: np.ndarray, c: np.ndarray, moved: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The observed components (N, s), and the states at other contexts."""
+        return w[:, self.rows], w
+
+    def forecast(
+        self,
+        w: np.ndarray,
+        c: np.ndarray,
+        moved: np.ndarray,
+        start: float,
+        end: float,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`view` of members (N, d) at time `end`."""
+        context, times = torch.from_numpy(c), torch.tensor([start, end], dtype=torch.float64)
+        solver, field = self.model.solver(context), self.model.field(context)
+        with runtime.bars(False):
+            w = solver(field, torch.from_numpy(w), times).states[:, -1].numpy()
+        return self.view(w, c, moved)
+
+
+class Noisy:
+    """A latent field, whose speed is corrected and whose other errors are noise.
+
+    Attributes:
+        speed: of contexts (N, p), relative to that of the latent field.
+        jitter: standard deviation of the time that is lost or won in one unit of time.
+        noise: (d, d) root of the covariance of the other errors in one unit of time.
+    """
+
+    def __init__(self, model: LatentModel, rows: Tensor):
+        self.model, self.rows = model, rows.numpy()
+        self.order, self.names, self.size = model.order, model.names, model.size
+        projection = model.reduced.projection
+        self.scale = projection.frame.context_scale.double().numpy()
+        self.context_size = len(self.scale)
+        self.coordinates = model.reduced.coordinates
+        self._motions: dict[int, Run] = {}
+        self._views: dict[int, Callable] = {}
+        inputs = 2 * (self.size + self.context_size)
+        self._width = max(inputs, self.coordinates.frame.size + self.size)
+        self._basis = None
+        if projection.basis is not None:
+            basis = projection.basis
+            self._basis = basis.mean[rows].numpy(), basis.modes[rows].mT.numpy()
+
+    def encode(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
+        """Latent states (N, d) of full ones."""
+        return self.model.encode(torch.from_numpy(c), parts).numpy()
+
+    def view(
+        self,
+        w: np.ndarray,
+        c: np.ndarray,
+        moved: np.ndarray,
+        noise: np.ndarray | None = None,
+        t: float = 0.0,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The observed components (N, s), and the latent states of the same full states at other
+        contexts.
+
+        What is across the motion of noise (N, d) is added to latent states before; that along it is
+        one of the speed.
+        """
+        inputs = [w, c, moved] if noise is None else [w, c, moved, noise]
+        joined = np.concatenate(inputs, axis=1)
+        # a field that the engine compiles gives as many numbers as it takes
+        y = torch.zeros(len(w), self._width, dtype=torch.float64)
+        y.numpy()[:, : joined.shape[1]] = joined
+        outputs = self._compiled_view(y)(t, y).numpy()
+        full = self.coordinates.frame.size
+        x, w = outputs[:, :full], outputs[:, full : full + self.size]
+        if self._basis is None:
+            return x[:, self.rows], w
+        mean, modes = self._basis
+        return mean + x @ modes, w
+
+    def forecast(
+        self,
+        w: np.ndarray,
+        c: np.ndarray,
+        moved: np.ndarray,
+        start: float,
+        end: float,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`view` of members (N, d) at time `end`, with noise."""
+        span, drawn = end - start, rng.standard_normal((len(w), 1 + self.size))
+        speed = self.speed(c) + self.jitter / np.sqrt(span) * drawn[:, 0]
+        noise = drawn[:, 1:] @ (np.sqrt(span) * self.noise.T)
+        return self.view(self._moved(w, c, speed, start, end), c, moved, noise, end)
+
+    def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
+        """Measure speed and noise on training states (C, T, d) at contexts (C, p).
+
+        An error of a run over a span is a lag of its context, a shift of its own, and a rest that is
+        across the motion.
+        """
+        self._step, lag = float(times[1] - times[0]), max(1, len(times) // LAG)
+        span, number = float(times[lag] - times[0]), len(times) - lag
+        rate = np.gradient(w, times, axis=1)[:, lag:]  # (C, T - lag, d)
+        square = (rate**2).sum(-1)
+        error = self._errors(w, c, times, lag, number)
+        lag_of_context = (error * rate).sum((1, 2)) / square.sum(1) / span  # (C,)
+        # a context is corrected by its neighbours alone, as a new one will be
+        apart = self._apart(c, c) + np.diag(np.full(len(c), np.inf if len(c) > 1 else 0.0))
+        width = max(float(np.median(apart.min(1))), 1e-12)
+        self.speed = lambda at: 1 + _near(self._apart(at, c), width) @ lag_of_context
+        predicted = _near(apart, width) @ lag_of_context
+        error = error - predicted[:, None, None] * rate * span
+        shift = (error * rate).sum(-1) / square
+        self.jitter = np.sqrt(np.median((shift**2).mean(1)) / span)
+        across = (error - shift[..., None] * rate).reshape(-1, self.size)
+        covariance = across.T @ across / len(across) / span
+        self.noise = np.linalg.cholesky(covariance + 1e-20 * np.eye(self.size))
+
+    def _errors(
+        self, w: np.ndarray, c: np.ndarray, times: np.ndarray, lag: int, number: int
+    ) -> np.ndarray:
+        """(C, T - lag, d) errors of runs over the lag from each training state."""
+        first = w[:, :-lag].reshape(-1, self.size)
+        contexts = np.repeat(c, number, axis=0)
+        ends = self._moved(first, contexts, np.ones(len(first)), times[0], times[lag])
+        return w[:, lag:] - ends.reshape(len(c), number, -1)
+
+    def _apart(self, at: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """Squared distances (N, C) of contexts."""
+        return (((at[:, None] - c) / self.scale) ** 2).sum(-1)
+
+    def _moved(
+        self, w: np.ndarray, c: np.ndarray, speed: np.ndarray, start: float, end: float
+    ) -> np.ndarray:
+        """States (N, d) at time `end`."""
+        y = torch.from_numpy(np.concatenate([w, c, speed[:, None]], axis=1))
+        times = torch.tensor([start, end], dtype=torch.float64)
+        return self._motion(y)(y, times)[1, :, : self.size].numpy()
+
+    def _motion(self, y: Tensor) -> Run:
+        """Solver of the field with context and speed in the state, so that one compiled field
+        serves all contexts: a filter steps once between observations, where this costs least.
+        """
+        if len(y) not in self._motions:
+
+            def field(t: Tensor, y: Tensor) -> Tensor:
+                w, c, speed = y.split([self.size, self.context_size, 1], dim=-1)
+                rate = self.model.field(c)(t, w)
+                return torch.cat([speed * rate, 0 * c, 0 * speed], dim=-1)
+
+            times = torch.tensor([0.0, MANY * self._step], dtype=torch.float64)
+            self._motions[len(y)], _ = RK4(self._step).prepare(field, y, times, "auto", "")
+        return self._motions[len(y)]
+
+    def _compiled_view(self, y: Tensor) -> Callable[[float, Tensor], Tensor]:
+        """Noise, decoder at one context, then encoder at another, as a field, which the engine can
+        compile.
+        """
+        if len(y) not in self._views:
+            now = torch.zeros(1, dtype=torch.float64)
+            kernel, _ = compiled_if("auto", RungeKutta, self._viewed, now, y, MANY)
+            if kernel is None:
+                self._views[len(y)] = lambda t, y: self._viewed(torch.tensor(t), y)
+            else:
+                self._views[len(y)] = kernel.evaluate
+        return self._views[len(y)]
+
+    def _viewed(self, t: Tensor, y: Tensor) -> Tensor:
+        sizes = [self.size, self.context_size, self.context_size, self.size]
+        w, c, moved, noise = y[..., : sum(sizes)].split(sizes, dim=-1)
+        problem = self.model.reduced.at_constant(c).problem
+        rate = self.model.field(c)(t, w)
+        square = (rate * rate).sum(-1, keepdim=True).clamp(min=TINY)
+        along = (noise * rate).sum(-1, keepdim=True) / square
+        parts = problem.decode(self.coordinates.operator(c), w + noise - along * rate)
+        w = problem.encode(self.coordinates.operator(moved), parts)
+        outputs = torch.cat([parts[0], w], dim=-1)
+        return torch.nn.functional.pad(outputs, (0, y.shape[-1] - outputs.shape[-1]))
+
+
+def forecasting(model: Model, rows: Tensor) -> Exact | Noisy:
+    """Forecasts by a full or a reduced model."""
+    return Noisy(model, rows) if isinstance(model, LatentModel) else Exact(model, rows)
+
+
+def _near(apart: np.ndarray, width: float) -> np.ndarray:
+    """Weights (N, C) of neighbours at these squared distances."""
+    apart = np.minimum(apart, LOST)
+    weights = np.exp((apart.min(1, keepdims=True) - apart) / (2 * width))
+    return weights / weights.sum(1, keepdims=True)
