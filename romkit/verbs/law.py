@@ -19,9 +19,10 @@ from romkit.integrators.laws.baselines import errors_without_a_law
 from romkit.integrators.laws.choice import HELD_OUT, Ranked, fitted, fold, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import Judge
+from romkit.integrators.laws.noise import is_map
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily, one_axis
-from romkit.integrators.laws.useless import warn_if_useless
+from romkit.integrators.laws.useless import AT_REST, warn_if_useless
 
 KINDS = ("polynomial", "neural-ode")
 """Laws that are tried by default: polynomials, and a network where they are not good enough."""
@@ -201,7 +202,19 @@ class Trial:
         return replace(law, source=source, report=report)
 
     def _warn_if_useless(self, law: LearnedField, how: Ranked) -> None:
-        """Warn once where the law forecasts held-out contexts no better than what needs no law."""
+        """Warn once where the law forecasts held-out contexts no better than what needs no law.
+
+        Raises:
+            InputError: no law is better than rest, and the data are iterates of a map.
+        """
+        (paths,) = how.samples.paths(how.samples.latents.double())
+        if how.error >= AT_REST and any(is_map(path) for path in paths):
+            raise InputError(
+                "data",
+                expected="samples of a motion in continuous time",
+                got="neighbours in time that are less alike than any two samples, as of a map",
+                fix="sample more finely; laws of maps are not fitted here",
+            )
         share = how.estimator._unexplained(law, how.samples)
         nearest, shifted = self._errors_without_a_law(how.samples)
         name = f"romkit.law ({_name(how.estimator)})"

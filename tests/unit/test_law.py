@@ -1,6 +1,7 @@
 """`romkit.law`: kinds of laws beside each other, the time that they may take, and what is refused."""
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import FitWarning
 from romkit.integrators import DMD, NeuralODE, SINDy
 from romkit.integrators.laws.judge import Judge
 from tests.refusals import refused
@@ -95,3 +97,19 @@ def test_bad_input_is_refused_by_name(data, pod, given, words):
 
 def test_a_share_and_a_threshold_are_refused_together():
     refused("share: expected none beside threshold", SINDy, threshold=0.1, share=0.1)
+
+
+def test_iterates_of_maps_are_refused_once():
+    """The logistic map, the Hénon map and a map of period two."""
+    logistic, henon, two = [0.2], [np.array([0.1, 0.1])], [0.3]
+    for _ in range(200):
+        logistic.append(3.9 * logistic[-1] * (1 - logistic[-1]))
+        x, y = henon[-1]
+        henon.append(np.array([1 - 1.4 * x**2 + y, 0.3 * x]))
+        two.append(3.2 * two[-1] * (1 - two[-1]))
+    for states in (np.array(logistic)[:, None], np.array(henon), np.array(two)[:, None]):
+        data = romkit.data.from_arrays(states, 1.0)
+        pod = romkit.fit("pod", data, latent_dim=states.shape[1], verbose=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FitWarning)
+            refused("data: expected", romkit.law, pod, data, kinds=[SINDy(degree=2), "dmd"])

@@ -60,3 +60,16 @@ def smoothed(z: Tensor, times: Tensor) -> Tensor:
 def _deviation(paths: np.ndarray) -> np.ndarray:
     deviation = np.nanstd(paths, axis=(0, 1))
     return np.where(deviation > 0, deviation, 1.0)
+
+
+JUMPS = -0.2
+"""Correlation of neighbours in time below which samples are those of a map, not of a motion: noise
+has none, and a sine a negative one from four samples a period on."""
+
+
+def is_map(z: Tensor) -> bool:
+    """Whether paths (C, T, d) jump from sample to sample, as iterates of a map do."""
+    apart = z - z.nanmean((0, 1))
+    variance = apart.square().nanmean((0, 1))
+    correlation = (apart[:, 1:] * apart[:, :-1]).nanmean((0, 1)) / variance
+    return bool((correlation[variance > 0] < JUMPS).any())

@@ -1,0 +1,1 @@
+"""Six textbook systems with noise: which fits find exactly the terms that are true."""
