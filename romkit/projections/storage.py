@@ -220,44 +220,52 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         fix = "import the module that defines it first, romkit --import FILE.py in a shell"
         raise FileError(path, problem=problem, fix=fix)
     try:
-        seeds, most = (
-            header["seeds"],
-            max((t.shape[0] for t in tensors.values() if t.ndim), default=0),
-        )
-        if seeds is not None and (type(seeds) is not int or not 1 <= seeds <= most):
-            raise ValueError(f"seeds is {seeds!r:.20}")
-        divisors = (
-            tensors[name]
-            for name in tensors
-            if name.startswith("frame.") and name.endswith(POSITIVE)
-        )
-        if not all(bool((tensor > 0).all()) for tensor in divisors):
-            raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
+        _check_seeds(header["seeds"], tensors)
+        _check_divisors(tensors)
         if fault := _precision(method, _own(tensors)):
             raise ValueError(fault)
         projection = _rebuild(method, header, tensors)
-        reports = projection.report.get("seeds", [{}] * (seeds or 0))
-        single = seeds is None and "seeds" not in projection.report
-        if not single and (
-            len(reports) != seeds or not all(isinstance(report, dict) for report in reports)
-        ):
-            raise ValueError("a report that training did not write")
-        return projection
+        _check_reports(projection.report, header["seeds"])
     except FAULTS as error:
         problem = f"does not fit {method.__name__} as it is here ({reason(error)})"
         fix = f"load it with romkit {header.get('romkit')!s:.20}, which saved it"
         raise FileError(path, problem=problem, fix=fix) from error
+    return projection
+
+
+def _check_seeds(seeds: object, tensors: Tensors) -> None:
+    """Raise ValueError unless there may be so many seeds."""
+    most = max((tensor.shape[0] for tensor in tensors.values() if tensor.ndim), default=0)
+    if seeds is not None and (type(seeds) is not int or not 1 <= seeds <= most):
+        raise ValueError(f"seeds is {seeds!r:.20}")
+
+
+def _check_divisors(tensors: Tensors) -> None:
+    """Raise ValueError unless the scales of the frame are positive."""
+    for name, tensor in tensors.items():
+        divides = name.startswith("frame.") and name.endswith(POSITIVE)
+        if divides and not bool((tensor > 0).all()):
+            raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
+
+
+def _check_reports(report: dict[str, object], seeds: int | None) -> None:
+    """Raise ValueError unless there is a report of each seed."""
+    if not isinstance(report, dict):
+        raise ValueError(f"a report {report!r:.20}")
+    if seeds is None and "seeds" not in report:
+        return
+    reports = report.get("seeds", [{}] * (seeds or 0))
+    if len(reports) != seeds or not all(isinstance(each, dict) for each in reports):
+        raise ValueError("a report that training did not write")
 
 
 def _precision(method: type[Projection], tensors: Tensors) -> str:
     """Description of a precision that methods of romkit do not have; empty if all is well."""
     kinds = {tensor.dtype for tensor in tensors.values()}
     fits = len(kinds) == 1 and kinds <= {torch.float32, torch.float64}
-    return (
-        ""
-        if fits or not issubclass(method, tuple(METHODS.values()))
-        else f"numbers in {', '.join(map(str, kinds))}"
-    )
+    if fits or not issubclass(method, tuple(METHODS.values())):
+        return ""
+    return f"numbers in {', '.join(map(str, kinds))}"
 
 
 def _own(tensors: Tensors) -> Tensors:
