@@ -102,8 +102,8 @@ def sample(
 ) -> Sample:
     """Choose contexts, simulate them, and fit a reduced model to them.
 
-    The greedy method fits the model to the contexts so far, at first two at opposite ends of the
-    range (three if laws are bootstrapped), estimates its error at all candidates
+    The greedy method fits the model to the contexts so far, at first the corners of the range where
+    the budget has more (else two at opposite ends, three if laws are bootstrapped), estimates its error at all candidates
     (`romkit.error_estimate`), simulates where the estimate is largest, and trains on from the last
     weights. The other methods choose all contexts before the first simulation. No choice looks at
     the truth of a candidate. The estimates of a round cost ten steps of the full model at each of
@@ -166,7 +166,9 @@ def sample(
     first = (
         3 if judge is None and "seeds" not in settings else 2
     )  # bootstraps need three trajectories
-    points = design(method, len(names), min(first, budget) if method == "greedy" else budget, seed)
+    corners = 2 ** len(names)
+    first = corners if first <= corners < budget else min(first, budget)
+    points = design(method, len(names), first if method == "greedy" else budget, seed)
     if simulates and method != "greedy":
         grid = np.concatenate([low + points * (high - low), grid])
     places = (grid - low) / np.where(high > low, high - low, 1.0)
@@ -267,6 +269,9 @@ def _candidates(source: System | xr.Dataset, given: int | Mapping[str, object]) 
 def design(method: str, p: int, number: int, seed: int) -> np.ndarray:
     """(at most `number`, p) points from 0 to 1; those that greedy choice begins with."""
     if method == "greedy":
+        # two ends of a diagonal say nothing about what a second parameter does
+        if p > 1 and number == 2**p:
+            return np.stack(np.meshgrid(*[[0.0, 1.0]] * p, indexing="ij"), axis=-1).reshape(-1, p)
         return np.linspace(0.0, 1.0, number)[:, None].repeat(p, axis=1)
     if method == "random":
         return np.random.default_rng(seed).random((number, p))

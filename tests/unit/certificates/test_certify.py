@@ -22,6 +22,7 @@ from romkit.certificates.links import Block, Links, Units, links
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.network import network
 from romkit.core.types import Dual
+from romkit.errors import InputError
 from romkit.projections import CAE, EncoderDecoder, Flow, unstack
 from romkit.projections.layers import inverse_pair
 from romkit.testing import probe
@@ -378,3 +379,45 @@ def test_a_projection_of_a_users_own_is_certified(monkeypatch):
     monkeypatch.setattr(CAE, "at", lambda self, c: Bowl(c, lambda z: z.sort(-1).values))
     message = "projection: expected maps with bounds, got aten.sort.default, which"
     refused(message, romkit.certify, points.projection, c, center=x, radius=0.5)
+
+
+def scaled_in_place(z):
+    z = z.clone()
+    z[..., 0] *= 3
+    return z
+
+
+def by_its_value(z):
+    return 2 * z if float(z.sum()) > 0 else z
+
+
+HIDDEN = {
+    "detach": lambda z: z * z.detach(),
+    "data": lambda z: z * torch.tanh(z.data),
+    "no_grad": lambda z: z * z.detach().clone(),
+    "branch": by_its_value,
+    "root": lambda z: z.abs().sqrt(),
+    "zero over zero": lambda z: z / z.norm(dim=-1, keepdim=True),
+    "in place": scaled_in_place,
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_map_is_bounded_or_refused(monkeypatch, name):
+    """A bound is one of the map's values, whatever torch says about its derivative."""
+    model = make("cae", (2, 2, 1, 3))
+    points = probe(model)
+    c = points.c[0]
+    monkeypatch.setattr(CAE, "at", lambda self, c: Bowl(c, HIDDEN[name]))
+    try:
+        found = romkit.certify(points.projection, c, center=[0.0] * 4, radius=0.5)
+    except InputError as refusal:
+        assert refusal.argument == "projection"  # noqa: PT017, either is right
+        assert name != "in place"
+        return
+    assert name == "in place"
+    draw = torch.Generator().manual_seed(1)
+    a, b = ball(torch.zeros(4, dtype=torch.float64), 0.5, (2, 2000), draw)
+    P = points.projection.double().operator(c)
+    moved = (P(a) - P(b)).norm(dim=-1) / (a - b).norm(dim=-1)
+    assert moved.max().item() <= float(found.upper[2]) * (1 + 1e-9)
