@@ -58,9 +58,7 @@ def tasks(preset: str) -> list[Numbers]:
             training={} if method == "polynomial-manifold" else training,
             **measuring,
         )
-        for runs in RUNS
-        for method in table["methods"]
-        for dynamics in table["dynamics"]
+        for method, dynamics, runs in table["contestants"]
     ]
     return [
         *(Numbers.of(f"Re = 100, {mesh} mesh", at_hundred, mesh=mesh) for mesh in table["meshes"]),
