@@ -15,6 +15,7 @@ import romkit.data as datasets
 from romkit.bases import basis
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seed, validated
 from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError
+from romkit.data.context import context_matrix, context_ranges
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.baselines import nearest_runs, shifted_in_time
 from romkit.learning.learned import Errors, Learned, Trial
@@ -231,14 +232,14 @@ def _error(states: torch.Tensor, truth: torch.Tensor) -> np.ndarray:
 
 def _scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> np.ndarray:
     """Contexts (C, p), in the ranges of the training data."""
-    low, high = datasets.context_ranges(train)
+    low, high = context_ranges(train)
     width = np.where(high > low, high - low, 1.0)
     return (_contexts(data) - low) / width
 
 
 def _contexts(data: xr.Dataset) -> np.ndarray:
     """Contexts (C, p), the means over time of those that move."""
-    contexts = datasets.context_matrix(data)
+    contexts = context_matrix(data)
     return contexts.mean(1) if contexts.ndim == 3 else contexts
 
 

@@ -86,7 +86,7 @@ class Sample:
 def sample(
     source: System | xr.Dataset,
     budget: Annotated[int, Ge(2)] = 8,
-    method: Annotated[str, checks.choice(DESIGNS)] = "greedy",
+    method: Annotated[str, checks.choice(DESIGNS)] | None = None,
     *,
     projection: object = "pod",
     dynamics: LatentDynamics | Estimator | None = None,
@@ -103,9 +103,9 @@ def sample(
     """Choose contexts, simulate them, and fit a reduced model to them.
 
     The greedy method fits the model to the contexts so far, at first the corners of the range where
-    the budget has more (else two at opposite ends, three if laws are bootstrapped), estimates its error at all candidates
-    (`romkit.error_estimate`), simulates where the estimate is largest, and trains on from the last
-    weights. The other methods choose all contexts before the first simulation. No choice looks at
+    the budget has more (else two at opposite ends, three if laws are bootstrapped). It estimates its
+    error at all candidates (`romkit.error_estimate`), simulates where the estimate is largest, and
+    trains on from the last weights. The other methods choose all contexts before the first simulation. No choice looks at
     the truth of a candidate. The estimates of a round cost ten steps of the full model at each of
     the candidates, a simulation of a thousand steps for a hundred of them (see `windows`). Data
     without equations are judged by the disagreement of an ensemble: of `seeds=range(3)`, or else of
@@ -120,7 +120,9 @@ def sample(
             simulated.
         budget: largest number of contexts, two or more.
         method: "greedy"; "uniform" or "chebyshev", grids of at most so many points; "sobol" or
-            "random". Of a dataset, the trajectories nearest to these points are taken.
+            "random". Of a dataset, the trajectories nearest to these points are taken. By default
+            "greedy" for one parameter, or with a tolerance, and "uniform" for several, where
+            greedy choice was less accurate than a grid.
         projection: method of `romkit.fit`.
         dynamics: of rollouts at the candidates, by default as of `romkit.rollout`; or settings of a
             law, `SINDy()` say, which is fitted anew in each round.
@@ -166,6 +168,8 @@ def sample(
     first = (
         3 if judge is None and "seeds" not in settings else 2
     )  # bootstraps need three trajectories
+    if method is None:
+        method = "uniform" if len(names) > 1 and tolerance == 0.0 else "greedy"
     corners = 2 ** len(names)
     first = corners if first <= corners < budget else min(first, budget)
     points = design(method, len(names), first if method == "greedy" else budget, seed)

@@ -12,7 +12,7 @@ from studies.first_afternoon.sets import SETS, measure
 from studies.first_afternoon.unseen import UNSEEN
 from studies.runner import Numbers, Study
 
-EVERY = SETS | UNSEEN | LATER
+EVERY = LATER | UNSEEN | SETS
 HELD_OUT = 0.25
 
 
