@@ -111,6 +111,7 @@ def page(results: dict) -> str:
         "Written by `python -m benchmarks.textbook` from results.json.",
         "Cells with exactly the true terms, of twenty: six systems, two to six short runs each, with",
         "white noise of 0, 2 and 5 % of each variable's deviation. Degree and threshold are given.",
+        "The method was chosen on these cells and these draws of noise: fresh ones may do less well.",
         "",
         "| method | noise 1 | noise 2 | noise 3 | CPU seconds, all |",
         "| --- | --- | --- | --- | --- |",
