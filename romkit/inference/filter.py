@@ -392,22 +392,27 @@ class Tracker:
 
     @property
     def members(self) -> np.ndarray:
+        """Members of the ensemble, a row for each: the state, then the parameters."""
         return self._state.members
 
     @property
     def map(self) -> np.ndarray | None:
+        """Matrix of the last update, by which a smoother changes earlier states; None without one."""
         return self._state.map
 
     @property
     def residual(self) -> tuple[float, float]:
+        """Residuals of the last update, which the tests of alarm and jump look at."""
         return self._state.residual
 
     @property
     def tests(self) -> dict[str, float]:
+        """Statistics of the tests of alarm and jump, by name."""
         return self._state.tests
 
     @property
     def state_size(self) -> int:
+        """Number of entries of a member that are the state."""
         return self._setup.size
 
     def restart(self, seed: Seed = 0) -> None:

@@ -88,7 +88,12 @@ def learn(
         >>> t, speed = np.linspace(0, 6, 61), np.linspace(1.0, 2.0, 6)
         >>> phase = speed[:, None, None] * t[:, None] - np.arange(4)
         >>> runs = romkit.data.from_arrays(np.sin(phase), t, context={"speed": speed})
-        >>> model = romkit.learn(runs, members=0)
+        trajectories  6 of up to 61 samples, n = 4
+        state         state (component 4), float64
+        context       speed 1 ... 2 (float)
+        time          0 ... 6, every 0.1
+        velocity      none; estimated where it is needed
+        >>> model = romkit.learn(runs, members=0, latent_dim=2)
         >>> model.projection.latent_dim, bool(model.errors["forecast"].max() < 0.01)
         (2, True)
         >>> model.forecast(initial_state=runs.state[0, 0], duration=1, dt=0.1, speed=1.5).state.dims

@@ -67,6 +67,23 @@ class Learned:
             need no model: the nearest training run, that run shifted in time, and rest at the mean.
         trials: manifolds that were tried.
         seconds: of the processor.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> t, speed = np.linspace(0, 6, 61), np.linspace(1.0, 2.0, 5)
+        >>> phase = speed[:, None, None] * t[:, None] - np.arange(4)
+        >>> runs = romkit.data.from_arrays(np.sin(phase), t, context={"speed": speed})
+        trajectories  5 of up to 61 samples, n = 4
+        state         state (component 4), float64
+        context       speed 1 ... 2 (float)
+        time          0 ... 6, every 0.1
+        velocity      none; estimated where it is needed
+        >>> model = romkit.learn(runs, members=0, latent_dim=2)
+        >>> sorted(model.errors)
+        ['forecast', 'nearest run', 'nearest run, shifted', 'projection', 'rest']
+        >>> bool((model.errors["forecast"] < model.errors["nearest run"]).all())
+        True
     """
 
     projection: Projection

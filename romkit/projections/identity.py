@@ -39,7 +39,7 @@ class Identity(Projection):
         trajectories  1 of up to 200 samples, n = 2
         state         state (component 2), float64
         context       none
-        time          0 ... 6, every 0.0302
+        time          0 ... 6, every 0.0301508
         velocity      none; estimated where it is needed
         >>> identity = romkit.fit("identity", data)
         >>> SINDy(degree=1, threshold=0.1).fit(identity, data).equations()
