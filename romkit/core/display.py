@@ -67,8 +67,9 @@ def _svg(curves: Sequence[Sequence[float]]) -> str:
 
 
 def first_line(documented: object) -> str:
-    """First line of a docstring, at most a hundred characters."""
-    line = (inspect.getdoc(documented) or "").partition("\n")[0].rstrip(".:")
+    """First paragraph of a docstring on one line, at most a hundred characters."""
+    paragraph, _, _ = (inspect.getdoc(documented) or "").partition("\n\n")
+    line = " ".join(paragraph.split()).rstrip(".:")
     return textwrap.shorten(line, 100, placeholder=" ...")
 
 

@@ -34,7 +34,8 @@ from studies.wake.reduced import (
     follow,
     linear,
 )
-from studies.wake.tasks import SIZES, basis, runs, through
+from studies.wake.tasks import basis, through
+from studies.wake.tasks import coordinates as runs
 
 FOLDER = "runs/sampling/contexts"
 """Simulations that all methods and seeds share."""
@@ -57,6 +58,11 @@ class Case(NamedTuple):
     candidates: xr.Dataset
     unseen: xr.Dataset
     settings: dict[str, object]
+
+
+def ncae_sizes(rank: int) -> dict[str, object]:
+    """Sizes of the NcAE of the wake behind so many modes."""
+    return {"layers": (3, 12, 24, rank), "embedding": (1, 8, 8, 8)}
 
 
 def wake(seed: int, number: int = 24, unseen: int = 16) -> Case:
@@ -237,7 +243,7 @@ def five(choice: str, seeds: int, epochs: int, budget: int = 5) -> dict[str, obj
         epochs: of their training.
         budget: number of runs.
     """
-    data, system, sizes = runs(TRAIN, RANK).astype(float), through(RANK), SIZES["ncae"](RANK)
+    data, system, sizes = runs(TRAIN, RANK).astype(float), through(RANK), ncae_sizes(RANK)
     training = {"batch_size": 256, "engine": "torch", **sizes}
     given = {
         "system": system,
@@ -281,7 +287,7 @@ def filled(rank: int, between: Sequence[float], seeds: int, epochs: int) -> dict
     reduced = romkit.simulate(CylinderWake().through(modes), Re=list(between), **given)
     data = xr.concat([data, reduced], "trajectory", join="override", combine_attrs="drop_conflicts")
     data = data.isel(component=slice(rank))
-    training = {"batch_size": 256, "engine": "compiled", **SIZES["ncae"](rank)}
+    training = {"batch_size": 256, "engine": "compiled", **ncae_sizes(rank)}
     stack = romkit.fit("ncae", data, seeds=range(seeds), epochs=epochs, **training)
     return shedding(
         [behind(system, model.double(), Galerkin()) for model in unstack(stack)], part, FIVE
@@ -315,7 +321,7 @@ def shedding(models: Sequence[Reduced], modes: Basis, chosen: Sequence[float]) -
     for model in models:
         with torch.no_grad():
             bound = model(c.unsqueeze(-1))
-            states = bound.decode(follow(bound, starts, LENGTH).states[:, -LAST:])
+            states = bound.decode(follow(bound, starts, LENGTH, rtol=1e-6).states[:, -LAST:])
             lift = forces(states, c[:, None, None])[..., 1].numpy()
         found.append([cycle(each) for each in lift])
     full = [cycle(each) for each in truth["lift"].values]
