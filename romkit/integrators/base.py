@@ -216,7 +216,10 @@ class LearnedField(LatentField, Display):
             "source": f"{getattr(self, 'samples', 0)} samples: {getattr(self, 'source', 'unknown')}",
         }
         for row in getattr(self, "report", ()):
-            facts[f"tried {row['law']}"] = f"error {row['error']:.2g} in {row['seconds']:.2g} s"
+            if row["tried"] == 0:
+                facts[f"not tried {row['law']}"] = row["settings"]
+            else:
+                facts[f"tried {row['law']}"] = f"error {row['error']:.2g} in {row['seconds']:.2g} s"
         return facts | {"details": "\n".join(self.details())}
 
     @abc.abstractmethod
