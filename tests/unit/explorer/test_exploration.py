@@ -75,7 +75,7 @@ def test_what_cannot_be_explored_is_refused():
     refused("duration: expected a positive number", Exploration, model, duration=-1.0)
 
 
-def test_one_component_has_an_orbit_and_no_context_none(monkeypatch):
+def test_one_component_has_an_orbit_and_no_context_none():
     class Decay(romkit.systems.System):
         name, state_names, state_units, dt, duration, horizon = (
             "decay",
@@ -88,17 +88,23 @@ def test_one_component_has_an_orbit_and_no_context_none(monkeypatch):
         context = (romkit.data.ContextParameter("k", "1", 0.5, 2.0, "rate"),)
 
         def rhs(self, t, x, c):
-            return -x
+            return -c[..., :1] * x
 
         def initial_state(self, contexts, rng):
             return contexts.new_ones(len(contexts), 1)
 
+    class PlainDecay(Decay):
+        context = ()
+
+        def rhs(self, t, x, c):
+            return -x
+
     decay = Decay()
     exploration = Exploration(romkit.fit("pod", decay.dataset(k=[0.5, 1.0]), latent_dim=1), decay)
     assert exploration.view({"k": 1.0}).portrait.shape == (201, 2)
-    monkeypatch.setattr(Decay, "context", ())
-    pod = romkit.fit("pod", decay.dataset("train"), latent_dim=1)
-    refused("system: expected one with a context", Exploration, pod, decay)
+    plain = PlainDecay()
+    pod = romkit.fit("pod", plain.dataset("train"), latent_dim=1)
+    refused("system: expected one with a context", Exploration, pod, plain)
     system = romkit.systems.Lorenz96(n=4, transient=0.0, horizon=0.5)
     pod = romkit.fit("pod", system.dataset(F=[3.14, 3.18], duration=0.5), latent_dim=2)
     assert Exploration(pod).system == system  # with the parameters that the data had

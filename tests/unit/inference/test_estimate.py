@@ -365,7 +365,7 @@ def test_bad_observations_are_refused(plane):
     calibration = romkit.calibrate(plane, training, data, noise=NOISE)
     gone = data.assign(state=data.state * np.nan)
     refused(
-        "observations: expected numbers, got a trajectory without any",
+        "observations: expected numbers in each trajectory, got none in 0",
         romkit.infer,
         calibration,
         gone,
