@@ -113,7 +113,8 @@ def test_a_damaged_result_is_computed_again(tmp_path):
 def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, monkeypatch):
     cure = tmp_path / "cure"
     tasks, shown = [failing(cure), Seeded(0)], io.StringIO()
-    bar = lambda items, label: tqdm(items, desc=label, file=shown, mininterval=0)  # noqa: E731
+    settings = {"file": shown, "mininterval": 0, "disable": False}  # whatever TQDM_DISABLE says
+    bar = lambda items, label: tqdm(items, desc=label, **settings)  # noqa: E731
     with monkeypatch.context() as patch:
         patch.setattr("romkit.core.runtime.track", bar)
         result = run(tasks, tmp_path)
