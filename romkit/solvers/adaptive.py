@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Finite, Positive, validated
-from romkit.core.errors import warn
+from romkit.core.errors import InputError, warn
 from romkit.core.runtime import PIECE, track
 from romkit.core.types import Field
 from romkit.engine import Unsupported, adaptive, compiled_if
@@ -31,6 +31,9 @@ FEW = 200
 
 WORTHWHILE = {"torch": 1_000, "compiled": 100_000}
 """Explicit steps to come from which implicit ones take less time, of a stiff field, by engine."""
+
+REACHED = 1e-3
+"""Least tolerance in units of the spacing of numbers: that of a step h rounds to h times it."""
 
 MOST_IMPLICIT = 256
 """Largest number of components whose Jacobian is made column by column."""
@@ -59,6 +62,9 @@ class Adaptive(Solver):
             that no step goes past a short pulse; by default a hundredth of the run.
         jump_times: times at which a field jumps; no step goes across one.
         divergence_threshold: magnitude from which on a member is lost.
+
+    Raises:
+        InputError: when called, a tolerance that the precision of the state cannot reach.
 
     Source: Tsitouras (2011), Runge-Kutta pairs of order 5(4) satisfying only the first column
     simplifying assumption; Hairer and Wanner (1996), Solving Ordinary Differential Equations II,
@@ -91,6 +97,7 @@ class Adaptive(Solver):
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
         check_field(field, times[0], y0)
+        self._check_tolerance(y0)
         if len(times) == 1:
             return lambda y, times: y.unsqueeze(0), "torch"
         timed = depends_on_time(field, times[0], y0)
@@ -105,6 +112,21 @@ class Adaptive(Solver):
         )
         way = Torch(rate, timed) if kernel is None else Compiled(kernel, timed, (field, times, y0))
         return partial(self._integrate, way, longest, jumps, label), name
+
+    def _check_tolerance(self, y0: Tensor) -> None:
+        """Refuse a tolerance that rounding exceeds in every step: steps would shrink without end."""
+        largest = float(y0.detach().abs().nan_to_num(0.0, 0.0, 0.0).amax())
+        least = REACHED * torch.finfo(y0.dtype).eps
+        absolute = self.atol or 0.0
+        if self.rtol >= least or absolute > least * largest:
+            return
+        precision = str(y0.dtype).removeprefix("torch.")
+        raise InputError(
+            "rtol",
+            expected=f"at least {least:.0e}, or an atol, in {precision}",
+            got=f"{self.rtol:g}",
+            fix="raise rtol" if y0.dtype == torch.float64 else "raise rtol, or take float64",
+        )
 
     def _limits(self, times: Tensor, longest: float, jumps: Tensor) -> Limits:
         return Limits(

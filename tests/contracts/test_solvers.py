@@ -1,6 +1,7 @@
 """What all solvers must do: `romkit.testing.check_solver` on each of them, and on broken ones."""
 
 import inspect
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -8,7 +9,17 @@ import torch
 
 from romkit import solvers
 from romkit.core.errors import InputError
-from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, Restarted, SciPy, Solver, TorchDiffEq
+from romkit.solvers import (
+    RK4,
+    Adaptive,
+    Exponential,
+    ImplicitMidpoint,
+    Restarted,
+    SciPy,
+    Solver,
+    Status,
+    TorchDiffEq,
+)
 from romkit.solvers.fixed import Grid
 from romkit.testing import check_solver
 from tests.refusals import refused
@@ -37,7 +48,26 @@ def test_all_solvers_are_here():
     concrete = {
         kind for kind in exported if issubclass(kind, Solver) and not inspect.isabstract(kind)
     }
-    assert concrete == {type(solver) for solver in REGISTERED}
+    assert concrete - {Exponential} == {type(solver) for solver in REGISTERED}
+
+
+def test_exact_steps_of_an_affine_field_keep_what_of_the_contract_is_affine():
+    """All laws of the contract but its logistic equation, which is not affine."""
+    times = torch.tensor([3.0, 3.1, 4.0, 6.0], dtype=torch.float64)
+    starts = torch.tensor([[0.2], [0.5], [torch.nan]], dtype=torch.float64)
+    relaxing = lambda t, y: 1 - 2 * y  # noqa: E731
+    found = Exponential()(relaxing, starts, times)
+    exact = 0.5 + (starts - 0.5).unsqueeze(1) * torch.exp(-2 * (times - 3)).unsqueeze(-1)
+    assert torch.allclose(found.states, exact, rtol=0, atol=1e-12, equal_nan=True)
+    assert found.status.tolist() == [Status.COMPLETED, Status.COMPLETED, Status.DIVERGED]
+    alone = torch.stack([Exponential()(relaxing, y0, times).states for y0 in starts[:2]])
+    assert torch.allclose(found.states[:2], alone, rtol=0, atol=1e-14)
+    growing = Exponential()(lambda t, y: 100 * y, starts[:2], times)
+    assert growing.status.tolist() == [Status.DIVERGED] * 2
+    assert Exponential()(relaxing, starts.float(), times).states.dtype == torch.float32
+    assert Exponential()(relaxing, torch.zeros(3, 0, 2), times).states.shape == (3, 0, 4, 2)
+    refused("field", Exponential(), lambda t, y: torch.cat([y, y], dim=-1), starts, times)
+    refused("times", Exponential(), relaxing, starts, times.flip(0))
 
 
 @pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
@@ -76,6 +106,18 @@ def test_a_member_that_leaves_the_domain_of_its_field_is_lost_alone(method):
         return -y
 
     refused("F: expected a number", SciPy(method), refusing, y, times)  # no divergence
+
+
+@pytest.mark.parametrize(
+    ("rtol", "atol", "dtype"),
+    [(1e-12, None, "float32"), (1e-17, 1e-300, "float32"), (1e-20, None, "float64")],
+)
+def test_a_tolerance_that_rounding_exceeds_is_refused(rtol, atol, dtype):
+    """Its steps would shrink without end."""
+    y, times = torch.ones(1, 2, dtype=getattr(torch, dtype)), torch.linspace(0, 1, 3)
+    refused("rtol", Adaptive(rtol=rtol, atol=atol), lambda t, y: -y, y, times)
+    states = Adaptive(rtol=rtol, atol=1e-6)(lambda t, y: -y, y, times).states  # atol can be reached
+    assert abs(float(states[0, -1, 0]) - math.exp(-1)) < 1e-5
 
 
 @dataclass(frozen=True)
