@@ -351,9 +351,10 @@ class Reencoded(LatentDynamics):
         >>> from romkit.integrators import PetrovGalerkin, Reencoded
         >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
         >>> ncae = romkit.load("ncae-lorenz96")
-        >>> once = romkit.follow(ncae, data, dynamics=PetrovGalerkin())
-        >>> often = romkit.follow(ncae, data, dynamics=Reencoded(PetrovGalerkin(), every=5))
-        >>> bool(abs(once.latent - often.latent).max() < 1e-6)  # an exact encoder does not jump
+        >>> often = Reencoded(PetrovGalerkin(), every=5)
+        >>> stays = romkit.follow(ncae, data, dynamics=PetrovGalerkin(), rtol=1e-8)
+        >>> restarts = romkit.follow(ncae, data, dynamics=often, rtol=1e-8)
+        >>> bool(abs(stays.latent - restarts.latent).max() < 1e-6)  # an exact encoder does not jump
         True
     """
 

@@ -41,7 +41,7 @@ def test_what_ran_is_recorded_with_its_settings(lorenz, projection):
     )
     assert (run.attrs["dynamics"], run.attrs["dynamics_settings"]) == (
         "PetrovGalerkin",
-        "PetrovGalerkin()",
+        str(PetrovGalerkin()),
     )
     assert run.attrs["solver_reduced_model"] == str(solver)
     assert run.attrs["solver_full_model"] == f"RK4(dt={lorenz.dt}, divergence_threshold={1e12})"

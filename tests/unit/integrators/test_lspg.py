@@ -225,7 +225,8 @@ def models(system):
 
 
 def latents(system, model, dynamics, **more):
-    settings = {"duration": 0.5, "dt": 0.1, "F": [3.14, 3.15]} | more
+    # steps of one length: a restart begins its own, and adaptive ones would differ by the tolerance
+    settings = {"duration": 0.5, "dt": 0.1, "F": [3.14, 3.15], "solver": RK4(0.01)} | more
     return romkit.rollout(system, model, dynamics=dynamics, **settings).latent.values
 
 
