@@ -27,7 +27,7 @@ from romkit.data.context import context_array
 from romkit.integrators import LatentDynamics
 from romkit.projections import Operator, Path, Projection, stack
 from romkit.projections.storage import packed, unpacked
-from romkit.solvers import RK4, Solver, Status
+from romkit.solvers import RK4, Solution, Solver, Status
 from romkit.systems import System
 from romkit.systems.problem import PROBLEMS, Parts, Problem
 from romkit.systems.sampled import gives_rows
@@ -251,6 +251,9 @@ def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1
 
 LATENT_TIMES = torch.linspace(1.0, 1.2, 5, dtype=torch.float64)
 
+STEPS = RK4(0.01)
+"""Solver where two ways to compute the same are compared: steps that a tolerance sets differ."""
+
 
 def latent_law(t: Tensor, *parts: Tensor) -> Tensor:
     """ż = g(t, z), or z̈ = g(t, z, ż): smooth, bounded, different in every coordinate."""
@@ -294,7 +297,7 @@ def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> 
     for name, path in paths.items():
         problem = manufactured(path, order)
         law = lambda t, w, problem=problem: problem.motion(w, latent_law(t, *problem.split(w)))  # noqa: E731
-        exact = RK4(0.01)(law, w0, LATENT_TIMES).states
+        exact = STEPS(law, w0, LATENT_TIMES).states
         solution = dynamics.solve(problem, w0, LATENT_TIMES)
         fact(f"status, {name} context", 0, int(solution.status.sum()))
         close(f"motion on an invariant manifold, {name} context", solution.states, exact, tolerance)
@@ -310,23 +313,40 @@ def start(dynamics: LatentDynamics, p: Probe, order: int) -> None:
         close("start of a state on the manifold = its latent state", on, w, 1e-7)
 
 
-def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int) -> None:
+def fixed_steps(dynamics: LatentDynamics, problem: Problem, start: Tensor) -> Solution:
+    """The solution by steps of one length, so that two ways to the same differ by rounding alone.
+
+    Dynamics that step in time by themselves refuse a solver, and take their own steps.
+    """
+    try:
+        return dynamics.solve(problem, start, LATENT_TIMES, solver=STEPS)
+    except InputError as error:
+        if error.argument != "solver":
+            raise
+    return dynamics.solve(problem, start, LATENT_TIMES)
+
+
+def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> None:
     """A batch equals a loop, a lost member harms nobody, and a constant function is a constant."""
-    w = beginning(p, order)
-    solve = lambda path, start: dynamics.solve(manufactured(path, order), start, LATENT_TIMES)  # noqa: E731
-    together = solve(Path.constant(p.operator), w).states
-    loop = [
-        solve(Path.constant(p.projection(c)), start).states for c, start in zip(p.c, w, strict=True)
-    ]
+    w, constant = beginning(p, order), Path.constant(p.operator)
+
+    def solve(path: Path, start: Tensor) -> Tensor:
+        return fixed_steps(dynamics, manufactured(path, order), start).states
+
+    together = solve(constant, w)
+    members = zip(p.c, w, strict=True)
+    loop = [solve(Path.constant(p.projection(c)), start) for c, start in members]
     close("batch = loop", together, torch.stack(loop), 1e-9)
-    several = solve(Path.constant(p.operator), torch.stack([w, w.flip(0)], dim=1)).states
+    several = solve(constant, torch.stack([w, w.flip(0)], dim=1))
     close("latent states (C, S, m) at contexts (C, p) = loop", several[:, 0], together, 1e-9)
     lost = torch.cat([torch.full_like(w[:1], torch.nan), w[1:]])
-    beside = solve(Path.constant(p.operator), lost)
-    fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
-    close("neighbours of a lost member", beside.states[1:], together[1:], 1e-9)
+    problem = manufactured(constant, order)
+    default = dynamics.solve(problem, lost, LATENT_TIMES)
+    for beside, error in ((fixed_steps(dynamics, problem, lost), 1e-9), (default, tolerance)):
+        fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
+        close("neighbours of a lost member", beside.states[1:], together[1:], error)
     if order == 1:
-        moving = solve(Path(p.projection, lambda t: p.c, LATENT_TIMES), w).states
+        moving = solve(Path(p.projection, lambda t: p.c, LATENT_TIMES), w)
         close("a context that is a constant function = a constant", moving, together, 1e-9)
 
 
@@ -335,8 +355,7 @@ def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     models, w = [p.projection, perturbed(p.projection)], beginning(p, order)
 
     def solve(P: Operator, start: Tensor) -> Tensor:
-        problem = manufactured(Path.constant(P), order)
-        return dynamics.solve(problem, start, LATENT_TIMES).states
+        return fixed_steps(dynamics, manufactured(Path.constant(P), order), start).states
 
     together = solve(stack(models)(p.c.unsqueeze(0)), w.expand(2, *w.shape))
     close(
@@ -366,7 +385,7 @@ def check_dynamics(
         projection: a single model, with its parameters away from special values.
         consistent: whether motions on an invariant manifold are followed; False where dynamics
             change them on purpose.
-        tolerance: largest relative error of such a motion.
+        tolerance: largest relative error of such a motion, and of the default solver.
 
     Raises:
         InputError: consistent dynamics and a projection that is not idempotent, on which there is
@@ -384,7 +403,7 @@ def check_dynamics(
     for order in (dynamics.order,) if learned else dynamics.orders:
         with torch.no_grad(), laws_of(f"{dynamics}, order {order}"):
             start(dynamics, p, order)
-            batch_of_dynamics(dynamics, p, order)
+            batch_of_dynamics(dynamics, p, order, tolerance)
             if not learned:
                 stacks(dynamics, p, order)
                 if consistent:

@@ -164,20 +164,3 @@ def test_the_contract_can_fail():
     ):
         refused(message, check_dynamics, dynamics, make("ncae", (2, 3, 2, 3)), error=AssertionError)
         assert torch.is_grad_enabled()
-
-
-def test_flags_of_romkit_01_warn_and_say_what_dynamics_need():
-    needs_of = {
-        ("tangential", False): "full",
-        ("sees_field", False): "nothing",
-        ("decodes_only", True): "decoder",
-    }
-    for flag, needs in needs_of.items():
-        with pytest.warns(
-            DeprecationWarning,
-            match="Old: tangential, sees_field and decodes_only are now one, needs",
-        ):
-            old = type("Old", (Standing,), dict([flag]))()
-        assert old.needs == needs
-    with pytest.warns(DeprecationWarning, match="decodes_only"):
-        assert Galerkin().decodes_only
