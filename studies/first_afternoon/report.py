@@ -21,37 +21,76 @@ def write(folder: Path, preset: str) -> Path:
     return Study("first_afternoon").write_page(folder, preset, page, "RESULTS.md", draw)
 
 
+GROUPS = {
+    "later": ("Sets kept aside", LATER),
+    "unseen": ("Sets seen late", UNSEEN),
+    "errors": ("Sets used while the method was made", SETS),
+}
+"""Title and sets of each group, by the name of its picture."""
+
+COUNTS = {
+    "finite": "every forecast is finite",
+    "near": "error at most twice the projection's, or 0.005",
+    "nearest": "every forecast is better than the training run at the nearest parameter",
+    "shifted": "every forecast is better than that run, shifted in time to the start of the held-out run",
+    "best": "every forecast is better than those of every other package",
+}
+
+
 def page(results: dict[str, dict]) -> str:
-    """Text of RESULTS.md."""
-    every = [
+    """Text of RESULTS.md; groups of which nothing was run are left out."""
+    costs = [
         found[f"seconds {label}"]
         for found in results.values()
         for label in RIVALS
         if f"seconds {label}" in found
     ]
+    facts = {name: _facts(results, sets) for name, (_, sets) in GROUPS.items()}
+    present = {name: group for name, group in facts.items() if group["number"]}
+    rows = [["data sets, held-out runs"]]
+    rows[0] += [f"{group['number']}, {group['runs']}" for group in present.values()]
+    for key, words in COUNTS.items():
+        rows.append([words, *(f"{group[key]} of {group['number']}" for group in present.values())])
+    columns = ("", *(GROUPS[name][0].lower() for name in present))
     template = Path(__file__).with_name("RESULTS.template")
-    groups = {
-        "tuned": _facts(results, SETS),
-        "unseen": _facts(results, UNSEEN),
-        "later": _facts(results, LATER),
-    }
-    return filled(template, **groups, fastest=min(every), slowest=max(every))
+    return filled(
+        template,
+        summary=table(rows, columns),
+        sections="\n".join(_section(name, group) for name, group in present.items()),
+        fastest=min(costs),
+        slowest=max(costs),
+    )
+
+
+def _section(name: str, group: dict[str, object]) -> str:
+    title = GROUPS[name][0]
+    missing = len(GROUPS[name][1]) - group["number"]
+    note = f"{missing} of the sets have not been run yet.\n\n" if missing else ""
+    picture = (
+        f"![Error of romkit, of the nearest run and of other packages, {title.lower()}; packages "
+        f"whose rollouts were lost are left out]({name}.png)"
+    )
+    tables = "\n".join(group[key] for key in ("errors", "rivals", "laws", "sets"))
+    return f"## {title}\n\n{note}{picture}\n\n{tables}"
 
 
 def draw(results: dict[str, dict]) -> dict[str, Figure]:
     """Mean error on each set, of romkit, of the nearest run and of each package in its better
     variant.
     """
-    return {
-        "errors.png": _dots(_chosen(results, SETS)),
-        "unseen.png": _dots(_chosen(results, UNSEEN)),
-        "later.png": _dots(_chosen(results, LATER)),
-    }
+    pictures = {}
+    for name, (_, sets) in GROUPS.items():
+        group = _chosen(results, sets)
+        if group:
+            pictures[f"{name}.png"] = _dots(group)
+    return pictures
 
 
 def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, object]:
     """Counts and tables of some data sets."""
     results = _chosen(results, sources)
+    if not results:
+        return {"number": 0}
     sets = [[name, *_units(sources[name]), found["n"]] for name, found in results.items()]
     errors, rivals, laws = [], [], []
     for name, found in results.items():
@@ -106,7 +145,7 @@ def _chosen(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, d
     return {
         name: results[name] | results[f"{name}, rivals"]
         for name in sorted(sources)
-        if name in results
+        if name in results and f"{name}, rivals" in results
     }
 
 
