@@ -1,4 +1,4 @@
-"""What each variable and dimension of a dataset is: time, runs, state, rates, inputs, context."""
+"""Roles of the variables and dimensions of a dataset: time, runs, state, rates, inputs, context."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Roles:
-    """What everything in a dataset is, by names.
+    """Roles of everything in a dataset, by names.
 
     Attributes:
         time: in the data; in `data` of `roles_of` it is "time".

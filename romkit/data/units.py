@@ -55,7 +55,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, data: xr.Dataset, context: Sequence[str]) -> "Units":
-        """Those of a dataset in romkit's schema, and of these parameters of it."""
+        """Units of a dataset in romkit's schema, and of these parameters of it."""
         time = data["time"].attrs.get("units", "") if "time" in data.coords else ""
         return cls(
             state_units(data),

@@ -34,7 +34,7 @@ UNCOUNTED = -1
 
 
 class Code(enum.IntEnum):
-    """Where a member is: on its way, at the last time, where steps are bounded by stability alone,
+    """State of a member: on its way, at the last time, where steps are bounded by stability alone,
     or lost.
     """
 
@@ -94,7 +94,7 @@ class Progress:
 
 
 class Limits(NamedTuple):
-    """What all members share.
+    """Settings that all members share.
 
     Attributes:
         times: (T,) of the output.

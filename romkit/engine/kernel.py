@@ -117,7 +117,7 @@ class Kernel(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def numbers_kept(size: int) -> int:
-        """How many numbers of each member the loop keeps, of a state of so many components."""
+        """Number of values of each member the loop keeps, of a state of so many components."""
 
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
         if self._renewed:

@@ -69,7 +69,7 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a filter does not change.
+    """Settings that a filter does not change.
 
     Attributes:
         model: that forecasts.
@@ -113,7 +113,7 @@ class Setup:
 
 @dataclass(eq=False)
 class State:
-    """What observations change.
+    """State that observations change.
 
     Attributes:
         rng: of members, noise and reflections.
@@ -189,7 +189,7 @@ def revive(
 
 
 def look(setup: Setup, state: State) -> np.ndarray:
-    """What sensors see of the members (N, s)."""
+    """Observations of the members by the sensors (N, s)."""
     c = setup.contexts(state.members)
     return setup.model.view(state.members[:, : setup.size], c, c)[0]
 

@@ -32,7 +32,7 @@ MOVED = 0.1
 """Relative change of time or state after which the error is looked at again."""
 
 ORDER = 4
-"""Of the Runge-Kutta method."""
+"""Coefficients of the Runge-Kutta method."""
 
 
 class Flow:

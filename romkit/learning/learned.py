@@ -114,7 +114,7 @@ class Learned:
 
     @property
     def advice(self) -> str:
-        """How far to trust the model, and what would help most, in a sentence."""
+        """Sentence that says how far to trust the model, and what would help most."""
         mean = {name: float(np.mean(values)) for name, values in self.errors.items()}
         worst = int(np.argmax(self.errors["forecast"]))
         where = self._context(worst)

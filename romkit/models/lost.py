@@ -6,7 +6,7 @@ from romkit.core.errors import DivergenceWarning, warn
 from romkit.solvers import Solution, Status
 
 NAMED = 3
-"""How many lost trajectories a warning names."""
+"""Number of lost trajectories that a warning names."""
 
 
 def warn_of_lost(solution: Solution, start: Tensor) -> None:

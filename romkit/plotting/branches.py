@@ -14,7 +14,7 @@ from romkit.core.errors import InputError
 from romkit.plotting import style
 
 MARKERS = "osD^v"
-"""Of kinds of special points, in their alphabetical order."""
+"""Markers of kinds of special points, in their alphabetical order."""
 
 Height = Callable[..., np.ndarray]
 """(branch, prefix of the variables) -> (points,) what stands on the vertical axis."""

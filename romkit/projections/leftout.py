@@ -246,7 +246,7 @@ class LeftOut:
         )
 
     def thinned(self) -> "LeftOut":
-        """The same with every k-th snapshot, of so many that a choice of settings needs no more."""
+        """Division with every k-th snapshot, of so many that a choice of settings needs no more."""
         step = -(-len(self.z) // ENOUGH_ROWS)
         if step == 1:
             return self

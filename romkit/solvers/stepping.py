@@ -211,7 +211,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, t: Tensor, limits: Limits) -> "Target":
-        """From the present time t on."""
+        """Course from the present time t on."""
         infinity = torch.full_like(t, math.inf)
         start = torch.nextafter(t, infinity) if bool((limits.jumps == t).any()) else t
         jumps = limits.jumps[(limits.jumps > t) & (limits.jumps < limits.times[-1])]

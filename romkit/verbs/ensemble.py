@@ -572,7 +572,7 @@ def _fitted_in_silence(
 
 
 def _repeated(samples: LatentSamples, members: int) -> LatentSamples:
-    """The same samples for each member of a stack."""
+    """Samples repeated for each member of a stack."""
     parts = {part: getattr(samples, part) for part in SAMPLED}
     repeated = {part: values.expand(members, *values.shape) for part, values in parts.items()}
     return replace(samples, **repeated)

@@ -25,7 +25,7 @@ deviations of the data."""
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """What laws are compared by: whole trajectories, and the states that they are of.
+    """Measure by which laws are compared: whole trajectories, and the states that they are of.
 
     Attributes:
         samples: of whole trajectories.
@@ -50,7 +50,7 @@ class Judge:
         return cls(samples, lambda z, rows, first: (z - mean) / deviation, (z - mean) / deviation)
 
     def since(self, first: int) -> "Judge":
-        """The same from a sample of this number on."""
+        """Judge from a sample of this number on."""
         times = trajectory_times(self.samples)
         late = (torch.arange(len(times)) >= first).repeat(len(self.samples) // len(times))
         samples = self.samples.only(late, times[first:])

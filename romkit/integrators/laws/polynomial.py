@@ -34,7 +34,7 @@ DEGREES = {
 """Degrees in the latents and in the context that are tried, by the number of latents."""
 
 WIDE = ((2, 1), (1, 1))
-"""The same for more latents than those."""
+"""Degrees for more latents than those."""
 
 COEFFICIENTS = 700
 """Most coefficients of a law whose degrees are left open."""

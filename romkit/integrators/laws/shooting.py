@@ -59,7 +59,7 @@ ENTRIES = 8_000_000
 
 
 class Structure(NamedTuple):
-    """What of a law is fitted: its motion, and which of its coefficients (K, q, m) are free."""
+    """Fitted part of a law: its motion, and which of its coefficients (K, q, m) are free."""
 
     motion: Motion
     free: Tensor

@@ -44,7 +44,7 @@ def unexplained(law: LearnedField, samples: LatentSamples) -> Tensor:
 
 
 def unexplained_of(residual: Tensor, targets: Tensor) -> Tensor:
-    """The same from residuals (..., m) that are relative to the root mean square of rates
+    """Share from residuals (..., m) that are relative to the root mean square of rates
     (..., N, m).
     """
     variance, square = targets.var(-2, correction=0), targets.square().mean(-2)

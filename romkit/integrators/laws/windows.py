@@ -79,7 +79,7 @@ def smooth_weights(
 def linear_weights(
     times: Tensor, spans: Sequence[tuple[int, int]], exponent: int
 ) -> tuple[Tensor, Tensor]:
-    """The same at uneven times: exact for f that are linear between samples."""
+    """Weights at uneven times: exact for f that are linear between samples."""
     bump = Series([1.0, 0.0, -1.0]) ** exponent
     t = times.numpy()
     weights = np.zeros((2, len(spans), len(t)))
