@@ -65,7 +65,7 @@ def page(results: dict[str, dict]) -> str:
 def _section(name: str, group: dict[str, object]) -> str:
     title = GROUPS[name][0]
     missing = len(GROUPS[name][1]) - group["number"]
-    note = f"{missing} of the sets have not been run yet.\n\n" if missing else ""
+    note = f"Sets not run yet: {missing}.\n\n" if missing else ""
     picture = (
         f"![Error of romkit, of the nearest run and of other packages, {title.lower()}; packages "
         f"whose rollouts were lost are left out]({name}.png)"
