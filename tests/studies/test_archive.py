@@ -134,7 +134,6 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
 def test_the_smoke_preset_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(SINDy, "SHARES", (0.01, 0.0))
-    monkeypatch.setattr(SINDy, "AROUND", (0.0,))
     sweep = Study(name).run("smoke", tmp_path)
     assert sweep.complete
     assert not sweep.failed
