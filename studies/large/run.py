@@ -137,7 +137,9 @@ def on_mesh(
     system, (basis, coordinates) = Burgers2D(cells=cells), training(cells)
     basis, coordinates = basis.truncated(modes), coordinates.isel(component=slice(modes))
     contexts = system.test_contexts()[:number]
-    quadratic = {"degree": 2, "context_degree": 0}
+    quadratic = {}
+    if method == "polynomial-manifold":
+        quadratic = {"degree": 2, "context_degree": 0}
     model = romkit.fit(method, coordinates, latent_dim=latent_dim, **quadratic)
     states = system.dataset(mu1=[contexts[0, 0]], mu2=[contexts[0, 1]], duration=system.dt)
     model.frame = Frame.from_dataset(states, basis, model.frame)

@@ -22,8 +22,8 @@ NEAR = 1.25
 GOALS = 0.1, 0.01, 0.001
 """Errors of the waves until which contexts are counted."""
 
-TEN = Path(__file__).parents[1] / "wake"
-"""Study of the wake, with an NcAE on ten runs."""
+TEN = Path(__file__).with_name("ten_runs")
+"""NcAEs on ten runs, as studies/wake had them at commit 765c1f9."""
 
 
 def write(folder: Path, preset: str) -> Path:
@@ -117,7 +117,7 @@ def _waves(results: dict[str, dict]) -> str:
 
 def _wake(results: dict[str, dict]) -> str:
     """Models of five runs beside NcAEs of ten."""
-    stored = numbers(TEN / "full")
+    stored = numbers(TEN)
     full = stored["full"]["Strouhal"], stored["full"]["lift"]
     titles = {"ten, 32 modes": "ncae", "ten, 64 modes": "ncae, 64 modes"}
     rows = [_errors(f"ncae, {title}", stored[name], *full, "all") for title, name in titles.items()]
