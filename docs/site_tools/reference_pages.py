@@ -6,7 +6,7 @@ import re
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import GenericAlias, ModuleType
 
 from torch import nn
 
@@ -38,6 +38,9 @@ ROOMS = (
 SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:", "Example:")
 """Sections of a docstring in which indented text is no formula."""
 
+TAG_LIST = " id='sg-tag-list'"
+"""Attribute of the empty list that sphinx-gallery writes into each section of a page."""
+
 FOREIGN = {
     name
     for base in (nn.Module, tuple, int, OSError)
@@ -65,16 +68,16 @@ def _page(module: ModuleType, shown: set[int]) -> str:
     values = {
         name: value
         for name, value in values.items()
-        if not callable(value) or id(value) not in shown
+        if not _has_page(value) or id(value) not in shown
     }
     shown.update(map(id, values.values()))
     for value in values.values():
         unchecked(value)
-    entries = "\n".join(f"   {name}" for name, value in values.items() if callable(value))
+    entries = "\n".join(f"   {name}" for name, value in values.items() if _has_page(value))
     constants = "\n".join(
         f"``{name}``\n   {_listed(value)}\n"
         for name, value in values.items()
-        if not callable(value) and not inspect.ismodule(value)
+        if not _has_page(value) and not inspect.ismodule(value)
     )
     return f"""{_title(module.__name__)}
 .. automodule:: {module.__name__}
@@ -90,6 +93,11 @@ def _page(module: ModuleType, shown: set[int]) -> str:
 
 {constants}
 """
+
+
+def _has_page(value: object) -> bool:
+    """Whether the value is a class or function; a type such as `tuple[Tensor, ...]` can be called, and has no source."""
+    return callable(value) and not isinstance(value, GenericAlias)
 
 
 def _listed(constant: object) -> str:
@@ -201,7 +209,15 @@ def inherited(
     return True if name in FOREIGN and not name.startswith("_") and not own else None
 
 
+def one_tag_list(app: "Sphinx", page: str, source: list[str]) -> None:
+    """Keep the id of a gallery's first list of tags alone: each subsection repeats it."""
+    if page.startswith("auto_"):
+        intro, identity, sections = source[0].partition(TAG_LIST)
+        source[0] = intro + identity + sections.replace(TAG_LIST, "")
+
+
 def setup(app: "Sphinx") -> dict[str, bool]:
+    app.connect("source-read", one_tag_list)
     app.connect("config-inited", write)  # autosummary looks for pages right after
     app.connect("autodoc-skip-member", inherited)
     app.connect("autodoc-process-docstring", readable, priority=400)  # before napoleon

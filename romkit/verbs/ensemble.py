@@ -268,7 +268,10 @@ class Ensemble:
         Raises:
             InputError: fewer than two trajectories.
         """
-        run = self._mean_and_spread(validation, None if members is None else members.numpy())
+        seen = None if members is None else members.numpy()
+        with warnings.catch_warnings():  # of lost forecasts, once, by what they mean for intervals
+            warnings.simplefilter("ignore", DivergenceWarning)
+            run = self._mean_and_spread(validation, seen)
         truth = trajectories(validation, "state").numpy()
         error = truth - run["state"].values
         known = np.isfinite(truth)
