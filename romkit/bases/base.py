@@ -42,26 +42,50 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     """
     if weight is None:
         return lambda u: u
-    whole = sparse.issparse(weight)
-    values = weight.tocsr().astype(np.float64) if whole else np.asarray(weight, dtype=np.float64)
-    if values.shape != ((n, n) if whole else (n,)):
-        expected = f"a sparse matrix ({n}, {n})" if whole else f"({n},) numbers"
-        fix = "give one number per component, or a sparse mass matrix of them"
-        raise InputError("weight", expected=expected, got=f"shape {values.shape}", fix=fix)
-    diagonal = torch.from_numpy(values.diagonal() if whole else values)
-    if not bool((diagonal > 0).all() & diagonal.isfinite().all()):
-        expected = "a positive definite matrix" if whole else "positive numbers"
-        got = f"a smallest of {diagonal.nan_to_num(nan=-torch.inf).min().item():g}"
-        raise InputError("weight", expected=expected, got=got, fix="drop components of no weight")
-    if not whole:
-        return lambda u: diagonal.to(u).unsqueeze(-1) * u
-    if abs(values - values.T).max() > 1e-12 * abs(values).max():
+    if sparse.issparse(weight):
+        matrix = weight.tocsr().astype(np.float64)
+        _check_mass_matrix(matrix, n)
+        # SciPy multiplies on the CPU: columns of a GPU go there and back
+        return lambda u: torch.from_numpy(matrix @ u.numpy(force=True)).to(u)
+    values = np.asarray(weight, dtype=np.float64)
+    if values.shape != (n,):
+        raise _unlike_weight(f"({n},) numbers", values.shape)
+    diagonal = torch.from_numpy(values)
+    _check_positive(diagonal, "positive numbers")
+    return lambda u: diagonal.to(u).unsqueeze(-1) * u
+
+
+def _check_mass_matrix(matrix: sparse.csr_array | sparse.csr_matrix, n: int) -> None:
+    """Raise InputError for a matrix of another size, not positive on its diagonal, or not
+    symmetric.
+    """
+    if matrix.shape != (n, n):
+        raise _unlike_weight(f"a sparse matrix ({n}, {n})", matrix.shape)
+    _check_positive(torch.from_numpy(matrix.diagonal()), "a positive definite matrix")
+    asymmetry = abs(matrix - matrix.T).max()
+    if asymmetry > 1e-12 * abs(matrix).max():
         raise InputError(
             "weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2"
         )
-    return lambda u: torch.from_numpy(values @ u.numpy(force=True)).to(
-        u
-    )  # also of a GPU, there and back
+
+
+def _unlike_weight(expected: str, shape: tuple[int, ...]) -> InputError:
+    """Error for a weight of another shape."""
+    fix = "give one number per component, or a sparse mass matrix of them"
+    return InputError("weight", expected=expected, got=f"shape {shape}", fix=fix)
+
+
+def _check_positive(diagonal: Tensor, expected: str) -> None:
+    """Raise InputError for a diagonal (n,) with numbers that are not positive."""
+    if bool((diagonal > 0).all() & diagonal.isfinite().all()):
+        return
+    smallest = diagonal.nan_to_num(nan=-torch.inf).min().item()
+    raise InputError(
+        "weight",
+        expected=expected,
+        got=f"a smallest of {smallest:g}",
+        fix="drop components of no weight",
+    )
 
 
 def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
@@ -70,27 +94,34 @@ def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
     Raises:
         InputError: as `weigher`.
     """
+    if weight is None:
+        return weigher(None, n)
     if not sparse.issparse(weight):
-        return weigher(None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64)), n)
-    weigher(weight, n)  # looks at it
-    symmetric = {
-        "permc_spec": "MMD_AT_PLUS_A",
-        "diag_pivot_thresh": 0.0,
-        "options": {"SymmetricMode": True},
-    }
+        return weigher(np.sqrt(np.asarray(weight, dtype=np.float64)), n)
+    weigher(weight, n)  # refuses what is no mass matrix
+    # Without pivoting, and with rows and columns in one order, the factors are L D Lᵀ.
     factors = splinalg.splu(
-        weight.tocsc().astype(np.float64), **symmetric
-    )  # L D Lᵀ, of rows and columns in one order
-    pivots = torch.from_numpy(factors.U.diagonal()).sqrt().unsqueeze(-1)
-    return lambda u: torch.from_numpy((factors.L @ (pivots.to(u) * u).numpy())[factors.perm_r]).to(
-        u
+        weight.tocsc().astype(np.float64),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
     )
+    pivots = torch.from_numpy(factors.U.diagonal()).sqrt().unsqueeze(-1)  # (n, 1)
+
+    def root(u: Tensor) -> Tensor:
+        scaled = (pivots.to(u) * u).numpy()
+        return torch.from_numpy((factors.L @ scaled)[factors.perm_r]).to(u)
+
+    return root
 
 
 ORTHONORMAL = 1e-8
 """Largest error of Vᵀ W V = I that modes computed elsewhere may have; they are then made
 orthonormal to rounding.
 """
+
+ROUNDING = 1e-14
+"""Error of Vᵀ W V = I up to which modes are left as they are."""
 
 
 @validated
@@ -140,31 +171,36 @@ class Basis(Display):
     ):
         modes = _float64("modes", modes)
         if modes.ndim != 2 or not modes.shape[0] >= modes.shape[1] >= 1:
-            fix = "put modes into columns"
             raise InputError(
                 "modes",
                 expected="(n, r) with n >= r >= 1",
                 got=f"shape {tuple(modes.shape)}",
-                fix=fix,
+                fix="put modes into columns",
             )
         n, r = modes.shape
-        dual = weigher(weight, n)(modes) if dual is None else _float64("dual", dual, (n, r))
-        self.mean = _float64("mean", torch.zeros(n) if mean is None else mean, (n,))
+        if dual is None:
+            dual = weigher(weight, n)(modes)
+        else:
+            dual = _float64("dual", dual, (n, r))
+        if mean is None:
+            mean = torch.zeros(n)
+        self.mean = _float64("mean", mean, (n,))
         self.modes, self.dual = _orthonormal(modes, dual)
-        self.singular_values = (
-            None if singular_values is None else _float64("singular_values", singular_values, (r,))
-        )
-        self.energy = None if energy is None else _float64("energy", energy, (r,))
+        self.singular_values = self.energy = None
+        if singular_values is not None:
+            self.singular_values = _float64("singular_values", singular_values, (r,))
+        if energy is not None:
+            self.energy = _float64("energy", energy, (r,))
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
     @classmethod
     def with_dual(
-        cls, modes: Tensor, dual: Tensor | None, mean: Tensor, **more: Tensor | None
+        cls, modes: Tensor, dual: Tensor | None, mean: Tensor, **spectrum: Tensor | None
     ) -> "Basis":
         """A basis from V and W V, where W itself is not at hand; further arguments are those of the
         class.
         """
-        return cls(modes, mean, dual=dual, **more)
+        return cls(modes, mean, dual=dual, **spectrum)
 
     @property
     def size(self) -> int:
@@ -182,15 +218,15 @@ class Basis(Display):
         checks.last_axis(
             "x", x.shape, self.size, "the components of the states that the basis is of"
         )
-        own = self._constants.like(x)
-        return (x - own["mean"]) @ own["dual"]
+        constants = self._constants.like(x)
+        return (x - constants["mean"]) @ constants["dual"]
 
     @validated
     def decode(self, y: Tensor) -> Tensor:
         """x = x̄ + V y: (..., r) -> (..., n)."""
         checks.last_axis("y", y.shape, self.rank, "coordinates in the basis")
-        own = self._constants.like(y)
-        return own["mean"] + y @ own["modes"].mT
+        constants = self._constants.like(y)
+        return constants["mean"] + y @ constants["modes"].mT
 
     @validated
     def encode_tangent(self, v: Tensor) -> Tensor:
@@ -217,64 +253,84 @@ class Basis(Display):
             InputError: data on another grid.
         """
         check_size(self, data)
-        names = [name for name in ("state", "velocity", "acceleration") if name in data]
-        values = {}
-        for name in names:
-            offset, own = self.mean.numpy() if name == "state" else 0.0, data[name].transpose(*DIMS)
-            if own.chunks:
-                values[name] = self.of_chunks(own.data, offset)
-            else:  # in a file, perhaps larger than memory
-                each = (own.isel(trajectory=k).values for k in range(own.sizes["trajectory"]))
-                values[name] = np.stack([(states - offset) @ self.dual.numpy() for states in each])
+        coordinates = {}
+        for name in ("state", "velocity", "acceleration"):
+            if name in data:
+                offset = self.mean.numpy() if name == "state" else 0.0
+                coordinates[name] = self._projected(data[name].transpose(*DIMS), offset)
         units = [str(data["state"].attrs.get("units", "1"))] * self.rank
-        return of_other_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
+        names = [f"y{k}" for k in range(self.rank)]
+        return of_other_coordinates(data, coordinates, names, units)
+
+    def _projected(
+        self, variable: xr.DataArray, offset: np.ndarray | float
+    ) -> da.Array | np.ndarray:
+        """Vᵀ W (x - offset) of a variable (trajectory, time, component)."""
+        if variable.chunks:
+            return self.of_chunks(variable.data, offset)
+        # One trajectory at a time: the file may be larger than memory.
+        dual = self.dual.numpy()
+        rows = []
+        for k in range(variable.sizes["trajectory"]):
+            states = variable.isel(trajectory=k).values  # (T, n)
+            rows.append((states - offset) @ dual)
+        return np.stack(rows)
 
     def of_chunks(self, x: da.Array, offset: np.ndarray | float) -> da.Array:
         """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well:
         (..., r) in float64.
         """
-        return (x.astype(np.float64) - offset) @ da.from_array(
-            self.dual.numpy(), chunks=(x.chunks[-1], -1)
-        )
+        dual = da.from_array(self.dual.numpy(), chunks=(x.chunks[-1], -1))
+        return (x.astype(np.float64) - offset) @ dual
 
     @validated
     def truncated(self, rank: Count) -> "Basis":
         """The first `rank` modes."""
         if rank > self.rank:
-            fix = "compute a larger basis"
             raise InputError(
-                "rank", expected=f"at most the {self.rank} of the basis", got=str(rank), fix=fix
+                "rank",
+                expected=f"at most the {self.rank} of the basis",
+                got=str(rank),
+                fix="compute a larger basis",
             )
-        modes, dual = self.modes[:, :rank], None if self.dual is self.modes else self.dual[:, :rank]
-        found = {name: getattr(self, name) for name in ("singular_values", "energy")}
-        more = {name: value[:rank] for name, value in found.items() if value is not None}
-        return Basis.with_dual(modes, dual, self.mean, **more)
+        dual = None
+        if self.dual is not self.modes:
+            dual = self.dual[:, :rank]
+        spectrum = {}
+        for name in ("singular_values", "energy"):
+            value = getattr(self, name)
+            if value is not None:
+                spectrum[name] = value[:rank]
+        return Basis.with_dual(self.modes[:, :rank], dual, self.mean, **spectrum)
 
     def facts(self) -> dict[str, str]:
         """Sizes, and what is left out of the energy of the snapshots."""
-        left = "unknown" if self.energy is None else f"{1 - self.energy[-1].item():.2e}"
+        left_out = "unknown"
+        if self.energy is not None:
+            left_out = f"{1 - self.energy[-1].item():.2e}"
         metric = "the identity" if self.dual is self.modes else "a weight"
         return {
             "modes": str(self.rank),
             "components": str(self.size),
             "metric": metric,
-            "energy left out": left,
+            "energy left out": left_out,
         }
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
         """The singular values."""
-        return "singular values, logarithmic", () if self.singular_values is None else [
-            self.singular_values.tolist()
-        ]
+        values = []
+        if self.singular_values is not None:
+            values = [self.singular_values.tolist()]
+        return "singular values, logarithmic", values
 
     def __deepcopy__(self, memo: dict) -> "Basis":
         return self
 
     def __repr__(self) -> str:
-        held = (
-            "" if self.energy is None else f", {1 - self.energy[-1].item():.1e} of the energy left"
-        )
-        return f"Basis({self.rank} modes of {self.size} components{held})"
+        left_out = ""
+        if self.energy is not None:
+            left_out = f", {1 - self.energy[-1].item():.1e} of the energy left"
+        return f"Basis({self.rank} modes of {self.size} components{left_out})"
 
 
 @validated
@@ -292,42 +348,48 @@ def check_size(basis: Basis, data: xr.Dataset) -> None:
         romkit.core.errors.InputError: data: expected the 4 components of the basis, got 36; use data on the grid of the
         basis, or a basis of these data
     """
-    variable_of(
-        data, "state", fix="see the guide, 'Your own data'"
-    )  # whoever computes with the values checks them
+    # Whoever computes with the values checks them.
+    variable_of(data, "state", fix="see the guide, 'Your own data'")
     if data.sizes["component"] != basis.size:
-        got = f"{data.sizes['component']}"
-        fix = "use data on the grid of the basis, or a basis of these data"
         raise InputError(
-            "data", expected=f"the {basis.size} components of the basis", got=got, fix=fix
+            "data",
+            expected=f"the {basis.size} components of the basis",
+            got=f"{data.sizes['component']}",
+            fix="use data on the grid of the basis, or a basis of these data",
         )
 
 
 def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
     """Modes and dual with Vᵀ W V = I to rounding, from ones that nearly are."""
-    gram, unit = dual.mT @ modes, torch.eye(modes.shape[1], dtype=modes.dtype)
+    gram = dual.mT @ modes  # (r, r)
+    unit = torch.eye(modes.shape[1], dtype=modes.dtype)
     error = (gram - unit).abs().max().item()
     if not error <= ORTHONORMAL:
         fix = (
             "give the weight that they are orthonormal in, or take the Q of their QR decomposition"
         )
         raise InputError("modes", expected="Vᵀ W V = I", got=f"an error of {error:.1e}", fix=fix)
-    if error <= 1e-14:
+    if error <= ROUNDING:
         return modes, dual
-    turn = (
-        1.5 * unit - 0.5 * (gram + gram.mT) / 2
-    )  # one step of Newton and Schulz towards the inverse root
-    return modes @ turn, modes @ turn if dual is modes else dual @ turn
+    # One step of Newton and Schulz towards the inverse root squares the error.
+    symmetric = (gram + gram.mT) / 2
+    turn = 1.5 * unit - 0.5 * symmetric
+    turned = modes @ turn
+    if dual is modes:
+        return turned, turned
+    return turned, dual @ turn
 
 
 def _float64(
     name: str, values: np.ndarray | Tensor, shape: tuple[int, ...] | None = None
 ) -> Tensor:
     """Finite numbers in float64 on the CPU, of this shape if one is given."""
-    found = tensors.finite(name, values).detach().to("cpu", torch.float64)
-    if shape is not None and found.shape != shape:
-        fix = "check the order of the axes"
+    numbers = tensors.finite(name, values).detach().to("cpu", torch.float64)
+    if shape is not None and numbers.shape != shape:
         raise InputError(
-            name, expected=f"shape {shape}", got=f"shape {tuple(found.shape)}", fix=fix
+            name,
+            expected=f"shape {shape}",
+            got=f"shape {tuple(numbers.shape)}",
+            fix="check the order of the axes",
         )
-    return found
+    return numbers

@@ -68,31 +68,44 @@ def basis(
     chunks = _in_chunks(data, chunk)
     if chunks is None:
         x = _snapshots(data, device)
-        whole = Summary.of(x, rank, weigher(weight, x.shape[-1]))
+        summary = Summary.of(x, rank, weigher(weight, x.shape[-1]))
     else:
-        most = min(chunks[..., 0].size, chunks.shape[-1])
-        if tolerance is None and rank > most:  # refused before the data are read
-            expected = f"at most {most}, the number of snapshots or of their components"
-            raise InputError(
-                "rank", expected=expected, got=rank, fix="lower it, or give more snapshots"
-            )
-        whole = stream(chunks, rank, weight, checkpoint, device)
-    return whole.basis(
-        rank if tolerance is None else _smallest(whole.share, tolerance, rank), weight
-    )
+        if tolerance is None:
+            _check_rank(chunks, rank)
+        summary = stream(chunks, rank, weight, checkpoint, device)
+    if tolerance is not None:
+        rank = _smallest(summary.share, tolerance, rank)
+    return summary.basis(rank, weight)
+
+
+def _check_rank(state: xr.DataArray, rank: int) -> None:
+    """Raise InputError for more modes than there can be, before the data are read."""
+    snapshots = state[..., 0].size
+    most = min(snapshots, state.shape[-1])
+    if rank > most:
+        raise InputError(
+            "rank",
+            expected=f"at most {most}, the number of snapshots or of their components",
+            got=rank,
+            fix="lower it, or give more snapshots",
+        )
 
 
 def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
     """States (trajectory, time, component) in chunks of dask; None for data in memory."""
     if isinstance(data, xr.Dataset) and "state" in data:
         state = variable_of(data, "state", fix="see the guide, 'Your own data'")
-        if chunk is None:
-            return state if state.chunks else None
-        return state.chunk(trajectory=1, time=chunk, component=-1)
+        if chunk is not None:
+            return state.chunk(trajectory=1, time=chunk, component=-1)
+        if state.chunks:
+            return state
+        return None
     if chunk is not None:
-        fix = "open it with romkit.open, or leave chunk out"
         raise InputError(
-            "data", expected=f"a dataset with state {DIMS}", got=type(data).__name__, fix=fix
+            "data",
+            expected=f"a dataset with state {DIMS}",
+            got=type(data).__name__,
+            fix="open it with romkit.open, or leave chunk out",
         )
     return None
 
@@ -101,12 +114,13 @@ def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | No
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
         values = check_states(data)["state"].transpose(*DIMS).values
-        values = values.astype(
-            values.dtype.newbyteorder("="), copy=False
-        )  # that of the machine, which torch needs
-        rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).to(device, torch.float64)
-        there = rows.isfinite().all(-1)  # the others are missing
-        return rows if bool(there.all()) else rows[there]
+        # torch takes neither foreign byte orders nor extended precision
+        rows = np.asarray(values.reshape(-1, values.shape[-1]), dtype=np.float64)
+        x = torch.as_tensor(rows).to(device)
+        complete = x.isfinite().all(-1)
+        if bool(complete.all()):
+            return x
+        return x[complete]
     x = tensors.finite("data", data).detach().to(device, torch.float64)
     tensors.matrix("data", x)
     return x
@@ -118,9 +132,13 @@ def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
     Raises:
         InputError: `rank` modes leave more.
     """
+    # Shares are sums, and know the rest to rounding alone.
     enough = (1 - share) <= max(tolerance, 1e-15)
     if len(share) and not bool(enough.any()):
-        got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
-        expected = f"a tolerance that {rank} modes reach"
-        raise InputError("tolerance", expected=expected, got=got, fix="give a larger rank")
+        raise InputError(
+            "tolerance",
+            expected=f"a tolerance that {rank} modes reach",
+            got=f"{1 - share[-1].item():.1e} left by {len(share)} modes",
+            fix="give a larger rank",
+        )
     return int((~enough).sum()) + 1

@@ -67,25 +67,31 @@ def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decompos
         >>> import torch
         >>> from romkit.bases import decompose
         >>> x = torch.randn(100, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        >>> found = decompose(x - x.mean(0), rank=3)
-        >>> torch.allclose(found.modes.mT @ found.modes, torch.eye(3, dtype=torch.float64))
+        >>> modes, singular_values, energy = decompose(x - x.mean(0), rank=3)
+        >>> torch.allclose(modes.mT @ modes, torch.eye(3, dtype=torch.float64))
         True
     """
     tensors.matrix("x", x)
     weighted = weigh(x.mT).mT  # (N, n)
     energy = (x * weighted).sum()
-    if not energy.item() < math.inf:
-        fix = "give them in units in which they are not huge"
-        raise InputError(
-            "x",
-            expected="squares that a float holds",
-            got=f"an energy of {energy.item():g}",
-            fix=fix,
-        )
+    _check_energy(energy.item())
     if not energy > 0:
-        return Decomposition(x.new_zeros(x.shape[1], 0), x.new_zeros(0), energy)
-    return Decomposition(
-        *ritz(weighted, _directions(x, weighted, rank, weigh), rank, weigh), energy
+        no_modes = x.new_zeros(x.shape[1], 0)
+        return Decomposition(no_modes, x.new_zeros(0), energy)
+    subspace = _directions(x, weighted, rank, weigh)
+    modes, singular_values = ritz(weighted, subspace, rank, weigh)
+    return Decomposition(modes, singular_values, energy)
+
+
+def _check_energy(energy: float) -> None:
+    """Raise InputError where squares of the snapshots overflow."""
+    if energy < math.inf:
+        return
+    raise InputError(
+        "x",
+        expected="squares that a float holds",
+        got=f"an energy of {energy:g}",
+        fix="give them in units in which they are not huge",
     )
 
 
@@ -104,50 +110,64 @@ def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> tuple
     for _ in range(2):  # twice is enough (Giraud et al. 2005)
         subspace = orthonormalised(subspace, weigh)
     _, sigma, rotation = torch.linalg.svd(weighted @ subspace, full_matrices=False)
-    kept = min(
-        rank, int((sigma > sigma[:1] * torch.finfo(sigma.dtype).eps * max(weighted.shape)).sum())
-    )
-    modes = subspace @ rotation[:kept].mT
-    return modes * modes.gather(0, modes.abs().argmax(0, keepdim=True)).sign(), sigma[:kept]
+    # The backward error of the decomposition: smaller singular values are rounding.
+    rounding = torch.finfo(sigma.dtype).eps * max(weighted.shape) * sigma[:1]
+    nonzero = int((sigma > rounding).sum())
+    rank = min(rank, nonzero)
+    modes = subspace @ rotation[:rank].mT  # (n, r)
+    largest = modes.abs().argmax(0, keepdim=True)  # (1, r)
+    sign = modes.gather(0, largest).sign()
+    return modes * sign, sigma[:rank]
 
 
 def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tensor:
     """(n, k) columns that span the leading modes, and some more where they are cheap."""
     count, n = x.shape
-    if count <= min(n, EXACT):
-        found = x.mT @ _leading(x @ weighted.mT, rank)
-    elif n <= EXACT:
-        unit = orthonormalised(torch.eye(n, dtype=x.dtype, device=x.device), weigh)
-        found = unit @ _leading(unit.mT @ (weighted.mT @ weighted) @ unit, rank)
-    else:
+    if count > EXACT and n > EXACT:
         return _random_directions(x, weighted, rank)
+    if count <= min(n, EXACT):
+        gram = x @ weighted.mT  # (N, N)
+        directions = x.mT @ _leading(gram, rank)
+    else:
+        unit = orthonormalised(torch.eye(n, dtype=x.dtype, device=x.device), weigh)
+        gram = unit.mT @ (weighted.mT @ weighted) @ unit  # (n, n)
+        directions = unit @ _leading(gram, rank)
+    if directions.shape[-1] >= min(rank, count, n):
+        return directions
     # Squares of small singular values are lost in rounding; random directions see them.
-    return (
-        found if found.shape[-1] >= min(rank, count, n) else _random_directions(x, weighted, rank)
-    )
+    return _random_directions(x, weighted, rank)
 
 
 def _random_directions(x: Tensor, weighted: Tensor, rank: int) -> Tensor:
     """(n, k) random combinations of snapshots, turned towards the leading modes by `POWER` passes."""
-    generator = torch.Generator().manual_seed(0)  # a basis is a function of its snapshots
+    # A seed of its own: a basis is a function of its snapshots.
+    generator = torch.Generator().manual_seed(0)
     columns = min(rank + OVERSAMPLING, *x.shape)
-    subspace = x.mT @ torch.randn(len(x), columns, generator=generator, dtype=x.dtype).to(x.device)
+    mixing = torch.randn(len(x), columns, generator=generator, dtype=x.dtype).to(x.device)
+    subspace = x.mT @ mixing
     for _ in range(POWER):
-        subspace = x.mT @ torch.linalg.qr(weighted @ torch.linalg.qr(subspace).Q).Q
+        # Orthonormal columns between the products, or all of them turn into the first mode.
+        orthonormal = torch.linalg.qr(subspace).Q
+        images = torch.linalg.qr(weighted @ orthonormal).Q
+        subspace = x.mT @ images
     return subspace
 
 
 def _leading(gram: Tensor, rank: int) -> Tensor:
     """Eigenvectors of the largest eigenvalues, as far as these are more than rounding."""
     values, vectors = torch.linalg.eigh(gram)
-    largest = slice(-min(rank + OVERSAMPLING, len(values)), None)
-    keep = values[largest] > values[-1] * len(values) * torch.finfo(values.dtype).eps
-    return vectors[:, largest][:, keep].flip(-1)
+    number = min(rank + OVERSAMPLING, len(values))
+    rounding = values[-1] * len(values) * torch.finfo(values.dtype).eps
+    keep = values[-number:] > rounding
+    # eigh sorts upwards
+    return vectors[:, -number:][:, keep].flip(-1)
 
 
 def orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
     """Columns with the same span that are orthonormal in the metric."""
-    u = u / u.norm(dim=0)
+    length = u.norm(dim=0)
+    nonzero = length > 0
+    u = u[:, nonzero] / length[nonzero]
     values, vectors = torch.linalg.eigh(u.mT @ weigh(u))
     keep = values > values[-1:] * torch.finfo(u.dtype).eps * len(values)
     return u @ (vectors[:, keep] / values[keep].sqrt())
@@ -161,7 +181,7 @@ class Summary(NamedTuple):
 
     count: int
     mean: Tensor
-    found: Decomposition
+    deviations: Decomposition
 
     @classmethod
     def of(cls, x: Tensor, columns: int, weigh: Weigher) -> "Summary":
@@ -169,26 +189,32 @@ class Summary(NamedTuple):
         mean = x.mean(0)
         return cls(len(x), mean, decompose(x - mean, columns, weigh))
 
-    def merged(self, other: "Summary", columns: int, weigh: Weigher) -> "Summary":
+    def merged(self, addition: "Summary", columns: int, weigh: Weigher) -> "Summary":
         """Summary of both sets of snapshots.
 
         Source: Himpe, Leibner, Rave (2018), Hierarchical approximate proper orthogonal
         decomposition; Ross et al. (2008) for the mean.
         """
-        count = self.count + other.count
-        apart = (self.count * other.count / count) ** 0.5 * (self.mean - other.mean)
-        factors = (each.found.modes * each.found.singular_values for each in (self, other))
-        found = decompose(torch.cat([*factors, apart.unsqueeze(-1)], dim=-1).mT, columns, weigh)
-        energy = (
-            self.found.energy + other.found.energy + apart @ weigh(apart.unsqueeze(-1)).squeeze(-1)
-        )
-        mean = (self.count * self.mean + other.count * other.mean) / count
-        return Summary(count, mean, found._replace(energy=energy))
+        count = self.count + addition.count
+        mean = (self.count * self.mean + addition.count * addition.mean) / count
+        # The scatter of both about their common mean is that of each, and a column for the means.
+        weight = (self.count * addition.count / count) ** 0.5
+        between = weight * (self.mean - addition.mean)  # (n,)
+        factors = torch.cat([*self._factors(), *addition._factors(), between.unsqueeze(-1)], dim=-1)
+        modes, sigma, _ = decompose(factors.mT, columns, weigh)
+        between_energy = between @ weigh(between.unsqueeze(-1)).squeeze(-1)
+        energy = self.deviations.energy + addition.deviations.energy + between_energy
+        return Summary(count, mean, Decomposition(modes, sigma, energy))
+
+    def _factors(self) -> list[Tensor]:
+        """V Σ (n, k), whose outer product is the scatter of the snapshots."""
+        return [self.deviations.modes * self.deviations.singular_values]
 
     @property
     def share(self) -> Tensor:
         """(k,) share of the energy that the first modes hold."""
-        return self.found.singular_values.square().cumsum(0) / self.found.energy
+        squares = self.deviations.singular_values.square()
+        return squares.cumsum(0) / self.deviations.energy
 
     def basis(self, rank: int, weight: Weight = None) -> Basis:
         """Basis of the first `rank` modes; W is that of the decomposition.
@@ -196,13 +222,17 @@ class Summary(NamedTuple):
         Raises:
             InputError: fewer modes.
         """
-        if rank > (found := len(self.share)):
-            expected = f"at most {found}, the directions of the snapshots"
+        share = self.share
+        if rank > len(share):
             raise InputError(
-                "rank", expected=expected, got=rank, fix="lower it, or give snapshots that differ"
+                "rank",
+                expected=f"at most {len(share)}, the directions of the snapshots",
+                got=rank,
+                fix="lower it, or give snapshots that differ",
             )
-        modes, sigma = self.found.modes[:, :rank], self.found.singular_values[:rank]
-        return Basis(modes, self.mean, weight, singular_values=sigma, energy=self.share[:rank])
+        modes = self.deviations.modes[:, :rank]
+        sigma = self.deviations.singular_values[:rank]
+        return Basis(modes, self.mean, weight, singular_values=sigma, energy=share[:rank])
 
 
 @validated
@@ -231,37 +261,50 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
         >>> import romkit
         >>> snapshots = np.random.default_rng(0).normal(size=(50, 6))
         >>> parts = [romkit.basis(snapshots[:20], rank=6), romkit.basis(snapshots[20:], rank=6)]
-        >>> merged, whole = romkit.bases.merge(parts, [20, 30], rank=3), romkit.basis(snapshots, rank=3)
-        >>> np.allclose(merged.singular_values, whole.singular_values)
+        >>> merged = romkit.bases.merge(parts, [20, 30], rank=3)
+        >>> at_once = romkit.basis(snapshots, rank=3)
+        >>> np.allclose(merged.singular_values, at_once.singular_values)
         True
     """
     if len(parts) != len(counts):
-        got, fix = (
-            f"{len(counts)} for {len(parts)} parts",
-            "give the number of snapshots of each part",
+        raise InputError(
+            "counts",
+            expected="one for each part",
+            got=f"{len(counts)} for {len(parts)} parts",
+            fix="give the number of snapshots of each part",
         )
-        raise InputError("counts", expected="one for each part", got=got, fix=fix)
-    weigh, summaries = weigher(weight, parts[0].size), []
-    columns = max(rank, *(part.rank for part in parts)) + OVERSAMPLING
-    for k, (part, count) in enumerate(zip(parts, counts, strict=True)):
-        if part.size != parts[0].size:
-            got, fix = f"{part.size} components, not {parts[0].size}", "use data on one grid"
-            raise InputError(f"parts[{k}]", expected="a basis like the first", got=got, fix=fix)
-        sigma, share = part.singular_values, part.energy
-        if sigma is None or share is None:
-            fix = "make it by romkit.basis"
-            raise InputError(
-                f"parts[{k}]",
-                expected="a basis with singular values and energy",
-                got="none",
-                fix=fix,
-            )
-        if not torch.allclose(
-            weigh(part.modes), part.dual, rtol=1e-8, atol=1e-12 * part.dual.abs().max().item()
-        ):
-            fix = "give the weight of the parts"
-            raise InputError("weight", expected=f"that of parts[{k}]", got="another", fix=fix)
-        found = Decomposition(part.modes, sigma, sigma.square().sum() / share[-1])
-        summaries.append(Summary(count, part.mean, found))
-    whole = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
-    return whole.basis(rank, weight)
+    size = parts[0].size
+    weigh = weigher(weight, size)
+    summaries = []
+    for k, (basis, count) in enumerate(zip(parts, counts, strict=True)):
+        _check_part(f"parts[{k}]", basis, size, weigh)
+        sigma = basis.singular_values
+        energy = sigma.square().sum() / basis.energy[-1]
+        summaries.append(Summary(count, basis.mean, Decomposition(basis.modes, sigma, energy)))
+    largest = max(basis.rank for basis in parts)
+    columns = max(rank, largest) + OVERSAMPLING
+    total = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
+    return total.basis(rank, weight)
+
+
+def _check_part(name: str, basis: Basis, size: int, weigh: Weigher) -> None:
+    """Raise InputError unless a basis can be merged with ones of this size and inner product."""
+    if basis.size != size:
+        raise InputError(
+            name,
+            expected="a basis like the first",
+            got=f"{basis.size} components, not {size}",
+            fix="use data on one grid",
+        )
+    if basis.singular_values is None or basis.energy is None:
+        raise InputError(
+            name,
+            expected="a basis with singular values and energy",
+            got="none",
+            fix="make it by romkit.basis",
+        )
+    scale = basis.dual.abs().max().item()
+    if not torch.allclose(weigh(basis.modes), basis.dual, rtol=1e-8, atol=1e-12 * scale):
+        raise InputError(
+            "weight", expected=f"that of {name}", got="another", fix="give the weight of the parts"
+        )

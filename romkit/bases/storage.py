@@ -22,7 +22,10 @@ def packed(basis: Basis) -> tuple[Header, Tensors]:
     tensors = {"mean": basis.mean, "modes": basis.modes}
     if basis.dual is not basis.modes:
         tensors["dual"] = basis.dual
-    tensors |= {name: value for name in OPTIONAL if (value := getattr(basis, name)) is not None}
+    for name in OPTIONAL:
+        value = getattr(basis, name)
+        if value is not None:
+            tensors[name] = value
     return {"basis": basis.rank}, tensors
 
 
@@ -39,28 +42,37 @@ def compact(basis: Basis, weight: Weight, precision: torch.dtype) -> Tensors:
         weight: W.
         precision: of the file, torch.float32 or torch.float16.
     """
-    rough, weigh = basis.modes.to(precision), weigher(weight, basis.size)
-    gram = rough.double().mT @ weigh(rough.double())
+    rounded = basis.modes.to(precision)
+    weigh = weigher(weight, basis.size)
+    gram = rounded.double().mT @ weigh(rounded.double())  # (r, r)
+    # With the Gram matrix L Lᵀ, the columns of V L⁻ᵀ are orthonormal.
     turn = torch.linalg.inv(torch.linalg.cholesky(gram)).mT
-    tensors = packed(basis)[1] | {"mean": basis.mean.float(), "modes": rough, f"modes{TURN}": turn}
+    _, tensors = packed(basis)
+    tensors |= {"mean": basis.mean.float(), "modes": rounded, f"modes{TURN}": turn}
     if "dual" in tensors:
-        modes = rough.double() @ turn
+        modes = rounded.double() @ turn
         dual = weigh(modes).to(precision)
-        tensors |= {"dual": dual, f"dual{TURN}": torch.linalg.inv(modes.mT @ dual.double())}
+        tensors["dual"] = dual
+        tensors[f"dual{TURN}"] = torch.linalg.inv(modes.mT @ dual.double())
     return tensors
 
 
 def rebuilt(tensors: Tensors) -> Basis:
     """The basis of these tensors; KeyError, InputError or RuntimeError where they are not of one."""
-    more = {name: tensors[name] for name in OPTIONAL if name in tensors}
-    dual = _turned(tensors, "dual") if "dual" in tensors else None
-    return Basis.with_dual(_turned(tensors, "modes"), dual, tensors["mean"], **more)
+    spectrum = {name: tensors[name] for name in OPTIONAL if name in tensors}
+    modes = _turned(tensors, "modes")
+    dual = None
+    if "dual" in tensors:
+        dual = _turned(tensors, "dual")
+    return Basis.with_dual(modes, dual, tensors["mean"], **spectrum)
 
 
 def _turned(tensors: Tensors, name: str) -> Tensor:
     """Modes or dual as stored, times the matrix that makes rounded ones orthonormal."""
     turn = tensors.get(f"{name}{TURN}")
-    return tensors[name] if turn is None else tensors[name].double() @ turn
+    if turn is None:
+        return tensors[name]
+    return tensors[name].double() @ turn
 
 
 def unpacked(path: str | os.PathLike, tensors: Tensors) -> Basis:

@@ -36,6 +36,9 @@ VISIBLE = 1e-7
 
 Tensors = dict[str, Tensor]
 
+MADE = {"dtype": float, "meta": np.empty((0, 0, 0))}
+"""Kind of the blocks that dask makes, which it would find by calling the function."""
+
 
 def stream(
     state: xr.DataArray,
@@ -56,21 +59,33 @@ def stream(
         device: where blocks are multiplied, the CPU by default.
     """
     blocks = _Blocks(state, weight)
-    columns, weigh = min(rank + OVERSAMPLING, blocks.count, blocks.size), blocks.weigh
-    ends = np.stack(dask.compute(blocks.array[0, 0], blocks.array[-1, -1])).astype(np.float64)
+    columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
+    weigh = blocks.weigh
+    first_and_last = dask.compute(blocks.array[0, 0], blocks.array[-1, -1])
+    ends = np.stack(first_and_last).astype(np.float64)  # (2, n)
     file = None if checkpoint is None else expanded(checkpoint)
-    identity = {"columns": columns, "n": blocks.size, "count": blocks.count}
-    identity |= {"ends": hashlib.sha256(ends.tobytes()).hexdigest()}
-    identity |= {"weight": weigh(torch.ones(blocks.size, 1).double()).sum().item()}
-    nothing = (0, torch.from_numpy(ends[0]), torch.empty(blocks.size, 0).double())
-    begun, mean, subspace = _resumed(file, identity) or nothing
-    mean, subspace = mean.to(device), _completed(subspace.to(device), columns, weigh)
+    identity = {
+        "columns": columns,
+        "n": blocks.size,
+        "count": blocks.count,
+        "ends": hashlib.sha256(ends.tobytes()).hexdigest(),
+        "weight": weigh(torch.ones(blocks.size, 1).double()).sum().item(),
+    }
+    resumed = _resumed(file, identity)
+    if resumed is None:
+        # The first snapshot stands in for the mean, which a pass computes.
+        resumed = (0, torch.from_numpy(ends[0]), torch.empty(blocks.size, 0).double())
+    begun, mean, modes = resumed
+    mean = mean.to(device)
+    subspace = _completed(modes.to(device), columns, weigh)
     for number in runtime.track(range(begun, PASSES), "passes over the snapshots"):
         sums = _summed(blocks, mean, subspace)
         modes, sigma = _leading_of_sums(sums, weigh)
-        kept = min(rank, int((sigma > sigma[:1] * VISIBLE).sum()))
+        visible = int((sigma > sigma[:1] * VISIBLE).sum())
+        kept = min(rank, visible)
         angle = _angles(subspace, modes, sigma, weigh)[:kept].norm()
         mean = sums["mean"]
+        # The first pass was about another mean.
         if number > 0 and angle < SETTLED:
             break
         subspace = _completed(modes, columns, weigh)
@@ -85,9 +100,8 @@ def stream(
         )
     if file is not None:
         file.unlink(missing_ok=True)
-    return Summary(
-        blocks.count, mean, Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"])
-    )
+    deviations = Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"])
+    return Summary(blocks.count, mean, deviations)
 
 
 def _resumed(file: Path | None, identity: dict[str, object]) -> tuple[int, Tensor, Tensor] | None:
@@ -108,12 +122,10 @@ def _completed(modes: Tensor, columns: int, weigh: Weigher) -> Tensor:
     missing = columns - modes.shape[1]
     if not missing:
         return modes
-    fresh = torch.randn(
-        len(modes), missing, generator=torch.Generator().manual_seed(0), dtype=modes.dtype
-    ).to(modes)
-    return torch.cat(
-        [modes, orthonormalised(fresh - modes @ (modes.mT @ weigh(fresh)), weigh)], dim=-1
-    )
+    generator = torch.Generator().manual_seed(0)
+    random = torch.randn(len(modes), missing, generator=generator, dtype=modes.dtype).to(modes)
+    outside = random - modes @ (modes.mT @ weigh(random))  # (n, k)
+    return torch.cat([modes, orthonormalised(outside, weigh)], dim=-1)
 
 
 class _Blocks:
@@ -121,18 +133,25 @@ class _Blocks:
 
     def __init__(self, state: xr.DataArray, weight: Weight):
         mixes = sparse.issparse(weight)
-        self.array, self.size = (
-            (state.chunk(component=-1) if mixes else state).data,
-            state.sizes["component"],
-        )
-        self.count, self.weigh = state.size // self.size, weigher(weight, self.size)
+        if mixes:
+            # A mass matrix couples components, so that a chunk has to hold all of them.
+            state = state.chunk(component=-1)
+        self.array = state.data
+        self.size = state.sizes["component"]
+        self.count = state.size // self.size
+        self.weigh = weigher(weight, self.size)
+        self.columns, self.weighers = [], []
         ends = np.cumsum([0, *self.array.chunks[2]])
-        self.columns = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
-        own = [weight if mixes or weight is None else np.asarray(weight)[at] for at in self.columns]
-        self.weighers = [
-            weigher(each, at.stop - at.start) for each, at in zip(own, self.columns, strict=True)
-        ]
-        self.parts = [self.array] if len(own) == 1 else [self.array[..., at] for at in self.columns]
+        for start, stop in itertools.pairwise(ends.tolist()):
+            columns = slice(start, stop)
+            local = weight
+            if weight is not None and not mixes:
+                local = np.asarray(weight)[columns]
+            self.columns.append(columns)
+            self.weighers.append(weigher(local, stop - start))
+        self.arrays = [self.array]
+        if len(self.columns) > 1:
+            self.arrays = [self.array[..., columns] for columns in self.columns]
 
 
 def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
@@ -142,38 +161,34 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
     Sums of chunks are added in pairs, and sums of pairs again: to the same bits on every scheduler.
     """
     dual = blocks.weigh(subspace)
-    # in the graph, from which dask takes them again if it loses a worker
+    # Mean and dual in the graph, from which dask takes them again if it loses a worker.
     shared = [
-        {"mean": dask.delayed(mean[at]), "dual": dask.delayed(dual[at])} for at in blocks.columns
+        {"mean": dask.delayed(mean[columns]), "dual": dask.delayed(dual[columns])}
+        for columns in blocks.columns
     ]
-    made, coordinates = {"dtype": float, "meta": np.empty((0, 0, 0))}, []
-    if (
-        len(shared) > 1
-    ):  # a row of chunks is not kept until its coordinates are known, but read again
-        each = zip(blocks.parts, shared, strict=True)
-        sizes = (*blocks.array.chunks[:2], dual.shape[1:])
-        parts = [x.map_blocks(_coordinates, chunks=sizes, **own, **made) for x, own in each]
-        coordinates = [_in_pairs(parts, operator.add).persist()]
+    coordinates = []
+    if len(shared) > 1:
+        # A row of chunks is not kept until its coordinates are known, but read again.
+        coordinates = [_coordinates_of_rows(blocks, shared, dual.shape[1:])]
     totals = []
-    for x, own, weigh in zip(blocks.parts, shared, blocks.weighers, strict=True):
-        sums = x.map_blocks(_sums_of_chunk, *coordinates, **own, weigh=dask.delayed(weigh), **made)
-        add = dask.delayed(lambda one, other: tuple(map(operator.add, one, other)))
+    for array, tensors, weigh in zip(blocks.arrays, shared, blocks.weighers, strict=True):
+        sums = array.map_blocks(
+            _sums_of_chunk, *coordinates, **tensors, weigh=dask.delayed(weigh), **MADE
+        )
+        add = dask.delayed(lambda a, b: tuple(map(operator.add, a, b)))
         totals.append(_in_pairs(sums.to_delayed().ravel().tolist(), add))
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-        found = dask.compute(*totals)
-    image, apart = (
-        torch.from_numpy(np.concatenate([part[k] for part in found])).to(mean) for k in (0, 1)
-    )
-    gram, energy = (
-        torch.from_numpy(found[0][2]).to(mean),
-        mean.new_tensor(sum(part[3] for part in found)),
-    )
+        sums_by_columns = dask.compute(*totals)
+    images, deviations, grams, energies = zip(*sums_by_columns, strict=True)
+    image = torch.from_numpy(np.concatenate(images)).to(mean)  # (n, k)
+    deviation = torch.from_numpy(np.concatenate(deviations)).to(mean)  # (n,)
+    # Coordinates are those of all components: every column of chunks has the same Gram matrix.
+    gram = torch.from_numpy(grams[0]).to(mean)  # (k, k)
+    energy = mean.new_tensor(sum(energies))
     if not bool(energy.isfinite()):
-        there = da.isfinite(blocks.array).all((1, 2)).compute()
-        got, fix = f"NaN or infinity in trajectory {int(there.argmin())}", "drop those snapshots"
-        raise InputError("data", expected="finite snapshots", got=got, fix=fix)
-    shift = apart / blocks.count
-    moved = shift @ dual
+        _refuse_missing(blocks.array)
+    shift = deviation / blocks.count  # (n,) from the mean that was given to that of the snapshots
+    moved = shift @ dual  # (k,)
     return {
         "image": image.addr_(shift, moved, alpha=-blocks.count),
         "gram": gram.addr_(moved, moved, alpha=-blocks.count),
@@ -182,11 +197,33 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
     }
 
 
-def _in_pairs(parts: list[T], add: Callable[[T, T], T]) -> T:
-    """Sum of one or more parts, by a binary tree."""
-    while len(parts) > 1:
-        parts = [*map(add, parts[::2], parts[1::2]), *parts[len(parts) // 2 * 2 :]]
-    return parts[0]
+def _coordinates_of_rows(blocks: _Blocks, shared: list[dict], width: tuple[int, ...]) -> da.Array:
+    """Coordinates (trajectory, time, k) of all snapshots, in the memory of dask."""
+    sizes = (*blocks.array.chunks[:2], width)
+    summands = []
+    for array, tensors in zip(blocks.arrays, shared, strict=True):
+        summands.append(array.map_blocks(_coordinates, chunks=sizes, **tensors, **MADE))
+    return _in_pairs(summands, operator.add).persist()
+
+
+def _refuse_missing(array: da.Array) -> None:
+    """Raise InputError that names the first trajectory with NaN or infinity."""
+    complete = da.isfinite(array).all((1, 2)).compute()
+    raise InputError(
+        "data",
+        expected="finite snapshots",
+        got=f"NaN or infinity in trajectory {int(complete.argmin())}",
+        fix="drop those snapshots",
+    )
+
+
+def _in_pairs(summands: list[T], add: Callable[[T, T], T]) -> T:
+    """Sum of one or more summands, by a binary tree."""
+    while len(summands) > 1:
+        pairs = map(add, summands[::2], summands[1::2])
+        unpaired = summands[len(summands) // 2 * 2 :]
+        summands = [*pairs, *unpaired]
+    return summands[0]
 
 
 def _coordinates(chunk: np.ndarray, *, mean: Tensor, dual: Tensor) -> np.ndarray:
@@ -207,20 +244,21 @@ def _sums_of_chunk(
     energy.
     """
     with one_thread():
-        x = _deviations(chunk, mean)
-        c = (
-            x @ dual
-            if coordinates is None
-            else torch.from_numpy(coordinates).flatten(0, 1).to(mean)
-        )
+        x = _deviations(chunk, mean)  # (c t, n)
+        if coordinates is None:
+            y = x @ dual
+        else:
+            y = torch.from_numpy(coordinates).flatten(0, 1).to(mean)  # (c t, k)
         energy = torch.dot(x.flatten(), weigh(x.mT).mT.flatten())
-        return tuple(each.numpy(force=True) for each in (x.mT @ c, x.sum(0), c.mT @ c, energy))
+        sums = (x.mT @ y, x.sum(0), y.mT @ y, energy)
+        return tuple(total.numpy(force=True) for total in sums)
 
 
 def _deviations(chunk: np.ndarray, mean: Tensor) -> Tensor:
     """Snapshots (c t, n) of a chunk (c, t, n) minus a mean, in float64."""
-    own = np.subtract(chunk.reshape(-1, len(mean)), mean.numpy(force=True), dtype=np.float64)
-    return torch.from_numpy(own).to(mean.device)
+    rows = chunk.reshape(-1, len(mean))
+    deviations = np.subtract(rows, mean.numpy(force=True), dtype=np.float64)
+    return torch.from_numpy(deviations).to(mean.device)
 
 
 def _leading_of_sums(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
@@ -229,13 +267,15 @@ def _leading_of_sums(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
     Source: Halko, Martinsson, Tropp (2011), Finding structure with randomness, section 5.5,
     Nyström's method.
     """
-    there = sums["gram"].diagonal() > 0
-    gram, image = sums["gram"][there][:, there], sums["image"][:, there]
+    nonzero = sums["gram"].diagonal() > 0
+    gram = sums["gram"][nonzero][:, nonzero]
+    image = sums["image"][:, nonzero]
     scale = gram.diagonal().rsqrt()  # or small modes drown in rounding
     values, vectors = torch.linalg.eigh(scale.unsqueeze(-1) * gram * scale)
     keep = values > values[-1:] * len(values) * torch.finfo(values.dtype).eps
     # With the symmetric root columns stay in their order, from large to small.
-    image = (image * scale) @ (vectors[:, keep] / values[keep].sqrt() @ vectors[:, keep].mT)
+    root = vectors[:, keep] / values[keep].sqrt() @ vectors[:, keep].mT
+    image = (image * scale) @ root
     return ritz(weigh(image).mT, image, image.shape[1], weigh)
 
 
@@ -244,5 +284,9 @@ def _angles(subspace: Tensor, modes: Tensor, sigma: Tensor, weigh: Weigher) -> T
     the rate.
     """
     inside = subspace.mT @ weigh(modes)
-    rest = modes - subspace @ inside
-    return ((rest * weigh(rest)).sum(0) / inside.square().sum(0)).sqrt() * (sigma[-1:] / sigma) ** 2
+    outside = modes - subspace @ inside
+    sine = (outside * weigh(outside)).sum(0)
+    cosine = inside.square().sum(0)
+    # A pass of the power method shrinks the error of mode k by (σ_last / σ_k)².
+    rate = (sigma[-1:] / sigma) ** 2
+    return (sine / cosine).sqrt() * rate

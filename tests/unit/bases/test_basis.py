@@ -166,3 +166,19 @@ def test_fewer_bits_are_nearly_the_same_modes_and_still_orthonormal(kind, precis
     assert np.abs(again.dual - W @ V).max() <= near * np.abs(W @ V).max()
     size = lambda packed: sum(tensor.nbytes for tensor in packed.values())  # noqa: E731
     assert size(tensors) < 0.75 * size(storage.packed(found)[1])
+
+
+def test_a_basis_merged_with_itself_is_itself():
+    x = np.random.default_rng(0).normal(size=(20, 6)) * [8.0, 4.0, 2.0, 1.0, 0.5, 0.25]
+    basis = romkit.basis(x, rank=3)
+    merged = romkit.bases.merge([basis, basis], [20, 20], rank=3)
+    assert np.allclose(merged.modes, basis.modes, atol=1e-12)
+    assert np.allclose(merged.singular_values, 2**0.5 * basis.singular_values)
+
+
+@pytest.mark.parametrize("dtype", [np.longdouble, ">f4", ">f8", np.int32])
+def test_states_of_any_real_kind_have_a_basis(dtype):
+    states = np.random.default_rng(0).integers(-50, 50, size=(2, 30, 6)).astype(dtype)
+    data = romkit.data.from_arrays(states, np.arange(30.0), context={"c": [0.0, 1.0]})
+    expected = romkit.basis(states.reshape(-1, 6).astype(float), rank=3)
+    assert np.allclose(romkit.basis(data, rank=3).modes, expected.modes, atol=1e-12)
