@@ -141,7 +141,9 @@ def _of_dict(hint: object) -> object:
 
 
 def _of_function(hint: object) -> object:
-    return Annotated[Any, PlainValidator(_function)]
+    arguments = get_args(hint)[0]
+    count = len(arguments) if isinstance(arguments, list) else None
+    return Annotated[Any, PlainValidator(functools.partial(_function, count))]
 
 
 GENERIC: dict[object, Callable[[object], object]] = {
@@ -188,10 +190,30 @@ def _named(value: object) -> object:
     raise _refused("a dict with names as keys", value, "give {...}")
 
 
-def _function(value: object) -> object:
-    if callable(value) and not isinstance(value, type):
+def _function(count: int | None, value: object) -> object:
+    """The value, if it can be called with this number of arguments; with any for None."""
+    if not callable(value) or isinstance(value, type):
+        raise _refused("a function", value, "give a function, or a lambda")
+    if count is None or _takes(value, count):
         return value
-    raise _refused("a function", value, "give a function, or a lambda")
+    arguments = "one argument" if count == 1 else f"{count} arguments"
+    name = getattr(value, "__name__", type(value).__name__)
+    got, fix = f"{name}{inspect.signature(value)}", "wrap it in a lambda that takes them"
+    raise InputError("", expected=f"a function of {arguments}", got=got, fix=fix)
+
+
+def _takes(function: Callable, count: int) -> bool:
+    """Whether a function can be called with this number of arguments."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        # many functions written in C have none
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
 
 
 def _instance(kind: type, value: object) -> object:

@@ -231,6 +231,7 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
     fixes = {"state": STATE} | ({"velocity": VELOCITY} if velocity else {})
     variables = [variable_of(data, name, fix=fix).data for name, fix in fixes.items()]
     times_of(data)
+    _check_component_names(data)
     looks = [(_known(x), np.isinf(x).any((1, 2))) for x in variables]
     # one pass over data that may be larger than memory
     results = runtime.computed("check of the data", *looks)
@@ -245,6 +246,17 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
     if "control" in data:
         _check_control(data, known)
     return complete_of
+
+
+def _check_component_names(data: xr.Dataset) -> None:
+    """Raise where two components have one name: by it they are found in other data."""
+    names = data.indexes.get("component")
+    if names is None or names.is_unique:
+        return
+    double = names[names.duplicated()][0]
+    fix = "name them apart: data.assign_coords(component=[...])"
+    expected = "components of different names"
+    raise InputError("data", expected=expected, got=f"{double!r} twice", fix=fix)
 
 
 def _known(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -75,10 +75,13 @@ class LatentModel:
         size: d, of the latent state.
 
     Raises:
-        InputError: dynamics without a field.
+        InputError: a stack of projections; dynamics without a field.
     """
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
+        if projection.seeds is not None:
+            fix = "take one of romkit.projections.unstack(...)"
+            raise InputError("projection", expected="a single one", got="a stack", fix=fix)
         self.reduced = ReducedModel.of(projection, dynamics, system)
         check_field(self.reduced.dynamics)
         frame = projection.frame

@@ -1,7 +1,7 @@
 """Validation at the door: what annotations accept, what errors say, and what is not checked again."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -49,6 +49,36 @@ def test_what_is_no_list_of_counts_is_refused(sizes):
     with pytest.raises(InputError) as caught:
         door(sizes=sizes)
     assert caught.value.argument.startswith("sizes")
+
+
+@validated
+def integral(rate: Callable[[float, float], float], end: float | Callable[[], float] = 1.0):
+    return rate(0.0, 1.0)
+
+
+class Shifted:
+    def __call__(self, x, t=2.0):
+        return x + t
+
+
+@pytest.mark.parametrize("rate", [lambda x, t: 1.0, lambda *x: 1.0, max, Shifted(), np.add])
+def test_a_function_that_takes_the_arguments_is_taken(rate):
+    assert integral(rate) == 1.0
+
+
+@pytest.mark.parametrize("rate", [lambda: 1.0, lambda x: 1.0, lambda x, y, z: 1.0, Shifted, 3, "f"])
+def test_a_function_of_other_arguments_is_refused(rate):
+    with pytest.raises(InputError) as caught:
+        integral(rate)
+    assert caught.value.argument == "rate"
+    assert "\n" not in str(caught.value)
+
+
+def test_a_projection_is_no_rule_of_differentiation(lorenz_data):
+    projection = romkit.load("ncae-lorenz96")
+    with pytest.raises(InputError) as caught:
+        romkit.data.with_velocity(lorenz_data, method=projection(F=3.15))
+    assert caught.value.argument == "method"
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,22 @@ def test_a_dataset_is_projected(lorenz_data):
         assert torch.equal(found.modes, known.modes)
 
 
+@pytest.mark.parametrize("dtype", [np.longdouble, np.float16, np.int32, ">f4", ">i8"])
+def test_numbers_of_any_kind_have_the_modes_of_doubles(lorenz_data, dtype):
+    states = (100 * lorenz_data.state).astype(dtype)
+    found, exact = (
+        romkit.basis(lorenz_data.assign(state=state), rank=2)
+        for state in (states, states.astype(np.float64))
+    )
+    assert torch.equal(found.modes, exact.modes)
+
+
+def test_components_of_one_name_are_refused(lorenz_data):
+    names = [f"x{k}" for k in range(35)]
+    data = lorenz_data.assign_coords(component=[*names, "x7"])
+    refused("data: expected components of different names, got 'x7' twice", romkit.basis, data, 2)
+
+
 def test_a_basis_computed_elsewhere_is_taken():
     modes = np.linalg.qr(RNG.standard_normal((50, 4)))[0]
     taken = Basis(modes, mean=np.arange(50.0))

@@ -148,6 +148,19 @@ def test_parts_that_keep_all_give_the_basis_of_the_whole(weight):
     assert subspace_angles(merged.dual.numpy(), whole.dual.numpy()).max() < 1e-6
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize("copies", [2, 3])
+def test_parts_that_are_equal_give_their_basis(rank, copies):
+    """Their common matrix has fewer directions than columns."""
+    snapshots = RNG.standard_normal((4, 3)) @ RNG.standard_normal((3, 8))
+    part = romkit.basis(snapshots, 3)
+    merged = merge([part] * copies, [4] * copies, rank)
+    whole = romkit.basis(np.concatenate([snapshots] * copies), rank)
+    for name in ("mean", "singular_values", "energy"):
+        assert torch.allclose(getattr(merged, name), getattr(whole, name), rtol=1e-7), name
+    assert subspace_angles(merged.modes.numpy(), whole.modes.numpy()).max() < 1e-6
+
+
 def test_truncated_parts_leave_out_what_they_say():
     parts = [romkit.basis(part, 20) for part in PARTS]
     halves = [merge(parts[:2], COUNTS[:2], 20), parts[2]]

@@ -12,6 +12,7 @@ from romkit.data import ContextParameter
 from romkit.errors import InputError
 from romkit.inference import branches
 from romkit.integrators import LSPG, Galerkin
+from romkit.projections import stack
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System
 
@@ -591,6 +592,13 @@ def test_bad_input_is_refused_by_name(given, argument):
 def test_a_branch_of_another_model_is_not_verified(branch, system):
     with pytest.raises(InputError, match=r"^branch: "):
         romkit.verify(branch, system)
+
+
+def test_a_stack_has_no_branch():
+    ncae = romkit.load("ncae-lorenz96")
+    with pytest.raises(InputError) as caught:
+        romkit.continuation(stack([ncae, ncae]), start=[0.0, 0.0], F=(3.14, 3.19))
+    assert caught.value.argument == "projection"
 
 
 def test_dynamics_without_a_field_are_refused():

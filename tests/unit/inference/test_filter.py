@@ -244,6 +244,7 @@ BAD = [
     ({"inflation": 0.9}, "inflation: "),
     ({"sensors": [36]}, "sensors: "),
     ({"sensors": ["y"]}, "sensors: "),
+    ({"sensors": []}, "sensors: "),
     ({"G": 3.1}, "context: "),
     ({"F": np.nan}, "F: "),
     ({"false_alarms": 1.0}, "false_alarms: "),
