@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError, one_line
-from romkit.core.tensors import align
 from romkit.data import ContextParameter, check_dataset, trajectories
 from romkit.data.context import context_array
 from romkit.integrators import LatentDynamics
@@ -585,7 +585,7 @@ def datasets(system: System) -> None:
         for name in ("state", "velocity", "acceleration")[: system.order + 1]
     )
     times = torch.from_numpy(data["time"].values.copy())
-    found = system.rate_along(c, times, *(x, *rates)[: system.order])
+    found = system.rates(c, times, *(x, *rates)[: system.order])
     close(
         f"recorded {('velocity', 'acceleration')[system.order - 1]} = field", rates[-1], found, 1e-9
     )

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, validated
+from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.tensors import Constants
 from romkit.data import DIMS
 from romkit.data.schema import of_other_coordinates, variable_of
 

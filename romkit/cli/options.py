@@ -199,14 +199,15 @@ def imported(path: str) -> ModuleType:
 
 def _system_in_file(path: str, name: str) -> "romkit.systems.System":
     """Instance of a class of systems in a Python file, or an instance that the file made."""
-    from romkit.systems.base import System, recorded_name
+    from romkit.systems.base import System
+    from romkit.systems.naming import recorded_name
 
     kinds = lambda x: isinstance(x, type) and issubclass(x, System) and not inspect.isabstract(x)  # noqa: E731
     found = {key: x for key, x in vars(imported(path)).items() if isinstance(x, System) or kinds(x)}
     system = found[checks.one_of("system", name, found)]
     if isinstance(system, System):
         return system
-    romkit.systems.SYSTEMS[recorded_name(system, system.name)] = system
+    romkit.systems.SYSTEMS[recorded_name(system, system.name, System)] = system
     return system()
 
 

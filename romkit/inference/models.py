@@ -41,7 +41,7 @@ class FullModel:
 
     def solver(self, c: Tensor) -> Solver:
         """Solver at contexts (B, p)."""
-        return self.system.solver or self.system.make_solver(c)
+        return self.system.solver_at(c)
 
     def decode(self, c: Tensor, w: Tensor) -> Tensor | None:
         """States (B, n) of the full model behind a basis; None without a basis."""

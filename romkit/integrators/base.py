@@ -17,9 +17,9 @@ from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Times, unchecked, validated
+from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.tensors import linear_solve, matvec
 from romkit.core.types import Field, Metric
 from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from romkit.core import tensors
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.tensors import align
 from romkit.core.types import Metric
 from romkit.integrators.base import LatentField, LatentRate, least_squares
 from romkit.integrators.speed import Speed

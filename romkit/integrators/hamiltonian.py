@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from romkit.core import checks
+from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.errors import InputError
-from romkit.core.tensors import linear_solve, matvec
 from romkit.core.types import Field
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, traced
 from romkit.integrators.galerkin import Galerkin

@@ -14,8 +14,8 @@ from torch.nn.functional import normalize
 
 from romkit.bases import Basis
 from romkit.core.boundary import Count, Limit, Part, Positive, validated
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.tensors import align
 from romkit.core.types import Dual
 from romkit.data import times_of
 from romkit.engine.threads import one_thread

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from romkit.core.boundary import Count, Layered, Positive, Sizes, validated
+from romkit.core.broadcast import align, matmul
 from romkit.core.errors import InputError
-from romkit.core.tensors import align, matmul
 from romkit.projections.base import Projection, check_embedding
 from romkit.projections.frame import Frame
 from romkit.projections.linear import leading_modes

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from romkit.bases import decompose
-from romkit.core.tensors import linear_solve
+from romkit.core.broadcast import linear_solve
 from romkit.core.types import Dual
 
 ROUNDS = 4

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from romkit.bases import decompose
 from romkit.bases.modes import EXACT
 from romkit.core.boundary import Count, validated
+from romkit.core.broadcast import matmul
 from romkit.core.errors import InputError
-from romkit.core.tensors import matmul
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.frame import Frame
 from romkit.projections.networks import Curve, Curves, orthonormal

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from romkit.core.tensors import align, matmul
+from romkit.core.broadcast import align, matmul
 from romkit.core.types import Dual
 from romkit.projections.operator import EncoderDecoder
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from romkit.bases import decompose
 from romkit.core import checks
 from romkit.core.boundary import Count, Natural, Positive, validated
+from romkit.core.broadcast import matmul
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.polynomials import Monomials, multiplied
-from romkit.core.tensors import matmul
 from romkit.core.types import Dual
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.frame import Frame

@@ -9,11 +9,13 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
-from romkit.systems.base import MechanicalSystem, Motion, System
+from romkit.systems.base import System
 from romkit.systems.burgers2d import Burgers2D
 from romkit.systems.cylinder_wake import CylinderWake
 from romkit.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from romkit.systems.lorenz96 import Lorenz96
+from romkit.systems.mechanical import MechanicalSystem
+from romkit.systems.motion import Motion
 from romkit.systems.mujoco.parameters import ModelParameter
 from romkit.systems.mujoco.system import MuJoCo
 from romkit.systems.pendulum import Pendulum

@@ -1,6 +1,4 @@
-"""Systems: names and units, the field at a context, initial states, simulation, and the dataset of
-a motion.
-"""
+"""Systems of first order: names and units, the field at a context, simulation, and datasets."""
 
 import abc
 import copy
@@ -9,7 +7,7 @@ import functools
 import importlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, ClassVar, NamedTuple, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 import torch
@@ -19,22 +17,35 @@ from torch import Tensor
 from romkit.bases import Basis, Weight
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, Seed, Times, unchecked, validated
-from romkit.core.errors import DivergenceWarning, InputError, warn
-from romkit.core.tensors import align
-from romkit.core.types import ContextFunction, Field, Metric, SecondOrderField
+from romkit.core.broadcast import align
+from romkit.core.errors import InputError
+from romkit.core.types import ContextFunction, Field, Metric
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.context import bound_context, context_rows, one_context, varies
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts
-from romkit.solvers import RK4, Solution, Solver, Status
+from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.derivatives import differentiable
 from romkit.systems.effects import check_effects, check_members
-from romkit.systems.problem import FirstOrder, Parts, Problem, SecondOrder, euclidean
+from romkit.systems.motion import Motion, lost_in, warn_of_lost
+from romkit.systems.naming import recorded_name
+from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.systems.terms import Quadratic, Term
 
 Recorded = Annotated[xr.Dataset, lambda argument, value: check_states(value)]
 """Trajectories in romkit's schema."""
+
+LARGEST = 1e12
+"""Magnitude of a component beyond which a full model has diverged: large, since in pascal 10⁶ is an
+ordinary value.
+"""
+
+TRAINING, TEST = 20, 10
+"""Contexts of a training set, and those of a test set for each parameter."""
+
+SETTLING = 101
+"""Samples of a transient, of which only the last is kept."""
 
 
 def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Field:
@@ -44,60 +55,12 @@ def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Fiel
     moves, rate = varies(context), differentiable(rhs)
 
     def f(t: Tensor, x: Tensor) -> Tensor:
-        c = context(t) if moves else context
+        c = context
+        if moves:
+            c = context(t)
         return rate(t, x, align(c.to(x), x))
 
     return f
-
-
-NAMED = 5
-"""Lost trajectories that a warning names, at most."""
-
-LARGEST = 1e12
-"""Magnitude of a component beyond which a full model has diverged: large, since in pascal 10⁶ is an
-ordinary value.
-"""
-
-
-class Motion(NamedTuple):
-    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status
-    (...).
-
-    `cost` says what computed it and how long that took: solver, engine, seconds_compiling,
-    seconds_computing.
-
-    Example:
-        >>> import torch
-        >>> import romkit
-        >>> system = romkit.systems.Lorenz96(transient=0.0)
-        >>> c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
-        >>> motion = system.simulate(system.start(c), c, torch.linspace(0, 0.1, 11))
-        >>> motion.state.shape, motion.acceleration is None, motion.cost["engine"]
-        (torch.Size([2, 11, 36]), True, 'torch (too short a run to compile)')
-    """
-
-    state: Tensor
-    velocity: Tensor
-    acceleration: Tensor | None
-    status: Tensor
-    cost: dict[str, object]
-
-
-def recorded_name(kind: type["System"], name: str) -> str:
-    """Name of a system in files, with its class behind it where romkit has another system of that
-    name.
-    """
-    kinds = [System]
-    for base in kinds:  # grows by the subclasses of its entries
-        kinds += base.__subclasses__()
-    namesakes = {
-        romkits.__qualname__
-        for romkits in kinds
-        if romkits.__module__.startswith("romkit.") and getattr(romkits, "name", "") == name
-    }
-    if namesakes - {kind.__qualname__}:
-        return f"{name} ({kind.__qualname__})"
-    return name
 
 
 class System(abc.ABC):
@@ -115,8 +78,8 @@ class System(abc.ABC):
         dt: sampling interval, and integration step unless `step` is given.
         step: largest integration step of the full model.
         jump_times: times at which the field jumps, where steps end: a relay, a pulse.
-        solver: of the full model in place of the one by `make_solver`; `using` sets it.
-        simulator: name of the program that simulates the system and takes no other solver; else
+        solver: in place of `default_solver`; `using` sets it.
+        only_solver: name of a default solver that no other can replace, as that of a program; else
             None.
         duration: length of the trajectories in a dataset, sampled at 0, dt, ..., duration - dt.
         transient: time that is simulated and thrown away before the first sample.
@@ -139,7 +102,8 @@ class System(abc.ABC):
     """
 
     name: ClassVar[str]
-    simulator: str | None = None
+    order: ClassVar[int] = 1
+    only_solver: str | None = None
     context_may_move: ClassVar[bool] = True
     context: ClassVar[tuple[ContextParameter, ...]] = ()
     weight: Weight = None
@@ -155,7 +119,7 @@ class System(abc.ABC):
     jump_times: tuple[float, ...] = ()
     solver: Solver | None = None
 
-    # -- what a subclass writes ------------------------------------------------------------------------------------
+    # -- written by a subclass -----------------------------------------------------------------------
 
     @abc.abstractmethod
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
@@ -169,14 +133,16 @@ class System(abc.ABC):
         to be random.
         """
 
+    # -- overridden where the default does not fit ----------------------------------------------------
+
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """(C, p) contexts of the training set: by default 20, uniform over the training range."""
         low, high = self._ranges()
-        return rng.uniform(low, high, size=(20, len(self.context)))
+        return rng.uniform(low, high, size=(TRAINING, len(self.context)))
 
     def test_contexts(self) -> np.ndarray:
         """(C, p) contexts of the test set: by default 10 points per parameter, all combinations."""
-        axes = [np.linspace(p.low, p.high, 10) for p in self.context]
+        axes = [np.linspace(p.low, p.high, TEST) for p in self.context]
         return np.array(list(itertools.product(*axes)))
 
     def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
@@ -195,44 +161,34 @@ class System(abc.ABC):
         """(s, k) which entries of x the rows (s,) of `rhs` depend on, of a system that gives its
         rows (`rhs_rows`).
         """
-        raise InputError(
-            "rows",
-            expected="a system that gives them",
-            got=self.name,
-            fix="write stencil and rhs_rows",
-        )
+        raise self._without_rows()
 
     def rhs_rows(self, t: Tensor, rows: Tensor, x: Tensor, c: Tensor) -> Tensor:
         """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for
         `through`.
         """
-        raise InputError(
-            "rows",
-            expected="a system that gives them",
-            got=self.name,
-            fix="write stencil and rhs_rows",
-        )
+        raise self._without_rows()
 
-    def make_solver(self, context: Tensor | ContextFunction) -> Solver:
-        """Solver of the full model at contexts (..., p): RK4 unless overridden; `using` takes
-        another one.
+    def default_solver(self, context: Tensor | ContextFunction) -> Solver:
+        """Solver of the full model at contexts (..., p), where no other is given by `using`: RK4
+        unless overridden.
         """
         return unchecked(RK4)(self.step or self.dt, divergence_threshold=LARGEST)
 
     def advice(self, context: Tensor | ContextFunction) -> str:
         """Remedy for a simulation that is lost, of this system with its solver."""
-        if self.simulator:
-            return f"shorten its step, which is {self.step or self.dt:g}"
+        shorter = f"shorten its step, which is {self.step or self.dt:g}"
+        if self.only_solver:
+            return shorter
         if self.solver is None:
-            another = "system.using(romkit.solvers.SciPy('BDF'))"
-            return f"shorten its step, which is {self.step or self.dt:g}, or take {another}"
+            return f"{shorter}, or take system.using(romkit.solvers.SciPy('BDF'))"
         return f"shorten the step or the tolerance of {self.solver}, or end the run before"
 
     def annotate(self, data: Recorded) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
 
-    order: ClassVar[int] = 1
+    # -- names ----------------------------------------------------------------------------------------
 
     @functools.cached_property
     def state_units(self) -> Sequence[str]:
@@ -248,16 +204,23 @@ class System(abc.ABC):
     def phase_names(self) -> list[str]:
         """Names of the components of what `rhs` takes."""
         names = list(self.state_names)
-        return names + [f"velocity of {name}" for name in names] if self.order == 2 else names
+        if self.order == 2:
+            names += [f"velocity of {name}" for name in self.state_names]
+        return names
 
     @property
     def context_names(self) -> tuple[str, ...]:
         """Names of the context parameters, in the order of the last axis of a context tensor."""
-        strangers = [p for p in self.context if not isinstance(p, ContextParameter)]
-        if strangers:
-            expected, fix = "ContextParameters", "write ContextParameter(name, units, low, high)"
-            raise InputError("context", expected=expected, got=repr(strangers[0]), fix=fix)
+        for parameter in self.context:
+            if not isinstance(parameter, ContextParameter):
+                expected, fix = (
+                    "ContextParameters",
+                    "write ContextParameter(name, units, low, high)",
+                )
+                raise InputError("context", expected=expected, got=repr(parameter), fix=fix)
         return tuple(parameter.name for parameter in self.context)
+
+    # -- the field ------------------------------------------------------------------------------------
 
     def field(
         self, context: Tensor | float | ContextFunction | None = None, **named: object
@@ -267,13 +230,17 @@ class System(abc.ABC):
 
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
-        return bound(self.rhs, context if varies(context) else self._context_tensor(context, named))
+        if not varies(context):
+            context = self._context_tensor(context, named)
+        return bound(self.rhs, context)
 
     def phase_field(self, context: Tensor | ContextFunction) -> Field:
         """Field of first order, of (q, q̇) of a mechanical system, at a context (..., p) or one
         that varies in time.
         """
-        return self.field(context) if self.order == 1 else System.field(self, context)
+        if self.order == 1:
+            return self.field(context)
+        return System.field(self, context)
 
     def commutator(self, shifts: Shifts, x: Tensor, c: Tensor) -> float:
         """Largest difference of f(g x) and g f(x), relative to f, for a shift g by one point, at
@@ -281,7 +248,8 @@ class System(abc.ABC):
         """
         f, t = self.field(c), torch.zeros((), dtype=x.dtype)
         rate = f(t, x)
-        return float((f(t, shifts.turned(x)) - shifts.turned(rate)).abs().max() / rate.abs().max())
+        difference = f(t, shifts.turned(x)) - shifts.turned(rate)
+        return float(difference.abs().max() / rate.abs().max())
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
         """The field at contexts (..., p), where its coefficients are at hand: of systems by
@@ -291,7 +259,10 @@ class System(abc.ABC):
 
     def metric(self, context: Tensor | ContextFunction) -> Metric:
         """The metric of states at a context (..., p); at that of time 0 where it varies in time."""
-        c = context(torch.zeros(())) if varies(context) else self._context_tensor(context, {})
+        if varies(context):
+            c = context(torch.zeros(()))
+        else:
+            c = self._context_tensor(context, {})
         if type(self).weigh is System.weigh:
             return euclidean
         return lambda x, u: self.weigh(x, u, align(c.to(x), x))
@@ -300,9 +271,8 @@ class System(abc.ABC):
         """The system as it is reduced by the operators along a path; `context` (..., p) is that of
         the path.
         """
-        return FirstOrder(
-            path, self.field(context), self.metric(context), jump_times=tuple(self.jump_times)
-        )
+        field, metric = self.field(context), self.metric(context)
+        return FirstOrder(path, field, metric, jump_times=tuple(self.jump_times))
 
     def through(
         self,
@@ -333,6 +303,8 @@ class System(abc.ABC):
         module = importlib.import_module("romkit.systems.through")
         return module.through(self, basis, data, tolerance=tolerance, device=device)
 
+    # -- simulation -----------------------------------------------------------------------------------
+
     def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
         """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default,
         rollouts too.
@@ -340,9 +312,11 @@ class System(abc.ABC):
         parts = self._initial_parts(contexts, rng)
         if self.transient == 0:
             return parts
-        span = torch.linspace(-self.transient, 0, 101, dtype=parts[0].dtype)  # datasets begin at 0
-        motion = unchecked(self.simulate)(parts, contexts, span, label="transient")
-        return (motion.state[..., -1, :], motion.velocity[..., -1, :])[: self.order]
+        # datasets begin at time 0
+        times = torch.linspace(-self.transient, 0, SETTLING, dtype=parts[0].dtype)
+        motion = unchecked(self.simulate)(parts, contexts, times, label="transient")
+        settled = motion.state[..., -1, :], motion.velocity[..., -1, :]
+        return settled[: self.order]
 
     @validated
     def simulate(
@@ -366,16 +340,21 @@ class System(abc.ABC):
             label: what the progress bar says.
         """
         begin, context = self._starting(parts, context)
-        solution = self.solve(begin, context, times, engine=engine, label=label)
-        states = solution.states.chunk(self.order, dim=-1)
+        solution = self.solution(begin, context, times, engine=engine, label=label)
+        states = solution.states.chunk(self.order, dim=-1)  # each (..., T, n)
         with torch.no_grad():
-            rates = (*states[1:], self.rate_along(context, times, *states))
-        found = (part.to(parts[0].dtype) for part in (states[0], *rates))
-        motion = Motion(*found, *(None,) * (2 - self.order), solution.status, solution.cost)
-        self._warn_of_divergence(motion, begin, context, times, label)
+            highest = self.rates(context, times, *states)
+        tensors_of_motion = [part.to(parts[0].dtype) for part in (*states, highest)]
+        if self.order == 1:
+            tensors_of_motion.append(None)  # no acceleration
+        motion = Motion(*tensors_of_motion, solution.status, solution.cost)
+        lost = lost_in(motion, begin)
+        if lost.rows:
+            who, advice = f"{label} of {self.name}", self.advice(context)
+            warn_of_lost(lost, who, self.context_names, context, times, advice)
         return motion
 
-    def solve(
+    def solution(
         self,
         parts: Parts,
         context: Tensor | ContextFunction,
@@ -387,24 +366,23 @@ class System(abc.ABC):
         """States (..., T, order · n) as of `simulate`, without rates, which of large systems may
         take longer.
         """
-        solver = self.solver or self.make_solver(context)
+        solver = self.solver_at(context)
         # a pulse that is shorter than a step, or ends within one, must be seen
         if getattr(solver, "forced_step", 0.0) is None:
             solver = dataclasses.replace(solver, forced_step=self.step or self.dt)
         if self.jump_times and getattr(solver, "jump_times", None) == ():
             solver = dataclasses.replace(solver, jump_times=tuple(self.jump_times))
+        field, y = self.phase_field(context), torch.cat(parts, dim=-1)
         with torch.no_grad(), one_thread():
-            return unchecked(solver.__call__)(
-                self.phase_field(context),
-                torch.cat(parts, dim=-1),
-                times,
-                engine=engine,
-                label=label,
-            )
+            return unchecked(solver.__call__)(field, y, times, engine=engine, label=label)
 
-    def rate_along(
-        self, context: Tensor | ContextFunction, times: Tensor, *states: Tensor
-    ) -> Tensor:
+    def solver_at(self, context: Tensor | ContextFunction) -> Solver:
+        """The solver of the full model at contexts (..., p)."""
+        if self.solver is not None:
+            return self.solver
+        return self.default_solver(context)
+
+    def rates(self, context: Tensor | ContextFunction, times: Tensor, *states: Tensor) -> Tensor:
         """Highest rate (..., T, n) along a motion, whose states are (..., T, n), at a context with
         their leading axes.
 
@@ -422,17 +400,15 @@ class System(abc.ABC):
         Raises:
             InputError: no solver, or a system that simulates itself.
         """
-        if self.simulator:
-            expected = f"none, since {self.simulator} simulates it"
-            raise InputError(
-                "solver",
-                expected=expected,
-                got=f"{solver}",
-                fix="leave it out; the step can be given",
-            )
+        if self.only_solver:
+            expected = f"none, since {self.only_solver} simulates it"
+            fix = "leave it out; the step can be given"
+            raise InputError("solver", expected=expected, got=f"{solver}", fix=fix)
         other = copy.copy(self)
         object.__setattr__(other, "solver", solver)
         return other
+
+    # -- datasets -------------------------------------------------------------------------------------
 
     @validated
     def dataset(
@@ -457,10 +433,8 @@ class System(abc.ABC):
                 positive.
         """
         contexts, rng = self._contexts(split, seed, context)
-        times = (
-            torch.arange(checks.steps(duration or self.duration, self.dt), dtype=torch.float64)
-            * self.dt
-        )
+        count = checks.steps(duration or self.duration, self.dt)
+        times = torch.arange(count, dtype=torch.float64) * self.dt
         motion = self.simulate(self.start(contexts, rng), contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))
@@ -475,13 +449,11 @@ class System(abc.ABC):
                 that the system does not depend on.
         """
         self._check_motion(motion, times, contexts)
-        variables = {
-            "state": motion.state,
-            "velocity": motion.velocity,
-            "acceleration": motion.acceleration,
-        }
+        variables = {"state": motion.state.numpy(), "velocity": motion.velocity.numpy()}
+        if motion.acceleration is not None:
+            variables["acceleration"] = motion.acceleration.numpy()
         return unchecked(make_dataset)(
-            {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
+            variables,
             times=times.numpy(),
             time_units=self.time_units,
             state_names=self.state_names,
@@ -495,11 +467,13 @@ class System(abc.ABC):
         """Attributes of a file that identify the system: name, parameters, solver, step, transient,
         versions.
         """
-        middle = torch.from_numpy(np.mean(self._ranges(), axis=0))
+        parameters = {}
+        if dataclasses.is_dataclass(self):
+            parameters = dataclasses.asdict(self)
         return {
-            "system": recorded_name(type(self), self.name),
-            "parameters": dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {},
-            "solver": self.simulator or str(self.solver or type(self.make_solver(middle)).__name__),
+            "system": recorded_name(type(self), self.name, System),
+            "parameters": parameters,
+            "solver": self._solver_name(),
             "dt": self.dt,
             "step": self.step or self.dt,
             "transient": self.transient,
@@ -511,6 +485,20 @@ class System(abc.ABC):
         any.
         """
         return (contexts.new_zeros(len(contexts), self.state_size),) * self.order
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _without_rows(self) -> InputError:
+        fix = "write stencil and rhs_rows"
+        return InputError("rows", expected="a system that gives them", got=self.name, fix=fix)
+
+    def _solver_name(self) -> str:
+        if self.only_solver:
+            return self.only_solver
+        if self.solver is not None:
+            return str(self.solver)
+        middle = torch.from_numpy(np.mean(self._ranges(), axis=0))
+        return type(self.default_solver(middle)).__name__
 
     def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
         check_members(self, motion, times, contexts)
@@ -532,48 +520,13 @@ class System(abc.ABC):
         c = one_context(context, self.context_names).double()
         axes = max(c.ndim, *(x.ndim for x in states))
         like = c.new_empty((1,) * axes)
-        c, states = align(c, like), [align(x, like) for x in states]
+        c = align(c, like)
+        states = [align(x, like) for x in states]
         for x in states:
             # without their last axes, since there may be no parameters
             tensors.broadcast(contexts=c.sum(-1), parts=x.sum(-1))
         lead = torch.broadcast_shapes(c.shape[:-1], *(x.shape[:-1] for x in states))
         return tuple(x.expand(*lead, -1) for x in states), c.expand(*lead, -1)
-
-    def _warn_of_divergence(
-        self,
-        motion: Motion,
-        parts: Parts,
-        context: Tensor | ContextFunction,
-        times: Tensor,
-        label: str,
-    ) -> None:
-        """Name the trajectories that are lost, with time, and the context where it stays; not those
-        that started so.
-        """
-        started = torch.cat(parts, dim=-1).isfinite().all(-1)
-        diverged = (motion.status == Status.DIVERGED) & started
-        lost = diverged.reshape(-1).nonzero().flatten().tolist()
-        if not lost:
-            return
-        count = motion.status.numel()
-        ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)  # (count,)
-        rows = None
-        if not callable(context):
-            rows = context.expand(*motion.status.shape, -1).reshape(count, -1)
-        named = []
-        for k in lost[:NAMED]:
-            values = [f"t={float(times[ends[k]]):.4g}"]
-            if rows is not None:
-                pairs = zip(self.context_names, rows[k].tolist(), strict=True)
-                values = [*(f"{name}={value:.4g}" for name, value in pairs), *values]
-            named.append(f"{k} ({', '.join(values)})")
-        more = ", ..." if len(lost) > NAMED else ""
-        share = f"{len(lost)} of {count} trajectories are lost"
-        text = f"{label} of {self.name}: {share}: {', '.join(named)}{more}, and NaN from there on"
-        fix = self.advice(context)
-        if int(ends[lost].min()) == 0:
-            fix = "they begin beyond the solver's divergence_threshold: raise it"
-        warn(f"{text}; {fix}", DivergenceWarning)
 
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]
@@ -597,65 +550,6 @@ class System(abc.ABC):
         return bound_context(self.context_names, context, named)
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.array([p.low for p in self.context]), np.array([p.high for p in self.context])
-
-
-class MechanicalSystem(System):
-    """A system q̈ = f(t, q, q̇; c). Its state is q alone; datasets record velocity and acceleration
-    beside it.
-
-    A subclass writes `acceleration` in place of `rhs`, and `weigh`, M(q; c) u, where the inertia is
-    not the identity: T = ½ q̇ᵀ M q̇ is the metric in which constraint forces do no work. A context
-    that moves would need the forces that move it, so it may not.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> import romkit
-        >>> @dataclass(frozen=True)
-        ... class Oscillator(romkit.systems.MechanicalSystem):
-        ...     dt: float = 0.01
-        ...     duration: float = 1.0
-        ...     horizon: float = 1.0
-        ...     name = "oscillator"
-        ...     state_names, state_units = ("q",), ("m",)
-        ...     context = (romkit.data.ContextParameter("k", "s-2", 0.5, 2.0, "stiffness"),)
-        ...     def acceleration(self, t, q, v, c):
-        ...         return -c * q
-        ...     def initial_state(self, contexts, rng):
-        ...         return contexts * 0 + 1.0
-        >>> list(Oscillator().dataset(k=1.0).data_vars)
-        ['state', 'velocity', 'acceleration']
-    """
-
-    order = 2
-    context_may_move = False
-
-    @abc.abstractmethod
-    def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
-        """q̈ (..., n) at q, q̇ (..., n), with c (..., p) broadcastable against their leading axes."""
-
-    def initial_velocity(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
-        """(C, n) velocities before the transient: at rest by default."""
-        return torch.zeros(*contexts.shape[:-1], self.state_size, dtype=contexts.dtype)
-
-    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        """The first-order form on y = (q, q̇), (..., 2n)."""
-        q, v = x.chunk(2, dim=-1)
-        a = self.acceleration(t, q, v, c)
-        return torch.cat([v if v.shape == a.shape else v.expand_as(a), a], dim=-1)
-
-    def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
-        """The right-hand side f(t, q, q̇) at a fixed context, by name or as a tensor (..., p)."""
-        c, acceleration = self._context_tensor(context, named), differentiable(self.acceleration)
-
-        def f(t: Tensor, q: Tensor, v: Tensor) -> Tensor:
-            return acceleration(t, q, v, align(c.to(q), q))
-
-        return f
-
-    def problem(self, path: Path, context: Tensor) -> Problem:
-        return SecondOrder(path, self.field(context), self.metric(context))
-
-    def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
-        velocity = self.initial_velocity(contexts, rng)
-        return self.initial_state(contexts, rng), velocity
+        low = np.array([p.low for p in self.context])
+        high = np.array([p.high for p in self.context])
+        return low, high

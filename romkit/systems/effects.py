@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.tensors import align
 
 System = Any
 """A `romkit.systems.System`, whose module imports this one."""

@@ -100,7 +100,7 @@ class KuramotoSivashinsky(System):
         waves = height * torch.cos(k.unsqueeze(-1) * theta + phase)
         return waves.sum(-2).expand(len(contexts), -1).clone()
 
-    def make_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor) -> Solver:
         return ETDRK4(self.dt, context[..., 0])
 
 

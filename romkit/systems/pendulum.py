@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.tensors import align
 from romkit.core.types import Jet
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
-from romkit.systems.base import MechanicalSystem
+from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco import chain
 from romkit.systems.mujoco.engine import Simulator, compile_chain
 
@@ -146,7 +146,7 @@ class Pendulum(MechanicalSystem):
     horizon: Positive = 3.0
 
     name = "pendulum"
-    simulator = "MuJoCo RK4"
+    only_solver = "MuJoCo RK4"
     time_units = "s"
     state_names = tuple(f"q{k}" for k in range(1, STATE_SIZE + 1))
     state_units = ("rad",) * STATE_SIZE
@@ -193,7 +193,7 @@ class Pendulum(MechanicalSystem):
         """All 256 combinations of four lengths per link."""
         return np.array(list(itertools.product([0.35, 0.45, 0.55, 0.65], repeat=DRIVING)))
 
-    def make_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor) -> Solver:
         if not bool((context > 0).all()):
             got = f"{context.min().item():g}"
             raise InputError(

@@ -14,8 +14,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.broadcast import matvec
 from romkit.core.errors import InputError
-from romkit.core.tensors import matvec
 from romkit.core.types import Metric
 from romkit.projections import Operator, Path
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from romkit.bases import Basis, check_size, weigher
 from romkit.bases.modes import Summary
+from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.tensors import Constants
 from romkit.data import times_of, trajectories
 from romkit.data.context import context_columns
 from romkit.data.layout import component_names

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from romkit.bases import Basis
+from romkit.core.broadcast import pairs
 from romkit.core.polynomials import Monomials
-from romkit.core.tensors import pairs
 
 
 class Term(NamedTuple):

@@ -12,8 +12,8 @@ from torch import Tensor
 from romkit.bases import Basis, weigher
 from romkit.bases.base import root_of
 from romkit.core.boundary import Positive, validated
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.tensors import align
 from romkit.core.types import ContextFunction, Field
 from romkit.data.context import varies
 from romkit.engine import Device
@@ -74,7 +74,7 @@ class SystemThroughBasis(System):
         self.dt, self.duration, self.horizon = full.dt, full.duration, full.horizon
         self.jump_times = full.jump_times
         self.step = (
-            None if full.simulator else full.step
+            None if full.only_solver else full.step
         )  # RK4's, by which coordinates are integrated too
 
     @property

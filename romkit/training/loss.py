@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from romkit.core.boundary import NotNegative, Positive, validated
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.tensors import align
 from romkit.core.types import Dual
 from romkit.projections import EncoderDecoder, Frame, Projection
 from romkit.projections.layers import Hyperbola, LayerPairs

@@ -194,7 +194,7 @@ def _parts(run: xr.Dataset, system: System | None, windows: int, share: float) -
     early, local, rates, trust = np.empty((4, windows, len(x)))
     for k, i in enumerate(track(starts, "windows of the full model")):
         begin = tuple(torch.from_numpy(path[:, i].astype(float)) for path in paths)
-        y = system.solve(begin, contexts, times[i : i + w + 1], label="window").states.numpy()
+        y = system.solution(begin, contexts, times[i : i + w + 1], label="window").states.numpy()
         path, late = x[:, i : i + w + 1], t[i : i + w + 1] - t[i]
         gap = np.take(y, rows, axis=-1) / std[rows] - path
         rates[k], trust[k] = _lag(gap, np.gradient(path, late, axis=1), late)

@@ -29,7 +29,7 @@ from romkit.models import AtContexts, Dynamics, ReducedModel, check_match, in_do
 from romkit.projections import Projection
 from romkit.solvers import Adaptive, Solver
 from romkit.systems import SYSTEMS, System, system_of
-from romkit.systems.base import Motion
+from romkit.systems.motion import Motion
 
 NAMES = ("initial_state", "initial_velocity")
 

@@ -14,7 +14,7 @@ from romkit.data.context import context_columns
 from romkit.projections import Projection
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, CylinderWake, KuramotoSivashinsky, Lorenz96, Pendulum, System
-from romkit.systems.base import Motion
+from romkit.systems.motion import Motion
 from studies.runner import Numbers, Study, frozen
 from studies.wake.data import BASIS, COORDINATES
 
@@ -212,7 +212,7 @@ def residual(system: System, run: xr.Dataset) -> xr.DataArray:
     times, *tensors = (torch.from_numpy(np.array(part)) for part in (run["time"].values, *parts))
     c = torch.from_numpy(context_columns(run, system.context_names))
     with torch.no_grad():
-        field = system.rate_along(c, times, *tensors).numpy()
+        field = system.rates(c, times, *tensors).numpy()
     return xr.DataArray(
         np.sqrt((((field - rate) / run["state_std"].values) ** 2).mean(-1)),
         dims=("trajectory", "time"),

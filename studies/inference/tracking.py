@@ -14,8 +14,8 @@ from romkit.inference import Tracker
 from romkit.integrators import PetrovGalerkin
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96
-from romkit.systems.base import Motion
 from romkit.systems.lorenz96 import dominant_wave_number
+from romkit.systems.motion import Motion
 from studies.runner import Numbers
 
 NOISE, EVERY, DRIFT = 0.075, 0.05, 5e-4

@@ -30,7 +30,7 @@ def grid(system: Burgers2D) -> Tensor:
 
 def solved(system: System, c: Tensor, times: Tensor) -> Tensor:
     """States (T, n) of the full model at one context c (1, p), without velocities."""
-    return system.make_solver(c)(
+    return system.default_solver(c)(
         system.field(c), *system.start(c), times, engine="compiled"
     ).states[0]
 

@@ -42,7 +42,8 @@ def drifts(
 
     Args:
         model: a shipped one, or a method that is fitted to the recorded wakes.
-        training, unseen: values of the parameter.
+        training: values of the parameter of the training runs.
+        unseen: those of the rollouts that are judged.
         recorded: length of the training runs.
         duration: of the rollouts.
     """

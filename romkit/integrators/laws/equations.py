@@ -16,9 +16,9 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import Count, Mask, Natural, Order, Positive, Share, validated
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.files import reason
-from romkit.core.tensors import align
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.samples import LatentSamples, Scaling
 from romkit.integrators.region import Region

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, Widths, validated
+from romkit.core.broadcast import align, matmul
 from romkit.core.errors import InputError
 from romkit.core.runtime import bars, track
-from romkit.core.tensors import align, matmul
 from romkit.data.controls import course, interpolated
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField

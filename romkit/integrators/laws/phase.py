@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core.tensors import align
+from romkit.core.broadcast import align
 from romkit.data.velocity import needing_velocity
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation, Features, Polynomial, formula

@@ -8,8 +8,8 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Natural, validated
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.tensors import align
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.chebyshev import Chebyshev
 from romkit.integrators.laws.equations import Equation, Features, Polynomial

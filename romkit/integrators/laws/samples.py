@@ -14,6 +14,7 @@ from torch import Tensor
 import romkit.data as datasets
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Mask, NotNegative, Order, Seed, Times, validated
+from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.data.context import context_ranges
 from romkit.data.controls import control_matrix
@@ -105,7 +106,7 @@ class Scaling:
         if self.symbols == self.names:
             return lambda x: x
         shift, scale = self.shift.to(like), self.scale.to(like)
-        return lambda x: (x - tensors.align(shift, x)) / tensors.align(scale, x)
+        return lambda x: (x - align(shift, x)) / align(scale, x)
 
     @functools.cached_property
     def symbols(self) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from romkit.core.broadcast import align
 from romkit.core.errors import FitWarning, warn
-from romkit.core.tensors import align
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.samples import LatentSamples
 

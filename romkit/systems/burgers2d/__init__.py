@@ -190,7 +190,7 @@ class Burgers2D(System):
         u = rows.unsqueeze(1).expand(-1, self.cells, -1).flatten(1)
         return torch.cat([u, torch.zeros_like(u)], dim=-1)
 
-    def make_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor) -> Solver:
         sources = SOURCE * torch.exp(context[..., 1:] * self._columns(context))
         return Trapezoidal(self.dt, self.spacing, sources, context[..., 0] ** 2 / 2)
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import NotNegative, Positive, validated
+from romkit.core.broadcast import align
 from romkit.core.runtime import track
-from romkit.core.tensors import align
 from romkit.core.types import Field
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.solvers.base import Run, Solver, inside
@@ -133,7 +133,7 @@ class CylinderWake(System):
     horizon: Positive = 10.0
 
     name = "cylinder-wake"
-    simulator = "BDF2, convection extrapolated"
+    only_solver = "BDF2, convection extrapolated"
     context = (ContextParameter("Re", "1", 30.0, 150.0, "Reynolds number of the mean inflow"),)
     context_may_move = False
     time_units = "s"
@@ -224,7 +224,7 @@ class CylinderWake(System):
         """
         return _steady(self.mesh, reynolds).copy()
 
-    def make_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor) -> Solver:
         return BDF2(self.flow, self.step, DIAMETER / context[..., 0])
 
     def _linear(self, name: str) -> Callable[[Tensor], Tensor]:

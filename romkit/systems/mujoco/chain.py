@@ -17,7 +17,7 @@ Mechanics, ch. 1.
 import torch
 from torch import Tensor
 
-from romkit.core.tensors import linear_solve
+from romkit.core.broadcast import linear_solve
 
 RADIUS = 0.05  # m
 MASS = 1.0  # kg, of each link

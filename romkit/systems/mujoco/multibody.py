@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.tensors import linear_solve, matvec
+from romkit.core.broadcast import linear_solve, matvec
 
 
 class Joint(NamedTuple):

@@ -16,7 +16,7 @@ from romkit.core.files import existing, reason
 from romkit.core.types import Metric, SecondOrderField
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
-from romkit.systems.base import MechanicalSystem
+from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco import engine, model, multibody
 from romkit.systems.mujoco.command import Commands, Constant, signal_of
 from romkit.systems.mujoco.engine import mujoco
@@ -276,17 +276,17 @@ class MuJoCo(MechanicalSystem):
     # -- simulation ------------------------------------------------------------------------------
 
     @property
-    def simulator(self) -> str:
+    def only_solver(self) -> str:
         """MuJoCo, with its integrator."""
         return "MuJoCo, the integrator of the file" if self.contacts else "MuJoCo, RK4"
 
-    def make_solver(self, context: Tensor) -> Solver:
+    def default_solver(self, context: Tensor) -> Solver:
         models = functools.partial(self._compiled, context)
         rows = self._rows(context)
         controls = self._commands(models(), rows).at if self._has_actuators else None
         joints = self.joints
         return engine.Simulator(
-            self.simulator, self.step, models, joints.of_states, joints.states, controls
+            self.only_solver, self.step, models, joints.of_states, joints.states, controls
         )
 
     @property
@@ -301,7 +301,7 @@ class MuJoCo(MechanicalSystem):
         kept = "" if integrator == mujoco.mjtIntegrator.mjINT_RK4 else KEPT
         return f"shorten its step: MuJoCo(..., step=), which is {self.step:g} s{kept}"
 
-    def rate_along(self, context: Tensor, times: Tensor, q: Tensor, v: Tensor) -> Tensor:
+    def rates(self, context: Tensor, times: Tensor, q: Tensor, v: Tensor) -> Tensor:
         """MuJoCo's own accelerations, with contacts and all."""
         motion = torch.cat([q, v], dim=-1)
         places, speeds = self.joints.of_states(motion.reshape(-1, *motion.shape[-2:]).cpu().numpy())

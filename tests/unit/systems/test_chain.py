@@ -183,4 +183,4 @@ def test_times_that_are_not_equally_spaced_and_lengths_that_are_not_positive_are
     )
     for length in (0.0, -0.4, np.nan):
         lengths = torch.tensor([[0.4] * 4, [0.4, 0.4, length, 0.4]])
-        refused("context: expected positive link lengths", Pendulum().make_solver, lengths)
+        refused("context: expected positive link lengths", Pendulum().default_solver, lengths)

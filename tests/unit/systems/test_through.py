@@ -12,7 +12,7 @@ from scipy import sparse
 import romkit
 from romkit.bases import Basis, weigher
 from romkit.bases.base import root_of
-from romkit.core.tensors import pairs
+from romkit.core.broadcast import pairs
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.integrators import Galerkin
 from romkit.models import ReducedModel

@@ -1,0 +1,82 @@
+"""Operations on tensors whose leading axes match from the left, and tensors that never change."""
+
+import torch
+from torch import Tensor
+
+
+def align(parameter: Tensor, x: Tensor) -> Tensor:
+    """`parameter` (..., k) with singleton axes put in so that it broadcasts against x (..., any),
+    left to left.
+    """
+    missing = x.ndim - parameter.ndim
+    if missing <= 0:
+        return parameter
+    return parameter.reshape(*parameter.shape[:-1], *(1,) * missing, parameter.shape[-1])
+
+
+def matmul(x: Tensor, weight: Tensor) -> Tensor:
+    """x W along the last axis of x, for a weight (n, r), or (..., n, r) whose leading axes match
+    those of x.
+
+    They match from the left: one matrix per seed (S, n, r) or per seed and context (S, C, n, r),
+    with x (S, C, ..., n).
+    """
+    if weight.ndim == 2:
+        return x @ weight
+    missing = weight.ndim - 1 - x.ndim
+    if missing > 0:  # the same vector for all matrices along these axes
+        x = x.reshape(*x.shape[:-1], *(1,) * missing, x.shape[-1])
+    if weight.ndim > 3:
+        lead = torch.broadcast_shapes(weight.shape[:-2], x.shape[: weight.ndim - 2])
+        x, weight = x.expand(*lead, *x.shape[len(lead) :]), weight.expand(*lead, *weight.shape[-2:])
+        return matmul(x.flatten(0, len(lead) - 1), weight.flatten(0, -3)).unflatten(0, lead)
+    if x.ndim == 3 and x.shape[0] == weight.shape[0]:
+        return x.bmm(weight)
+    x = x.expand(weight.shape[0], *x.shape[1:])
+    rows = x.reshape(x.shape[0], x.shape[1:-1].numel(), x.shape[-1]).bmm(weight)
+    return rows.reshape(*x.shape[:-1], weight.shape[-1])
+
+
+def pairs(a: Tensor, b: Tensor) -> Tensor:
+    """aᵢ bⱼ (..., m (m + 1) / 2) for i <= j, of a and b (..., m), row by row of the upper triangle."""
+    return torch.cat([a[..., i : i + 1] * b[..., i:] for i in range(a.shape[-1])], dim=-1)
+
+
+def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Matrices (..., i, j) times vectors (..., j)."""
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def linear_solve(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Inverse matrices (..., m, m) times vectors (..., m); a singular member gives numbers that are
+    not finite.
+
+    It neither waits for a GPU nor raises for a whole batch because of one member.
+    """
+    return torch.linalg.solve_ex(matrix, vector.unsqueeze(-1)).result.squeeze(-1)
+
+
+class Constants:
+    """Tensors that never change, in the precision and on the device of what they meet; each kind is
+    made once.
+
+    Whole numbers change their device alone. One tensor under two names stays one.
+
+    Args:
+        **tensors: that stay, by name.
+    """
+
+    def __init__(self, **tensors: Tensor):
+        self._tensors = tensors
+        self._kinds: dict[tuple[torch.dtype, torch.device], dict[str, Tensor]] = {}
+
+    def like(self, x: Tensor) -> dict[str, Tensor]:
+        """All of them, as x is."""
+        kind = (x.dtype, x.device)
+        if kind not in self._kinds:
+            made = {
+                id(t): t.to(x) if t.is_floating_point() else t.to(x.device)
+                for t in self._tensors.values()
+            }
+            self._kinds[kind] = {name: made[id(each)] for name, each in self._tensors.items()}
+        return self._kinds[kind]

@@ -1,0 +1,99 @@
+"""Simulated motions, and the warning about trajectories that were lost on the way."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.core.errors import DivergenceWarning, warn
+from romkit.core.types import ContextFunction
+from romkit.solvers import Status
+from romkit.systems.problem import Parts
+
+NAMED = 5
+"""Lost trajectories that a warning names, at most."""
+
+
+class Motion(NamedTuple):
+    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status
+    (...).
+
+    `cost` says what computed it and how long that took: solver, engine, seconds_compiling,
+    seconds_computing.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
+        >>> motion = system.simulate(system.start(c), c, torch.linspace(0, 0.1, 11))
+        >>> motion.state.shape, motion.acceleration is None, motion.cost["engine"]
+        (torch.Size([2, 11, 36]), True, 'torch (too short a run to compile)')
+    """
+
+    state: Tensor
+    velocity: Tensor
+    acceleration: Tensor | None
+    status: Tensor
+    cost: dict[str, object]
+
+
+class Lost(NamedTuple):
+    """Trajectories that diverged after a start that was finite.
+
+    Attributes:
+        rows: numbers of the trajectories among `count`.
+        ends: (count,) samples of each trajectory that are finite.
+    """
+
+    rows: list[int]
+    ends: Tensor
+    count: int
+
+
+def lost_in(motion: Motion, start: Parts) -> Lost:
+    """Trajectories of a motion that are lost, but for those whose start was so already."""
+    started = torch.cat(start, dim=-1).isfinite().all(-1)  # (...)
+    diverged = (motion.status == Status.DIVERGED) & started
+    rows = diverged.reshape(-1).nonzero().flatten().tolist()
+    count = motion.status.numel()
+    known = motion.state.isfinite().all(-1)  # (..., T)
+    return Lost(rows, known.reshape(count, -1).sum(-1), count)
+
+
+def warn_of_lost(
+    lost: Lost,
+    label: str,
+    names: tuple[str, ...],
+    context: Tensor | ContextFunction,
+    times: Tensor,
+    advice: str,
+) -> None:
+    """Name the trajectories that are lost, with the time, and with the context where it stays.
+
+    Args:
+        lost: trajectories.
+        label: of the simulation.
+        names: of the parameters.
+        context: (..., p) with the leading axes of the trajectories, or a function of time.
+        times: (T,) of the samples.
+        advice: remedy.
+    """
+    contexts = None
+    if not callable(context):
+        contexts = context.reshape(lost.count, len(names))  # (count, p)
+    labels = []
+    for row in lost.rows[:NAMED]:
+        values = []
+        if contexts is not None:
+            pairs = zip(names, contexts[row].tolist(), strict=True)
+            values = [f"{name}={value:.4g}" for name, value in pairs]
+        values.append(f"t={float(times[lost.ends[row]]):.4g}")
+        labels.append(f"{row} ({', '.join(values)})")
+    if len(lost.rows) > NAMED:
+        labels.append("...")
+    share = f"{len(lost.rows)} of {lost.count} trajectories are lost"
+    if int(lost.ends[lost.rows].min()) == 0:
+        advice = "they begin beyond the solver's divergence_threshold: raise it"
+    text = f"{label}: {share}: {', '.join(labels)}, and NaN from there on; {advice}"
+    warn(text, DivergenceWarning)

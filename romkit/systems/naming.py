@@ -1,0 +1,28 @@
+"""The name of a system in files."""
+
+from collections.abc import Iterator
+
+
+def recorded_name(kind: type, name: str, root: type) -> str:
+    """Name of a system in files, with its class behind it where romkit has another system of that
+    name.
+
+    Args:
+        kind: class of the system.
+        name: that it gives itself.
+        root: class of all systems.
+    """
+    namesakes = {
+        system.__qualname__
+        for system in _with_subclasses(root)
+        if system.__module__.startswith("romkit.") and getattr(system, "name", "") == name
+    }
+    if namesakes - {kind.__qualname__}:
+        return f"{name} ({kind.__qualname__})"
+    return name
+
+
+def _with_subclasses(kind: type) -> Iterator[type]:
+    yield kind
+    for subclass in kind.__subclasses__():
+        yield from _with_subclasses(subclass)
