@@ -1,6 +1,6 @@
 """Derivatives of right-hand sides that torch cannot see through: NumPy, SciPy, compiled code."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -79,23 +79,19 @@ class _Foreign(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, _, dt: Tensor | None, *tangents: Tensor | None) -> Tensor:
         t, *arguments = ctx.saved_tensors
-        pairs = [pair for pair in zip(arguments, tangents, strict=True) if pair[1] is not None]
-        length = torch.stack([tangent.abs().amax() for _, tangent in pairs]).amax()
-        size = torch.stack([argument.abs().amax() for argument, _ in pairs]).amax()
+        moving = [(x, v) for x, v in zip(arguments, tangents, strict=True) if v is not None]
+        length = torch.stack([v.abs().amax() for _, v in moving]).amax()
+        size = torch.stack([x.abs().amax() for x, _ in moving]).amax()
         h = STEP * (1 + size) / torch.where(length > 0, length, 1.0)
-        ahead, behind = (
-            _Foreign.apply(ctx.function, t, *_moved(arguments, tangents, s * h)) for s in (1, -1)
-        )
-        return (ahead - behind) / (2 * h)
+        return _central_difference(ctx.function, t, arguments, tangents, h)
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
         t, *arguments = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[2:]
-        products = [
-            _transposed_product(ctx.function, t, arguments, k, gradient) if needed else None
-            for k, needed in enumerate(wanted)
-        ]
+        products: list[Tensor | None] = [None] * len(arguments)
+        for k, is_needed in enumerate(ctx.needs_input_grad[2:]):
+            if is_needed:
+                products[k] = _transposed_product(ctx.function, t, arguments, k, gradient)
         return None, None, *products
 
     @staticmethod
@@ -104,26 +100,33 @@ class _Foreign(torch.autograd.Function):
         if axes[0] is None:
             # states and contexts take leading axes, so that a batch is one call
             t, *arguments = tensors
-            batch = [
-                _in_front(x, axis, info.batch_size)
-                for x, axis in zip(arguments, axes[1:], strict=True)
-            ]
+            pairs = zip(arguments, axes[1:], strict=True)
+            batch = [_in_front(x, axis, info.batch_size) for x, axis in pairs]
             return _Foreign.apply(function, t, *batch), 0
-        rows = [
-            [
-                x if axis is None else x.select(axis, k)
-                for x, axis in zip(tensors, axes, strict=True)
-            ]
-            for k in range(info.batch_size)
-        ]
-        return torch.stack([_Foreign.apply(function, *row) for row in rows]), 0
+        rates = []
+        for k in range(info.batch_size):
+            row = [_selected(x, axis, k) for x, axis in zip(tensors, axes, strict=True)]
+            rates.append(_Foreign.apply(function, *row))
+        return torch.stack(rates), 0
 
 
-def _moved(arguments: list[Tensor], tangents: tuple[Tensor | None, ...], h: Tensor) -> list[Tensor]:
-    return [
-        x if tangent is None else x + h * tangent
-        for x, tangent in zip(arguments, tangents, strict=True)
-    ]
+def _central_difference(
+    function: Function,
+    t: Tensor,
+    arguments: Sequence[Tensor],
+    directions: Sequence[Tensor | None],
+    h: Tensor,
+) -> Tensor:
+    """Derivative of a function along directions, of which None is zero."""
+    ahead, behind = [], []
+    for x, direction in zip(arguments, directions, strict=True):
+        step = 0.0
+        if direction is not None:
+            step = h * direction
+        ahead.append(x + step)
+        behind.append(x - step)
+    difference = _Foreign.apply(function, t, *ahead) - _Foreign.apply(function, t, *behind)
+    return difference / (2 * h)
 
 
 def _in_front(x: Tensor, axis: int | None, size: int) -> Tensor:
@@ -132,22 +135,22 @@ def _in_front(x: Tensor, axis: int | None, size: int) -> Tensor:
     return x.movedim(axis, 0)
 
 
+def _selected(x: Tensor, axis: int | None, k: int) -> Tensor:
+    if axis is None:
+        return x
+    return x.select(axis, k)
+
+
 def _transposed_product(
     function: Function, t: Tensor, arguments: list[Tensor], k: int, gradient: Tensor
 ) -> Tensor:
     """Gradient times the derivative by the k-th argument, entry by entry of that."""
     x = arguments[k]
-
-    def entry_of_product(unit: Tensor) -> Tensor:
+    products = []
+    for unit in torch.eye(x.numel(), dtype=x.dtype).reshape(-1, *x.shape):
+        directions: list[Tensor | None] = [None] * len(arguments)
+        directions[k] = unit
         h = STEP * (1 + (x * unit).abs().sum())
-        moved = [torch.zeros_like(y) if j != k else h * unit for j, y in enumerate(arguments)]
-        ahead, behind = (
-            _Foreign.apply(
-                function, t, *(y + sign * step for y, step in zip(arguments, moved, strict=True))
-            )
-            for sign in (1, -1)
-        )
-        return (gradient * (ahead - behind) / (2 * h)).sum()
-
-    units = torch.eye(x.numel(), dtype=x.dtype).reshape(-1, *x.shape)
-    return torch.stack([entry_of_product(unit) for unit in units]).reshape(x.shape)
+        column = _central_difference(function, t, arguments, directions, h)
+        products.append((gradient * column).sum())
+    return torch.stack(products).reshape(x.shape)

@@ -37,12 +37,12 @@ def check_effects(system: System, motion: Motion, times: Tensor) -> None:
     Raises:
         InputError: a parameter without effect.
     """
-    varied = [k for k, p in enumerate(system.context) if p.low < p.high]
-    if not varied:
+    if not any(parameter.low < parameter.high for parameter in system.context):
         return
     points = _points(system, motion, times)
-    for k in varied:
-        parameter = system.context[k]
+    for k, parameter in enumerate(system.context):
+        if parameter.low == parameter.high:
+            continue
         if _enters_field(system, k, points) or _enters_start(system, k):
             continue
         expected = f"a parameter that the equations of {system.name} depend on"
@@ -66,23 +66,36 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
     Raises:
         InputError: names the right-hand side.
     """
-    if motion.state.ndim != 3 or len(motion.state) < 2:
+    is_batch = motion.state.ndim == 3 and len(motion.state) > 1
+    if not is_batch:
         return
-    c = contexts if contexts.ndim == 2 else contexts[:, 0]
-    x = torch.cat([part[:, 0] for part in (motion.state, motion.velocity)[: system.order]], dim=-1)
-    with torch.no_grad():
-        together = torch.as_tensor(system.rhs(times[0], x.clone(), align(c, x)))
-        alone = torch.as_tensor(system.rhs(times[0], x[-1].clone(), align(c[-1], x[-1])))
+    c = contexts
+    if contexts.ndim == 3:
+        c = contexts[:, 0]  # (C, p)
+    x = torch.cat([part[:, 0] for part in _parts(system, motion)], dim=-1)  # (C, order · n)
+    together = _rate(system, times[0], x, c)[-1]
+    alone = _rate(system, times[0], x[-1], c[-1])
     if not bool(alone.isfinite().all()):
         return
-    error = (together[-1] - alone).abs().max()
+    error = (together - alone).abs().max()
     if bool(error <= MIXING * alone.abs().max().clamp(min=MIXING)):
         return
-    kind = "rhs" if system.order == 1 else "acceleration"
+    kind = {1: "rhs", 2: "acceleration"}[system.order]
     expected = "rates of each trajectory that do not depend on the others"
     fix = "index the last axis, x[..., 0] and c[..., 0]; romkit.testing.check_system(system) tells"
     got = f"a difference of {float(error):.2g} to one alone"
     raise InputError(f"{type(system).__name__}.{kind}", expected=expected, got=got, fix=fix)
+
+
+def _parts(system: System, motion: Motion) -> tuple[Tensor, ...]:
+    """(x,), or (q, q̇), each (..., T, n)."""
+    return (motion.state, motion.velocity)[: system.order]
+
+
+def _rate(system: System, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+    """The right-hand side at a state, which it may write into, and a context."""
+    with torch.no_grad():
+        return torch.as_tensor(system.rhs(t, x.clone(), align(c, x)))
 
 
 Points = list[tuple[Tensor, Tensor]]
@@ -91,25 +104,31 @@ Points = list[tuple[Tensor, Tensor]]
 
 def _points(system: System, motion: Motion, times: Tensor) -> Points:
     """States along the motion, at their times and at others, and states beside them."""
-    parts = (motion.state, motion.velocity)[: system.order]
-    # (..., T, n): members that are lost have no state
-    rows = [
-        part.double().flatten(0, -3) if part.ndim > 2 else part.double()[None] for part in parts
-    ]
-    member = rows[0][0]
-    alive = int(member.isfinite().all(-1).sum())
+    parts = [_first_member(part) for part in _parts(system, motion)]  # each (T, n)
+    # members that are lost have no state
+    alive = int(parts[0].isfinite().all(-1).sum())
     if alive == 0:
         return []
-    taken = torch.linspace(0, alive - 1, min(PROBES, alive)).round().long().tolist()
+    samples = torch.linspace(0, alive - 1, min(PROBES, alive)).round().long().tolist()
     draw = torch.Generator().manual_seed(0)
-    span = torch.linspace(0, system.horizon, PROBES, dtype=torch.float64)
+    others = torch.linspace(0, system.horizon, PROBES, dtype=torch.float64)
     points = []
-    for number, k in enumerate(taken):
-        along = [row[0, k] for row in rows]
-        beside = [x + (1 + x.abs()) * torch.randn(x.shape, generator=draw).to(x) for x in along]
+    for sample, another_time in zip(samples, others, strict=False):
+        along, beside = [], []
+        for part in parts:
+            x = part[sample]
+            step = torch.randn(x.shape, generator=draw).to(x)
+            along.append(x)
+            beside.append(x + (1 + x.abs()) * step)
         states = torch.stack([torch.cat(along), torch.cat(beside)])
-        points += [(times[k].double(), states), (span[number], states)]
+        points.append((times[sample].double(), states))
+        points.append((another_time, states))
     return points
+
+
+def _first_member(states: Tensor) -> Tensor:
+    """(T, n) of states (..., T, n)."""
+    return states.double().reshape(-1, *states.shape[-2:])[0]
 
 
 def _contexts(system: System, k: int) -> Tensor:
@@ -123,19 +142,18 @@ def _contexts(system: System, k: int) -> Tensor:
 
 def _enters_field(system: System, k: int, points: Points) -> bool:
     low, high, unknown = _contexts(system, k)
-
-    def rate(t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        with torch.no_grad():
-            return torch.as_tensor(system.rhs(t, x.clone(), align(c, x)))
-
-    if any(not torch.equal(rate(t, x, low), rate(t, x, high)) for t, x in points):
+    for t, x in points:
+        if not torch.equal(_rate(system, t, x, low), _rate(system, t, x, high)):
+            return True
+    if not points:
         return True
-    return not points or _reads(lambda: [rate(t, x, unknown) for t, x in points])
+    return _reads(lambda: [_rate(system, t, x, unknown) for t, x in points])
 
 
 def _enters_start(system: System, k: int) -> bool:
     contexts = _contexts(system, k)
-    low, high = (system._initial_parts(contexts[i : i + 1], None) for i in (0, 1))
+    low = system._initial_parts(contexts[0:1], None)
+    high = system._initial_parts(contexts[1:2], None)
     if any(not torch.equal(a, b) for a, b in zip(low, high, strict=True)):
         return True
     return _reads(lambda: system._initial_parts(contexts[2:], None))
@@ -147,4 +165,5 @@ def _reads(evaluate: Callable[[], Iterable[Tensor]]) -> bool:
         with torch.no_grad():
             return any(bool(value.isnan().any()) for value in evaluate())
     except (ValueError, RuntimeError, ArithmeticError):
-        return True  # it looked at the NaN, and refused it
+        # it looked at the NaN, and refused it
+        return True

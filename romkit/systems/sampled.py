@@ -1,6 +1,5 @@
 """Right-hand sides from a few of their rows, which are chosen on training data."""
 
-import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -58,27 +57,33 @@ def basis_of_rates(
         InputError: a right-hand side that is the same at all data, or not finite; a tolerance that
             `MOST` modes do not reach.
     """
-    weigh = weigher(None, basis.size)  # the metric of right-hand sides is the identity
-    parts = (Summary.of(x, min(MOST, len(x)), weigh) for x in _blocks(system, basis, *data))
-    whole = functools.reduce(lambda a, b: a.merged(b, MOST, weigh), parts)
-    share = whole.share
-    if not len(share):
-        expected, fix = (
-            "snapshots at which the right-hand side differs",
-            "give more of them, or roll out in full space",
-        )
+    # the metric of right-hand sides is the identity
+    weigh = weigher(None, basis.size)
+    total: Summary | None = None
+    for block in _blocks(system, basis, *data):
+        summary = Summary.of(block, min(MOST, len(block)), weigh)
+        total = summary if total is None else total.merged(summary, MOST, weigh)
+    held = total.share  # of the energy, by the number of modes
+    if not len(held):
+        expected = "snapshots at which the right-hand side differs"
+        fix = "give more of them, or roll out in full space"
         raise InputError("data", expected=expected, got="the same at all of them", fix=fix)
-    left_out = UNKNOWN if basis.energy is None else max(1 - basis.energy[-1].item(), SMALLEST)
-    rank = int((1 - share > (left_out if tolerance is None else tolerance)).sum()) + 1
-    if rank > len(share) and tolerance is not None:
-        got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
-        raise InputError(
-            "tolerance",
-            expected=f"a tolerance that {len(share)} modes reach",
-            got=got,
-            fix="raise it",
-        )
-    return whole.basis(min(rank, len(share)))
+    left_out = tolerance
+    if tolerance is None:
+        left_out = _left_out(basis)
+    rank = int((1 - held > left_out).sum()) + 1
+    if rank > len(held) and tolerance is not None:
+        expected = f"a tolerance that {len(held)} modes reach"
+        got = f"{1 - held[-1].item():.1e} left by {len(held)} modes"
+        raise InputError("tolerance", expected=expected, got=got, fix="raise it")
+    return total.basis(min(rank, len(held)))
+
+
+def _left_out(basis: Basis) -> float:
+    """Share of the energy of the states that a basis leaves out."""
+    if basis.energy is None:
+        return UNKNOWN
+    return max(1 - basis.energy[-1].item(), SMALLEST)
 
 
 def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
@@ -93,14 +98,14 @@ def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingDat
         InputError: data of another system or grid.
     """
     t, y, c = coordinates_of(system, basis, data)
-    t, y, c = (
-        t.expand(len(y), -1).flatten(),
-        y.flatten(0, 1),
-        c.expand(-1, y.shape[1], -1).flatten(0, 1),
-    )
-    there = y.isfinite().all(-1).nonzero().flatten()
-    taken = there[torch.linspace(0, len(there) - 1, min(SNAPSHOTS, len(there))).round().long()]
-    return t[taken], y[taken], c[taken]
+    count, times = y.shape[:2]
+    t = t.expand(count, -1).flatten()  # (N,)
+    c = c.expand(-1, times, -1).flatten(0, 1)  # (N, p)
+    y = y.flatten(0, 1)  # (N, r)
+    complete = y.isfinite().all(-1).nonzero().flatten()
+    evenly = torch.linspace(0, len(complete) - 1, min(SNAPSHOTS, len(complete)))
+    rows = complete[evenly.round().long()]
+    return t[rows], y[rows], c[rows]
 
 
 def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
@@ -108,29 +113,25 @@ def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingDa
     takes them.
     """
     check_context("data", data, system.context_names)
-    names = tuple(
-        f"y{k}" for k in range(basis.rank)
-    )  # not the number, which states have too in a whole basis
+    # by their names: states of a whole basis are as many as coordinates
+    names = tuple(f"y{k}" for k in range(basis.rank))
     if "component" not in data.dims or component_names(data) != names:
         check_size(basis, data)
         check_components("data", data, system.state_names)
         data = basis.project(data[["state"]])
-    y, c = (
-        trajectories(data, "state"),
-        torch.from_numpy(context_columns(data, system.context_names)),
-    )
-    return times_of(data), y, c if c.ndim == 3 else c.unsqueeze(1)
+    c = torch.from_numpy(context_columns(data, system.context_names))
+    if c.ndim == 2:
+        c = c.unsqueeze(1)  # (C, 1, p)
+    return times_of(data), trajectories(data, "state"), c
 
 
 def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> Iterator[Tensor]:
     """Right-hand sides (k, n) at training data, `BLOCK` at a time."""
     for rows in torch.arange(len(y)).split(BLOCK):
-        rates = torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])
+        rates = torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])  # (k, n)
         if not bool(rates.isfinite().all()):
-            expected, fix = (
-                "snapshots at which the right-hand side is finite, behind the basis",
-                "take more modes",
-            )
+            expected = "snapshots at which the right-hand side is finite, behind the basis"
+            fix = "take more modes"
             raise InputError("data", expected=expected, got="NaN or infinity", fix=fix)
         yield rates
 
@@ -154,26 +155,33 @@ class Rows(Display):
     weights: Tensor
 
     def __post_init__(self):
-        stencil = self.system.stencil(self.rows).long()
-        others = stencil.flatten().unique()
-        points = torch.cat([self.rows, others[~torch.isin(others, self.rows)]])
-        place = torch.full((self.basis.size,), -1).index_put((points,), torch.arange(len(points)))
-        parts = {"rows": self.rows, "stencil": place[stencil], "weights": self.weights}
-        there = {"mean": self.basis.mean[points], "modes": self.basis.modes[points].mT.contiguous()}
+        stencil = self.system.stencil(self.rows).long()  # (s, k)
+        entries = stencil.flatten().unique()
+        points = torch.cat([self.rows, entries[~torch.isin(entries, self.rows)]])
+        # number of each entry of x among the points
+        number = torch.full((self.basis.size,), -1)
+        number[points] = torch.arange(len(points))
+        constants = {
+            "rows": self.rows,
+            "stencil": number[stencil],
+            "weights": self.weights,
+            "mean": self.basis.mean[points],
+            "modes": self.basis.modes[points].mT.contiguous(),
+        }
         object.__setattr__(self, "points", points)
-        object.__setattr__(self, "constants", Constants(**parts, **there, **self._more()))
+        object.__setattr__(self, "constants", Constants(**constants, **self._more()))
 
     def decode(self, y: Tensor) -> Tensor:
         """x̄ + V y (..., k) at the points."""
-        own = self.constants.like(y)
-        return own["mean"] + y @ own["modes"]
+        constants = self.constants.like(y)
+        return constants["mean"] + y @ constants["modes"]
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         """The rows (..., s) of f at states (..., k) at the points, with c (..., p) broadcastable
         against them.
         """
-        own = self.constants.like(x)
-        return self.system.rhs_rows(t, own["rows"], x[..., own["stencil"]], c)
+        constants = self.constants.like(x)
+        return self.system.rhs_rows(t, constants["rows"], x[..., constants["stencil"]], c)
 
     def facts(self) -> dict[str, str]:
         """Numbers of rows and of entries of the state that they need, and the system."""
@@ -231,21 +239,24 @@ class Sampled(Rows):
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading
         axes.
         """
-        own = self.constants.like(y)
-        return own["constant"] + self.rhs(t, self.decode(y), c) @ own["weights"]
+        constants = self.constants.like(y)
+        return constants["constant"] + self.rhs(t, self.decode(y), c) @ constants["weights"]
 
     def residual(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """Norm (...) of the rows without their part in the modes of right-hand sides: distance of f
         from training.
         """
-        own = self.constants.like(y)
-        return ((self.rhs(t, self.decode(y), c) - own["mean_at_rows"]) @ own["unseen"]).norm(dim=-1)
+        constants = self.constants.like(y)
+        deviation = self.rhs(t, self.decode(y), c) - constants["mean_at_rows"]  # (..., s)
+        return (deviation @ constants["unseen"]).norm(dim=-1)
 
     def unresolved(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """Share (...) of the rows of f that V ẏ leaves."""
-        own, found = self.constants.like(y), self.rhs(t, self.decode(y), c)
-        left = found - (own["constant"] + found @ own["weights"]) @ own["modes_at_rows"]
-        return left.norm(dim=-1) / found.norm(dim=-1)
+        constants = self.constants.like(y)
+        velocity = self.rhs(t, self.decode(y), c)  # (..., s)
+        rate = constants["constant"] + velocity @ constants["weights"]  # (..., r)
+        outside = velocity - rate @ constants["modes_at_rows"]
+        return outside.norm(dim=-1) / velocity.norm(dim=-1)
 
     def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """Residual (...), 1 at `REACH` times the largest one of the training data."""
@@ -255,10 +266,9 @@ class Sampled(Rows):
         """Rows that know the residuals at training data: times (N,), coordinates (N, r), contexts
         (N, p).
         """
-        largest = max(self.residual(*each).item() for each in zip(times, y, c, strict=True))
-        return replace(
-            self, reach=REACH * max(largest, ROUNDING * self.rates.mean[self.rows].norm().item())
-        )
+        residuals = [self.residual(*sample).item() for sample in zip(times, y, c, strict=True)]
+        rounding = ROUNDING * self.rates.mean[self.rows].norm().item()
+        return replace(self, reach=REACH * max(*residuals, rounding))
 
 
 def gives_rows(system: System) -> bool:
@@ -283,7 +293,9 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
     lengths = modes.square().sum(-1)
     for _ in range(number - count):
         _, sigma, right = torch.linalg.svd(modes[rows], full_matrices=False)
-        gap = sigma[-2] ** 2 - sigma[-1] ** 2 if count > 1 else torch.ones(())
+        gap = torch.ones(())
+        if count > 1:
+            gap = sigma[-2] ** 2 - sigma[-1] ** 2
         total = gap + lengths
         gain = total - (total**2 - 4 * gap * (modes @ right[-1]) ** 2).clamp(min=0).sqrt()
         gain[rows] = -1.0

@@ -1,5 +1,6 @@
 """Terms of polynomial fields, and their exact image in the coordinates of a basis."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -105,19 +106,24 @@ class Projected:
     def __init__(
         self, terms: Sequence[Term], basis: Basis, device: torch.device, tests: Tensor | None = None
     ):
-        columns = torch.cat(
-            [basis.mean.unsqueeze(0), basis.modes.mT]
-        )  # ŷ = (1, y) are the coordinates in these
-        there = (columns.to(device), (basis.dual if tests is None else tests).to(device))
-        self.images = [_image(term, *there) for term in terms]
+        if tests is None:
+            tests = basis.dual
+        # ŷ = (1, y) are the coordinates in these
+        columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT]).to(device)  # (r + 1, n)
+        tests = tests.to(device)
+        self.images = [_image(term, columns, tests) for term in terms]
         self.coefficients = [term.coefficient for term in terms]
-        r, k = basis.rank, there[1].shape[-1]
-        self.zero = [basis.mean.new_zeros(shape) for shape in ((k,), (r, k), (r * (r + 1) // 2, k))]
+        r, k = basis.rank, tests.shape[-1]
+        shapes = ((k,), (r, k), (r * (r + 1) // 2, k))
+        self.zero = [basis.mean.new_zeros(shape) for shape in shapes]
 
     def at(self, c: Tensor) -> Quadratic:
         """The field at contexts (..., p), in their precision."""
-        parts = zip(zip(*self.images, strict=True), self.zero, strict=True)
-        return Quadratic(*(self._sum(tensors, zero.to(c), c) for tensors, zero in parts))
+        by_degree = zip(*self.images, strict=True)
+        sums = []
+        for tensors, zero in zip(by_degree, self.zero, strict=True):
+            sums.append(self._sum(tensors, zero.to(c), c))
+        return Quadratic(*sums)
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading
@@ -129,16 +135,18 @@ class Projected:
         """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it, zero
         where there is no Tₖ.
         """
-        total = None
+        summands = []
         for tensor, coefficient in zip(tensors, self.coefficients, strict=True):
             if tensor is None:
                 continue
-            part = tensor.to(c)
+            summand = tensor.to(c)
             if coefficient is not None:
-                theta = coefficient(c)
-                part = theta.reshape(*theta.shape[:-1], *(1,) * zero.ndim) * part
-            total = part if total is None else total + part
-        return zero if total is None else total
+                theta = coefficient(c)  # (..., 1)
+                summand = theta.reshape(*theta.shape[:-1], *(1,) * zero.ndim) * summand
+            summands.append(summand)
+        if not summands:
+            return zero
+        return functools.reduce(torch.add, summands)
 
 
 def upper_triangle(full: Tensor) -> Tensor:
@@ -179,6 +187,9 @@ def _image(
     if term.degree == 1:
         image = (term.form(columns) @ dual).cpu()
         return image[0], image[1:], None
-    each = [(term.form(column.unsqueeze(0), columns) @ dual).cpu() for column in columns]
-    image = torch.stack(each)  # (r + 1, r + 1, r)
+    rows = []
+    # one column with all at a time: all with all would hold (r + 1)² states
+    for column in columns:
+        rows.append((term.form(column.unsqueeze(0), columns) @ dual).cpu())
+    image = torch.stack(rows)  # (r + 1, r + 1, r)
     return image[0, 0], image[0, 1:] + image[1:, 0], upper_triangle(image[1:, 1:])

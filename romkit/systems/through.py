@@ -10,7 +10,6 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.bases import Basis, weigher
-from romkit.bases.base import root_of
 from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
@@ -22,11 +21,11 @@ from romkit.systems.problem import Parts
 from romkit.systems.sampled import (
     Sampled,
     basis_of_rates,
-    coordinates_of,
     gives_rows,
     training_data,
 )
 from romkit.systems.terms import Projected, Quadratic
+from romkit.systems.unresolved import sketch, unresolved
 
 OVERSAMPLING = 2
 """Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large;
@@ -35,11 +34,6 @@ more gain little.
 
 METRIC = 1e-8
 """Largest error of Vᵀ W V = I in the metric of the system."""
-
-SKETCH = 32
-"""Random combinations of what lies outside of the subspace: its length is known to an eighth
-(1/√64).
-"""
 
 
 class SystemThroughBasis(System):
@@ -65,17 +59,14 @@ class SystemThroughBasis(System):
 
     def __init__(self, full: System, basis: Basis, image: Projected | Sampled):
         self.full, self.basis, self.image = full, basis, image
-        self.name, self.context, self.time_units = (
-            f"{full.name}-through-basis",
-            full.context,
-            full.time_units,
-        )
-        self.context_may_move, self.solver = full.context_may_move, full.solver
+        self.name, self.context = f"{full.name}-through-basis", full.context
+        self.time_units, self.context_may_move = full.time_units, full.context_may_move
         self.dt, self.duration, self.horizon = full.dt, full.duration, full.horizon
-        self.jump_times = full.jump_times
-        self.step = (
-            None if full.only_solver else full.step
-        )  # RK4's, by which coordinates are integrated too
+        self.solver, self.jump_times = full.solver, full.jump_times
+        # the step of another program says nothing of the coordinates, which RK4 integrates
+        self.step = None
+        if not full.only_solver:
+            self.step = full.step
 
     @property
     def state_names(self) -> list[str]:
@@ -85,8 +76,10 @@ class SystemThroughBasis(System):
     @property
     def state_units(self) -> list[str]:
         """Unit of the states, if they share one, times the unit of the root of the weight."""
-        unit, *others = {*self.full.state_units}
-        return ["mixed" if others else unit] * self.basis.rank
+        unit, *more = {*self.full.state_units}
+        if more:
+            unit = "mixed"
+        return [unit] * self.basis.rank
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         return self.image.rate(t, x, c)
@@ -100,18 +93,21 @@ class SystemThroughBasis(System):
         """
         if isinstance(self.image, Sampled) or varies(context):
             return super().field(context, **named)
-        c, kinds = self._context_tensor(context, named), {}
+        c = self._context_tensor(context, named)
+        polynomials: dict[tuple, Quadratic] = {}
 
         def f(t: Tensor, y: Tensor) -> Tensor:
             kind = (y.ndim, y.dtype, y.device)
-            if kind not in kinds:
-                kinds[kind] = self.image.at(align(c.to(y), y))
-            return kinds[kind](y)
+            if kind not in polynomials:
+                polynomials[kind] = self.image.at(align(c.to(y), y))
+            return polynomials[kind](y)
 
         return f
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
-        return self.image.at(context) if isinstance(self.image, Projected) else None
+        if isinstance(self.image, Sampled):
+            return None
+        return self.image.at(context)
 
     @validated
     def unresolved(self, data: xr.Dataset) -> xr.DataArray:
@@ -133,33 +129,12 @@ class SystemThroughBasis(System):
 
         Source: Halko, Martinsson, Tropp (2011), section 4.3, for lengths by random combinations.
         """
-        if "trajectory" not in data.dims:
-            named = {name: data[name] for name in self.context_names if name in data}
-            given = {name: (("trajectory", *c.dims), c.values[None]) for name, c in named.items()}
-            whole = data.expand_dims("trajectory").assign_coords(given)
-            return self.unresolved(whole).isel(trajectory=0)
-        with torch.no_grad():
-            shares = self._unresolved(*coordinates_of(self.full, self.basis, data))
-        named = {"units": "1", "long_name": "share of the velocity outside of the subspace"}
-        coords = {"time": data["time"], **{name: data[name] for name in self.context_names}}
-        return xr.DataArray(shares.numpy(), coords, ("trajectory", "time"), attrs=named)
-
-    def _unresolved(self, times: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """(C, T) at times (T,), of coordinates (C, T, r) and contexts (C, T or 1, p)."""
-        if isinstance(self.image, Sampled):
-            each = zip(times, y.unbind(1), c.expand(-1, len(times), -1).unbind(1), strict=True)
-            return torch.stack([self.image.unresolved(*at) for at in each], dim=1)
-        outside = self._sketch.at(c)(y).square().mean(-1)
-        return (outside / (outside + self.image.at(c)(y).square().sum(-1))).sqrt()
+        return unresolved(self, data)
 
     @functools.cached_property
-    def _sketch(self) -> Projected:
-        """Ωᵀ f with E[Ω Ωᵀ] = W on what is orthogonal to the subspace, and zero on that."""
-        draw, V = torch.Generator().manual_seed(0), self.basis.modes
-        tests = torch.randn(len(V), SKETCH, generator=draw, dtype=V.dtype)
-        tests = root_of(self.full.weight, len(V))(tests)
-        tests = tests - self.basis.dual @ (V.mT @ tests)
-        return Projected(self.full.terms(), self.basis, torch.device("cpu"), tests)
+    def sketch(self) -> Projected:
+        """Random combinations of the velocity outside of the subspace, for `unresolved`."""
+        return sketch(self.full, self.basis)
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         return self.basis.encode(self.full.initial_state(contexts, rng))
@@ -202,26 +177,36 @@ def through(
             metric than the basis; data of another system.
     """
     check_fits(self, basis)
-    kind = type(self).__name__
     if data is not None:
-        if not gives_rows(self):
-            fix = f"write stencil() and rhs_rows() of {kind}"
-            raise InputError(
-                "system", expected="a system with rows", got=f"{self.name} without", fix=fix
-            )
-        seen = training_data(self, basis, data)
-        rates = basis_of_rates(self, basis, seen, tolerance)
-        rows = Sampled.of(self, basis, rates, min(OVERSAMPLING * rates.rank, rates.size))
-        return SystemThroughBasis(self, basis, rows.calibrated(*seen))
-    if terms := self.terms():
-        return SystemThroughBasis(self, basis, Projected(terms, basis, device))
-    if gives_rows(self):
+        return _sampled(self, basis, data, tolerance)
+    terms = self.terms()
+    if not terms:
+        raise _without_terms(self)
+    return SystemThroughBasis(self, basis, Projected(terms, basis, device))
+
+
+def _sampled(
+    system: System, basis: Basis, data: xr.Dataset, tolerance: float | None
+) -> SystemThroughBasis:
+    """The system by a few rows of its right-hand side, chosen on training data."""
+    if not gives_rows(system):
+        fix = f"write stencil() and rhs_rows() of {type(system).__name__}"
+        got = f"{system.name} without"
+        raise InputError("system", expected="a system with rows", got=got, fix=fix)
+    seen = training_data(system, basis, data)
+    rates = basis_of_rates(system, basis, seen, tolerance)
+    number = min(OVERSAMPLING * rates.rank, rates.size)
+    rows = Sampled.of(system, basis, rates, number)
+    return SystemThroughBasis(system, basis, rows.calibrated(*seen))
+
+
+def _without_terms(system: System) -> InputError:
+    if gives_rows(system):
         expected, fix = "training data, on which rows are chosen", "give the data of the basis"
-        raise InputError("data", expected=expected, got="none", fix=fix)
-    fix = f"write terms() or rhs_rows() of {kind}, or roll out in full space"
-    raise InputError(
-        "system", expected="a system with terms or rows", got=f"{self.name}, neither", fix=fix
-    )
+        return InputError("data", expected=expected, got="none", fix=fix)
+    expected = "a system with terms or rows"
+    fix = f"write terms() or rhs_rows() of {type(system).__name__}, or roll out in full space"
+    return InputError("system", expected=expected, got=f"{system.name}, neither", fix=fix)
 
 
 def check_fits(system: System, basis: Basis) -> None:
@@ -229,21 +214,18 @@ def check_fits(system: System, basis: Basis) -> None:
     metric.
     """
     if system.order != 1:
-        fix = "write it as ẋ = f(x)"
-        raise InputError(
-            "system", expected="a first-order one", got=f"{system.name}, of second order", fix=fix
-        )
+        got, fix = f"{system.name}, of second order", "write it as ẋ = f(x)"
+        raise InputError("system", expected="a first-order one", got=got, fix=fix)
     if system.state_size != basis.size:
-        expected, fix = (
-            f"a basis of {system.state_size} components, as {system.name} has",
-            "use one of its data",
-        )
-        raise InputError("basis", expected=expected, got=f"one of {basis.size}", fix=fix)
+        expected = f"a basis of {system.state_size} components, as {system.name} has"
+        got, fix = f"one of {basis.size}", "use one of its data"
+        raise InputError("basis", expected=expected, got=got, fix=fix)
     gram = basis.modes.mT @ weigher(system.weight, basis.size)(basis.modes)
     error = (gram - torch.eye(basis.rank, dtype=gram.dtype)).abs().max().item()
-    if error > METRIC or (type(system).weigh is not System.weigh and system.weight is None):
-        fix = "make it with romkit.basis(data, weight=system.weight)"
+    # a metric that depends on the state has no matrix to compare with
+    metric_moves = type(system).weigh is not System.weigh and system.weight is None
+    if error > METRIC or metric_moves:
+        expected = f"modes orthonormal in the metric of {system.name}"
         got = f"Vᵀ W V = I up to {error:.1e}"
-        raise InputError(
-            "basis", expected=f"modes orthonormal in the metric of {system.name}", got=got, fix=fix
-        )
+        fix = "make it with romkit.basis(data, weight=system.weight)"
+        raise InputError("basis", expected=expected, got=got, fix=fix)

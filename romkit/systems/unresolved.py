@@ -1,0 +1,77 @@
+"""The share of a velocity that a subspace does not hold: a residual that needs no full run."""
+
+from typing import Any
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.bases import Basis
+from romkit.bases.base import root_of
+from romkit.systems.base import System
+from romkit.systems.sampled import Sampled, coordinates_of
+from romkit.systems.terms import Projected
+
+ThroughBasis = Any
+"""A `SystemThroughBasis`, whose module imports this one."""
+
+SKETCH = 32
+"""Random combinations of what lies outside of the subspace: its length is known to an eighth
+(1/√64).
+"""
+
+
+def unresolved(system: ThroughBasis, data: xr.Dataset) -> xr.DataArray:
+    """‖f - V Vᵀ W f‖ / ‖f‖ at x̄ + V y, (trajectory, time), or (time,) of a run without
+    trajectories.
+
+    Args:
+        system: through a basis.
+        data: a run, of states or of coordinates.
+    """
+    if "trajectory" not in data.dims:
+        return unresolved(system, _as_one_trajectory(system, data)).isel(trajectory=0)
+    times, y, c = coordinates_of(system.full, system.basis, data)
+    with torch.no_grad():
+        if isinstance(system.image, Sampled):
+            shares = _of_rows(system.image, times, y, c)
+        else:
+            shares = _of_terms(system, y, c)
+    coords = {"time": data["time"], **{name: data[name] for name in system.context_names}}
+    attrs = {"units": "1", "long_name": "share of the velocity outside of the subspace"}
+    return xr.DataArray(shares.numpy(), coords, ("trajectory", "time"), attrs=attrs)
+
+
+def sketch(full: System, basis: Basis) -> Projected:
+    """Ωᵀ f with E[Ω Ωᵀ] = W on what is orthogonal to the subspace, and zero on that."""
+    draw, V = torch.Generator().manual_seed(0), basis.modes  # (n, r)
+    tests = torch.randn(len(V), SKETCH, generator=draw, dtype=V.dtype)
+    tests = root_of(full.weight, len(V))(tests)
+    tests = tests - basis.dual @ (V.mT @ tests)
+    return Projected(full.terms(), basis, torch.device("cpu"), tests)
+
+
+def _as_one_trajectory(system: ThroughBasis, data: xr.Dataset) -> xr.Dataset:
+    """A run without trajectories, with its context as that of one."""
+    contexts = {}
+    for name in system.context_names:
+        if name in data:
+            parameter = data[name]
+            contexts[name] = (("trajectory", *parameter.dims), parameter.values[None])
+    return data.expand_dims("trajectory").assign_coords(contexts)
+
+
+def _of_rows(image: Sampled, times: Tensor, y: Tensor, c: Tensor) -> Tensor:
+    """(C, T) at times (T,), of coordinates (C, T, r) and contexts (C, T or 1, p)."""
+    contexts = c.expand(-1, len(times), -1)
+    shares = []
+    for k, t in enumerate(times):
+        shares.append(image.unresolved(t, y[:, k], contexts[:, k]))  # (C,)
+    return torch.stack(shares, dim=1)
+
+
+def _of_terms(system: ThroughBasis, y: Tensor, c: Tensor) -> Tensor:
+    """(C, T) of coordinates (C, T, r) and contexts (C, T or 1, p)."""
+    outside = system.sketch.at(c)(y).square().mean(-1)
+    inside = system.image.at(c)(y).square().sum(-1)
+    return (outside / (outside + inside)).sqrt()
