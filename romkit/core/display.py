@@ -29,15 +29,22 @@ class Display(abc.ABC):
         return "", ()
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td style='text-align:left;opacity:.7'>{escape(name)}</td>"
-            f"<td style='text-align:left;white-space:pre-wrap;overflow-wrap:anywhere'>{escape(value)}</td></tr>"
-            for name, value in self.facts().items()
-        )
+        rows = "".join(_row(name, value) for name, value in self.facts().items())
         caption, curves = self.curves()
-        figure = f"<div>{_svg(curves)}<br><small>{escape(caption)}</small></div>" if curves else ""
+        figure = ""
+        if curves:
+            figure = f"<div>{_svg(curves)}<br><small>{escape(caption)}</small></div>"
         title = f"<b>{escape(type(self).__name__)}</b>"
         return f"<div>{title}<div style='display:flex;gap:2em'><table>{rows}</table>{figure}</div></div>"
+
+
+def _row(name: str, value: str) -> str:
+    """Row of a table of facts."""
+    cell = "text-align:left;white-space:pre-wrap;overflow-wrap:anywhere"
+    return (
+        f"<tr><td style='text-align:left;opacity:.7'>{escape(name)}</td>"
+        f"<td style='{cell}'>{escape(value)}</td></tr>"
+    )
 
 
 def as_plain_markdown(text: str) -> str:
@@ -47,23 +54,30 @@ def as_plain_markdown(text: str) -> str:
 
 def _svg(curves: Sequence[Sequence[float]]) -> str:
     """SVG of curves over their index; values that a logarithm does not take are left out."""
-    points = [[(k, math.log10(y)) for k, y in enumerate(c) if 0 < y < math.inf] for c in curves]
-    places, heights = (
-        zip(*(point for curve in points for point in curve), strict=True)
-        if any(points)
-        else ((), ())
-    )
-    if len(set(places)) < 2:
+    logarithms = [_logarithms(curve) for curve in curves]
+    points = [point for curve in logarithms for point in curve]
+    places = {place for place, _ in points}
+    if len(places) < 2:
         return ""
-    low, span = min(heights), max(max(heights) - min(heights), 1e-12)
+    heights = [height for _, height in points]
+    low, high, last = min(heights), max(heights), max(places)
+    span = max(high - low, 1e-12)
     lines = ""
-    for curve in points:
-        at = " ".join(
-            f"{WIDTH * k / max(places):.1f},{HEIGHT * (1 - (y - low) / span):.1f}" for k, y in curve
-        )
+    for curve in logarithms:
+        corners = []
+        for place, height in curve:
+            x, y = WIDTH * place / last, HEIGHT * (1 - (height - low) / span)
+            corners.append(f"{x:.1f},{y:.1f}")
+        at = " ".join(corners)
         lines += f"<polyline points='{at}' fill='none' stroke='currentColor' stroke-width='1.2'/>"
-    ends = f"<title>from {10 ** max(heights):.2g} to {10**low:.2g}</title>"
-    return f"<svg viewBox='-2 -2 {WIDTH + 4} {HEIGHT + 4}' width='{WIDTH}' height='{HEIGHT}'>{ends}{lines}</svg>"
+    ends = f"<title>from {10**high:.2g} to {10**low:.2g}</title>"
+    box = f"viewBox='-2 -2 {WIDTH + 4} {HEIGHT + 4}' width='{WIDTH}' height='{HEIGHT}'"
+    return f"<svg {box}>{ends}{lines}</svg>"
+
+
+def _logarithms(curve: Sequence[float]) -> list[tuple[int, float]]:
+    """Index and logarithm of the positive, finite values of a curve."""
+    return [(k, math.log10(y)) for k, y in enumerate(curve) if 0 < y < math.inf]
 
 
 def first_line(documented: object) -> str:
@@ -75,8 +89,11 @@ def first_line(documented: object) -> str:
 
 def with_unit(unit: object, pattern: str = " {}") -> str:
     """Unit as it is appended to a number or a label; nothing for dimensionless and mixed units."""
-    unit = str(unit)  # attributes of files may be numbers
-    return "" if unit in ("", "1") or unit.startswith("mixed") else pattern.format(unit)
+    # attributes of files may be numbers
+    unit = str(unit)
+    if unit in ("", "1") or unit.startswith("mixed"):
+        return ""
+    return pattern.format(unit)
 
 
 def parameters(data: "xr.Dataset") -> dict[str, "xr.DataArray"]:
@@ -85,13 +102,14 @@ def parameters(data: "xr.Dataset") -> dict[str, "xr.DataArray"]:
 
     A run of a single trajectory has its parameters as scalars.
     """
-    return {
-        str(name): coord
-        for name, coord in data.coords.items()
-        if {*coord.dims} <= {"trajectory", "time"}
-        and name not in ("trajectory", "time", "component")
-        if coord.dtype.kind in "iuf" and coord.attrs.get("role") != "label"
-    }
+    return {str(name): coord for name, coord in data.coords.items() if _is_parameter(name, coord)}
+
+
+def _is_parameter(name: object, coord: "xr.DataArray") -> bool:
+    if name in ("trajectory", "time", "component"):
+        return False
+    along = {*coord.dims} <= {"trajectory", "time"}
+    return along and coord.dtype.kind in "iuf" and coord.attrs.get("role") != "label"
 
 
 def pairs(values: Mapping[str, object]) -> str:
@@ -106,4 +124,6 @@ def text(value: object) -> str:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return value
-    return f"({pairs(value)})" if isinstance(value, Mapping) else str(value)
+    if isinstance(value, Mapping):
+        return f"({pairs(value)})"
+    return str(value)

@@ -38,15 +38,27 @@ def tensor(argument: str, value: object) -> Tensor:
     """
     if type(value) is Tensor and value.dtype in FLOATS and _is_dense(value):
         return value
-    numbers = value if isinstance(value, Tensor) else _from_numpy(value)
-    if numbers is None or numbers.is_complex() or numbers.dtype == torch.bool:
-        raise _not_real(argument, value)
-    # Fields that are recorded have tensors without values.
-    if not _is_dense(numbers) and not (numbers.is_meta and recording()):
+    numbers = _as_tensor(argument, value)
+    # fields that are recorded have tensors without values
+    is_recorded = numbers.is_meta and recording()
+    if not _is_dense(numbers) and not is_recorded:
         raise _not_dense(argument, numbers)
     if numbers.dtype in FLOATS:
         return numbers
-    return numbers.float() if numbers.is_floating_point() else numbers.double()
+    if numbers.is_floating_point():
+        # half precision
+        return numbers.float()
+    return numbers.double()
+
+
+def _as_tensor(argument: str, value: object) -> Tensor:
+    """Real numbers of any kind as a tensor of any dtype."""
+    numbers = value
+    if not isinstance(value, Tensor):
+        numbers = _from_numpy(value)
+    if numbers is None or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise _not_real(argument, value)
+    return numbers
 
 
 def _is_dense(value: Tensor) -> bool:
@@ -70,32 +82,30 @@ def _not_dense(argument: str, value: Tensor) -> InputError:
 
 def finite(argument: str, value: object) -> Tensor:
     """Real numbers of any shape as a dense floating-point tensor, all finite."""
-    found = tensor(argument, value)
-    if recording() or bool(found.isfinite().all()):
-        return found
-    raise InputError(
-        argument, expected="finite numbers", got="NaN or infinity", fix="drop what is not finite"
-    )
+    numbers = tensor(argument, value)
+    if recording() or bool(numbers.isfinite().all()):
+        return numbers
+    fix = "drop what is not finite"
+    raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix=fix)
 
 
 def times(argument: str, value: object) -> Tensor:
     """(T,) strictly increasing, finite times; at least one."""
-    found = finite(argument, value)
+    numbers = finite(argument, value)
     expected = "times that increase, on one axis"
-    if found.ndim != 1 or len(found) == 0:
-        got, fix = f"shape {tuple(found.shape)}", "give [0.0, 0.1, 0.2], say"
+    if numbers.ndim != 1 or len(numbers) == 0:
+        got, fix = f"shape {tuple(numbers.shape)}", "give [0.0, 0.1, 0.2], say"
         raise InputError(argument, expected=expected, got=got, fix=fix)
-    if bool((found.diff() <= 0).any()):
+    if bool((numbers.diff() <= 0).any()):
         fix = "sort them, each once"
         raise InputError(argument, expected=expected, got="times that do not", fix=fix)
-    return found
+    return numbers
 
 
 def mask(argument: str, value: object) -> Tensor:
     """Booleans of any shape."""
-    if isinstance(value, Tensor | np.ndarray | list) and str(getattr(value, "dtype", "")).endswith(
-        "bool"
-    ):
+    is_array = isinstance(value, Tensor | np.ndarray | list)
+    if is_array and str(getattr(value, "dtype", "")).endswith("bool"):
         return torch.as_tensor(value)
     fix = "give a comparison such as x > 0"
     raise InputError(argument, expected="a tensor of booleans", got=checks.shown(value), fix=fix)
@@ -110,49 +120,52 @@ def states(argument: str, value: object, size: int, number: int) -> Tensor:
     """One state (size,) or one per trajectory (number, size), as finite float64 numbers (number,
     size).
     """
-    found = finite(argument, value).detach().cpu().double()
-    checks.last_axis(argument, found.shape, size, "the components of the state")
-    if found.ndim > 2 or (found.ndim == 2 and len(found) not in (1, number)):
-        expected = f"one state ({size},)" + (
-            f", or {number} of them, as there are contexts" if number > 1 else ""
-        )
-        fix = "give as many as contexts, or one for all"
-        raise InputError(argument, expected=expected, got=f"shape {tuple(found.shape)}", fix=fix)
-    return found.expand(number, -1).clone()
+    numbers = finite(argument, value).detach().cpu().double()
+    checks.last_axis(argument, numbers.shape, size, "the components of the state")
+    is_single = numbers.ndim == 1 or len(numbers) == 1
+    if numbers.ndim > 2 or not (is_single or len(numbers) == number):
+        expected = f"one state ({size},)"
+        if number > 1:
+            expected += f", or {number} of them, as there are contexts"
+        got, fix = f"shape {tuple(numbers.shape)}", "give as many as contexts, or one for all"
+        raise InputError(argument, expected=expected, got=got, fix=fix)
+    return numbers.expand(number, -1).clone()
 
 
 def parts(argument: str, value: object, order: int, size: int) -> None:
     """A state is a tuple of `order` tensors (..., size): (x,), or (q, q̇) of a mechanical system."""
-    meaning = "(x,)" if order == 1 else "(q, q̇)"
+    meaning = {1: "(x,)", 2: "(q, q̇)"}[order]
     if not isinstance(value, tuple) or len(value) != order:
-        got = f"{len(value)} parts" if isinstance(value, tuple) else checks.shown(value)
-        fix = f"give a tuple of {order}"
-        raise InputError(argument, expected=f"{meaning}, tensors (..., {size})", got=got, fix=fix)
-    for name, part in zip(("initial_state", "initial_velocity"), value, strict=False):
-        checks.last_axis(name, part.shape, size, "the components of the state")
+        got = checks.shown(value)
+        if isinstance(value, tuple):
+            got = f"{len(value)} parts"
+        expected, fix = f"{meaning}, tensors (..., {size})", f"give a tuple of {order}"
+        raise InputError(argument, expected=expected, got=got, fix=fix)
+    for name, state in zip(("initial_state", "initial_velocity"), value, strict=False):
+        checks.last_axis(name, state.shape, size, "the components of the state")
 
 
 def broadcast(**tensors: Tensor) -> None:
     """Shapes must broadcast against each other."""
+    shapes = {name: tuple(values.shape) for name, values in tensors.items()}
     try:
-        torch.broadcast_shapes(*(each.shape for each in tensors.values()))
+        torch.broadcast_shapes(*shapes.values())
     except RuntimeError as error:
-        got = ", ".join(f"{name} {tuple(each.shape)}" for name, each in tensors.items())
-        expected, fix = f"shapes that go with {', '.join([*tensors][:-1])}", "compare equal runs"
-        raise InputError([*tensors][-1], expected=expected, got=got, fix=fix) from error
+        *names, argument = shapes
+        got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        expected, fix = f"shapes that go with {', '.join(names)}", "compare equal runs"
+        raise InputError(argument, expected=expected, got=got, fix=fix) from error
 
 
 def same_shape(**tensors: Tensor) -> None:
     """Shapes must be equal."""
-    (first, shape), *others = ((name, tuple(each.shape)) for name, each in tensors.items())
-    for name, other in others:
-        if other != shape:
-            raise InputError(
-                name,
-                expected=f"shape {shape}, as {first}",
-                got=f"shape {other}",
-                fix="give equal shapes",
-            )
+    shapes = {name: tuple(values.shape) for name, values in tensors.items()}
+    reference = next(iter(shapes))
+    expected = f"shape {shapes[reference]}, as {reference}"
+    for name, shape in shapes.items():
+        if shape != shapes[reference]:
+            got, fix = f"shape {shape}", "give equal shapes"
+            raise InputError(name, expected=expected, got=got, fix=fix)
 
 
 def alike(values: np.ndarray, others: np.ndarray) -> bool:
@@ -171,34 +184,39 @@ def matrix(argument: str, value: Tensor) -> None:
 
 def axes(argument: str, value: object, names: str) -> Tensor:
     """Real numbers with at least these axes, "T n" say, none of them empty."""
-    found, number = tensor(argument, value), len(names.split())
-    if found.ndim >= number and 0 not in found.shape[found.ndim - number :]:
-        return found
-    expected, fix = (
-        f"shape (..., {', '.join(names.split())})",
-        "add the axis, or the entries that are missing",
-    )
-    raise InputError(argument, expected=expected, got=f"shape {tuple(found.shape)}", fix=fix)
+    labels = names.split()
+    numbers = tensor(argument, value)
+    sizes = tuple(numbers.shape)[-len(labels) :]
+    if len(sizes) == len(labels) and 0 not in sizes:
+        return numbers
+    expected = f"shape (..., {', '.join(labels)})"
+    got, fix = f"shape {tuple(numbers.shape)}", "add the axis, or the entries that are missing"
+    raise InputError(argument, expected=expected, got=got, fix=fix)
 
 
 def _from_numpy(value: object) -> Tensor | None:
     """None for what has no numbers in it; text that could be read as a number is none."""
     try:
-        found = _without_mask(value)
+        numbers = _without_mask(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
-    if found.dtype.kind not in "iuf" or isinstance(value, str | bytes):
+    if numbers.dtype.kind not in "iuf" or isinstance(value, str | bytes):
         return None
-    dtype = found.dtype if found.dtype in (np.float16, np.float32, np.float64) else np.float64
-    return torch.from_numpy(np.array(found, dtype=dtype))
+    dtype = np.float64
+    if numbers.dtype in (np.float16, np.float32):
+        dtype = numbers.dtype
+    return torch.from_numpy(np.array(numbers, dtype=dtype))
 
 
 def _without_mask(value: object) -> np.ndarray:
     """An array of NumPy, NaN where a mask says that nothing was measured."""
-    is_list = isinstance(value, list | tuple)
-    parts = value if is_list else (value,)
-    if not any(isinstance(part, np.ma.MaskedArray) for part in parts):
+    arrays = (value,)
+    if isinstance(value, list | tuple):
+        arrays = value
+    if not any(isinstance(array, np.ma.MaskedArray) for array in arrays):
         return np.asarray(value)
-    masked = np.ma.stack(value) if is_list else value
+    masked = value
+    if isinstance(value, list | tuple):
+        masked = np.ma.stack(value)
     dtype = np.result_type(masked.dtype, np.float16)
     return masked.astype(dtype).filled(np.nan)

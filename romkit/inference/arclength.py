@@ -147,21 +147,29 @@ class Branch:
         """Folds, and points where eigenvalues cross the boundary of stability, between neighbouring
         points, in order.
         """
-        events = []
-        turn = None
-        if self._turns(before, after):
-            turn = self._located(before, after, lambda point: point.tangent[-1])
-        if turn is not None:
-            kind = "branch point" if self._crosses(before, after) else "fold"
-            events.append((turn[0], kind, turn[1]))
+        events = self._turnings(before, after)
+        turns = [length for length, *_ in events]
         reach = NEAR * abs(_distance(before, after))
         for length, kind, point in self._changes(before, after):
             # the eigenvalue that is zero at a fold or a branch point is no second event
-            same = turn is not None and abs(length - turn[0]) < reach
-            if not (same and kind == "branch point"):
-                events.append((length, kind, point))
+            is_at_turn = any(abs(length - turn) < reach for turn in turns)
+            if kind == "branch point" and is_at_turn:
+                continue
+            events.append((length, kind, point))
         events.sort(key=lambda event: event[0])
         return [(kind, point) for _, kind, point in events]
+
+    def _turnings(self, before: Point, after: Point) -> list[tuple[float, str, Point]]:
+        """Distance, name and point of where the parameter turns back, one at most."""
+        if not self._turns(before, after):
+            return []
+        turn = self._located(before, after, lambda point: point.tangent[-1])
+        if turn is None:
+            return []
+        length, point = turn
+        if self._crosses(before, after):
+            return [(length, "branch point", point)]
+        return [(length, "fold", point)]
 
     def solved(
         self, u: np.ndarray, along: np.ndarray, most: int
@@ -201,34 +209,42 @@ class Branch:
         self.equations.anchor(point.u)
         if self.equations.at_rest(ahead.u):
             return "equilibrium"
-        return "closed" if self._returns(first, point, ahead) else ""
+        if self._returns(first, point, ahead):
+            return "closed"
+        return ""
 
     def _at_end(self, point: Point, ahead: Point) -> Point:
         """The point at the end of the range, between two."""
         bound = float(ahead.u[-1] > 1)
         located = self._located(point, ahead, lambda p: p.u[-1] - bound)
-        return ahead if located is None else located[1]
+        if located is None:
+            return ahead
+        return located[1]
 
     def _returns(self, first: Point, point: Point, ahead: Point) -> bool:
         """Whether the first point lies on the step from a point to the one ahead."""
         if point is first:
             return False
+        to_first, from_first = first.u - point.u, ahead.u - first.u
+        is_between = to_first @ first.tangent > 0 and from_first @ first.tangent >= 0
         step = self._length(ahead.u - point.u)
-        passed = (first.u - point.u) @ first.tangent > 0 >= (first.u - ahead.u) @ first.tangent
-        close = self._length(first.u - point.u) <= step and self._length(first.u - ahead.u) <= step
-        return bool(passed and close and self.apart(ahead, first) < 2 * BEND)
+        is_close = max(self._length(to_first), self._length(from_first)) <= step
+        is_parallel = self.apart(ahead, first) < 2 * BEND
+        return bool(is_between and is_close and is_parallel)
 
     def _longest(self, point: Point) -> float:
         """Longest step from a point: a part of the range, and of the size of the state."""
         tail = self.equations.tail
-        state, rest = point.tangent[:-tail], np.abs(point.tangent[-tail:]).max()
         size = max(1.0, _mean_root(point.u[:-tail]))
-        return LARGEST / max(rest, _mean_root(state) / size)
+        of_state = _mean_root(point.tangent[:-tail]) / size
+        of_tail = np.abs(point.tangent[-tail:]).max()
+        return LARGEST / max(of_tail, of_state)
 
     def _turns(self, before: Point, after: Point) -> bool:
         """Whether the parameter turns back, by more than rounding."""
-        ends = before.tangent[-1], after.tangent[-1]
-        return (ends[0] >= 0) != (ends[1] >= 0) and max(map(abs, ends)) > TURN
+        begin, end = before.tangent[-1], after.tangent[-1]
+        changes_sign = (begin >= 0) != (end >= 0)
+        return changes_sign and max(abs(begin), abs(end)) > TURN
 
     def _crosses(self, before: Point, after: Point) -> bool:
         """Whether another branch crosses between two points: the determinant of the equations with
@@ -250,9 +266,9 @@ class Branch:
             if located is None:
                 return
             length, point = located
-            pair = crossing + 1 < upper and self.equations.is_pair(point.values, crossing)
-            yield length, self.equations.bifurcation(point.values[crossing], pair), point
-            crossing += 2 if pair else 1
+            is_pair = crossing + 1 < upper and self.equations.is_pair(point.values, crossing)
+            yield length, self.equations.bifurcation(point.values[crossing], is_pair), point
+            crossing += 1 + is_pair
 
     def _located(
         self, before: Point, after: Point, test: Callable[[Point], float]
@@ -266,9 +282,9 @@ class Branch:
         root = stretch.root(test)
         if not stretch.knows(root):
             # Newton's method fails near a branch point: it is between points that come nearer
-            for part in AROUND:
-                stretch.look(root - part * stretch.step)
-                stretch.look(root + part * stretch.step)
+            for share in AROUND:
+                stretch.look(root - share * stretch.step)
+                stretch.look(root + share * stretch.step)
                 root = stretch.root(test)
         return root, stretch.at(root)
 
@@ -284,8 +300,8 @@ class Branch:
         """Length of a move along a branch, where states have their root mean square, whatever their
         number.
         """
-        state, rest = np.split(move, [-self.equations.tail])
-        return float(np.sqrt((state**2).mean() + (rest**2).sum()))
+        state, tail = np.split(move, [-self.equations.tail])
+        return float(np.sqrt((state**2).mean() + (tail**2).sum()))
 
 
 class _Stretch:

@@ -3,7 +3,7 @@ has there.
 """
 
 import functools
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from scipy.optimize import NoConvergence, newton_krylov
 
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
-from romkit.core.errors import InputError, warn
+from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.engine.threads import one_thread
 from romkit.inference.arclength import ACCURACY, Branch, Point
 from romkit.inference.equations import Equilibria
@@ -36,6 +36,20 @@ BEFORE = 5
 
 LEAVING = ("branch point", "Hopf", "period doubling")
 """Special points that another branch leaves."""
+
+
+class Special(NamedTuple):
+    """Special point of a branch.
+
+    Attributes:
+        after: index of the point of the branch before it.
+        kind: its name.
+        point: where it is.
+    """
+
+    after: int
+    kind: str
+    point: Point
 
 
 @validated
@@ -121,14 +135,17 @@ def continuation(
     if isinstance(start, xr.Dataset):
         kind, branch, first = _first_of_branch(start, at, line, amplitude)
     else:
-        branch, first = _first_of_state(start, at, kind, period, line)
-    found, special = [], []
+        _check_start(at, kind, period)
+        branch, first = _first_of_state(start, kind, period, line)
+    walked: list[Point] = []
+    special: list[Special] = []
     walk = branch.points(first, points or POINTS)
     for point, events in runtime.track(walk, f"{kind} along {name}"):
-        special += [(len(found) - 1, *event) for event in events]
-        found.append(point)
-    _say_where_it_ended(branch.end, points, f"{name} = {line.low + line.width * found[-1].u[-1]:g}")
-    return _dataset(kind, found, special, line).assign_attrs(end=branch.end)
+        special += [Special(len(walked) - 1, *event) for event in events]
+        walked.append(point)
+    _warn_of_end(branch.end, points, line, walked[-1])
+    _warn_of_extrapolation(line, walked)
+    return _dataset(kind, walked, special, line).assign_attrs(end=branch.end)
 
 
 @validated
@@ -218,30 +235,33 @@ def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[s
     return name, (low, high), others
 
 
-def _first_of_state(
-    start: torch.Tensor, at: int | None, kind: str, period: float | None, line: Line
-) -> tuple[Branch, Point]:
-    """The branch near a state at the start of the range, and its first point."""
+def _check_start(at: int | None, kind: str, period: float | None) -> None:
+    """Raise where a state is given with the index of a special point, or an orbit without period."""
     if at is not None:
         fix = "give a branch as start, or drop it"
         raise InputError("at", expected="none for a state", got=f"{at}", fix=fix)
     if kind == "orbits" and period is None:
         fix = "take it from a simulation"
         raise InputError("period", expected="a number", got="none", fix=fix)
+
+
+def _first_of_state(
+    start: torch.Tensor, kind: str, period: float | None, line: Line
+) -> tuple[Branch, Point]:
+    """The branch near a state at the start of the range, and its first point."""
     context = line.contexts(np.zeros(1))
     state = line.model.start(context, start)
     if period is not None:
         line.period = period
     line.measure(np.stack([state, line.model.typical(context)]))
-    if line.forced and kind == "equilibria":
-        _refuse_force()
-    if kind == "orbits" and not line.take_period(state, period):
-        expected = f"a period of the force, or a multiple, at every {line.name} in the range"
-        fix = "give it exactly; a force whose period varies needs a time in units of its period"
-        raise InputError("period", expected=expected, got=f"{period:g}", fix=fix)
+    if kind == "orbits":
+        _take_period(line, state, period)
+    else:
+        _refuse_force(line)
     branch = line.branch(kind)
     guess = state / line.size
     if branch.equations.tail == 2:
+        # the period, in its own unit
         guess = np.append(guess, 1.0)
     first = branch.at(np.append(guess, 0.0))
     if first is None:
@@ -249,6 +269,15 @@ def _first_of_state(
         expected = "a state near an equilibrium or an orbit"
         raise InputError("start", expected=expected, got="another", fix=fix)
     return branch, first
+
+
+def _take_period(line: Line, state: np.ndarray, period: float) -> None:
+    """Set the period of orbits; raise where it is none of the force."""
+    if line.take_period(state, period):
+        return
+    expected = f"a period of the force, or a multiple, at every {line.name} in the range"
+    fix = "give it exactly; a force whose period varies needs a time in units of its period"
+    raise InputError("period", expected=expected, got=f"{period:g}", fix=fix)
 
 
 def _first_of_branch(
@@ -260,10 +289,10 @@ def _first_of_branch(
     special_state = start["special_state"].values[at]
     typical = line.model.typical(line.contexts(np.zeros(1)))
     line.measure(np.stack([special_state, _largest(start["state"]), typical]))
-    if line.forced and kind == "equilibria":
-        _refuse_force()
     if kind == "orbits":
         line.period = float(start["special_period"][at])
+    else:
+        _refuse_force(line)
     points, after = line.unknowns(start, "state"), int(start["special_after"][at])
     u, along = line.unknowns(start, "special_state")[at], points[after + 1] - points[after]
     branch = line.branch(kind)
@@ -271,7 +300,8 @@ def _first_of_branch(
         frequency = float(start["frequency"][at])
         direction, bend = hopf(branch.equations, u, frequency)
         line.period, kind = 2 * np.pi / frequency, "orbits"
-        branch, begin = line.branch(kind), of_orbits(np.insert(u, -1, 1.0), direction, bend)
+        branch = line.branch(kind)
+        begin = of_orbits(np.insert(u, -1, 1.0), direction, bend)
     elif special == "branch point":
         begin = crossing(branch, u, along)
     else:
@@ -302,13 +332,16 @@ def _checked_special(start: xr.Dataset, at: int | None, line: Line) -> str:
     return got
 
 
-def _refuse_force() -> None:
+def _refuse_force(line: Line) -> None:
+    """Raise where the field depends on the time, so that it has no equilibria."""
+    if not line.forced:
+        return
     fix = "continue its orbits, kind='orbits' with the period of the force, or take a mean force"
     expected = "a field that does not depend on the time"
     raise InputError("source", expected=expected, got="a forced one", fix=fix)
 
 
-def _say_where_it_ended(end: str, points: int | None, place: str) -> None:
+def _warn_of_end(end: str, points: int | None, line: Line, final: Point) -> None:
     """Warn where a branch ends inside its range for a reason that the user does not see."""
     if end == "step":
         reason = "Newton's method fails at the shortest step; try other steps or another period"
@@ -316,10 +349,30 @@ def _say_where_it_ended(end: str, points: int | None, place: str) -> None:
         reason = f"its {POINTS} points are used up; give points=..."
     else:
         return
-    warn(
-        f"points: expected the end of the range, got a branch that ends at {place}: {reason}",
-        RuntimeWarning,
+    place = f"{line.name} = {line.physical(final.u[-1]):g}"
+    text = f"points: expected the end of the range, got a branch that ends at {place}: {reason}"
+    warn(text, RuntimeWarning)
+
+
+def _warn_of_extrapolation(line: Line, walked: list[Point]) -> None:
+    """Warn where a law is asked for states that its samples do not come near."""
+    domain = line.model.domain
+    if domain is None:
+        return
+    u = np.array([point.u for point in walked])  # (K, k)
+    states = torch.from_numpy(u[:, : len(line.size)] * line.size)
+    latents = states[:, : domain.scale.shape[-1]]  # a velocity stands behind them
+    distance = domain.distance(latents).numpy()
+    farthest = int(distance.argmax())
+    if distance[farthest] <= 1:
+        return
+    place = f"{line.name} = {line.physical(u[farthest, -1]):g}"
+    text = (
+        f"start: {int((distance > 1).sum())} of {len(walked)} points are beyond the samples of the "
+        f"law, up to a distance of {distance[farthest]:.2g} at {place}"
     )
+    fix = "stability is extrapolated there: fit the law to runs that start near these states"
+    warn(f"{text}; {fix}", ExtrapolationWarning)
 
 
 def _largest(states: xr.DataArray) -> np.ndarray:
@@ -347,7 +400,9 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
 def _by_newton(full: Branch, guess: np.ndarray) -> tuple[np.ndarray, float]:
     """Solution at the parameter of a guess, and whether it is stable; NaN without one."""
     point = full.at(guess)
-    return (guess * np.nan, np.nan) if point is None else (point.u, point.unstable == 0)
+    if point is None:
+        return guess * np.nan, np.nan
+    return point.u, point.unstable == 0
 
 
 def _by_flow(
@@ -378,18 +433,20 @@ def _special_of_full(line: Line, branch: xr.Dataset, guesses: np.ndarray, k: int
     """
     after, kind = int(branch["special_after"][k]), str(branch["special_kind"].values[k])
     before = max(0, after - BEFORE)
-    onward = np.sign(guesses[before + 1, -1] - guesses[before, -1])
-    low = line.low + line.width * guesses[before, -1]
-    way = Line(line.model, line.name, (low, low + onward * line.width), line.others)
-    way.size, way.period, way.forced = line.size, line.period, line.forced
-    full = way.branch(branch.attrs["kind"])
-    behind = full.at(np.append(guesses[before, :-1], 0.0))
-    if behind is None:
+    origin = guesses[before, -1]
+    onward = np.sign(guesses[before + 1, -1] - origin)
+    # a line of its own, on which the branch goes forwards from 0
+    low = line.physical(origin)
+    ahead = Line(line.model, line.name, (low, low + onward * line.width), line.others)
+    ahead.size, ahead.period, ahead.forced = line.size, line.period, line.forced
+    full = ahead.branch(branch.attrs["kind"])
+    first = full.at(np.append(guesses[before, :-1], 0.0))
+    if first is None:
         return guesses[0] * np.nan
-    for _, events in full.points(behind, 8 * BEFORE):
+    for _, events in full.points(first, 8 * BEFORE):
         for name, point in events:
             if name == kind:
-                return np.append(point.u[:-1], guesses[before, -1] + onward * point.u[-1])
+                return np.append(point.u[:-1], origin + onward * point.u[-1])
     return guesses[0] * np.nan
 
 
@@ -397,7 +454,9 @@ def _compared(
     line: Line, kind: str, solutions: np.ndarray, decoded: np.ndarray, dim: str
 ) -> dict[str, tuple]:
     """Variables of solutions of the full model, and their distance from decoded points."""
-    prefix = "special_" if dim == "special" else ""
+    prefix = ""
+    if dim == "special":
+        prefix = "special_"
     variables = line.variables(solutions, dim, kind, prefix)
     size = len(line.size)
     apart = (solutions - decoded)[:, :size] * line.size
@@ -405,26 +464,24 @@ def _compared(
     return variables
 
 
-def _dataset(
-    kind: str, found: list[Point], special: list[tuple[int, str, Point]], line: Line
-) -> xr.Dataset:
-    u = np.array([point.u for point in found])
-    values = np.array([point.values for point in found])
-    at_special = np.array([point.u for *_, point in special]).reshape(len(special), u.shape[1])
+def _dataset(kind: str, walked: list[Point], special: list[Special], line: Line) -> xr.Dataset:
+    u = np.array([point.u for point in walked])
+    values = np.array([point.values for point in walked])
+    at_special = np.array([event.point.u for event in special]).reshape(len(special), u.shape[1])
     spectrum = "multiplier" if kind == "orbits" else "eigenvalue"
     variables = line.variables(u, "point", kind)
     variables |= line.variables(at_special, "special", kind, "special_")
     variables |= _decoded(line, u, "point", "decoded")
     variables |= _decoded(line, at_special, "special", "special_decoded")
     variables |= {
-        "stable": ("point", [point.unstable == 0 for point in found]),
+        "stable": ("point", [point.unstable == 0 for point in walked]),
         spectrum: (("point", "mode", "part"), np.stack([values.real, values.imag], -1)),
-        "special_kind": ("special", np.array([name for _, name, _ in special], dtype=str)),
-        "special_after": ("special", np.array([after for after, *_ in special], dtype=int)),
+        "special_kind": ("special", np.array([event.kind for event in special], dtype=str)),
+        "special_after": ("special", np.array([event.after for event in special], dtype=int)),
     }
     if kind == "equilibria":
-        frequencies = [_frequency(name, point) for _, name, point in special]
-        variables["frequency"] = ("special", np.array(frequencies, dtype=float))
+        frequencies = np.array([_frequency(event) for event in special], dtype=float)
+        variables["frequency"] = ("special", frequencies)
     coords = {"component": line.model.names, "part": ["real", "imaginary"]}
     return line.named(xr.Dataset(variables, coords, {"kind": kind}))
 
@@ -437,10 +494,11 @@ def _decoded(line: Line, u: np.ndarray, dim: str, name: str) -> dict[str, tuple]
     return {} if states is None else {name: ((dim, "full_component"), states.numpy())}
 
 
-def _frequency(kind: str, point: Point) -> float:
+def _frequency(event: Special) -> float:
     """Angular frequency of the pair of eigenvalues that is nearest to the boundary of stability."""
-    if kind != "Hopf":
+    if event.kind != "Hopf":
         return np.nan
-    pairs = point.values.imag > 0
-    nearest = np.argmin(abs(point.growth[pairs]))
-    return float(point.values.imag[pairs][nearest])
+    values, growth = event.point.values, event.point.growth
+    pairs = values.imag > 0
+    nearest = np.argmin(abs(growth[pairs]))
+    return float(values.imag[pairs][nearest])

@@ -63,9 +63,10 @@ class Line:
         if not self.forced:
             return True
         exact = period_of_force(*self._probed(state), near)
-        if exact is not None:
-            self.period = exact
-        return exact is not None
+        if exact is None:
+            return False
+        self.period = exact
+        return True
 
     def double(self) -> None:
         """Take twice the period, and twice the steps in it."""
@@ -99,17 +100,23 @@ class Line:
             return Branch(ForcedOrbits(self.field, self.flow, self.period))
         return Branch(Orbits(self.field, self.flow, self.period))
 
+    def physical(self, place: float) -> float:
+        """The parameter at a place in its range."""
+        return self.low + self.width * place
+
     def place(self, parameter: np.ndarray) -> np.ndarray:
         """Parameters in their range, from physical ones."""
         return (parameter - self.low) / self.width
 
     def unknowns(self, branch: xr.Dataset, state: str) -> np.ndarray:
         """(K, k) unknowns of the points of a branch, or of its special points."""
-        special = state.startswith("special_")
-        parameter = branch["special_parameter" if special else self.name].values
+        parameter_name, period_name = self.name, "period"
+        if state.startswith("special_"):
+            parameter_name, period_name = "special_parameter", "special_period"
+        parameter = branch[parameter_name].values
         columns = [branch[state].values / self.size]
-        if "period" in branch and not self.forced:
-            columns.append(branch["special_period" if special else "period"].values / self.period)
+        if period_name in branch and not self.forced:
+            columns.append(branch[period_name].values / self.period)
         return np.column_stack([*columns, self.place(parameter)])
 
     def variables(self, u: np.ndarray, dim: str, kind: str, prefix: str = "") -> dict[str, tuple]:
@@ -117,7 +124,10 @@ class Line:
         size = len(self.size)
         variables = {f"{prefix}state": ((dim, "component"), u[:, :size] * self.size)}
         if kind == "orbits":
-            period = u[:, size] if not self.forced else np.where(np.isnan(u[:, 0]), np.nan, 1.0)
+            period = u[:, size]
+            if self.forced:
+                # that of the force, where there is a solution
+                period = np.where(np.isnan(u[:, 0]), np.nan, 1.0)
             variables[f"{prefix}period"] = (dim, self.period * period)
         variables[f"{prefix}parameter"] = (dim, self.low + self.width * u[:, -1])
         return variables
@@ -140,7 +150,8 @@ class Line:
 def sizes(states: np.ndarray) -> np.ndarray:
     """Sizes (d,) of components of states (k, d); the mean one where a component is zero."""
     largest = np.abs(states).max(0, initial=0.0)
-    own = largest > ZERO * largest.max()
-    if not own.any():
+    is_large = largest > ZERO * largest.max()
+    if not is_large.any():
         return np.ones(states.shape[1])
-    return np.where(own, largest, np.sqrt((largest[own] ** 2).mean()))
+    typical = np.sqrt((largest[is_large] ** 2).mean())
+    return np.where(is_large, largest, typical)

@@ -26,7 +26,10 @@ class FullModel:
         units: of the parameters, by name.
         order: 1, or 2 of a mechanical system.
         span: of time that its runs take.
+        domain: states that its field is known at; None where that is everywhere.
     """
+
+    domain = None
 
     def __init__(self, system: System):
         self.system = system
@@ -89,7 +92,7 @@ class LatentModel:
         self.names = [f"z{k}" for k in range(self.size)]
         self.context_names = frame.context_names
         self.units = dict(zip(frame.context_names, frame.context_units, strict=True))
-        self.span = SPAN
+        self.span, self.domain = SPAN, self.reduced.dynamics.domain
 
     def field(self, c: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """f(t, w) at contexts (B, p)."""

@@ -117,7 +117,4 @@ def rows_of(names: Sequence[str], sensors: Sequence[object] | None) -> list[int]
             fix = f"give sensors=[0, {names[-1]!r}]"
             raise InputError("sensors", expected=expected, got=checks.shown(sensor), fix=fix)
         rows.append(row % len(names))
-    if not rows:
-        fix = f"give sensors=[0, {names[-1]!r}], or leave it out for all components"
-        raise InputError("sensors", expected="one or more", got="none", fix=fix)
     return rows

@@ -8,20 +8,9 @@ from romkit.systems.mujoco.joints import FREE
 
 CONTACT = int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
 
-INERT = (
-    *(
-        "name",
-        "names",
-        "paths",
-        "text",
-        "numeric",
-        "tuple",
-        "user",
-        "sensor",
-        "key",
-    ),  # no mechanics
-    *("cam", "light", "mat", "tex", "skin", "bvh", "oct"),  # pictures
-)
+NO_MECHANICS = ("name", "names", "paths", "text", "numeric", "tuple", "user", "sensor", "key")
+PICTURES = ("cam", "light", "mat", "tex", "skin", "bvh", "oct")
+INERT = NO_MECHANICS + PICTURES
 """First words of the names of arrays that move nothing; starts are compared by themselves."""
 
 INERT_ENDS = ("_rgba", "_group", "_matid", "_user", "_castshadow", "pathadr", "_signature")
@@ -46,8 +35,9 @@ def check_state(model: "mujoco.MjModel") -> None:
         "plastic deformation": model.nplastic,
     }
     lacking = [name for name, count in memories.items() if count]
-    whole = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
-    if whole != 1 + model.nq + model.nv and not lacking:  # the clock, positions and velocities
+    size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    clock = 1
+    if size != clock + model.nq + model.nv and not lacking:
         lacking = ["further states"]
     if lacking:
         fix = f"take out {', '.join(lacking)}: data do not have that state"
@@ -57,15 +47,14 @@ def check_state(model: "mujoco.MjModel") -> None:
 
 
 def _check_mocap(model: "mujoco.MjModel") -> None:
-    if not (model.nkey and model.nmocap):
+    if model.nkey == 0 or model.nmocap == 0:
         return
     bodies = np.flatnonzero(model.body_mocapid >= 0)
     bodies = bodies[np.argsort(model.body_mocapid[bodies])]
-    placed = np.concatenate([model.body_pos[bodies], model.body_quat[bodies]], axis=-1)
-    keyed = np.concatenate(
-        [model.key_mpos[0].reshape(-1, 3), model.key_mquat[0].reshape(-1, 4)], axis=-1
-    )
-    if not np.allclose(placed, keyed):
+    in_file = np.concatenate([model.body_pos[bodies], model.body_quat[bodies]], axis=-1)
+    places, turns = model.key_mpos[0].reshape(-1, 3), model.key_mquat[0].reshape(-1, 4)
+    in_keyframe = np.concatenate([places, turns], axis=-1)
+    if not np.allclose(in_file, in_keyframe):
         expected = "mocap bodies where the bodies of the file are"
         fix = "move the bodies themselves, or take mpos and mquat out of the keyframe"
         raise InputError("model", expected=expected, got="a keyframe that moves them", fix=fix)
@@ -73,7 +62,8 @@ def _check_mocap(model: "mujoco.MjModel") -> None:
 
 def unsmooth(model: "mujoco.MjModel") -> list[str]:
     """Names of the features of a model that its closed form lacks."""
-    curved = (model.dof_dampingpoly, model.jnt_stiffnesspoly, model.actuator_dampingpoly)
+    curved = [model.dof_dampingpoly, model.jnt_stiffnesspoly, model.actuator_dampingpoly]
+    is_curved = any((coefficients != 0).any() for coefficients in curved)
     features = {
         "ball or free joints": model.nq > model.nv,
         "contacts": not model.opt.disableflags & CONTACT,
@@ -84,7 +74,7 @@ def unsmooth(model: "mujoco.MjModel") -> list[str]:
         "flexible bodies": model.nflex,
         "a fluid": model.opt.density or model.opt.viscosity,
         "compensated gravity": (model.body_gravcomp != 0).any(),
-        "damping or stiffness that is not linear": any((c != 0).any() for c in curved),
+        "damping or stiffness that is not linear": is_curved,
         "armature of actuators": (model.actuator_armature != 0).any(),
         "actuators that are not affine in joints": not _affine(model),
         "limits of forces": model.actuator_forcelimited.any() or model.jnt_actfrclimited.any(),
@@ -132,8 +122,9 @@ def constants(model: "mujoco.MjModel") -> dict[str, np.ndarray]:
         value = getattr(model, name)
         if isinstance(value, np.ndarray) and not _is_inert(name, shapes):
             arrays[name] = value.copy()
-    options = {name for name in dir(model.opt) if not name.startswith("_")} - {"timestep"}
-    arrays |= {f"opt.{name}": np.array(getattr(model.opt, name)) for name in options}
+    for name in dir(model.opt):
+        if name != "timestep" and not name.startswith("_"):
+            arrays[f"opt.{name}"] = np.array(getattr(model.opt, name))
     for joint in np.flatnonzero(model.jnt_type == FREE):
         # a free body starts where the state says
         place, body = model.jnt_qposadr[joint], model.jnt_bodyid[joint]
@@ -159,6 +150,11 @@ def _shapes_matter(model: "mujoco.MjModel") -> bool:
 
 def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
     """Whether two models have equal numbers."""
-    return a.keys() == b.keys() and all(
-        np.array_equal(a[name], b[name], equal_nan=a[name].dtype.kind == "f") for name in a
-    )
+    if a.keys() != b.keys():
+        return False
+    for name, numbers in a.items():
+        # NaN in arrays of MuJoCo is a mark for what is not set
+        is_float = numbers.dtype.kind == "f"
+        if not np.array_equal(numbers, b[name], equal_nan=is_float):
+            return False
+    return True

@@ -4,6 +4,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +24,8 @@ from romkit.systems.mujoco.engine import mujoco
 from romkit.systems.mujoco.joints import Joints
 from romkit.systems.mujoco.parameters import ModelParameter
 from romkit.systems.mujoco.tree import Driven, like
+
+T = TypeVar("T")
 
 
 @validated
@@ -93,20 +96,17 @@ class MuJoCo(MechanicalSystem):
         name: str | None = None,
     ):
         self.path, self.parameters, self.contacts = existing(path), context, bool(contacts)
-        self.name = Path(path).stem if name is None else name
-        self.context = tuple(
-            ContextParameter(key, p.units, p.low, p.high, p.long_name or key)
-            for key, p in context.items()
-        )
+        self.name = _or(name, Path(path).stem)
+        self.context = tuple(_described(key, parameter) for key, parameter in context.items())
         self.spec = _read(path)
         middle = self._compiled_middle()
         model.check_state(middle)
         self.joints = Joints.of(middle)
         self.state_names, self.state_units = self.joints.names, self.joints.units
-        self.step = middle.opt.timestep if step is None else step
-        self.dt = self.step if dt is None else dt
+        self.step = _or(step, middle.opt.timestep)
+        self.dt = _or(dt, self.step)
         self.duration, self.transient = duration, transient
-        self.horizon = duration if horizon is None else horizon
+        self.horizon = _or(horizon, duration)
         self.spread = torch.tensor(spread, dtype=torch.float64)
         if self.spread.ndim:
             checks.last_axis("spread", self.spread.shape, middle.nq, "the joints")
@@ -197,7 +197,9 @@ class MuJoCo(MechanicalSystem):
         """(nq,) that trajectories start from."""
         if self._start is not None:
             return self._start
-        return compiled.key_qpos[0] if compiled.nkey else compiled.qpos0
+        if compiled.nkey:
+            return compiled.key_qpos[0]
+        return compiled.qpos0
 
     def _velocities(self, compiled: "mujoco.MjModel") -> np.ndarray:
         """(nv,) that trajectories start with."""
@@ -207,37 +209,45 @@ class MuJoCo(MechanicalSystem):
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], len(self.state_names))
-        starts = [self._positions(each) for each in self._compiled(contexts)]
-        q = np.stack(starts).reshape(shape) if starts else np.zeros(shape)
+        starts = [self._positions(compiled) for compiled in self._compiled(contexts)]
+        q = np.zeros(shape)
+        if starts:
+            q = np.stack(starts).reshape(shape)
         if rng is not None:
             q = q + rng.uniform(-1, 1, size=shape) * self.spread.numpy()
         return torch.from_numpy(self.joints.normalised(q))
 
     def initial_velocity(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         models = self._compiled(contexts)
-        q = self.joints.normalised(np.stack([self._positions(each) for each in models]))
-        v = np.stack([self._velocities(each) for each in models])
+        q = self.joints.normalised(np.stack([self._positions(compiled) for compiled in models]))
+        v = np.stack([self._velocities(compiled) for compiled in models])
         rates = self.joints.rates(q, v)
         return torch.from_numpy(rates.reshape(*contexts.shape[:-1], -1))
 
     def _signal_of(self, control: object, middle: "mujoco.MjModel"):
-        given = callable(control) or len(control) > 0
-        if given:
+        if callable(control) or len(control) > 0:
             return signal_of(control, middle.nu, self.dt)
-        keyed = middle.key_ctrl[0] if middle.nkey else np.zeros(middle.nu)
-        return Constant(np.array(keyed))
+        if middle.nkey:
+            return Constant(np.array(middle.key_ctrl[0]))
+        return Constant(np.zeros(middle.nu))
 
     def _commands(self, models: Sequence["mujoco.MjModel"], rows: np.ndarray) -> Commands:
         """Commands of models at contexts (N, p)."""
-        tables = []
-        for compiled, values in zip(models, rows, strict=True):
-            table = {}
-            for parameter, value in zip(self.parameters.values(), values, strict=True):
-                table |= parameter.commands(compiled, float(value))
-            tables.append(table)
-        places = sorted(tables[0]) if tables else []
-        columns = np.array([[table[place] for place in places] for table in tables], dtype=float)
-        return Commands(self.control, places, columns.reshape(len(tables), len(places)))
+        tables = [self._table(*member) for member in zip(models, rows, strict=True)]
+        if not tables:
+            return Commands(self.control, [], np.zeros((0, 0)))
+        places = sorted(tables[0])
+        columns = np.zeros((len(tables), len(places)))
+        for row, table in zip(columns, tables, strict=True):
+            row[:] = [table[place] for place in places]
+        return Commands(self.control, places, columns)
+
+    def _table(self, compiled: "mujoco.MjModel", values: np.ndarray) -> dict[int, float]:
+        """Commands that the parameters set at a context (p,), by actuator."""
+        table = {}
+        for parameter, value in zip(self.parameters.values(), values, strict=True):
+            table |= parameter.commands(compiled, float(value))
+        return table
 
     # -- the field -------------------------------------------------------------------------------
 
@@ -278,13 +288,15 @@ class MuJoCo(MechanicalSystem):
     @property
     def only_solver(self) -> str:
         """MuJoCo, with its integrator."""
-        return "MuJoCo, the integrator of the file" if self.contacts else "MuJoCo, RK4"
+        if self.contacts:
+            return "MuJoCo, the integrator of the file"
+        return "MuJoCo, RK4"
 
     def default_solver(self, context: Tensor) -> Solver:
         models = functools.partial(self._compiled, context)
-        rows = self._rows(context)
-        controls = self._commands(models(), rows).at if self._has_actuators else None
-        joints = self.joints
+        joints, controls = self.joints, None
+        if self._has_actuators:
+            controls = self._commands(models(), self._rows(context)).at
         return engine.Simulator(
             self.only_solver, self.step, models, joints.of_states, joints.states, controls
         )
@@ -295,26 +307,28 @@ class MuJoCo(MechanicalSystem):
 
     def advice(self, context: Tensor) -> str:
         """Remedy for a simulation that is lost."""
-        if self.contacts:
-            return f"shorten its step: MuJoCo(..., step=), which is {self.step:g} s"
+        shorter = f"shorten its step: MuJoCo(..., step=), which is {self.step:g} s"
         integrator = mujoco.mjtIntegrator(int(self.spec.option.integrator))
-        kept = "" if integrator == mujoco.mjtIntegrator.mjINT_RK4 else KEPT
-        return f"shorten its step: MuJoCo(..., step=), which is {self.step:g} s{kept}"
+        if self.contacts or integrator == mujoco.mjtIntegrator.mjINT_RK4:
+            return shorter
+        return shorter + KEPT
 
     def rates(self, context: Tensor, times: Tensor, q: Tensor, v: Tensor) -> Tensor:
         """MuJoCo's own accelerations, with contacts and all."""
         motion = torch.cat([q, v], dim=-1)
-        places, speeds = self.joints.of_states(motion.reshape(-1, *motion.shape[-2:]).cpu().numpy())
+        motion = motion.reshape(-1, *motion.shape[-2:])  # (N, T, 2n)
+        places, speeds = self.joints.of_states(motion.cpu().numpy())
         models = self._compiled(context)
-        controls = self._commands(models, self._rows(context)).at(times.cpu().double().numpy())
+        clock = times.cpu().double().numpy()
+        controls = self._commands(models, self._rows(context)).at(clock)
         rates = engine.accelerations(models, places, speeds, controls)
         second = self.joints.second(places, speeds, rates)
         return torch.from_numpy(second).to(q).reshape(q.shape)
 
     def provenance(self) -> dict[str, object]:
-        control = (
-            self.control.values.tolist() if isinstance(self.control, Constant) else "over time"
-        )
+        control = "over time"
+        if isinstance(self.control, Constant):
+            control = self.control.values.tolist()
         parameters = {"path": str(self.path), "control": control, "contacts": self.contacts}
         return super().provenance() | {"parameters": json.dumps(parameters), "step": self.step}
 
@@ -335,9 +349,7 @@ class MuJoCo(MechanicalSystem):
                 continue
             if self._same_at_ends(number, parameter):
                 raise _without_effect(name, f"{name}={parameter.low:g} to {parameter.high:g}")
-            targets = {} if callable(parameter.sets) else parameter.sets
-            for target, factor in targets.items() if len(targets) > 1 else ():
-                alone = ModelParameter(parameter.low, parameter.high, {target: factor})
+            for target, alone in _single_targets(parameter).items():
                 if self._same_at_ends(number, alone):
                     raise _without_effect(name, repr(target))
 
@@ -347,8 +359,8 @@ class MuJoCo(MechanicalSystem):
 
         def facts(value: float) -> dict[str, np.ndarray]:
             def settings(spec: "mujoco.MjSpec") -> None:
-                for own, at in zip(self.parameters.values(), middle, strict=True):
-                    own.apply(spec, at)
+                for fixed, at in zip(self.parameters.values(), middle, strict=True):
+                    fixed.apply(spec, at)
                 parameter.apply(spec, value)
 
             compiled = self._compiled_with(settings)
@@ -364,7 +376,8 @@ class MuJoCo(MechanicalSystem):
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
-            return False  # one end makes no model, without the other targets: it has an effect
+            # one end makes no model, without the other targets: it has an effect
+            return False
 
     def _mechanics(self, compiled: "mujoco.MjModel") -> dict[str, np.ndarray]:
         """Inertia and accelerations of a smooth model at random states, with its commands."""
@@ -375,20 +388,47 @@ class MuJoCo(MechanicalSystem):
         return {"inertia": engine.inertia(compiled, q), "acceleration": rates}
 
     def _warn_of_contacts(self, middle: "mujoco.MjModel") -> None:
-        switched_off = self.spec.option.disableflags & model.CONTACT
-        pairs = [] if switched_off else model.may_touch(middle)
-        if pairs:
-            named = ", ".join(pairs[:3]) + (", ..." if len(pairs) > 3 else "")
-            text = (
-                f"contacts: {self.name} has bodies that may touch ({named}), and will not feel it"
-            )
-            warn(f"{text}; give contacts=True to simulate contacts, or contacts=False", UserWarning)
+        if self.spec.option.disableflags & model.CONTACT:
+            return
+        pairs = model.may_touch(middle)
+        if not pairs:
+            return
+        names = pairs[:NAMED]
+        if len(pairs) > NAMED:
+            names.append("...")
+        bodies = f"bodies that may touch ({', '.join(names)})"
+        fix = "give contacts=True to simulate contacts, or contacts=False"
+        warn(f"contacts: {self.name} has {bodies}, and will not feel it; {fix}", UserWarning)
 
 
 PROBES = 8
 """Random states at which two smooth models are compared."""
 
+NAMED = 3
+"""Pairs of bodies that a warning names, at most."""
+
 KEPT = "; or give contacts=True, which keeps the integrator of the file"
+
+
+def _or(value: T | None, default: T) -> T:
+    """The value, or the default for None."""
+    return default if value is None else value
+
+
+def _described(name: str, parameter: ModelParameter) -> ContextParameter:
+    long_name = parameter.long_name or name
+    return ContextParameter(name, parameter.units, parameter.low, parameter.high, long_name)
+
+
+def _single_targets(parameter: ModelParameter) -> dict[str, ModelParameter]:
+    """Parameters that set one target each, of one that sets several."""
+    if callable(parameter.sets) or len(parameter.sets) < 2:
+        return {}
+    low, high = parameter.low, parameter.high
+    return {
+        target: ModelParameter(low, high, {target: factor})
+        for target, factor in parameter.sets.items()
+    }
 
 
 def _read(path: FilePath) -> "mujoco.MjSpec":
