@@ -19,7 +19,7 @@ from romkit.integrators.contracted import contracted
 from romkit.projections import Path, Projection
 from romkit.solvers import Adaptive, Solution
 from romkit.systems import CylinderWake, System
-from romkit.systems.cylinder_wake.flow import discretisation
+from romkit.systems.cylinder_wake.elements import discretisation
 from studies.wake.stability import reduced_growth
 
 Found = dict[str, object]

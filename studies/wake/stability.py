@@ -11,7 +11,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigs, splu
 from torch import Tensor
 
-from romkit.systems.cylinder_wake.flow import discretisation, steady
+from romkit.systems.cylinder_wake.elements import discretisation
+from romkit.systems.cylinder_wake.flow import steady
 
 NEAR = 17.0j
 """Shift near which eigenvalues are sought, in 1/s: a Strouhal number of 0.27."""

@@ -22,13 +22,8 @@ from romkit.core.types import Field
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.solvers.base import Run, Solver, inside
 from romkit.systems.base import System
-from romkit.systems.cylinder_wake.flow import (
-    MESHES,
-    Discretisation,
-    discretisation,
-    integrate,
-    steady,
-)
+from romkit.systems.cylinder_wake.elements import MESHES, Discretisation, discretisation
+from romkit.systems.cylinder_wake.flow import integrate, steady
 from romkit.systems.terms import Term
 
 Map = Callable[[np.ndarray], np.ndarray]
@@ -56,8 +51,8 @@ class LinearMap(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, function: Map, transposed: Map) -> Tensor:
         rows = x.detach().reshape(-1, x.shape[-1]).to("cpu", torch.float64).numpy()
-        found = torch.from_numpy(np.ascontiguousarray(function(rows))).to(x)
-        return found.reshape(*x.shape[:-1], -1)
+        image = torch.from_numpy(np.ascontiguousarray(function(rows))).to(x)
+        return image.reshape(*x.shape[:-1], -1)
 
     @staticmethod
     def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
@@ -173,10 +168,10 @@ class CylinderWake(System):
         def convection(x: Tensor, y: Tensor) -> Tensor:
             return -self._free(self._convection(x, y) + self._convection(y, x)) / 2
 
-        friction = Term(
-            1, lambda x: -self._free(self._linear("stiffness")(x)), lambda c: DIAMETER / c
-        )
-        return (Term(2, convection), friction)
+        def friction(x: Tensor) -> Tensor:
+            return -self._free(self._linear("stiffness")(x))
+
+        return Term(2, convection), Term(1, friction, lambda c: DIAMETER / c)
 
     @validated
     def forces(self, x: Tensor, c: Tensor) -> Tensor:
@@ -188,31 +183,25 @@ class CylinderWake(System):
         return -FORCE * load @ torch.from_numpy(self.flow.force_functionals).to(x)
 
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
-        found = self.forces(
-            trajectories(data, "state"), torch.from_numpy(context_matrix(data))
-        ).numpy()
+        contexts = torch.from_numpy(context_matrix(data))
+        coefficients = self.forces(trajectories(data, "state"), contexts).numpy()  # (C, T, 2)
         for k, name in enumerate(("drag", "lift")):
-            data[name] = (
-                ("trajectory", "time"),
-                found[..., k],
-                {"units": "1", "long_name": f"{name} coefficient"},
-            )
+            attrs = {"units": "1", "long_name": f"{name} coefficient"}
+            data[name] = (("trajectory", "time"), coefficients[..., k], attrs)
         return data
 
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """Denser where shedding sets in."""
-        return np.array(
-            [[30.0], [40.0], [45.0], [52.0], [60.0], [70.0], [85.0], [100.0], [120.0], [150.0]]
-        )
+        reynolds = [30.0, 40.0, 45.0, 52.0, 60.0, 70.0, 85.0, 100.0, 120.0, 150.0]
+        return np.array(reynolds)[:, None]
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         flow = self.flow
         whirl = self.disturbance * np.exp(-((flow.places - PLACE) ** 2).sum(-1) / SIZE)
         whirl[np.setdiff1d(np.arange(flow.n), flow.free)] = 0
         whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
-        return torch.from_numpy(
-            np.stack([self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()])
-        )
+        starts = [self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]
+        return torch.from_numpy(np.stack(starts))
 
     @validated
     def steady(self, reynolds: Reynolds) -> np.ndarray:
@@ -265,13 +254,12 @@ class BDF2(Solver):
             states = y.new_full((len(times), *y.shape), torch.nan)
             members = states.view(len(times), -1, y.shape[-1]).unbind(1)
             starts = y.reshape(-1, y.shape[-1]).unbind(0)
-            for found, start, nu in zip(
-                members, starts, self.viscosity.flatten().tolist(), strict=True
-            ):
+            viscosities = self.viscosity.flatten().tolist()
+            for member, start, nu in zip(members, starts, viscosities, strict=True):
                 samples = integrate(self.flow, start.numpy(), nu, times.numpy(), self.step)
                 for i in track(range(len(times)), f"{label}, Re = {DIAMETER / nu:g}"):
-                    found[i] = torch.from_numpy(next(samples))
-                    if not bool(inside(found[i], self.divergence_threshold)):
+                    member[i] = torch.from_numpy(next(samples))
+                    if not bool(inside(member[i], self.divergence_threshold)):
                         break
             return states
 

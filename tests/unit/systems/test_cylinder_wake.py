@@ -9,7 +9,8 @@ import torch
 import romkit
 from romkit.systems import CylinderWake
 from romkit.systems.cylinder_wake import flow
-from romkit.systems.cylinder_wake.flow import MESHES, discretisation, integrate, rate
+from romkit.systems.cylinder_wake.elements import MESHES, discretisation
+from romkit.systems.cylinder_wake.flow import integrate, rate
 from romkit.testing import field, metric, names, terms
 from tests.refusals import refused
 
