@@ -13,7 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.core import tensors
 from romkit.core.errors import InputError
+from romkit.core.polynomials import total_degree
 
 DEGREES = (0, 1, 2, 3)
 """Degrees of the context that are tried."""
@@ -83,7 +85,9 @@ class Speed:
         return s
 
     def __repr__(self) -> str:
-        jumps = f", jumps at {', '.join(f'{jump:g}' for jump in self.jumps)}" if self.jumps else ""
+        jumps = ""
+        if self.jumps:
+            jumps = f", jumps at {', '.join(f'{jump:g}' for jump in self.jumps)}"
         return f"Speed({len(self.pieces)} pieces{jumps}, error {self.error:.1e})"
 
     @classmethod
@@ -95,25 +99,29 @@ class Speed:
             speeds: (C,) at these.
 
         Raises:
-            InputError: fewer than two contexts.
+            InputError: fewer than two contexts, or numbers of another shape.
         """
-        c, s = np.asarray(contexts, dtype=float), np.asarray(speeds, dtype=float)
-        if len(c) < FEWEST:
-            fix = "give runs at more contexts"
-            raise InputError("data", expected="two contexts or more", got=len(c), fix=fix)
-        order = np.argsort(c[:, 0], kind="stable") if c.shape[1] else np.arange(len(c))
-        c, s = c[order], s[order]
-        best = None
+        c, s = _checked(contexts, speeds)
+        best, smallest = None, np.inf
         for cuts in _cuts(c):
-            pieces = [_fitted_piece(*part) for part in _parts(c, s, cuts)]
-            errors = np.concatenate([errors for _, errors in pieces])
-            error = float(np.sqrt((errors**2).mean()))
+            speed = cls._cut(c, s, cuts)
             # a jump is there only where it explains much
-            cost = error * GAIN ** len(cuts)
-            if best is None or cost < best[0]:
-                jumps = tuple(float(c[k - 1, 0] + c[k, 0]) / 2 for k in cuts)
-                best = cost, cls(tuple(piece for piece, _ in pieces), jumps, error)
-        return best[1]
+            cost = speed.error * GAIN ** len(cuts)
+            if best is None or cost < smallest:
+                best, smallest = speed, cost
+        return best
+
+    @classmethod
+    def _cut(cls, c: np.ndarray, s: np.ndarray, cuts: tuple[int, ...]) -> "Speed":
+        """Speed whose pieces meet at these places between sorted contexts."""
+        pieces, errors = [], []
+        for group_c, group_s in zip(np.split(c, cuts), np.split(s, cuts), strict=True):
+            piece, errors_of_piece = _fitted_piece(group_c, group_s)
+            pieces.append(piece)
+            errors.append(errors_of_piece)
+        error = float(np.sqrt(np.square(np.concatenate(errors)).mean()))
+        jumps = tuple(float(c[k - 1, 0] + c[k, 0]) / 2 for k in cuts)
+        return cls(tuple(pieces), jumps, error)
 
     def as_dict(self) -> dict[str, object]:
         """Numbers and lists alone, for a file."""
@@ -139,18 +147,43 @@ class Speed:
         return speed
 
 
+def _checked(contexts: object, speeds: object) -> tuple[np.ndarray, np.ndarray]:
+    """Contexts (C, p), sorted by the first parameter, and speeds (C,)."""
+    c = tensors.finite("contexts", contexts).double().numpy()
+    s = tensors.finite("speeds", speeds).double().numpy()
+    if c.ndim != 2:
+        fix = "give a row for each context"
+        raise InputError("contexts", expected="shape (C, p)", got=f"shape {c.shape}", fix=fix)
+    if s.shape != (len(c),):
+        fix = "give one for each context"
+        raise InputError("speeds", expected=f"shape ({len(c)},)", got=f"shape {s.shape}", fix=fix)
+    if len(c) < FEWEST:
+        fix = "give runs at more contexts"
+        raise InputError("data", expected="two contexts or more", got=len(c), fix=fix)
+    order = np.arange(len(c))
+    if c.shape[1]:
+        order = np.argsort(c[:, 0], kind="stable")
+    return c[order], s[order]
+
+
 def _piece_of(entries: Mapping[str, object]) -> Piece:
-    shift, scale, coefficients = (
-        tuple(float(number) for number in entries[name])
-        for name in ("shift", "scale", "coefficients")
-    )
+    """Piece of a file.
+
+    Raises:
+        KeyError, TypeError, ValueError: entries that are none.
+    """
+    shift = tuple(float(number) for number in entries["shift"])
+    scale = tuple(float(number) for number in entries["scale"])
+    coefficients = tuple(float(number) for number in entries["coefficients"])
     exponents = tuple(tuple(int(power) for power in powers) for powers in entries["exponents"])
     numbers = np.array([*shift, *scale, *coefficients])
-    if not np.isfinite(numbers).all() or not all(scale):
+    if not np.isfinite(numbers).all() or 0 in scale:
         raise ValueError("numbers that are not finite")
-    if len(exponents) != len(coefficients) or any(len(each) != len(shift) for each in exponents):
+    sizes = {len(shift), len(scale), *(len(powers) for powers in exponents)}
+    if len(exponents) != len(coefficients) or len(sizes) != 1:
         raise ValueError("sizes that differ")
-    if any(power < 0 or power > max(DEGREES) for each in exponents for power in each):
+    powers = [power for row in exponents for power in row]
+    if any(power not in DEGREES for power in powers):
         raise ValueError("degrees that are not tried")
     return Piece(shift, scale, exponents, coefficients)
 
@@ -168,37 +201,29 @@ def _cuts(c: np.ndarray) -> Iterator[tuple[int, ...]]:
                 yield cuts
 
 
-def _parts(c: np.ndarray, s: np.ndarray, cuts: tuple[int, ...]) -> list[tuple]:
-    return list(zip(np.split(c, cuts), np.split(s, cuts), strict=True))
-
-
 def _fitted_piece(c: np.ndarray, s: np.ndarray) -> tuple[Piece, np.ndarray]:
     """Polynomial (C,) of the degree with the smallest errors (C,) where a context is left out."""
     low, high = c.min(axis=0), c.max(axis=0)
     shift, scale = (low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)
-    d = (c - shift) / scale
-    best = None
+    d = (c - shift) / scale  # (C, p)
+    best, smallest = None, np.inf
     for degree in DEGREES:
-        exponents = [
-            powers
-            for powers in itertools.product(range(degree + 1), repeat=c.shape[1])
-            if sum(powers) <= degree
-        ]
+        exponents = total_degree(c.shape[1], degree)
         columns = np.stack([np.prod(d**powers, axis=1) for powers in exponents], axis=1)
-        if len(exponents) >= len(c) or np.linalg.matrix_rank(columns) < len(exponents):
+        is_determined = len(exponents) < len(c)
+        if not is_determined or np.linalg.matrix_rank(columns) < len(exponents):
             break
         inverse = np.linalg.pinv(columns)
         coefficients = inverse @ s
-        leverage = np.einsum(
-            "ck,kc->c", columns, inverse
-        )  # a residual of its own over 1 - leverage
+        # the residual where a context is left out is that of all over 1 - leverage
+        leverage = np.einsum("ck,kc->c", columns, inverse)
         errors = (s - columns @ coefficients) / (1 - leverage).clip(1e-9)
-        if best is None or np.square(errors).sum() < np.square(best[1]).sum():
+        if best is None or np.square(errors).sum() < smallest:
             piece = Piece(
-                tuple(map(float, shift)),
-                tuple(map(float, scale)),
-                tuple(tuple(map(int, powers)) for powers in exponents),
-                tuple(map(float, coefficients)),
+                tuple(shift.tolist()),
+                tuple(scale.tolist()),
+                tuple(exponents),
+                tuple(coefficients.tolist()),
             )
-            best = piece, errors
+            best, smallest = (piece, errors), np.square(errors).sum()
     return best

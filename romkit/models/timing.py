@@ -53,6 +53,9 @@ LONGER = 1.5
 WORTH = 0.5
 """Error of a speed at contexts left out that is worth having, relative to 1 - s."""
 
+GAUSS_NEWTON = 8
+"""Steps of Gauss-Newton in each window."""
+
 TIGHT = Adaptive(rtol=1e-8)
 
 
@@ -83,6 +86,29 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
         True
     """
     _check(projection, system, data)
+    contexts, speeds = _measured(projection, system, data)
+    timed_rows = np.isfinite(speeds)
+    if timed_rows.sum() < FEWEST:
+        expected = f"{FEWEST} runs or more that come back {RETURNS} times, each on its orbit"
+        fix = "give longer runs, after a longer transient, or leave the speed out"
+        raise InputError("data", expected=expected, got=f"{timed_rows.sum()} of them", fix=fix)
+    speed = Speed.fitted(contexts[timed_rows], speeds[timed_rows])
+    deviation = float(np.sqrt(np.square(speeds[timed_rows] - 1).mean()))
+    if speed.error > WORTH * deviation + RESOLUTION:
+        got = f"an error of {speed.error:.1e} at runs left out, where 1 - s is {deviation:.1e}"
+        fix = "give longer runs at more contexts, or leave the speed out"
+        raise InputError("data", expected="speeds smooth in the context", got=got, fix=fix)
+    copied = copy.deepcopy(projection)
+    copied.report = {**projection.report, "speed": speed.as_dict()}
+    return copied
+
+
+def _measured(
+    projection: Projection, system: System, data: xr.Dataset
+) -> tuple[np.ndarray, np.ndarray]:
+    """Contexts (C, p) of the data, and ratios (C,) of the true to the reduced speed there, NaN
+    where that is not known.
+    """
     dynamics = replace(trained_dynamics(projection), speed=None)
     model = ReducedModel.of(projection, dynamics, system)
     contexts = torch.from_numpy(context_columns(data, system.context_names))
@@ -91,24 +117,10 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
     _check_autonomous(at, times)
     with torch.no_grad(), one_thread():
         states = trajectories(data, "state")
-        latents = model.placed(contexts).encode(states)
+        latents = model.placed(contexts).encode(states).numpy()  # (C, T, m)
         starts = at.start(times[0], (states[:, 0],))
-    periods = [_period(times, z) for z in latents.numpy()]
-    speeds = _speeds(at, starts, times, latents.numpy(), periods)
-    known = np.isfinite(speeds)
-    if known.sum() < FEWEST:
-        expected = f"{FEWEST} runs or more that come back {RETURNS} times, each on its orbit"
-        fix = "give longer runs, after a longer transient, or leave the speed out"
-        raise InputError("data", expected=expected, got=f"{known.sum()} of them", fix=fix)
-    speed = Speed.fitted(contexts.numpy()[known], speeds[known])
-    deviation = float(np.sqrt(np.square(speeds[known] - 1).mean()))
-    if speed.error > WORTH * deviation + RESOLUTION:
-        got = f"an error of {speed.error:.1e} at runs left out, where 1 - s is {deviation:.1e}"
-        fix = "give longer runs at more contexts, or leave the speed out"
-        raise InputError("data", expected="speeds smooth in the context", got=got, fix=fix)
-    other = copy.deepcopy(projection)
-    other.report = {**projection.report, "speed": speed.as_dict()}
-    return other
+    periods = [_period(times, z) for z in latents]
+    return contexts.numpy(), _speeds(at, starts, times, latents, periods)
 
 
 def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
@@ -143,14 +155,13 @@ def _period(times: Tensor, z: np.ndarray) -> float:
     if not np.isfinite(z).all():
         return np.inf
     distance = np.linalg.norm((z - z[0]) / z.std(axis=0).clip(1e-12), axis=-1)
-    largest = distance.max()
-    returns, away = [], False
-    for k, far in enumerate(distance / largest):
+    returns, was_away = [], False
+    for k, far in enumerate(distance / distance.max()):
         if far > AWAY:
-            away = True
-        elif far < NEAR and away:
+            was_away = True
+        elif far < NEAR and was_away:
             returns.append(k)
-            away = False
+            was_away = False
     if len(returns) < RETURNS:
         return np.inf
     return float(times[returns[-1]] - times[0]) / len(returns)
@@ -167,26 +178,26 @@ def _speeds(
     count = len(times)
     step = float(times[-1] - times[0]) / (count - 1)
     longer = times[0] + step * torch.arange(round(LONGER * count), dtype=torch.float64)
-    clock = (times - times[0]).numpy()
-    ratios, known = np.ones(len(latents)), np.full(len(latents), np.nan)
+    clock, long_clock = (times - times[0]).numpy(), (longer - longer[0]).numpy()
+    has_period = np.isfinite(periods)
+    ratios, settled = np.ones(len(latents)), np.full(len(latents), np.nan)
     apart = np.full(len(latents), np.nan)
     for block in range(BLOCKS):
         with torch.no_grad(), one_thread():
-            reduced = at.solve(w, longer, solver=TIGHT).states
+            reduced = at.solve(w, longer, solver=TIGHT).states  # (C, longer, m)
         w = reduced[:, -1]
-        for k in np.flatnonzero(np.isnan(known) & np.isfinite(periods)):
+        for k in np.flatnonzero(has_period & np.isnan(settled)):
             orbit = reduced[k].numpy()
-            new, apart[k] = _ratio(
-                clock, latents[k], (longer - longer[0]).numpy(), orbit, periods[k]
-            )
-            tolerance = SETTLED * abs(new - 1) + RESOLUTION
-            if block > 0 and abs(new - ratios[k]) <= tolerance:
-                known[k] = new
-            ratios[k] = new
-        if np.isfinite(known[np.isfinite(periods)]).all():
+            ratio, apart[k] = _ratio(clock, latents[k], long_clock, orbit, periods[k])
+            tolerance = SETTLED * abs(ratio - 1) + RESOLUTION
+            if block > 0 and abs(ratio - ratios[k]) <= tolerance:
+                settled[k] = ratio
+            ratios[k] = ratio
+        if np.isfinite(settled[has_period]).all():
             break
-    poor = apart > POOR * np.nanmedian(apart)
-    return np.where(poor, np.nan, known)
+    # an orbit that is no image of the true one has no speed
+    is_poor = apart > POOR * np.nanmedian(apart)
+    return np.where(is_poor, np.nan, settled)
 
 
 def _ratio(
@@ -208,10 +219,10 @@ def _ratio(
     window = period
     while True:
         rows = clock <= window
-        for _ in range(8):
+        for _ in range(GAUSS_NEWTON):
             t = clock[rows]
             tau = (offset + s * t).clip(0, longer[-1])
-            residual = (motion(tau) - truth[rows]) / scale
+            residual = (motion(tau) - truth[rows]) / scale  # (T, m)
             slope = rate(tau) / scale
             columns = np.stack([slope, slope * t[:, None]], axis=-1).reshape(-1, 2)
             change, *_ = np.linalg.lstsq(columns, -residual.reshape(-1), rcond=None)
