@@ -76,7 +76,9 @@ class KuramotoSivashinsky(System):
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         first, second, fourth = (matrix.to(x) for matrix in _derivatives(self.n))
         q = 2 * torch.pi / c
-        return -q / 2 * (x.square() @ first) - q**2 * (x @ second) - q**4 * (x @ fourth)
+        transport = q / 2 * (x.square() @ first)
+        growth, damping = q**2 * (x @ second), q**4 * (x @ fourth)
+        return -transport - growth - damping
 
     def terms(self) -> tuple[Term, ...]:
         first, second, fourth = _derivatives(self.n)
@@ -88,16 +90,14 @@ class KuramotoSivashinsky(System):
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         """Four waves: of random heights and phases, or of fixed ones without symmetry."""
-        theta, k = (
-            2 * torch.pi * torch.arange(self.n, dtype=contexts.dtype) / self.n,
-            torch.arange(1, 5),
-        )
-        shape = (len(contexts), 4, 1)
-        height, phase = 1 / k.unsqueeze(-1), k.unsqueeze(-1).to(theta)
+        theta = 2 * torch.pi * torch.arange(self.n, dtype=contexts.dtype) / self.n
+        k = torch.arange(1, 5).unsqueeze(-1)  # (4, 1)
+        height, phase = 1 / k, k.to(theta)
         if rng is not None:
+            shape = (len(contexts), 4, 1)
             height = torch.from_numpy(rng.uniform(0, 1, shape)).to(theta)
             phase = torch.from_numpy(rng.uniform(0, 2 * np.pi, shape)).to(theta)
-        waves = height * torch.cos(k.unsqueeze(-1) * theta + phase)
+        waves = height * torch.cos(k * theta + phase)  # (C or 1, 4, n)
         return waves.sum(-2).expand(len(contexts), -1).clone()
 
     def default_solver(self, context: Tensor) -> Solver:
@@ -118,16 +118,18 @@ class ETDRK4(Solver):
 
     def _integrate(self, y: Tensor, times: Tensor, label: str) -> Tensor:
         n = y.shape[-1]
-        k = 2 * torch.pi / self.length.to(y).unsqueeze(-1) * torch.arange(n // 2 + 1, dtype=y.dtype)
-        linear, slope = k**2 - k**4, -0.5j * k * (torch.arange(n // 2 + 1) < n // 2)
+        waves = torch.arange(n // 2 + 1)
+        k = 2 * torch.pi / self.length.to(y).unsqueeze(-1) * waves.to(y)
+        linear = k**2 - k**4
+        # the first derivative of the highest wave is not seen on the grid
+        slope = -0.5j * k * (waves < n // 2)
 
         def nonlinear(v: Tensor) -> Tensor:
             return slope * torch.fft.rfft(torch.fft.irfft(v, n).square())
 
-        v, coefficients = (
-            torch.fft.rfft(y),
-            functools.lru_cache(maxsize=1)(functools.partial(_coefficients, linear)),
-        )
+        v = torch.fft.rfft(y)
+        # computed anew where the length of a step changes
+        coefficients = functools.lru_cache(maxsize=1)(functools.partial(_coefficients, linear))
 
         def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
             nonlocal v  # waves go on without a transform in between
@@ -142,13 +144,13 @@ def _step(
     nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[Tensor, ...]
 ) -> Tensor:
     """One step of Cox and Matthews (2002), equations 26 to 29."""
-    whole, half, q, f1, f2, f3 = coefficients
+    decay, half_decay, q, f1, f2, f3 = coefficients
     n0 = nonlinear(v)
-    a = half * v + q * n0
+    a = half_decay * v + q * n0
     na = nonlinear(a)
-    nb = nonlinear(half * v + q * na)
-    nc = nonlinear(half * a + q * (2 * nb - n0))
-    return whole * v + f1 * n0 + f2 * (na + nb) + f3 * nc
+    nb = nonlinear(half_decay * v + q * na)
+    nc = nonlinear(half_decay * a + q * (2 * nb - n0))
+    return decay * v + f1 * n0 + f2 * (na + nb) + f3 * nc
 
 
 def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
@@ -170,9 +172,8 @@ def _derivatives(n: int) -> tuple[Tensor, Tensor, Tensor]:
     """(n, n) matrices of the first, second and fourth derivative by θ, transposed: they act on
     rows.
     """
-    unit, k = (
-        torch.fft.rfft(torch.eye(n, dtype=torch.float64)),
-        torch.arange(n // 2 + 1, dtype=torch.float64),
-    )
-    odd = k * (k < n // 2)  # the first derivative of the highest wave is not seen on the grid
+    unit = torch.fft.rfft(torch.eye(n, dtype=torch.float64))
+    k = torch.arange(n // 2 + 1, dtype=torch.float64)
+    # the first derivative of the highest wave is not seen on the grid
+    odd = k * (k < n // 2)
     return tuple(torch.fft.irfft(symbol * unit, n) for symbol in (1j * odd, -(k**2), k**4))

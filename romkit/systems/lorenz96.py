@@ -62,10 +62,10 @@ class Lorenz96(System):
         return [f"x{k}" for k in range(self.n)]
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        ring = torch.cat(
-            [x[..., -2:], x, x[..., :1]], dim=-1
-        )  # one copy is cheaper than three rolls
-        return (ring[..., 3:] - ring[..., :-3]) * ring[..., 1:-2] - x + c
+        # one copy is cheaper than three rolls
+        ring = torch.cat([x[..., -2:], x, x[..., :1]], dim=-1)
+        ahead, before, two_before = ring[..., 3:], ring[..., 1:-2], ring[..., :-3]
+        return (ahead - two_before) * before - x + c
 
     def terms(self) -> tuple[Term, ...]:
         ones = torch.ones(self.n, dtype=torch.float64)
@@ -90,12 +90,13 @@ class Lorenz96(System):
         The number of a trajectory with lost snapshots is NaN.
         """
         states = torch.from_numpy(data["state"].values)
-        numbers, lost = dominant_wave_number(states), states.isnan().flatten(-2).any(-1)
-        numbers = (
-            torch.where(lost, torch.nan, numbers) if bool(lost.any()) else numbers
-        )  # whole numbers have no NaN
-        named = {"units": "1", "long_name": "dominant wave number"}
-        return data.assign(wave_number=("trajectory", numbers.numpy(), named))
+        numbers = dominant_wave_number(states)
+        lost = states.isnan().flatten(-2).any(-1)
+        if bool(lost.any()):
+            # whole numbers have no NaN, so that they become real ones
+            numbers = torch.where(lost, torch.nan, numbers)
+        attrs = {"units": "1", "long_name": "dominant wave number"}
+        return data.assign(wave_number=("trajectory", numbers.numpy(), attrs))
 
 
 def dominant_wave_number(states: Tensor) -> Tensor:

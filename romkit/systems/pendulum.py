@@ -40,10 +40,15 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Te
     Returns:
         q, q̇ and q̈, each (..., 16): the given ones, then h(q), Dh q̇ and Dh q̈ + D²h(q̇, q̇).
     """
-    driving = (q, v, a) if a.shape == q.shape else torch.broadcast_tensors(q, v, a)
-    coupled = _table(*map(Jet, *(part.unbind(-1) for part in driving)), *lengths.unbind(-1))
-    parts = zip(driving, zip(*coupled, strict=True), strict=True)
-    return tuple(torch.cat([own, torch.stack(others, dim=-1)], dim=-1) for own, others in parts)
+    driving = (q, v, a)
+    if a.shape != q.shape:
+        driving = torch.broadcast_tensors(q, v, a)
+    angles = zip(*(derivative.unbind(-1) for derivative in driving), strict=True)
+    coupled = _table(*(Jet(*angle) for angle in angles), *lengths.unbind(-1))
+    quantities = []
+    for of_driving, of_coupled in zip(driving, zip(*coupled, strict=True), strict=True):
+        quantities.append(torch.cat([of_driving, torch.stack(of_coupled, dim=-1)], dim=-1))
+    return tuple(quantities)
 
 
 def _table(
@@ -89,9 +94,8 @@ def _power(q: Jet, p: Tensor) -> Jet:
     """
     x = q.value
     zero = x == 0
-    size = torch.where(
-        zero, 1.0, x.abs()
-    )  # not 0, so that gradients through the branch not taken are finite
+    # not 0, so that gradients through the branch not taken are finite
+    size = torch.where(zero, 1.0, x.abs())
     value = torch.where(zero, 0.0, size**p)
     slope = p * size ** (p - 1) * x.sign()
     curvature = torch.where(zero & (p != 2), 0.0, p * (p - 1) * size ** (p - 2))
@@ -99,6 +103,9 @@ def _power(q: Jet, p: Tensor) -> Jet:
 
 
 STATE_SIZE = 16
+
+TEST_ANGLE, LARGEST_ANGLE = 15.0, 30.0
+"""Angles in degrees that tests start from, and largest one of training."""
 
 
 @validated
@@ -181,7 +188,9 @@ class Pendulum(MechanicalSystem):
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], DRIVING)
-        degrees = np.full(shape, 15.0) if rng is None else rng.uniform(0.0, 30.0, size=shape)
+        degrees = np.full(shape, TEST_ANGLE)
+        if rng is not None:
+            degrees = rng.uniform(0.0, LARGEST_ANGLE, size=shape)
         q = torch.from_numpy(np.deg2rad(degrees)).to(contexts)
         return couple(q, torch.zeros_like(q), torch.zeros_like(q), contexts)[0]
 
@@ -195,10 +204,8 @@ class Pendulum(MechanicalSystem):
 
     def default_solver(self, context: Tensor) -> Solver:
         if not bool((context > 0).all()):
-            got = f"{context.min().item():g}"
-            raise InputError(
-                "context", expected="positive link lengths in m", got=got, fix="check the lengths"
-            )
+            expected, got = "positive link lengths in m", f"{context.min().item():g}"
+            raise InputError("context", expected=expected, got=got, fix="check the lengths")
         lengths = context.reshape(-1, DRIVING)
 
         def models(step: float) -> list:
@@ -210,8 +217,7 @@ class Pendulum(MechanicalSystem):
 
         def states(q: np.ndarray, v: np.ndarray) -> np.ndarray:
             q, v = torch.from_numpy(q), torch.from_numpy(v)
-            return torch.cat(
-                couple(q, v, torch.zeros_like(v), align(lengths, q))[:2], dim=-1
-            ).numpy()
+            angles, velocities, _ = couple(q, v, torch.zeros_like(v), align(lengths, q))
+            return torch.cat([angles, velocities], dim=-1).numpy()
 
         return Simulator("MuJoCo RK4", self.dt, models, driving, states)

@@ -32,7 +32,8 @@ class Held:
     interval: float
 
     def __call__(self, times: np.ndarray) -> np.ndarray:
-        passed = np.floor(times / self.interval + 1e-6).astype(int)  # 0.3 / 0.1 is below 3
+        # 0.3 / 0.1 is below 3
+        passed = np.floor(times / self.interval + 1e-6).astype(int)
         return self.samples[passed.clip(0, len(self.samples) - 1)]
 
 
@@ -49,11 +50,14 @@ class Functions:
     def _column(self, entry: float | Callable[[float], float], times: np.ndarray) -> np.ndarray:
         if not callable(entry):
             return np.full(len(times), entry)
-        values = [np.asarray(at_time(entry, t, "control"), dtype=float).reshape(-1) for t in times]
-        if any(len(value) != 1 for value in values):
-            got, fix = f"{len(values[0])} numbers", "give a function for each actuator"
-            raise InputError("control", expected="functions of one number", got=got, fix=fix)
-        return np.concatenate(values)
+        column = np.zeros(len(times))
+        for k, t in enumerate(times):
+            value = np.asarray(at_time(entry, t, "control"), dtype=float)
+            if value.size != 1:
+                got, fix = f"{value.size} numbers", "give a function for each actuator"
+                raise InputError("control", expected="functions of one number", got=got, fix=fix)
+            column[k] = value.item()
+        return column
 
 
 class Commands(NamedTuple):
@@ -99,20 +103,26 @@ def signal_of(control: object, number: int, interval: float) -> Signal:
     entries = list(control)
     if any(callable(entry) for entry in entries):
         _check_number(len(entries), number)
-        functions = [e if callable(e) else float(tensors.finite("control", e)) for e in entries]
-        return Functions(tuple(functions))
+        return Functions(tuple(_function_or_number(entry) for entry in entries))
     values = tensors.finite("control", control).double().numpy()
     if values.ndim not in (1, 2):
         fix = "give a list of numbers or functions, or rows of samples (times, actuators)"
         expected, got = "one number, function or column for each actuator", f"{values.ndim} axes"
         raise InputError("control", expected=expected, got=got, fix=fix)
     _check_number(values.shape[-1], number)
-    return Constant(values) if values.ndim == 1 else Held(values, interval)
+    if values.ndim == 1:
+        return Constant(values)
+    return Held(values, interval)
 
 
-def _check_number(given: int, number: int) -> None:
-    if given != number:
+def _function_or_number(entry: object) -> float | Callable[[float], float]:
+    if callable(entry):
+        return entry
+    return float(tensors.finite("control", entry))
+
+
+def _check_number(count: int, number: int) -> None:
+    if count != number:
+        expected = f"{number} entries, as there are actuators"
         fix = "give one for each, in their order in the file"
-        raise InputError(
-            "control", expected=f"{number} entries, as there are actuators", got=given, fix=fix
-        )
+        raise InputError("control", expected=expected, got=count, fix=fix)

@@ -47,9 +47,8 @@ def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
     links, shape = "", f'size="{RADIUS}" mass="{MASS}"'
     for above, length in reversed([*pairwise([0.0, *lengths])]):
         links = LINK.format(above=-above, shape=shape, end=-length, next=links)
-    return mujoco.MjModel.from_xml_string(
-        CHAIN.format(step=timestep, gravity=-GRAVITY, links=links)
-    )
+    text = CHAIN.format(step=timestep, gravity=-GRAVITY, links=links)
+    return mujoco.MjModel.from_xml_string(text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +94,8 @@ class Simulator(Solver):
             begin = float(times[0])
             physics = self._integrated(models, q, v, begin, len(times), (substeps, step), label)
             clock = np.arange(len(times)) * substeps * step
-            on_time = np.abs(physics[..., 0] - clock) < step / 2  # MuJoCo's stops where it diverges
+            # MuJoCo's clock stops where a member diverges
+            on_time = np.abs(physics[..., 0] - clock) < step / 2
             states = self._states(physics[..., 1:], q.shape[-1], on_time)
             states = torch.from_numpy(states).to(y)
             return states.movedim(1, 0).reshape(len(times), *y.shape)
@@ -119,16 +119,20 @@ class Simulator(Solver):
         outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
         physics = np.zeros((len(models), outputs, 1 + q.shape[-1] + v.shape[-1]))
         physics[:, 0, 1:] = np.concatenate([q, v], axis=-1)
-        with Rollout(nthread=threads if threads > 1 else 0) as pool, _quiet():
-            for first in track(range(1, outputs, outputs_per_call), label):
-                count = min(outputs_per_call, outputs - first)
+        if threads == 1:
+            # MuJoCo's word for none beside this one
+            threads = 0
+        with Rollout(nthread=threads) as pool, _quiet():
+            for output in track(range(1, outputs, outputs_per_call), label):
+                count = min(outputs_per_call, outputs - output)
                 number = count * substeps
-                middles = begin + ((first - 1) * substeps + np.arange(number) + 0.5) * step
-                controls = None if self.controls is None else self.controls(middles)
-                states, _ = pool.rollout(
-                    models, datas, physics[:, first - 1], controls, nstep=number
-                )
-                physics[:, first : first + count] = states[:, substeps - 1 :: substeps]
+                controls = None
+                if self.controls is not None:
+                    middles = (output - 1) * substeps + np.arange(number) + 0.5
+                    controls = self.controls(begin + middles * step)
+                start = physics[:, output - 1]
+                states, _ = pool.rollout(models, datas, start, controls, nstep=number)
+                physics[:, output : output + count] = states[:, substeps - 1 :: substeps]
         return physics
 
     def _states(self, motion: np.ndarray, positions: int, on_time: np.ndarray) -> np.ndarray:

@@ -7,9 +7,10 @@ import numpy as np
 from romkit.core.errors import InputError
 from romkit.systems.mujoco.engine import mujoco
 
-HINGE, SLIDE, BALL, FREE = (
-    int(getattr(mujoco.mjtJoint, f"mjJNT_{k}")) for k in ("HINGE", "SLIDE", "BALL", "FREE")
-)
+HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
+SLIDE = int(mujoco.mjtJoint.mjJNT_SLIDE)
+BALL = int(mujoco.mjtJoint.mjJNT_BALL)
+FREE = int(mujoco.mjtJoint.mjJNT_FREE)
 NAMES = {
     HINGE: ("",),
     SLIDE: ("",),
@@ -20,7 +21,6 @@ NAMES = {
 quaternion.
 """
 UNITS = {HINGE: ("rad",), SLIDE: ("m",), BALL: ("1",) * 4, FREE: ("m",) * 3 + ("1",) * 4}
-
 
 STRAIGHT = {HINGE: 1, SLIDE: 1, BALL: 0, FREE: 3}
 """Numbers of a joint whose rate is the velocity; those behind them are a quaternion."""
@@ -52,25 +52,27 @@ class Joints(NamedTuple):
             InputError: none, or two of one name, as a joint q1 and the second one without a name
                 have.
         """
-        names, units, plain, turns = [], [], ([], []), []
+        names, units, turns = [], [], []
+        positions, velocities = [], []
         for k, kind in enumerate(model.jnt_type.tolist()):
             joint = model.joint(k).name or f"q{k}"
             names += [joint + suffix for suffix in NAMES[kind]]
             units += UNITS[kind]
             position, velocity = int(model.jnt_qposadr[k]), int(model.jnt_dofadr[k])
             straight = STRAIGHT[kind]
-            plain[0].extend(range(position, position + straight))
-            plain[1].extend(range(velocity, velocity + straight))
+            positions += range(position, position + straight)
+            velocities += range(velocity, velocity + straight)
             if kind in (BALL, FREE):
                 turns.append((position + straight, velocity + straight))
         _check_names(names)
-        return cls(tuple(names), tuple(units), plain, turns)
+        return cls(tuple(names), tuple(units), (positions, velocities), turns)
 
     def normalised(self, q: np.ndarray) -> np.ndarray:
         """q (..., nq) with quaternions of length one."""
         q = q.copy()
         for place, _ in self.turns:
-            quaternion = q[..., place : place + 4]  # a view: divided in place
+            # a view: divided in place
+            quaternion = q[..., place : place + 4]
             quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
         return q
 
@@ -80,8 +82,9 @@ class Joints(NamedTuple):
         """
         rates = np.zeros(q.shape)
         rates[..., self.plain[0]] = v[..., self.plain[1]]
-        for p, w in self.turns:
-            rates[..., p : p + 4] = _turned(q[..., p : p + 4], v[..., w : w + 3]) / 2
+        for place, at in self.turns:
+            quaternion, omega = q[..., place : place + 4], v[..., at : at + 3]
+            rates[..., place : place + 4] = _turned(quaternion, omega) / 2
         return rates
 
     def states(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -95,18 +98,20 @@ class Joints(NamedTuple):
         velocities = len(self.plain[1]) + 3 * len(self.turns)
         v = np.zeros((*q.shape[:-1], velocities))
         v[..., self.plain[1]] = rates[..., self.plain[0]]
-        for p, w in self.turns:
-            conjugate = q[..., p : p + 4] * [1, -1, -1, -1]
-            scalar, vector = rates[..., p : p + 1], rates[..., p + 1 : p + 4]
-            turned = _turned(conjugate, vector)[..., 1:] + scalar * conjugate[..., 1:]
-            v[..., w : w + 3] = 2 * turned  # ω = 2 ū u̇
+        for place, at in self.turns:
+            conjugate = q[..., place : place + 4] * [1, -1, -1, -1]
+            scalar = rates[..., place : place + 1]
+            vector = rates[..., place + 1 : place + 4]
+            product = _turned(conjugate, vector)[..., 1:] + scalar * conjugate[..., 1:]
+            v[..., at : at + 3] = 2 * product  # ω = 2 ū u̇
         return q, v
 
     def second(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
         """q̈ (..., nq) from velocities and accelerations (..., nv): ü = ½ u (0, ω̇) + ½ u̇ (0, ω)."""
         second, rates = self.rates(q, a), self.rates(q, v)
-        for p, w in self.turns:
-            second[..., p : p + 4] += _turned(rates[..., p : p + 4], v[..., w : w + 3]) / 2
+        for place, at in self.turns:
+            rate, omega = rates[..., place : place + 4], v[..., at : at + 3]
+            second[..., place : place + 4] += _turned(rate, omega) / 2
         return second
 
 

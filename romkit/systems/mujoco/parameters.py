@@ -109,12 +109,12 @@ class Target(NamedTuple):
         template = getattr(default, kind)
         inherited = self._number(template)
         classes = _classes_within(spec, name)
-        elements = [
-            element
-            for element in getattr(spec, LISTS.get(kind, f"{kind}s"))
-            if element.classname.name in classes and self._number(element) == inherited
-        ]
-        return [template, *elements]
+        elements = [template]
+        for element in getattr(spec, LISTS.get(kind, f"{kind}s")):
+            is_within = element.classname.name in classes
+            if is_within and self._number(element) == inherited:
+                elements.append(element)
+        return elements
 
     def _number(self, element: object) -> float:
         return float(np.ravel(getattr(element, self.attribute))[self.index])

@@ -39,21 +39,23 @@ class Driven(NamedTuple):
     def of(cls, models: Sequence["mujoco.MjModel"], lead: Sequence[int], commands: Commands):
         """The closed form of models with equal joints; constants have the leading axes `lead`."""
         lead = tuple(lead)
-        begin = commands.at(np.zeros(1))[:, 0]  # (N, nu)
-        base = begin if commands.constant else np.zeros_like(begin)
-        tables = {
-            name: _stacked([getattr(model, name) for model in models], lead) for name in CONSTANTS
-        }
-        forces = [engine.affine_forces(model, u) for model, u in zip(models, base, strict=True)]
+        controls = commands.at(np.zeros(1))[:, 0]  # (N, nu)
+        if not commands.constant:
+            # the forces of the commands are added at each time
+            controls = np.zeros_like(controls)
+        tables = {}
+        for name in CONSTANTS:
+            tables[name] = _stacked([getattr(model, name) for model in models], lead)
+        members = list(zip(models, controls, strict=True))
+        forces = [engine.affine_forces(model, control) for model, control in members]
         drive, stiffness, damping = _stacked(forces, lead).unbind(-2)
         gravity = _stacked([engine.gravity(model) for model in models], lead)
-        bodies = _bodies(models[0], tables)
-        armature = tables["dof_armature"]
+        bodies, armature = _bodies(models[0], tables), tables["dof_armature"]
         tree = multibody.Tree(bodies, gravity, drive, stiffness, damping, armature)
-        gains = None
-        if not commands.constant:
-            rows = zip(models, forces, strict=True)
-            gains = _stacked([_gains(model, unforced) for model, unforced in rows], lead)
+        if commands.constant:
+            return cls(tree, None, commands, lead)
+        rows = zip(models, forces, strict=True)
+        gains = _stacked([_gains(model, unforced) for model, unforced in rows], lead)
         return cls(tree, gains, commands, lead)
 
     def at(self, t: Tensor) -> multibody.Tree:
@@ -108,12 +110,12 @@ def _bodies(model: "mujoco.MjModel", tables: dict[str, Tensor]) -> tuple[multibo
         return multibody.Joint(k, slides[k], axis, anchor, tables["qpos0"][..., k])
 
     def body(b: int) -> multibody.Body:
-        first, count = int(model.body_jntadr[b]), int(model.body_jntnum[b])
+        begin, count = int(model.body_jntadr[b]), int(model.body_jntnum[b])
         return multibody.Body(
             parent=int(model.body_parentid[b]),
             position=tables["body_pos"][..., b, :],
             rotation=rotations[..., b, :, :],
-            joints=tuple(joint(k) for k in range(first, first + count)),
+            joints=tuple(joint(k) for k in range(begin, begin + count)),
             mass=tables["body_mass"][..., b],
             centre=tables["body_ipos"][..., b, :],
             inertia=inertia[..., b, :, :],
