@@ -166,10 +166,9 @@ GENERIC: dict[object, Callable[[object], object]] = {
 def _among(options: tuple[object, ...], value: object) -> object:
     """The value, if it is one of a `Literal`."""
     for option in options:
-        same_type = type(value) is type(option) or (
-            isinstance(value, str) and isinstance(option, str)
-        )
-        if same_type and value == option:
+        both_text = isinstance(value, str) and isinstance(option, str)
+        same_type = type(value) is type(option)
+        if (both_text or same_type) and value == option:
             return option
     names = [str(option) for option in options]
     fix = checks.nearest(value, names) or "choose one of them"
@@ -179,7 +178,8 @@ def _among(options: tuple[object, ...], value: object) -> object:
 def _listed(value: object) -> object:
     """The entries of an iterable as a tuple; text and mappings are refused."""
     iterable = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
-    if iterable and getattr(value, "ndim", 1) > 0:  # arrays of no axis have `__iter__`, too
+    # arrays of no axis have `__iter__`, too
+    if iterable and getattr(value, "ndim", 1) > 0:
         return tuple(value)
     raise _refused("a list", value, "give a list, [...]")
 
@@ -218,11 +218,13 @@ def _takes(function: Callable, count: int) -> bool:
 
 def _instance(kind: type, value: object) -> object:
     """The value, if it is an instance of the class, or has the methods of the runtime protocol."""
-    is_class = isinstance(value, type)  # which has the methods of a protocol, too
+    # a class has the methods of a protocol, too
+    is_class = isinstance(value, type)
     if isinstance(value, kind) and not is_class:
         return value
-    package = kind.__module__.partition(".")[0]
-    name = kind.__name__ if package == "romkit" else f"{package}.{kind.__name__}"
+    package, name = kind.__module__.partition(".")[0], kind.__name__
+    if package != "romkit":
+        name = f"{package}.{name}"
     article = "an" if name[0] in "aeiouAEIOUx" else "a"
     if is_class and kind in value.__mro__:
         fix = f"give an instance, {value.__name__}(...)"
@@ -241,9 +243,7 @@ def _refusal(function: Callable, error: ValidationError) -> InputError:
     faults = error.errors(include_url=False)
     names = list(inspect.signature(function).parameters)
     position, *inner = faults[0]["loc"]
-    argument = str(position)
-    if isinstance(position, int) and position < len(names):
-        argument = names[position]
+    argument = _name_of(position, names)
     kind = faults[0]["type"]
     if kind.startswith("multiple_argument_values"):
         fix = f"give {argument} once, by its place or by its name"
@@ -253,13 +253,22 @@ def _refusal(function: Callable, error: ValidationError) -> InputError:
     if kind.startswith("missing"):
         return InputError(argument, expected="a value", got="none", fix=f"give {argument}=...")
     reasons = [_worded(fault) for fault in faults if fault["loc"][0] == position]
+    # a list has the number of the entry, a union the name of a branch
     entry = "".join(f"[{key}]" for key in inner if isinstance(key, int))
+    expected = dict.fromkeys(reason.expected for reason in reasons)
     return InputError(
         f"{argument}{entry}{reasons[0].argument}",
-        expected=" or ".join(dict.fromkeys(reason.expected for reason in reasons)),
+        expected=" or ".join(expected),
         got=reasons[0].got,
         fix=reasons[0].fix.replace("{}", argument),
     )
+
+
+def _name_of(position: object, names: Sequence[str]) -> str:
+    """Name of an argument that was given by its place or by its name."""
+    if isinstance(position, int) and position < len(names):
+        return names[position]
+    return str(position)
 
 
 def _unknown_argument(function: Callable, argument: str, names: list[str]) -> InputError:
@@ -277,17 +286,22 @@ def _worded(fault: Mapping[str, Any]) -> InputError:
     context = fault.get("ctx", {})
     if isinstance(context.get("error"), InputError):
         return context["error"]
-    limits = [value for value in context.values() if isinstance(value, int | float)]
-    limit = limits[0] if limits else ""
+    limit = _limit(context)
     words = FAULTS.get(f"{fault['type']} {limit}") or FAULTS.get(fault["type"])
     if words is None:
         words = (fault["msg"].removeprefix("Input should be "), "see the documentation")
     kind = "an integer" if isinstance(limit, int) else "a number"
-    filled = [
-        text.replace("{kind}", kind).replace("{limit}", str(limit).removesuffix(".0"))
-        for text in words
-    ]
-    return _refused(filled[0], fault["input"], filled[1])
+    shown_limit = str(limit).removesuffix(".0")
+    expected, fix = (text.replace("{kind}", kind).replace("{limit}", shown_limit) for text in words)
+    return _refused(expected, fault["input"], fix)
+
+
+def _limit(context: Mapping[str, object]) -> float | str:
+    """The number that a fault is about; empty where there is none."""
+    for value in context.values():
+        if isinstance(value, int | float):
+            return value
+    return ""
 
 
 FAULTS = {
@@ -382,13 +396,14 @@ Seed = Annotated[Integer, Ge(0), Lt(2**63)]
 Seeds = Annotated[Sequence[Seed], MinLen(1)]
 Sizes = Annotated[Sequence[Count], MinLen(2)]
 Widths = Annotated[Sequence[Count], MinLen(1)]
-Layered = Annotated[
-    Sequence[Count | Widths],
-    MinLen(1),
-    AfterValidator(
-        lambda layers: tuple(each if isinstance(each, tuple) else (each,) for each in layers)
-    ),
-]
+
+
+def _as_groups(layers: tuple[int | tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Widths that stand alone as groups of one."""
+    return tuple(layer if isinstance(layer, tuple) else (layer,) for layer in layers)
+
+
+Layered = Annotated[Sequence[Count | Widths], MinLen(1), AfterValidator(_as_groups)]
 """Widths of layers, or tuples of them: (32, 32) and ((32, 32), (16, 16))."""
 Numbers = Annotated[Tensor, tensors.finite]
 Times = Annotated[Tensor, tensors.times]

@@ -24,17 +24,27 @@ def matmul(x: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim == 2:
         return x @ weight
     missing = weight.ndim - 1 - x.ndim
-    if missing > 0:  # the same vector for all matrices along these axes
+    if missing > 0:
+        # the same vector for all matrices along these axes
         x = x.reshape(*x.shape[:-1], *(1,) * missing, x.shape[-1])
     if weight.ndim > 3:
-        lead = torch.broadcast_shapes(weight.shape[:-2], x.shape[: weight.ndim - 2])
-        x, weight = x.expand(*lead, *x.shape[len(lead) :]), weight.expand(*lead, *weight.shape[-2:])
-        return matmul(x.flatten(0, len(lead) - 1), weight.flatten(0, -3)).unflatten(0, lead)
-    if x.ndim == 3 and x.shape[0] == weight.shape[0]:
+        return _matmul_of_many(x, weight)
+    members = weight.shape[0]
+    if x.ndim == 3 and x.shape[0] == members:
         return x.bmm(weight)
-    x = x.expand(weight.shape[0], *x.shape[1:])
-    rows = x.reshape(x.shape[0], x.shape[1:-1].numel(), x.shape[-1]).bmm(weight)
-    return rows.reshape(*x.shape[:-1], weight.shape[-1])
+    x = x.expand(members, *x.shape[1:])
+    rows = x.reshape(members, x.shape[1:-1].numel(), x.shape[-1])
+    return rows.bmm(weight).reshape(*x.shape[:-1], weight.shape[-1])
+
+
+def _matmul_of_many(x: Tensor, weight: Tensor) -> Tensor:
+    """`matmul` of a weight with several leading axes, which are one for the product."""
+    axes = weight.ndim - 2
+    lead = torch.broadcast_shapes(weight.shape[:-2], x.shape[:axes])
+    x = x.expand(*lead, *x.shape[axes:])
+    weight = weight.expand(*lead, *weight.shape[-2:])
+    product = matmul(x.flatten(0, axes - 1), weight.flatten(0, -3))
+    return product.unflatten(0, lead)
 
 
 def pairs(a: Tensor, b: Tensor) -> Tensor:
@@ -74,9 +84,10 @@ class Constants:
         """All of them, as x is."""
         kind = (x.dtype, x.device)
         if kind not in self._kinds:
-            made = {
-                id(t): t.to(x) if t.is_floating_point() else t.to(x.device)
-                for t in self._tensors.values()
-            }
-            self._kinds[kind] = {name: made[id(each)] for name, each in self._tensors.items()}
+            converted: dict[int, Tensor] = {}
+            for tensor in self._tensors.values():
+                target = x if tensor.is_floating_point() else x.device
+                converted[id(tensor)] = tensor.to(target)
+            names = self._tensors.items()
+            self._kinds[kind] = {name: converted[id(tensor)] for name, tensor in names}
         return self._kinds[kind]

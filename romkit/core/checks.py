@@ -17,12 +17,11 @@ def one_of(argument: str, value: object, names: Collection[str]) -> str:
     """`value`, if it is one of `names`; the error suggests the nearest name."""
     if isinstance(value, str) and value in names:
         return value
-    expected = (
-        f"one of {', '.join(sorted(names))}"
-        if names
-        else "none, since there is nothing to choose from"
-    )
-    fix = nearest(value, names) or ("choose one of them" if names else "leave it out")
+    if not names:
+        expected = "none, since there is nothing to choose from"
+        raise InputError(argument, expected=expected, got=shown(value), fix="leave it out")
+    expected = f"one of {', '.join(sorted(names))}"
+    fix = nearest(value, names) or "choose one of them"
     raise InputError(argument, expected=expected, got=shown(value), fix=fix)
 
 
@@ -33,8 +32,12 @@ def choice(names: Collection[str]) -> Callable[[str, object], str]:
 
 def nearest(value: object, names: Iterable[str]) -> str:
     """Question after the nearest name; empty where none is near."""
-    near = difflib.get_close_matches(value, list(names), n=1) if isinstance(value, str) else []
-    return f"did you mean {near[0]!r}?" if near else ""
+    if not isinstance(value, str):
+        return ""
+    near = difflib.get_close_matches(value, list(names), n=1)
+    if not near:
+        return ""
+    return f"did you mean {near[0]!r}?"
 
 
 def at_least(argument: str, value: object, minimum: int) -> int:
@@ -55,12 +58,12 @@ def index(argument: str, value: int, size: int) -> int:
 
 def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> str:
     """Ending of a file name in small letters, without its dot, if it is one of `endings`."""
-    given = os.path.splitext(value)[1].removeprefix(".").lower()
-    if given in endings:
-        return given
+    suffix = os.path.splitext(value)[1].lower()
+    if suffix.removeprefix(".") in endings:
+        return suffix.removeprefix(".")
     expected = f"a name that ends in .{', .'.join(sorted(endings))}"
-    fix = nearest(given, endings) or "add one of these"
-    raise InputError(argument, expected=expected, got=f".{given}" if given else "none", fix=fix)
+    fix = nearest(suffix.removeprefix("."), endings) or "add one of these"
+    raise InputError(argument, expected=expected, got=suffix or "none", fix=fix)
 
 
 MOST_STEPS = 2**53
@@ -77,14 +80,11 @@ def steps(duration: float, dt: float) -> int:
 
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
     """Raise unless the last axis of an array of this shape has `size` entries."""
-    if len(shape) == 0 or shape[-1] != size:
-        fix = f"give its last axis {size} entr{'y' if size == 1 else 'ies'}"
-        raise InputError(
-            argument,
-            expected=f"shape (..., {size}), {meaning}",
-            got=f"shape {tuple(shape)}",
-            fix=fix,
-        )
+    if len(shape) > 0 and shape[-1] == size:
+        return
+    entries = "1 entry" if size == 1 else f"{size} entries"
+    expected, got = f"shape (..., {size}), {meaning}", f"shape {tuple(shape)}"
+    raise InputError(argument, expected=expected, got=got, fix=f"give its last axis {entries}")
 
 
 def extra(argument: str, module: str, group: str) -> ModuleType:
@@ -92,10 +92,9 @@ def extra(argument: str, module: str, group: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        expected = f"{module} to be installed"
         fix = f'pip install -e ".[{group}]" in a copy of the repository'
-        raise InputError(
-            argument, expected=f"{module} to be installed", got="none", fix=fix
-        ) from error
+        raise InputError(argument, expected=expected, got="none", fix=fix) from error
 
 
 def shown(value: object) -> str:

@@ -22,7 +22,8 @@ def at_time(function: Callable[[float], object], t: float, argument: str) -> obj
     try:
         return function(float(t))
     except (TypeError, AttributeError):
-        pass  # `torch.sin` of a number; an error of the function's own comes up again below
+        # `torch.sin` of a number; an error of the function's own comes up again below
+        pass
     try:
         return function(torch.tensor(float(t), dtype=torch.float64))
     except (TypeError, AttributeError) as error:

@@ -20,11 +20,12 @@ class RomkitError(Exception):
         FileError
     """
 
-    def __reduce__(
-        self,
-    ) -> str | tuple:  # so that it survives the way out of a process: attributes are the arguments
-        given = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return (functools.partial(type(self), **given), ()) if given else super().__reduce__()
+    def __reduce__(self) -> str | tuple:
+        # so that it survives the way out of a process: attributes are the arguments
+        arguments = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        if not arguments:
+            return super().__reduce__()
+        return functools.partial(type(self), **arguments), ()
 
 
 class InputError(RomkitError, ValueError):
@@ -144,13 +145,12 @@ def warn(message: str, category: type[Warning]) -> None:
         >>> str(caught[0].message)
         'units are not in the data; taken as SI'
     """
-    frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1))]
-    own = [
-        k
-        for k, frame in enumerate(frames)
-        if frame.f_globals.get("__name__", "").partition(".")[0] == "romkit"
-    ]
-    warnings.warn(message, category, stacklevel=max(own, default=0) + 3)
+    deepest = 0
+    for k, (frame, _) in enumerate(traceback.walk_stack(sys._getframe(1))):
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package == "romkit":
+            deepest = k
+    warnings.warn(message, category, stacklevel=deepest + 3)
 
 
 def one_line(text: str) -> str:

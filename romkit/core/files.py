@@ -35,17 +35,16 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     # A link is followed, so that the file it points to is replaced and not the link.
     target = Path(os.path.realpath(expanded(path)))
     if not os.path.isdir(target.parent):
-        raise FileError(
-            path,
-            problem="its folder does not exist",
-            fix=f"make it first: mkdir -p {target.parent}",
-        )
-    if os.path.isdir(target):  # false, without an error, for names that no file can have
+        fix = f"make it first: mkdir -p {target.parent}"
+        raise FileError(path, problem="its folder does not exist", fix=fix)
+    # false, without an error, for names that no file can have
+    if os.path.isdir(target):
         raise FileError(path, problem="is a folder", fix="add a file name")
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
-        with temporary.open("r+b") as file:  # a rename may else reach the disk ahead of the content
+        with temporary.open("r+b") as file:
+            # a rename may else reach the disk ahead of the content
             os.fsync(file.fileno())
         temporary.replace(target)
     except FileError:
@@ -54,9 +53,8 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
         problem = f"cannot be written ({reason(error)})"
         raise FileError(path, problem=problem, fix="check free space and permissions") from error
     finally:
-        with contextlib.suppress(
-            OSError
-        ):  # a file system that became read-only must not hide what went wrong
+        # a file system that became read-only must not hide what went wrong
+        with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
@@ -72,9 +70,8 @@ def make_folder(folder: Path) -> None:
             pass
     except OSError as error:
         problem = f"cannot be written to ({reason(error)})"
-        raise FileError(
-            folder, problem=problem, fix="check the path and its permissions"
-        ) from error
+        fix = "check the path and its permissions"
+        raise FileError(folder, problem=problem, fix=fix) from error
 
 
 def existing(path: str | os.PathLike) -> Path:
@@ -84,17 +81,26 @@ def existing(path: str | os.PathLike) -> Path:
         FileError: it is not.
     """
     file = expanded(path)
-    if os.path.isfile(file):  # false, without an error, for names that no file can have
+    # false, without an error, for names that no file can have
+    if os.path.isfile(file):
         return file
-    raise FileError(
-        path, problem="is a folder" if os.path.isdir(file) else "no such file", fix="check the path"
-    )
+    problem = "no such file"
+    if os.path.isdir(file):
+        problem = "is a folder"
+    raise FileError(path, problem=problem, fix="check the path")
+
+
+LONGEST = 200
+"""Characters of the message of another library, at most."""
 
 
 def reason(error: BaseException) -> str:
-    """Message of an exception of another library, on one line of at most 200 characters."""
+    """Message of an exception of another library, on one line of `LONGEST` characters."""
+    # errors of the system have their words without the path there
     text = one_line(getattr(error, "strerror", None) or str(error))
-    return text if len(text) <= 200 else f"{text[:197]}..."
+    if len(text) > LONGEST:
+        return f"{text[: LONGEST - 3]}..."
+    return text
 
 
 def expanded(path: str | os.PathLike) -> Path:
@@ -119,10 +125,9 @@ def plain(what: str, header: Header) -> Header:
         try:
             header = header | {key: json.loads(json.dumps(value))}
         except (TypeError, ValueError, RecursionError) as error:
-            fix = "convert tensors and arrays by .tolist()"
-            raise InputError(
-                f"{what}.{key}", expected="plain values", got=reason(error), fix=fix
-            ) from error
+            argument, fix = f"{what}.{key}", "convert tensors and arrays by .tolist()"
+            refusal = InputError(argument, expected="plain values", got=reason(error), fix=fix)
+            raise refusal from error
     return header
 
 
@@ -140,14 +145,13 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
         InputError: content that `read` would refuse.
         FileError: the file cannot be written.
     """
-    header = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")} | plain(
-        what, header
-    )
+    origin = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")}
+    header = origin | plain(what, header)
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    if fault := _fault(header, content):
-        raise InputError(
-            what, expected="finite numbers and plain text", got=fault, fix="mend it before saving"
-        )
+    fault = _fault(header, content)
+    if fault:
+        expected, fix = "finite numbers and plain text", "mend it before saving"
+        raise InputError(what, expected=expected, got=fault, fix=fix)
     header["sha256"] = _sha256(header, content)
     data = safetensors.torch.save(content, {"romkit": json.dumps(header)})
     with atomic(path) as temporary:
@@ -183,23 +187,19 @@ def read(file: Path) -> tuple[Header, Tensors]:
         problem = f"is of format {header.get('format')!r:.20}, this romkit reads {FORMAT}"
         raise FileError(file, problem=problem, fix="update romkit, or restore the file from a copy")
     if changed:
-        problem, fix = (
-            "has changed since romkit wrote it (checksum)",
-            "restore it from a copy, or save it again",
-        )
+        problem = "has changed since romkit wrote it (checksum)"
+        fix = "restore it from a copy, or save it again"
         raise FileError(file, problem=problem, fix=fix)
     if fault:
-        raise FileError(
-            file, problem=f"holds {fault}", fix="do not trust it; save it again from its source"
-        )
+        fix = "do not trust it; save it again from its source"
+        raise FileError(file, problem=f"holds {fault}", fix=fix)
     return header, tensors
 
 
 def _fault(header: Header, tensors: Tensors) -> str:
     """Description of content that must not be used; empty if there is none."""
     for text in _texts([header, list(tensors)]):
-        # A terminal obeys control characters, and text in files of others ends up on terminals.
-        if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text):
+        if _has_control_characters(text):
             return f"control characters in {text!a:.40}"
     for name, tensor in tensors.items():
         if tensor.is_complex():
@@ -209,19 +209,27 @@ def _fault(header: Header, tensors: Tensors) -> str:
     return ""
 
 
+def _has_control_characters(text: str) -> bool:
+    """Whether a terminal would obey the text: that in files of others ends up on terminals."""
+    return any(unicodedata.category(c) == "Cc" for c in text if c not in "\n\t")
+
+
 def _texts(value: object) -> Iterator[str]:
     """Every string in plain values, also the keys."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict | list):
-        for part in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from _texts(part)
+    if isinstance(value, dict):
+        yield from _texts([*value, *value.values()])
+    if isinstance(value, list):
+        for entry in value:
+            yield from _texts(entry)
 
 
 def _sha256(header: Header, tensors: Tensors) -> str:
     digest = hashlib.sha256(json.dumps(header).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        if tensor.numel():  # one of no numbers may have any strides
+        # a tensor without numbers may have any strides
+        if tensor.numel():
             digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()

@@ -49,32 +49,30 @@ def packed(value: object, classes: Classes, path: str = "") -> tuple[object, Ten
 def _packed_sequence(values: Sequence, classes: Classes, path: str) -> tuple[list, Tensors]:
     headers, tensors = [], {}
     for k, value in enumerate(values):
-        header, own = packed(value, classes, f"{path}.{k}")
+        header, tensors_of_value = packed(value, classes, f"{path}.{k}")
         headers.append(header)
-        tensors |= own
+        tensors |= tensors_of_value
     return headers, tensors
 
 
 def _packed_object(value: object, classes: Classes, path: str) -> tuple[Header, Tensors]:
     name = type(value).__name__
     if classes.get(name) is not type(value) or not is_dataclass(value):
-        raise InputError(
-            path or "model",
-            expected=f"one of {', '.join(classes)}",
-            got=repr(value)[:80],
-            fix="write its parameters to a file of your own",
-        )
+        expected = f"one of {', '.join(classes)}"
+        got, fix = repr(value)[:80], "write its parameters to a file of your own"
+        raise InputError(path or "model", expected=expected, got=got, fix=fix)
     header: Header = {CLASS: name}
     tensors: Tensors = {}
+    facts = getattr(value, "FACTS", ())
     for field in fields(value):
-        part = getattr(value, field.name)
-        if field.name in getattr(value, "FACTS", ()):
+        entry = getattr(value, field.name)
+        if field.name in facts:
             # a file refuses tensors that are not finite, and a condition number may be infinite
-            header[field.name] = {NUMBERS: part.tolist(), "dtype": str(part.dtype)}
+            header[field.name] = {NUMBERS: entry.tolist(), "dtype": str(entry.dtype)}
             continue
-        place = f"{path}.{field.name}" if path else field.name
-        header[field.name], own = packed(part, classes, place)
-        tensors |= own
+        place = f"{path}.{field.name}".removeprefix(".")
+        header[field.name], tensors_of_entry = packed(entry, classes, place)
+        tensors |= tensors_of_entry
     return header, tensors
 
 
@@ -100,7 +98,7 @@ def unpacked(
             file.
     """
     if isinstance(header, list):
-        return tuple(unpacked(part, tensors, classes, rules) for part in header)
+        return tuple(unpacked(entry, tensors, classes, rules) for entry in header)
     if not isinstance(header, dict):
         return header
     if TENSOR in header:
@@ -108,8 +106,17 @@ def unpacked(
     if NUMBERS in header:
         return torch.tensor(header[NUMBERS], dtype=DTYPES[header["dtype"]])
     if CLASS not in header:
-        return {key: unpacked(part, tensors, classes, rules) for key, part in header.items()}
+        return _unpacked_values(header, tensors, classes, rules)
     return _unpacked_object(header, tensors, classes, rules or {})
+
+
+def _unpacked_values(
+    header: Header,
+    tensors: Tensors,
+    classes: Classes,
+    rules: Mapping[type, Sequence[Rule]] | None,
+) -> dict[str, object]:
+    return {key: unpacked(entry, tensors, classes, rules) for key, entry in header.items()}
 
 
 def _unpacked_object(
@@ -119,12 +126,8 @@ def _unpacked_object(
     if not isinstance(name, str) or name not in classes:
         raise LookupError(f"unknown class {name!r:.40}, expected one of {', '.join(classes)}")
     kind = classes[name]
-    parts = {
-        field: unpacked(part, tensors, classes, rules)
-        for field, part in header.items()
-        if field != CLASS
-    }
-    value = kind(**parts)
+    entries = {field: entry for field, entry in header.items() if field != CLASS}
+    value = kind(**_unpacked_values(entries, tensors, classes, rules))
     for holds, message in rules.get(kind, ()):
         if not holds(value):
             raise ValueError(f"{name}: {message}")

@@ -33,7 +33,9 @@ def cut(number: int, executor: Pool | None) -> list[slice]:
     """Slices of `number` items: one piece without an executor, else up to `PIECES` of nearly equal
     length.
     """
-    count = 1 if executor is None else max(1, min(number, PIECES))
+    count = 1
+    if executor is not None:
+        count = max(1, min(number, PIECES))
     ends = [number * k // count for k in range(count + 1)]
     return [slice(start, end) for start, end in itertools.pairwise(ends)]
 
@@ -55,24 +57,31 @@ def mapped(
     """
     if executor is None:
         return [function(*piece) for piece in pieces]
-    found, waiting = [], [_submitted(executor, function, piece) for piece in pieces]
-    for piece, future in runtime.track(list(zip(pieces, waiting, strict=True)), label):
-        try:
-            if isinstance(future, Exception):
-                raise future
-            value, error = future.result()
-        except (
-            Exception
-        ) as lost:  # the executor's own: what the function raises comes back as a value
-            warn(
-                f"a worker was lost ({type(lost).__name__}); its piece is computed in this process",
-                RuntimeWarning,
-            )
-            value, error = _outcome(function, piece)
+    futures = [_submitted(executor, function, piece) for piece in pieces]
+    pairs = list(zip(pieces, futures, strict=True))
+    values = []
+    for piece, future in runtime.track(pairs, label):
+        value, error = _result(function, piece, future)
         if error is not None:
             raise error
-        found.append(value)
-    return found
+        values.append(value)
+    return values
+
+
+def _result(
+    function: Callable[..., T], piece: tuple, future: Any
+) -> tuple[T | None, Exception | None]:
+    """Value or error of a piece, which is computed here where its worker is lost."""
+    try:
+        if isinstance(future, Exception):
+            raise future
+        return future.result()
+    # the executor's own errors: one of the function's comes back as a value
+    except Exception as lost:
+        kind = type(lost).__name__
+        text = f"a worker was lost ({kind}); its piece is computed in this process"
+        warn(text, RuntimeWarning)
+        return _outcome(function, piece)
 
 
 def _submitted(executor: Pool, function: Callable, piece: tuple) -> Any:

@@ -16,9 +16,13 @@ def multiplied(z: Tensor, level: Tensor, degree: int) -> Tensor:
 
     It is linear in z and in `level`, so that the product rule gives derivatives along curves.
     """
-    variables = z.shape[-1]
-    starts = [level.shape[-1] - number(variables - i, degree - 1) for i in range(variables)]
-    return torch.cat([z[..., i : i + 1] * level[..., k:] for i, k in enumerate(starts)], dim=-1)
+    variables, size = z.shape[-1], level.shape[-1]
+    products = []
+    for i in range(variables):
+        # those without z₀ ... z_{i-1} stand last
+        begin = size - number(variables - i, degree - 1)
+        products.append(z[..., i : i + 1] * level[..., begin:])
+    return torch.cat(products, dim=-1)
 
 
 def number(variables: int, degree: int) -> int:
@@ -45,10 +49,9 @@ class Monomials:
 
     def __init__(self, variables: int, degree: int):
         self.variables, self.degree = variables, degree
-        by_degree = (
-            itertools.combinations_with_replacement(range(variables), d) for d in range(degree + 1)
-        )
-        self.factors = list(itertools.chain.from_iterable(by_degree))
+        self.factors: list[tuple[int, ...]] = []
+        for d in range(degree + 1):
+            self.factors += itertools.combinations_with_replacement(range(variables), d)
 
     def __len__(self) -> int:
         return len(self.factors)
@@ -68,8 +71,11 @@ class Monomials:
     def products(self) -> Tensor:
         """(K, K) number, among the monomials of degree 2d, of the product of each two."""
         places = Monomials(self.variables, 2 * self.degree).places
-        rows = [[places[tuple(sorted(a + b))] for b in self.factors] for a in self.factors]
-        return torch.tensor(rows)
+        numbers = torch.zeros(len(self), len(self), dtype=torch.long)
+        for i, a in enumerate(self.factors):
+            for j, b in enumerate(self.factors):
+                numbers[i, j] = places[tuple(sorted(a + b))]
+        return numbers
 
     def slopes(self) -> Tensor:
         """D (m, K, K) with ∂ᵢ of the monomials = monomials @ D[i]."""
@@ -95,16 +101,17 @@ def chebyshev(s: Tensor, degree: int) -> Tensor:
                 [ 1.0000,  3.0000,  9.0000]])
     """
     inside = s.clamp(-1.0, 1.0)
-    beyond = s - inside
     values, slopes = [torch.ones_like(s), inside], [torch.zeros_like(s), torch.ones_like(s)]
     for k in range(2, degree + 1):
         values.append(2 * inside * values[k - 1] - values[k - 2])
         slopes.append(2 * values[k - 1] + 2 * inside * slopes[k - 1] - slopes[k - 2])
-    pairs = zip(values[: degree + 1], slopes, strict=False)
-    return torch.stack([value + slope * beyond for value, slope in pairs], dim=-1)
+    value = torch.stack(values[: degree + 1], dim=-1)
+    slope = torch.stack(slopes[: degree + 1], dim=-1)
+    return value + slope * (s - inside).unsqueeze(-1)
 
 
 def total_degree(variables: int, degree: int) -> list[tuple[int, ...]]:
     """Degrees of each variable in products whose total degree is at most d, the constant first."""
-    powers = itertools.product(range(degree + 1), repeat=variables)
-    return sorted((k for k in powers if sum(k) <= degree), key=lambda k: (sum(k), k))
+    products = itertools.product(range(degree + 1), repeat=variables)
+    within = [powers for powers in products if sum(powers) <= degree]
+    return sorted(within, key=lambda powers: (sum(powers), powers))

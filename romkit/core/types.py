@@ -58,7 +58,7 @@ class Jet(NamedTuple):
         return Jet(*(a - b for a, b in zip(self, other, strict=True)))
 
     def __rmul__(self, constant: Tensor | float) -> "Jet":
-        return Jet(*(constant * part for part in self))
+        return Jet(*(constant * derivative for derivative in self))
 
     def __mul__(self, other: "Jet") -> "Jet":
         (x, v, a), (y, w, b) = self, other
