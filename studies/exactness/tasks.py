@@ -17,7 +17,7 @@ from romkit.data import snapshots
 from romkit.projections import METHODS, Operator, Projection, unstack
 from romkit.systems import System
 from romkit.tasks import Task
-from romkit.testing import probe
+from romkit.testing.projections import probe
 from romkit.training import Epoch
 from romkit.training.batches import batches_per_epoch
 from studies.exactness.guarantees import Certificates, Energy

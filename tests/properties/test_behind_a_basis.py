@@ -18,7 +18,8 @@ from romkit.models import ReducedModel
 from romkit.projections import METHODS, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems.terms import Projected, Term
-from romkit.testing import check_projection, idempotency, left_inverse, probe, tangents
+from romkit.testing import check_projection
+from romkit.testing.projections import idempotency, left_inverse, probe, tangents
 from tests.properties.test_projection_laws import make
 from tests.refusals import refused
 

@@ -11,7 +11,7 @@ from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.integrators.galerkin import nearest
 from romkit.projections import Path
 from romkit.systems.problem import FirstOrder, SecondOrder, euclidean
-from romkit.testing import probe
+from romkit.testing.projections import probe
 from tests.properties.test_projection_laws import make
 
 T0 = torch.zeros((), dtype=torch.float64)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import romkit
 from romkit.projections import CAE, METHODS, POD, Frame, NcAE, architecture, stack, unstack
 from romkit.projections.layers import inverse_pair
-from romkit.testing import IDEMPOTENT_LAWS, LAWS, check_projection, probe
+from romkit.testing import check_projection
+from romkit.testing.projections import IDEMPOTENT_LAWS, LAWS, probe
 from tests.refusals import refused
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(1, 3), st.integers(0, 10_000))

@@ -22,7 +22,7 @@ from romkit.metrics import (
     power_density,
     valid_time,
 )
-from romkit.testing import probe
+from romkit.testing.projections import probe
 from tests.properties.test_projection_laws import make
 from tests.refusals import refused
 

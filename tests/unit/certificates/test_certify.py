@@ -25,7 +25,7 @@ from romkit.core.types import Dual
 from romkit.errors import InputError
 from romkit.projections import CAE, EncoderDecoder, Flow, unstack
 from romkit.projections.layers import inverse_pair
-from romkit.testing import probe
+from romkit.testing.projections import probe
 from tests.properties.test_projection_laws import make
 from tests.refusals import refused
 

@@ -11,7 +11,7 @@ from romkit.systems import CylinderWake
 from romkit.systems.cylinder_wake import flow
 from romkit.systems.cylinder_wake.elements import MESHES, discretisation
 from romkit.systems.cylinder_wake.flow import integrate, rate
-from romkit.testing import field, metric, names, terms
+from romkit.testing.systems import field, metric, names, terms
 from tests.refusals import refused
 
 T0 = torch.zeros((), dtype=torch.float64)
