@@ -101,17 +101,18 @@ class Equilibria(Equations):
     tail, rank, noise = 1, 1e-9, 2e-16
 
     def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        w, now = torch.from_numpy(u[:-1]), torch.zeros((), dtype=torch.float64)
-        unit = torch.eye(len(w), dtype=torch.float64)
-        field = self.field(np.full(len(w), u[-1]))
+        w, parameter = torch.from_numpy(u[:-1]), u[-1]
+        size, t = len(w), torch.zeros((), dtype=torch.float64)
+        field = self.field(np.full(size, parameter))
+        # a member for each direction
+        members, directions = w.repeat(size, 1), torch.eye(size, dtype=torch.float64)
         with torch.no_grad(), one_thread():
-            # a member for each direction
-            _, slopes = torch.func.jvp(lambda y: field(now, y), (w.repeat(len(w), 1),), (unit,))
+            _, slopes = torch.func.jvp(lambda y: field(t, y), (members,), (directions,))
         by_state = slopes.numpy().T  # (d, d)
-        parameters = u[-1] + DIFFERENCE * np.arange(-1.0, 2.0)
-        below, here, above = self.rate(np.tile(u[:-1], (3, 1)), parameters)
+        parameters = parameter + DIFFERENCE * np.arange(-1.0, 2.0)
+        below, rate, above = self.rate(np.tile(u[:-1], (3, 1)), parameters)
         by_parameter = (above - below) / (2 * DIFFERENCE)
-        return here, np.column_stack([by_state, by_parameter])
+        return rate, np.column_stack([by_state, by_parameter])
 
     def linear(self, jacobian: np.ndarray) -> np.ndarray:
         return jacobian[:, :-1]
@@ -119,18 +120,22 @@ class Equilibria(Equations):
     def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values = np.linalg.eigvals(self.linear(jacobian))
         values = values[np.argsort(-values.real, kind="stable")]
-        return values, values.real - ROUNDING * (1 + abs(values).max())
+        # less than rounding is no growth
+        rounding = ROUNDING * (1 + abs(values).max())
+        return values, values.real - rounding
 
     def bifurcation(self, value: complex, pair: bool) -> str:
-        return "Hopf" if pair else "branch point"
+        if pair:
+            return "Hopf"
+        return "branch point"
 
     def bent(self, u: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """Second derivatives D²f(v, v) (k, d) of the field along moves v (k, d)."""
         steps = SECOND_DIFFERENCE * moves
         states = u[:-1] + np.concatenate([0 * steps[:1], steps, -steps])  # (1 + 2k, d)
         rates = self.rate(states, np.full(len(states), u[-1]))
-        here, ahead, behind = np.split(rates, [1, 1 + len(moves)])
-        return (ahead - 2 * here + behind) / SECOND_DIFFERENCE**2
+        middle, ahead, behind = np.split(rates, [1, 1 + len(moves)])
+        return (ahead - 2 * middle + behind) / SECOND_DIFFERENCE**2
 
 
 class Orbits(Equations):
@@ -158,17 +163,19 @@ class Orbits(Equations):
         """Whether the orbit has shrunk to an equilibrium, or through it, so that it crosses the
         plane backwards.
         """
-        w = u[:-2]
-        speed = float(self.rate(w[None], u[-1:])[0] @ self.normal)
-        length = speed * self.unit * u[-2] / np.sqrt(len(w))
-        return length < AT_REST * (1 + np.sqrt((w**2).mean()))
+        w, period, parameter = u[:-2], self.unit * u[-2], u[-1:]
+        speed = float(self.rate(w[None], parameter)[0] @ self.normal)
+        length = speed * period / np.sqrt(len(w))
+        size = 1 + np.sqrt((w**2).mean())
+        return length < AT_REST * size
 
     def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Residual and Jacobian at u, by one call for all differences; NaN where Newton's method
         left all periods.
         """
         if u[-2] <= 0:
-            return np.full(len(u) - 1, np.nan), np.full((len(u) - 1, len(u)), np.nan)
+            shape = (len(u) - 1, len(u))
+            return np.full(shape[0], np.nan), np.full(shape, np.nan)
         residual, jacobian = _by_differences(self, u, self.step)
         self.step = _step(jacobian)
         return residual, jacobian
@@ -249,8 +256,9 @@ def _by_differences(
     lengths = step * np.maximum(1.0, np.abs(u))
     steps = np.diag(lengths)
     values = residuals(np.vstack([u, u + steps, u - steps]))
-    here, ahead, behind = np.split(values, [1, 1 + len(u)])
-    return here[0], ((ahead - behind) / (2 * lengths[:, None])).T
+    residual, ahead, behind = np.split(values, [1, 1 + len(u)])
+    slopes = (ahead - behind) / (2 * lengths[:, None])  # (k + 1, k)
+    return residual[0], slopes.T
 
 
 def _by_modulus(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -261,4 +269,6 @@ def _by_modulus(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _of_multiplier(value: complex, pair: bool) -> str:
     if pair:
         return "torus"
-    return "period doubling" if value.real < 0 else "branch point"
+    if value.real < 0:
+        return "period doubling"
+    return "branch point"

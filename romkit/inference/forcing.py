@@ -32,7 +32,9 @@ WITHIN = 0.05
 def probes(state: np.ndarray, size: np.ndarray, copies: int) -> torch.Tensor:
     """States (B, d) near a state (d,), so many times each."""
     rng = np.random.default_rng(0)
-    states = [state + part * size * rng.standard_normal(len(state)) for part in DISPLACED]
+    states = []
+    for displacement in DISPLACED:
+        states.append(state + displacement * size * rng.standard_normal(len(state)))
     return torch.from_numpy(np.tile(states, (copies, 1)))
 
 
@@ -51,24 +53,25 @@ def depends_on_time(field: Field, states: torch.Tensor, scale: float, span: floa
     times = np.concatenate([times, span * (np.arange(WITHIN_SPAN) + 0.5) / WITHIN_SPAN])
     reference = _rates(field, np.zeros(1), states)
     rates = _rates(field, times, states)
-    known = np.isfinite(reference)
-    largest = np.abs(reference[known]).max(initial=0.0)
-    change = np.abs(rates - reference)[:, known[0]]
-    return not bool((change <= SAME * (largest + np.abs(rates[:, known[0]]))).all())
+    is_finite = np.isfinite(reference)
+    largest = np.abs(reference[is_finite]).max(initial=0.0)
+    reference, rates = reference[:, is_finite[0]], rates[:, is_finite[0]]
+    rounding = SAME * (largest + np.abs(rates))
+    return not bool((np.abs(rates - reference) <= rounding).all())
 
 
 def period_of_force(field: Field, states: torch.Tensor, near: float) -> float | None:
     """Period T near a given one with f(t + T, y) = f(t, y) for all t; None where there is none."""
     times = near * (np.arange(32) + np.sqrt(0.5)) / 20.3
     rates = _rates(field, times, states)
-    known = np.isfinite(rates).all(0)
-    change = float((rates.max(0) - rates.min(0))[known].max(initial=0.0))
+    is_finite = np.isfinite(rates).all(0)
+    change = float((rates.max(0) - rates.min(0))[is_finite].max(initial=0.0))
     if change == 0:
         return None
 
     def defects(period: np.ndarray) -> np.ndarray:
         later = _rates(field, times + near * period[0], states)
-        return ((later - rates)[:, known] / change).ravel()
+        return ((later - rates)[:, is_finite] / change).ravel()
 
     bounds = (1 - WITHIN, 1 + WITHIN)
     best = least_squares(defects, [1.0], jac="3-point", bounds=bounds, xtol=1e-15, gtol=1e-15)

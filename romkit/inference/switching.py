@@ -44,9 +44,10 @@ def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
 def crossing(branch: Branch, u: np.ndarray, along: np.ndarray) -> Start:
     """The branch that crosses this one, whose tangent is `along`, at a branch point u."""
     branch.equations.anchor(u)
-    jacobian = branch.equations.linearised(u)[1]
-    null = np.linalg.svd(np.vstack([jacobian, along]))[2][-1]
-    return Start(u, _oriented(branch, null - _part(null, along)), 0 * u)
+    _, jacobian = branch.equations.linearised(u)
+    _, _, right = np.linalg.svd(np.vstack([jacobian, along]))
+    null = right[-1]
+    return Start(u, _oriented(branch, null - _along(null, along)), 0 * u)
 
 
 def doubled(branch: Branch, u: np.ndarray, along: np.ndarray) -> Start:
@@ -59,10 +60,10 @@ def doubled(branch: Branch, u: np.ndarray, along: np.ndarray) -> Start:
     """
     equations = branch.equations
     equations.anchor(u)
-    linear = equations.linear(equations.linearised(u)[1])
-    vector = _vector(linear, -1.0).real
+    _, jacobian = equations.linearised(u)
+    vector = _vector(equations.linear(jacobian), -1.0).real
     across = np.append(vector, np.zeros(equations.tail))
-    return Start(u, _oriented(branch, across - _part(across, along)), 0 * u)
+    return Start(u, _oriented(branch, across - _along(across, along)), 0 * u)
 
 
 def hopf(rest: Equilibria, u: np.ndarray, frequency: float) -> tuple[np.ndarray, ...]:
@@ -77,15 +78,19 @@ def hopf(rest: Equilibria, u: np.ndarray, frequency: float) -> tuple[np.ndarray,
 
     Source: Kuznetsov, Elements of Applied Bifurcation Theory, section 5.4.
     """
-    A = rest.linear(rest.linearised(u)[1])
+    _, jacobian = rest.linearised(u)
+    A = rest.linear(jacobian)
     q = _vector(A, 1j * frequency)
     q = q / np.sqrt((q.real**2).mean())
     r, s = q.real, q.imag
-    rr, ss, plus, minus = rest.bent(u, np.stack([r, s, r + s, r - s]))
-    rs = (plus - minus) / 4  # B(r, s) by polarisation
-    h11 = np.linalg.lstsq(A, -(rr + ss), rcond=rest.rank)[0]
+    B_rr, B_ss, plus, minus = rest.bent(u, np.stack([r, s, r + s, r - s]))
+    B_rs = (plus - minus) / 4  # by polarisation
+    B_qq, B_q_conjugate = B_rr - B_ss + 2j * B_rs, B_rr + B_ss
+    # A may be singular, where a symmetry makes it so
+    h11, *_ = np.linalg.lstsq(A, -B_q_conjugate, rcond=rest.rank)
     twice = 2j * frequency * np.eye(len(A)) - A
-    h20 = np.linalg.lstsq(twice, rr - ss + 2j * rs, rcond=rest.rank)[0]
+    h20, *_ = np.linalg.lstsq(twice, B_qq, rcond=rest.rank)
+    # the largest component grows first, so that the sign of an eigenvector does not matter
     sign = np.sign(r[np.argmax(abs(r))])
     return sign * r, (h11 + h20.real) / 4
 
@@ -102,7 +107,8 @@ def _vector(matrix: np.ndarray, value: complex) -> np.ndarray:
     return vector * np.exp(-0.5j * np.angle(vector @ vector))
 
 
-def _part(vector: np.ndarray, along: np.ndarray) -> np.ndarray:
+def _along(vector: np.ndarray, along: np.ndarray) -> np.ndarray:
+    """Projection of a vector onto a direction."""
     return (vector @ along) / (along @ along) * along
 
 
