@@ -40,9 +40,8 @@ def capsule_inertia(lengths: Tensor) -> Tensor:
 def mass_matrix(q: Tensor, lengths: Tensor) -> Tensor:
     """(..., n, n) inertia in joint angles, kg m²: T = ½ vᵀ M v."""
     absolute = _absolute_mass(*_ends(q, lengths), capsule_inertia(lengths))
-    columns = (
-        absolute.flip(-1).cumsum(-1).flip(-1)
-    )  # θ = L q with L lower triangular of ones: M = Lᵀ M_θ L
+    # θ = L q with L lower triangular of ones: M = Lᵀ M_θ L
+    columns = absolute.flip(-1).cumsum(-1).flip(-1)
     return columns.flip(-2).cumsum(-2).flip(-2)
 
 
@@ -50,9 +49,11 @@ def acceleration(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     """(..., n) joint accelerations q̈ in rad/s² under gravity alone."""
     x, z = _ends(q, lengths)
     levers = _levers(q)
-    rate = v.cumsum(-1).square().unsqueeze(-2)
-    sums_x, sums_z = ((torch.stack([x, z], dim=-2) * rate) @ (levers.mT @ levers)).unbind(-2)
-    force = MASS * (z * sums_x - x * sums_z - GRAVITY * levers.sum(0) * x)
+    square_rate = v.cumsum(-1).square().unsqueeze(-2)  # θ̇²
+    centripetal = torch.stack([x, z], dim=-2) * square_rate  # (..., 2, n)
+    sums_x, sums_z = (centripetal @ (levers.mT @ levers)).unbind(-2)
+    weight = GRAVITY * levers.sum(0) * x
+    force = MASS * (z * sums_x - x * sums_z - weight)
     mass = _absolute_mass(x, z, capsule_inertia(lengths))
     absolute = linear_solve(mass, force)
     return absolute.diff(dim=-1, prepend=torch.zeros_like(absolute[..., :1]))

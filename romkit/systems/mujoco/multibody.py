@@ -77,9 +77,9 @@ class Placement(NamedTuple):
     def moved(self, r: Tensor) -> "Placement":
         """The frame at a point r (..., 3) away, on the same rigid body."""
         spin = cross(self.omega, r)
-        return self._replace(
-            x=self.x + r, u=self.u + spin, a=self.a + cross(self.alpha, r) + cross(self.omega, spin)
-        )
+        centripetal = cross(self.omega, spin)
+        a = self.a + cross(self.alpha, r) + centripetal
+        return self._replace(x=self.x + r, u=self.u + spin, a=a)
 
 
 def acceleration(tree: Tree, q: Tensor, v: Tensor) -> Tensor:
@@ -118,25 +118,35 @@ def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
     """The frame of a body behind its joints."""
     frame = parent.moved(matvec(parent.R, body.position))._replace(R=parent.R @ body.rotation)
     for joint in body.joints:
-        step, rate = (
-            (q[..., joint.k] - joint.reference).unsqueeze(-1),
-            v[..., joint.k].unsqueeze(-1),
-        )
-        axis = matvec(frame.R, joint.axis)
+        step = (q[..., joint.k] - joint.reference).unsqueeze(-1)
+        rate = v[..., joint.k].unsqueeze(-1)
         if joint.slides:
-            frame = frame.moved(axis * step)
-            u, a = frame.u + axis * rate, frame.a + 2 * cross(frame.omega, axis) * rate
-            frame = frame._replace(u=u, a=a, joints=(*frame.joints, (joint.k, axis, None)))
-            continue
-        hinge = frame.moved(matvec(frame.R, joint.anchor))
-        R, spin = frame.R @ rotation(joint.axis, step.squeeze(-1)), frame.omega + axis * rate
-        alpha, joints = (
-            frame.alpha + cross(frame.omega, axis) * rate,
-            (*frame.joints, (joint.k, axis, hinge.x)),
-        )
-        hinge = hinge._replace(R=R, omega=spin, alpha=alpha, joints=joints)
-        frame = hinge.moved(-matvec(hinge.R, joint.anchor))
+            frame = _slid(frame, joint, step, rate)
+        else:
+            frame = _turned(frame, joint, step, rate)
     return frame
+
+
+def _slid(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Placement:
+    """A frame behind a slide."""
+    axis = matvec(frame.R, joint.axis)
+    frame = frame.moved(axis * step)
+    coriolis = 2 * cross(frame.omega, axis) * rate
+    joints = (*frame.joints, (joint.k, axis, None))
+    return frame._replace(u=frame.u + axis * rate, a=frame.a + coriolis, joints=joints)
+
+
+def _turned(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Placement:
+    """A frame behind a hinge, about whose anchor it turns."""
+    axis = matvec(frame.R, joint.axis)
+    hinge = frame.moved(matvec(frame.R, joint.anchor))
+    hinge = hinge._replace(
+        R=frame.R @ rotation(joint.axis, step.squeeze(-1)),
+        omega=frame.omega + axis * rate,
+        alpha=frame.alpha + cross(frame.omega, axis) * rate,
+        joints=(*frame.joints, (joint.k, axis, hinge.x)),
+    )
+    return hinge.moved(-matvec(hinge.R, joint.anchor))
 
 
 def _jacobians(frame: Placement, q: Tensor) -> tuple[Tensor, Tensor]:
