@@ -1,6 +1,7 @@
 """Continuation against bifurcations that are known in closed form, or from the literature."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.data import ContextParameter
-from romkit.errors import InputError
+from romkit.errors import ExtrapolationWarning, InputError
 from romkit.inference import branches
-from romkit.integrators import LSPG, Galerkin
+from romkit.integrators import LSPG, Galerkin, SINDy
 from romkit.projections import stack
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System
@@ -592,6 +593,41 @@ def test_bad_input_is_refused_by_name(given, argument):
 def test_a_branch_of_another_model_is_not_verified(branch, system):
     with pytest.raises(InputError, match=r"^branch: "):
         romkit.verify(branch, system)
+
+
+class Growing(System):
+    """A cycle of radius √r, from a radius of its own inwards or outwards."""
+
+    name, state_names, dt, duration, horizon = "growing", ["x", "y"], 0.05, 15.0, 15.0
+    context = (ContextParameter("r", "1", 0.8, 1.2, "square of the radius"),)
+
+    def __init__(self, begin):
+        self.begin = begin
+
+    def rhs(self, t, x, c):
+        return torch.stack(circle(*x.unbind(-1), c[..., 0]), dim=-1)
+
+    def initial_state(self, contexts, rng):
+        start = torch.tensor([self.begin, 0.0], dtype=contexts.dtype)
+        return start.expand(len(contexts), 2).clone()
+
+
+@pytest.mark.parametrize(("begin", "known"), [(0.02, True), (0.9, False)])
+def test_points_beyond_the_samples_of_a_law_are_warned_of_once(begin, known):
+    """The equilibrium in the middle of the cycle is near data only where runs begin there."""
+    data = Growing(begin).dataset(r=[0.8, 0.9, 1.0, 1.1, 1.2])
+    plane = romkit.fit("pod", data, latent_dim=2, verbose=False)
+    law = SINDy(degree=3, threshold=0.0, context_degree=1).fit(plane, data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rest = romkit.continuation(plane, dynamics=law, start=[0.0, 0.0], r=(0.8, 1.2))
+    beyond = [w for w in caught if w.category is ExtrapolationWarning]
+    assert len(beyond) == (0 if known else 1)
+    assert np.abs(rest.decoded).max() < 1e-2
+    if known:
+        # the linearised field grows as r
+        growth = rest.eigenvalue.sel(part="real").max("mode")
+        assert np.allclose(growth, rest.r, atol=1e-3)
 
 
 def test_a_stack_has_no_branch():

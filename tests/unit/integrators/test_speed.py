@@ -136,6 +136,23 @@ def test_jumps_are_found_and_two_parameters_are_one_piece():
     assert float(speed(torch.tensor([2.5, 25.0]))) == pytest.approx(1.00625, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("contexts", "speeds", "argument"),
+    [
+        ([1.0, 2.0], [1.0, 1.0], "contexts"),
+        ([[1.0], [2.0]], [1.0], "speeds"),
+        ([[1.0], [2.0]], [[1.0], [1.0]], "speeds"),
+        ([[1.0], [np.nan]], [1.0, 1.0], "contexts"),
+        ([[1.0], [2.0]], ["a", "b"], "speeds"),
+        ([[1.0]], [1.0], "data"),
+    ],
+)
+def test_speeds_that_are_none_are_refused(contexts, speeds, argument):
+    with pytest.raises(InputError) as caught:
+        Speed.fitted(contexts, speeds)
+    assert caught.value.argument == argument
+
+
 def test_a_file_of_a_stranger_is_refused(timed):
     entries = timed.report["speed"]
     assert Speed.of_dict(entries) == trained_dynamics(timed).speed
