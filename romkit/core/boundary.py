@@ -204,6 +204,8 @@ def _function(count: int | None, value: object) -> object:
 
 def _takes(function: Callable, count: int) -> bool:
     """Whether a function can be called with this number of arguments."""
+    # modules of torch take any arguments, and pass them on
+    function = getattr(function, "forward", function)
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -389,8 +391,8 @@ Limit = Annotated[Number, Gt(0.0)]
 """A positive number; infinity means that there is no limit."""
 Share = Annotated[Finite, Ge(0.0), Le(1.0)]
 Part = Annotated[Finite, Gt(0.0), Lt(1.0)]
-Count = Annotated[Integer, Ge(1)]
-Natural = Annotated[Integer, Ge(0)]
+Count = Annotated[Integer, Ge(1), Lt(2**63)]
+Natural = Annotated[Integer, Ge(0), Lt(2**63)]
 Order = Annotated[Integer, Ge(1), Le(2)]
 Seed = Annotated[Integer, Ge(0), Lt(2**63)]
 Seeds = Annotated[Sequence[Seed], MinLen(1)]

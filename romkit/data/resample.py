@@ -10,6 +10,9 @@ from romkit.core.errors import InputError
 from romkit.data.context import context_names
 from romkit.data.schema import DIMS, check_states, complete
 
+MOST = 1e9
+"""Times of a run, at most: more fit into no memory."""
+
 LONGEST = 3.0
 """Longest interval without a sample that is filled, in usual intervals of the run."""
 
@@ -100,6 +103,9 @@ def _checked_step(own: list[np.ndarray], step: float | None) -> float:
     if step >= longest:
         fix = f"give step={max(usual):.3g}, say"
         raise InputError("step", expected=f"less than {longest:g}", got=step, fix=fix)
+    if longest > MOST * step:
+        fix = f"give step={max(usual):.3g}, say"
+        raise InputError("step", expected=f"at most {MOST:g} times in a run", got=step, fix=fix)
     return step
 
 

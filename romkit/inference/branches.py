@@ -221,7 +221,7 @@ def verify(
 
 def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[str, object]]:
     """The parameter that varies, its ends, and the other parameters."""
-    varying = [key for key, value in context.items() if np.shape(value) == (2,)]
+    varying = [key for key, value in context.items() if _is_pair(value)]
     if len(varying) != 1:
         got = ", ".join(varying) or "none"
         fix = "give one parameter as (start, end) and the others as numbers"
@@ -233,6 +233,15 @@ def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[s
         raise InputError(name, expected="two different ends", got=got, fix="give (start, end)")
     others = {key: value for key, value in context.items() if key != name}
     return name, (low, high), others
+
+
+def _is_pair(value: object) -> bool:
+    """Whether a value is two numbers."""
+    try:
+        numbers = np.asarray(value)
+    except (TypeError, ValueError):
+        return False
+    return numbers.shape == (2,) and numbers.dtype.kind in "iuf"
 
 
 def _check_start(at: int | None, kind: str, period: float | None) -> None:
@@ -384,8 +393,8 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
     """The full model along the parameter of a branch."""
     model, name = FullModel(system), branch.attrs.get("parameter")
     state = branch.get("decoded", branch.get("state"))
-    known = "special_after" in branch and name in system.context_names
-    if not known or state.shape[-1] != len(model.names):
+    is_branch = "special_after" in branch and name in system.context_names
+    if not is_branch or state.shape[-1] != len(model.names) or state.dtype.kind != "f":
         expected = f"a branch of a reduced model of {system.name}"
         fix = "give a result of romkit.continuation"
         raise InputError("branch", expected=expected, got="another dataset", fix=fix)

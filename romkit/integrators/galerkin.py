@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from romkit.core import tensors
+from romkit.core import checks, tensors
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Metric
@@ -49,6 +49,9 @@ class Galerkin(LatentField):
 
     needs = "decoder"
 
+    def __post_init__(self):
+        _check_speed(self.speed)
+
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         P = problem.path.at(t)
         tensors.parts("parts", parts, problem.order, P.state_size)
@@ -61,6 +64,13 @@ class Galerkin(LatentField):
         if self.speed is not None:
             problem = _paced(problem, self.speed)
         return lambda t, w: least_squares(problem.metric, *problem.linearised(t, w))
+
+
+def _check_speed(speed: object) -> None:
+    if speed is None or isinstance(speed, Speed):
+        return
+    expected, fix = "a Speed, or None", "leave it to romkit.timed, or give Speed.fitted(...)"
+    raise InputError("speed", expected=expected, got=checks.shown(speed), fix=fix)
 
 
 def _paced(problem: Problem, speed: Speed) -> Problem:
@@ -103,6 +113,9 @@ class PetrovGalerkin(LatentField):
     """
 
     speed: Speed | None = None
+
+    def __post_init__(self):
+        _check_speed(self.speed)
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if self.speed is not None:

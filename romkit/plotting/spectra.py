@@ -34,7 +34,7 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
         >>> figure.axes[0].get_xlabel()
         'frequency'
     """
-    run = style.members(run).isel(seed=0, drop=True)
+    run = style.members(run).isel(seed=0, drop=True, missing_dims="ignore")
     names = ("truth", "rom") if "truth" in run else ("state",)
     style.check_numbers("run", run, "time", *names)
     step = _checked_step(run)

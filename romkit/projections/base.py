@@ -389,7 +389,17 @@ class Path:
 
     @classmethod
     def constant(cls, operator: Operator) -> "Path":
-        """The path of an operator at a context that stays."""
+        """The path of an operator at a context that stays.
+
+        Raises:
+            InputError: no operator.
+        """
+        if not hasattr(operator, "decode"):
+            got, fix = (
+                checks.shown(operator),
+                "a projection at a context is one: projection(F=3.15)",
+            )
+            raise InputError("operator", expected="an operator", got=got, fix=fix)
         path = cls.__new__(cls)
         path.operator = operator
         return path

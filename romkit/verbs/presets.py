@@ -8,6 +8,7 @@ defaults.
 import math
 from collections.abc import Callable
 
+from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.projections import Frame, Projection, architecture
 from romkit.training import (
@@ -105,6 +106,7 @@ def sized(method: type[Projection], frame: Frame, sizes: dict[str, object]) -> d
     return architecture(method, frame, **(known if fits and not given else {}) | sizes)
 
 
+@validated
 def quick(system: str, method: str) -> Recipe:
     """The default: reaches the accuracy of the paper soonest (benchmarks/optimizers), in minutes on
     a CPU core.
@@ -128,6 +130,7 @@ def quick(system: str, method: str) -> Recipe:
     return Recipe(snapshots, loss)
 
 
+@validated
 def dynamics(system: str, method: str) -> Recipe:
     """`quick`, then a refinement by rollouts, for reduced models that run for a long time.
 
@@ -151,6 +154,7 @@ def dynamics(system: str, method: str) -> Recipe:
     return recipe.with_settings({"loss": loss, "rollouts": rollouts, "phase": PhaseFit(steps=12)})
 
 
+@validated
 def paper(system: str, method: str) -> Recipe:
     """The hyperparameters of the four tables of Adriaens et al. (2026), appendix "Experimental
     details".

@@ -56,6 +56,11 @@ def integral(rate: Callable[[float, float], float], end: float | Callable[[], fl
     return rate(0.0, 1.0)
 
 
+class Module(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+
 class Shifted:
     def __call__(self, x, t=2.0):
         return x + t
@@ -66,7 +71,9 @@ def test_a_function_that_takes_the_arguments_is_taken(rate):
     assert integral(rate) == 1.0
 
 
-@pytest.mark.parametrize("rate", [lambda: 1.0, lambda x: 1.0, lambda x, y, z: 1.0, Shifted, 3, "f"])
+@pytest.mark.parametrize(
+    "rate", [lambda: 1.0, lambda x: 1.0, lambda x, y, z: 1.0, Shifted, Module(), 3, "f"]
+)
 def test_a_function_of_other_arguments_is_refused(rate):
     with pytest.raises(InputError) as caught:
         integral(rate)
@@ -76,9 +83,27 @@ def test_a_function_of_other_arguments_is_refused(rate):
 
 def test_a_projection_is_no_rule_of_differentiation(lorenz_data):
     projection = romkit.load("ncae-lorenz96")
+    for method in (projection, projection(F=3.15)):
+        with pytest.raises(InputError) as caught:
+            romkit.data.with_velocity(lorenz_data, method=method)
+        assert caught.value.argument == "method"
+
+
+@pytest.mark.parametrize("speed", [1.0, "fast", [1.0], {}, np.ones(2), romkit.integrators.Speed])
+@pytest.mark.parametrize(
+    "dynamics", [romkit.integrators.Galerkin, romkit.integrators.PetrovGalerkin]
+)
+def test_a_speed_is_one(dynamics, speed):
     with pytest.raises(InputError) as caught:
-        romkit.data.with_velocity(lorenz_data, method=projection(F=3.15))
-    assert caught.value.argument == "method"
+        dynamics(speed=speed)
+    assert caught.value.argument == "speed"
+
+
+@pytest.mark.parametrize("operator", [None, 1.0, "P", np.ones(2), lambda z: z])
+def test_a_path_has_an_operator(operator):
+    with pytest.raises(InputError) as caught:
+        romkit.projections.Path.constant(operator)
+    assert caught.value.argument == "operator"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from scipy.integrate import solve_ivp
 
 import romkit
@@ -558,6 +559,9 @@ REST = romkit.continuation(Textbook(brusselator, 2), start=[1.0, 0.5], r=(0.5, 4
 BAD = [
     ({"r": 0.5}, "context"),
     ({"r": (0.5, 0.5)}, "r"),
+    ({"r": ("a", "b")}, "context"),
+    ({"r": xr.Dataset()}, "context"),
+    ({"r": [[0.5, 1.0], [1.0]]}, "context"),
     ({"r": (0.5, math.nan)}, "r"),
     ({"q": (0.0, 1.0)}, "q"),
     ({"r": (0.0, 1.0), "start": [1.0]}, "start"),
