@@ -195,6 +195,8 @@ def _speeds(
             ratios[k] = ratio
         if np.isfinite(settled[has_period]).all():
             break
+    if np.isnan(apart).all():
+        return settled
     # an orbit that is no image of the true one has no speed
     is_poor = apart > POOR * np.nanmedian(apart)
     return np.where(is_poor, np.nan, settled)
