@@ -122,27 +122,32 @@ def cached(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[P
     raise Unavailable(f"compiled code cannot be kept or loaded: {'; '.join(failures)}")
 
 
-def compile_c(folder: Path, sources: Sequence[str]) -> Path:
-    """A shared library of sources in C, in their folder, that other machines of this kind can load.
+def compile_c(folder: Path, sources: Sequence[str], target: str | None = None) -> Path:
+    """A shared library of sources in C, in their folder, that other machines can load.
+
+    Args:
+        folder: where the sources are.
+        sources: names of files.
+        target: machine and system as the wheel `ziglang` names them, `x86_64-windows-gnu` say; those
+            of this machine by default.
 
     Raises:
         Unavailable: no compiler, or it fails.
     """
-    _run(
-        [
-            *_compiler("CC", "cc"),
-            "-std=c99",
-            "-O2",
-            "-shared",
-            "-fPIC",
-            *sources,
-            "-o",
-            "library",
-            "-lm",
-        ],
-        str(folder),
-    )
+    command = _compiler("CC", "cc") if target is None else _cross_compiler(target)
+    options = ["-std=c99", "-O2", "-shared", "-fPIC"]
+    _run([*command, *options, *sources, "-o", "library", "-lm"], str(folder))
     return folder / "library"
+
+
+def _cross_compiler(target: str) -> list[str]:
+    """Command of a C compiler for another machine: that of the wheel `ziglang`, which has the
+    headers and libraries of each.
+    """
+    if importlib.util.find_spec("ziglang") is None:
+        raise Unavailable('no compiler for other platforms; pip install "romkit[compiler]"')
+    # symbols for a debugger are most of such a library, and on Windows a file of their own
+    return [sys.executable, "-m", "ziglang", "cc", "-target", target, "-g0", "-s"]
 
 
 def _compiler(variable: str, usual: str) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -29,6 +30,8 @@ from romkit.verbs import fmu
 
 Function = Callable[[Tensor], Tensor]
 
+Platform = Annotated[str, checks.choice(fmu.PLATFORMS)]
+
 CHECKED_STEPS = 50
 """Steps of an FMU that are compared with a solution to a tolerance."""
 
@@ -45,6 +48,7 @@ def export(
     system: System | None = None,
     outputs: Sequence[str] | None = None,
     dt: Positive | None = None,
+    platforms: Sequence[Platform] | None = None,
 ) -> Path:
     """Write a reduced model that runs without romkit: the context is an argument there, not a
     constant.
@@ -53,8 +57,8 @@ def export(
 
     - `model.c`, with `model.h` beside it: plain C99, in double precision, by the compiler of the
       engine (see docs/engine.md). The hyper-network runs in `model_set_context`, not in each step.
-    - `model.fmu`: that C as an FMU of FMI 3.0 for co-simulation, compiled for this platform. Inputs
-      are the context and the inputs of a law; outputs are the latent state, which has start values,
+    - `model.fmu`: that C as an FMU of FMI 3.0 for co-simulation, compiled for this platform or for
+      several. Inputs are the context and the inputs of a law; outputs are the latent state, which has start values,
       and components of the state.
     - `model.pt2`, with `model-encode.pt2` and `model-decode.pt2` beside it: programs of
       `torch.export` for any number of trajectories: a step of RK4 (t, h, latent, context) ->
@@ -74,6 +78,9 @@ def export(
         outputs: of an FMU: names of components, `der(name)` for their velocities; all by default.
         dt: of an FMU: its longest step, into which longer steps of the simulation are cut;
             `system.dt` by default.
+        platforms: of an FMU: names of the standard, "x86_64-linux", "aarch64-linux",
+            "x86_64-windows", "x86_64-darwin" and "aarch64-darwin"; this one by default. Others need
+            the extra `compiler`.
 
     Returns:
         The path.
@@ -90,7 +97,8 @@ def export(
         >>> "void model_step(const struct model *model, double t" in path.with_suffix(".h").read_text()
         True
     """
-    target, options = _checked(projection, path, system, outputs, dt)
+    asked = {"outputs": outputs, "dt": dt, "platforms": platforms}
+    target, options = _checked(projection, path, system, asked)
     model = ReducedModel.of(projection, dynamics, system)
     _check_steps(model.dynamics)
     with torch.no_grad(), one_thread():
@@ -116,8 +124,7 @@ def _checked(
     projection: Projection,
     path: FilePath,
     system: System | None,
-    outputs: Sequence[str] | None,
-    dt: float | None,
+    asked: dict[str, object],
 ) -> tuple[Path, dict[str, object]]:
     """The file to write, and the options of its writer."""
     target = files.expanded(path)
@@ -138,15 +145,12 @@ def _checked(
         )
     if system is not None:
         check_match(system, projection)
-    return target, _options(ending, system, outputs, dt)
+    return target, _options(ending, system, asked)
 
 
-def _options(
-    ending: str, system: System | None, outputs: Sequence[str] | None, dt: float | None
-) -> dict[str, object]:
+def _options(ending: str, system: System | None, asked: dict[str, object]) -> dict[str, object]:
     """Options of an FMU; other files have none."""
-    options = {"outputs": outputs, "dt": dt}
-    options = {name: value for name, value in options.items() if value is not None}
+    options = {name: value for name, value in asked.items() if value is not None}
     if ending != "fmu":
         for name in options:
             fix = "leave it out"
@@ -245,7 +249,12 @@ def _about(model: ReducedModel) -> list[str]:
 
 
 def _write_fmu(
-    model: ReducedModel, target: Path, *, dt: float, outputs: Sequence[str] | None = None
+    model: ReducedModel,
+    target: Path,
+    *,
+    dt: float,
+    outputs: Sequence[str] | None = None,
+    platforms: Sequence[str] | None = None,
 ) -> None:
     state = _outputs(model)
     for name in outputs or ():
@@ -261,7 +270,8 @@ def _write_fmu(
     )
     code = source("model", about, _traced(model))
     shown = set(state if outputs is None else outputs)
-    fmu.write(target, code, variables, shown, _short_enough(model, dt), about[0])
+    step = _short_enough(model, dt)
+    fmu.write(target, code, variables, shown, step, about[0], platforms)
 
 
 def _short_enough(model: ReducedModel, dt: float) -> float:

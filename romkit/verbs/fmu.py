@@ -19,9 +19,27 @@ from romkit.core.errors import InputError
 from romkit.engine.build import compile_c, source_text
 from romkit.engine.portable import Source
 
-SYSTEMS = {"Linux": ("linux", "so"), "Darwin": ("darwin", "dylib"), "Windows": ("windows", "dll")}
+SUFFIXES = {"linux": "so", "darwin": "dylib", "windows": "dll"}
+"""Endings of libraries on each system."""
+
 MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
-"""Names of the standard for what Python calls otherwise."""
+"""Names of the standard for machines that Python calls otherwise."""
+
+PLATFORMS = {
+    # libraries for this version of glibc load on later ones, too
+    "x86_64-linux": "x86_64-linux-gnu.2.17",
+    "aarch64-linux": "aarch64-linux-gnu.2.17",
+    "x86_64-windows": "x86_64-windows-gnu",
+    "x86_64-darwin": "x86_64-macos",
+    "aarch64-darwin": "aarch64-macos",
+}
+"""Names of the standard for platforms, and of the cross-compiler."""
+
+
+def this_platform() -> str:
+    """Name of the standard for this machine and system."""
+    machine = platform.machine()
+    return f"{MACHINES.get(machine, machine)}-{platform.system().lower()}"
 
 
 class Variable(NamedTuple):
@@ -58,7 +76,13 @@ def variables(
 
 
 def write(
-    path: Path, made: Source, every: Sequence[Variable], outputs: set[str], dt: float, about: str
+    path: Path,
+    made: Source,
+    every: Sequence[Variable],
+    outputs: set[str],
+    dt: float,
+    about: str,
+    platforms: Sequence[str] | None = None,
 ) -> None:
     """Write an FMU.
 
@@ -69,6 +93,7 @@ def write(
         outputs: names of components of the state that are outputs.
         dt: longest step.
         about: a line that says what the model is.
+        platforms: names in `PLATFORMS` for which it is compiled; this machine by default.
 
     Raises:
         InputError: names that XML or an FMU cannot hold.
@@ -89,7 +114,8 @@ def write(
         description = _description(path.stem, token, every, shown, dt, about)
         archive.writestr("modelDescription.xml", description)
         archive.writestr("sources/buildDescription.xml", _build(path.stem))
-        archive.writestr(_place_of_library(path.stem), _library(sources))
+        for place, library in _libraries(path.stem, sources, platforms).items():
+            archive.writestr(place, library)
         for name, text in sources.items():
             archive.writestr(f"sources/{name}", text)
     with files.atomic(path) as temporary:
@@ -132,18 +158,26 @@ def _sources(made: Source, token: str, starts: Sequence[str], dt: float) -> dict
     }
 
 
-def _library(sources: dict[str, str]) -> bytes:
-    """The sources, compiled for this platform."""
+def _libraries(
+    name: str, sources: dict[str, str], platforms: Sequence[str] | None
+) -> dict[str, bytes]:
+    """The sources, compiled for each platform, by their places in the FMU."""
+    here = this_platform()
+    libraries = {}
+    for chosen in (here,) if platforms is None else platforms:
+        # the compiler of this machine is tried first, by which most FMUs are made
+        target = None if chosen == here else PLATFORMS[chosen]
+        system = chosen.rpartition("-")[2]
+        libraries[f"binaries/{chosen}/{name}.{SUFFIXES[system]}"] = _library(sources, target)
+    return libraries
+
+
+def _library(sources: dict[str, str], target: str | None) -> bytes:
+    """The sources, compiled for a target of the cross-compiler, or for this machine."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in sources.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        return compile_c(Path(folder), ["model.c", "fmi3.c"]).read_bytes()
-
-
-def _place_of_library(name: str) -> str:
-    system, suffix = SYSTEMS[platform.system()]
-    machine = MACHINES.get(platform.machine(), platform.machine())
-    return f"binaries/{machine}-{system}/{name}.{suffix}"
+        return compile_c(Path(folder), ["model.c", "fmi3.c"], target).read_bytes()
 
 
 def _description(

@@ -427,7 +427,7 @@ def full_disk():
 def test_a_full_disk_is_one_line_and_leaves_nothing(
     modes, tmp_path, full_disk, monkeypatch, ending
 ):
-    monkeypatch.setattr("romkit.verbs.fmu._library", lambda sources: bytes(2000))
+    monkeypatch.setattr("romkit.verbs.fmu._library", lambda sources, target: bytes(2000))
     full_disk()
     with pytest.raises(romkit.errors.FileError, match="cannot be written"):
         romkit.export(modes, tmp_path / f"model.{ending}", system=Lorenz96())
