@@ -6,11 +6,13 @@ import importlib.metadata
 import math
 import os
 import platform
+import sys
 import time
+import weakref
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import dask
 import torch
@@ -27,31 +29,77 @@ costs.
 _shown: ContextVar[bool] = ContextVar("shown", default=True)
 
 
+class Bar(tqdm):
+    """Bar on a line of its own: one within another takes its place until it ends, and begins with
+    the label and count of the outer one.
+
+    tqdm would write below the outer bar, and move the cursor up again.
+    """
+
+    _open: ClassVar[list["weakref.ref[Bar]"]] = []
+    """Bars that are shown, outer ones first."""
+
+    def __init__(self, items: Iterable | None = None, *, desc: str, **settings: object):
+        self.outer = self._innermost()
+        super().__init__(items, desc=desc, position=0, **settings)
+        if self.disable:
+            return
+        if self.outer is not None:
+            self.set_description_str(f"{self.outer.place()}, {desc}", refresh=False)
+        self._open.append(weakref.ref(self))
+
+    def place(self) -> str:
+        """Label and number of the item at work."""
+        total = "" if self.total is None else f"/{self.total}"
+        return f"{self.desc.removesuffix(': ')} {self.n + 1}{total}"
+
+    @classmethod
+    def _innermost(cls) -> "Bar | None":
+        """The bar that is shown; those that were dropped before their end are forgotten."""
+        while cls._open:
+            bar = cls._open[-1]()
+            if bar is not None and not bar.disable:
+                return bar
+            cls._open.pop()
+        return None
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> bool | None:
+        # one that closes is disabled already, and clears its line
+        if self.disable or self._innermost() is self:
+            return super().display(msg, pos)
+        return None
+
+
 def track(items: Iterable[T], label: str) -> "tqdm[T]":
     """Iterate over `items`; a bar on stderr appears once two seconds have passed, and leaves no
-    trace.
+    trace. There is one bar at a time, and none in files and pipes.
     """
-    return tqdm(items, **_bar(label))
+    return Bar(items, **_bar(label))
 
 
 def computed(label: str, *lazy: T) -> tuple[T, ...]:
     """Values of what may be in chunks of dask, in one pass, with a bar as of `track`; clusters have
     their own.
     """
-    with TqdmCallback(tqdm_class=tqdm, **_bar(label)):
+    with TqdmCallback(tqdm_class=Bar, **_bar(label)):
         return dask.compute(*lazy)
 
 
 def _bar(label: str) -> dict[str, object]:
-    hidden = {} if _shown.get() else {"disable": True}  # else tqdm asks the environment
-    return {
+    settings = {
         "desc": label,
         "delay": 2,
         "leave": False,
         "mininterval": 0.5,
         "dynamic_ncols": True,
-        **hidden,
     }
+    if not _shown.get():
+        settings["disable"] = True
+    elif "ipykernel" not in sys.modules and not sys.stderr.isatty():
+        # codes for a cursor are noise in files and pipes; notebooks show them as a bar
+        settings["disable"] = True
+    # else tqdm asks the environment
+    return settings
 
 
 @contextlib.contextmanager
