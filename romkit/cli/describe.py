@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import romkit
+from romkit.cli import values
 from romkit.core import display
 from romkit.core.errors import InputError
 
@@ -21,119 +22,142 @@ if TYPE_CHECKING:
 SHARES = (0.0, 0.01, 0.1, 0.5, 1.0)
 """Times at which the summary of a run shows errors, as shares of its duration."""
 
+LISTED = 4
+"""Values of a parameter that are listed; of more, the range is shown."""
+
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
     """Rows of text in aligned columns."""
     rows = [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
-    lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
-    return "\n".join(indent + line.rstrip() for line in lines)
+    columns = itertools.zip_longest(*rows, fillvalue="")
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for row in rows:
+        cells = map(str.ljust, row, widths)
+        lines.append(indent + "  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def everything() -> str:
     """Systems with their context, methods, dynamics, laws, presets, pretrained models and versions."""
-    from romkit.core.runtime import versions
-
-    named = {
-        "methods": romkit.projections.METHODS,
-        "dynamics": romkit.integrators.DYNAMICS,
-        "laws": romkit.integrators.LAWS,
-        "presets": romkit.presets.PRESETS,
-    }
-    kinds = [kind() for kind in romkit.systems.SYSTEMS.values()]
-    sections = {
-        "systems": [(each.name, f"{each.state_size} components", _context(each)) for each in kinds],
-        **{
-            title: [(name, display.first_line(each)) for name, each in kind.items()]
-            for title, kind in named.items()
-        },
-        "pretrained models": [(name,) for name in romkit.projections.pretrained()],
-        "versions": list(versions().items()),
-    }
-    return "\n\n".join(
-        f"{title}\n{table(rows) if rows else '  none'}" for title, rows in sections.items()
-    )
+    sections = []
+    for title, named in values.catalogue().items():
+        rows = named.items()
+        if title == "systems":
+            # size and context are columns of their own
+            rows = [(name, *line.split("  ")) for name, line in rows]
+        lines = table(rows) if rows else "  none"
+        sections.append(f"{title}\n{lines}")
+    return "\n\n".join(sections)
 
 
 def system(system: "romkit.systems.System") -> str:
     """Equation of a system (its docstring), state, context with ranges, and times."""
     unit = "time units" if system.time_units == "1" else system.time_units
+    names = system.state_names
+    sampling = f"{system.duration:g} {unit} per trajectory, every {system.dt:g}"
     facts = {
-        "state": f"{system.state_size} components, {system.state_names[0]} ... {system.state_names[-1]}",
-        "context": _context(system),
-        "dataset": f"{system.duration:g} {unit} per trajectory, every {system.dt:g}; transient {system.transient:g}",
+        "state": f"{system.state_size} components, {names[0]} ... {names[-1]}",
+        "context": values.context_of(system),
+        "dataset": f"{sampling}; transient {system.transient:g}",
         "rollout": f"{system.horizon:g} {unit} by default",
     }
     return f"{inspect.getdoc(type(system))}\n\n{table(facts.items())}"
-
-
-def _context(system: "romkit.systems.System") -> str:
-    return ", ".join(
-        f"{p.name} in [{p.low:g}, {p.high:g}]{display.with_unit(p.units)}" for p in system.context
-    )
 
 
 def method(kind: "type[romkit.projections.Projection]") -> str:
     """Docstring of a method, its sizes with their defaults, and the settings of its training in
     each preset.
     """
-    sizes = [
-        (p.name, "required" if p.default is p.empty else repr(p.default))
-        for p in list(inspect.signature(kind).parameters.values())[
-            2:
-        ]  # behind the frame and the generator
+    recipes = _recipes(kind)
+    rows = [("setting", *recipes)]
+    for stage in ("snapshots", "rollouts", "phase"):
+        settings = [recipe.get(stage) or {} for recipe in recipes.values()]
+        for key in dict.fromkeys(itertools.chain(*settings)):
+            label = key if stage == "snapshots" else f"{stage}.{key}"
+            cells = [display.text(setting.get(key, "-")) for setting in settings]
+            rows.append((label, *cells))
+    sections = [
+        str(inspect.getdoc(kind)),
+        f"sizes, and latent_dim or layers\n{table(_sizes(kind))}",
+        f"training (--set NAME=VALUE) in each preset\n{table(rows)}",
     ]
+    return "\n\n".join(sections)
+
+
+def _sizes(kind: "type[romkit.projections.Projection]") -> list[tuple[str, str]]:
+    """Sizes of a method with their defaults."""
+    # the first two are the frame and the generator
+    parameters = list(inspect.signature(kind).parameters.values())[2:]
+    rows = []
+    for parameter in parameters:
+        required = parameter.default is parameter.empty
+        rows.append((parameter.name, "required" if required else repr(parameter.default)))
+    return rows
+
+
+def _recipes(kind: "type[romkit.projections.Projection]") -> dict[str, dict]:
+    """Settings of the training in each preset that the method has."""
     recipes = {}
     for name, preset in romkit.presets.PRESETS.items():
-        try:
+        # a preset may be for some of the built-in systems only
+        with contextlib.suppress(InputError):
             recipes[name] = preset("", kind.name).to_json()
-        except InputError:  # a preset for some of the built-in systems only
-            continue
-    rows = [("setting", *recipes)]
-    for part in ("snapshots", "rollouts", "phase"):
-        values = [recipe.get(part) or {} for recipe in recipes.values()]
-        for key in dict.fromkeys(itertools.chain(*values)):
-            label = key if part == "snapshots" else f"{part}.{key}"
-            rows.append((label, *(display.text(each.get(key, "-")) for each in values)))
-    sections = [str(inspect.getdoc(kind)), f"sizes, and latent_dim or layers\n{table(sizes)}"]
-    return "\n\n".join([*sections, f"training (--set NAME=VALUE) in each preset\n{table(rows)}"])
+    return recipes
 
 
 def settings(kind: type) -> str:
     """Docstring of a law or of other dynamics, and its settings with their defaults."""
     rows = [(field.name, repr(field.default)) for field in dataclasses.fields(kind)]
-    how = " (--set NAME=VALUE)" if kind in romkit.integrators.LAWS.values() else ", given in Python"
-    return f"{inspect.getdoc(kind)}" + (f"\n\nsettings{how}\n{table(rows)}" if rows else "")
+    text = f"{inspect.getdoc(kind)}"
+    if not rows:
+        return text
+    is_law = kind in romkit.integrators.LAWS.values()
+    how = " (--set NAME=VALUE)" if is_law else ", given in Python"
+    return f"{text}\n\nsettings{how}\n{table(rows)}"
 
 
 def dataset(data: "xr.Dataset") -> str:
-    """Dimensions, variables, context and provenance of a dataset."""
-    variables = [
-        (
-            str(name),
-            f"({', '.join(map(str, v.dims))})",
-            str(v.attrs.get("units", "")),
-            v.attrs.get("long_name", ""),
+    """Summary of a dataset as romkit reads it, its variables and its provenance; of other files
+    their dimensions.
+    """
+    sections = [_head(data)]
+    variables = []
+    for name, variable in data.data_vars.items():
+        dims = f"({', '.join(map(str, variable.dims))})"
+        attrs = variable.attrs
+        variables.append(
+            (str(name), dims, str(attrs.get("units", "")), str(attrs.get("long_name", "")))
         )
-        for name, v in data.data_vars.items()
-    ]
-    sections = {
-        f"dataset: {', '.join(f'{size} {dim}' for dim, size in data.sizes.items())}": [],
-        "variables": variables,
-        "context": [(name, _range(coord)) for name, coord in display.parameters(data).items()],
-        "attributes": [
-            (str(key), display.text(value)) for key, value in data.attrs.items() if value != ""
-        ],
-    }
-    shown = {title: rows for title, rows in sections.items() if rows or ":" in title}
-    return "\n\n".join(f"{title}\n{table(rows)}".rstrip() for title, rows in shown.items())
+    context = [(name, _range(coord)) for name, coord in display.parameters(data).items()]
+    attributes = []
+    for key, value in data.attrs.items():
+        if str(value) != "":
+            attributes.append((str(key), display.text(value)))
+    for title, rows in (
+        ("variables", variables),
+        ("context", context),
+        ("attributes", attributes),
+    ):
+        if rows:
+            sections.append(f"{title}\n{table(rows)}")
+    return "\n\n".join(sections)
+
+
+def _head(data: "xr.Dataset") -> str:
+    """Summary as of `romkit check`, or the dimensions of a file that needs it first."""
+    with contextlib.suppress(InputError):
+        return romkit.data.summary(data)
+    sizes = ", ".join(f"{size} {dim}" for dim, size in data.sizes.items())
+    return f"dataset: {sizes}\nromkit check FILE says what romkit takes it for"
 
 
 def _range(coord: "xr.DataArray") -> str:
-    values, unit = np.unique(coord.values), display.with_unit(coord.attrs.get("units", "1"))
-    if len(values) <= 4:
-        return ", ".join(f"{v:.6g}" for v in values) + unit
-    return f"{values[0]:.6g} ... {values[-1]:.6g}{unit} ({len(values)} values)"
+    unit = display.with_unit(coord.attrs.get("units", "1"))
+    numbers = np.unique(coord.values)
+    if len(numbers) <= LISTED:
+        return ", ".join(f"{number:.6g}" for number in numbers) + unit
+    return f"{numbers[0]:.6g} ... {numbers[-1]:.6g}{unit} ({len(numbers)} values)"
 
 
 def model(
@@ -143,52 +167,71 @@ def model(
     their residuals.
     """
     facts = model.facts()
-    lines = [facts.pop("details", "")]
+    details = facts.pop("details", "")
+    sections = [table(facts.items(), indent=""), details]
     if isinstance(model, romkit.projections.Projection):
-        seeds = model.trainings()
-        lines += [
-            f"seed {seed.pop('seed')}\n{table(seed.items())}" for seed in seeds if len(seeds) > 1
-        ]
+        trainings = model.trainings()
+        if len(trainings) > 1:
+            for seed in trainings:
+                sections.append(f"seed {seed.pop('seed')}\n{table(seed.items())}")
     elif isinstance(model, romkit.integrators.LearnedField):
-        with contextlib.suppress(
-            AttributeError, InputError
-        ):  # a network, or an equation that cannot be written so
-            lines.append("\n  ".join(["in physical latents", *model.formulas()]))
-    return "\n\n".join(filter(None, [table(facts.items(), indent=""), *lines]))
+        # a network has no formulas, and an equation may have none in these coordinates
+        with contextlib.suppress(AttributeError, InputError):
+            sections.append("\n  ".join(["in physical latents", *model.formulas()]))
+    return "\n\n".join(section for section in sections if section)
 
 
 def branch(branch: "xr.Dataset", verified: "xr.Dataset | None") -> str:
     """Ends of a branch, its special points, and what the full model has there."""
     name, kind = branch.attrs["parameter"], branch.attrs["kind"]
-    ends, stable = branch[name].values[[0, -1]], branch["stable"].values
-    head = f"{kind}, {len(stable)} points from {name} = {ends[0]:.6g} to {ends[1]:.6g}, {stable.mean():.0%} of them stable"
-    of_full = [] if verified is None else [f"{name}, full model"]
-    rows = [["special point", "", name, *of_full, "period" if kind == "orbits" else "frequency"]]
-    for k, special in enumerate(branch["special_kind"].values):
-        values = [
-            branch["special_parameter"],
-            *([verified["special_parameter"]] if of_full else []),
-        ]
-        values.append(branch["special_period" if kind == "orbits" else "frequency"])
-        rows.append(
-            [
-                str(k),
-                str(special),
-                *("" if np.isnan(x := float(v[k])) else f"{x:.8g}" for v in values),
-            ]
-        )
-    lines = [head] + ([f"\n{table(rows)}"] if len(rows) > 1 else [])
+    ends = branch[name].values[[0, -1]]
+    stable = branch["stable"].values
+    lines = [
+        f"{kind}, {len(stable)} points from {name} = {ends[0]:.6g} to {ends[1]:.6g}, "
+        f"{stable.mean():.0%} of them stable"
+    ]
+    points = _special_points(branch, verified)
+    if len(points) > 1:
+        lines.append(f"\n{table(points)}")
     if verified is not None:
-        apart = [f"{float(verified['distance'].max()):.2g} between states"]
-        if kind == "orbits":
-            periods = (
-                branch["period"].values[verified["point"].values] / verified["period"].values - 1
-            )
-            apart.append(f"{abs(periods).max():.2g} of the period")
-        lines.append(
-            f"\nfull model at {verified.sizes['point']} points: at most {' and '.join(apart)}"
-        )
+        distances = " and ".join(_distances(branch, verified))
+        number = verified.sizes["point"]
+        lines.append(f"\nfull model at {number} points: at most {distances}")
     return "\n".join(lines)
+
+
+def _special_points(branch: "xr.Dataset", verified: "xr.Dataset | None") -> list[list[str]]:
+    """Head and a row for each special point: number, kind, parameter, and period or frequency."""
+    name = branch.attrs["parameter"]
+    heads, columns = [name], [branch["special_parameter"]]
+    if verified is not None:
+        heads.append(f"{name}, full model")
+        columns.append(verified["special_parameter"])
+    if branch.attrs["kind"] == "orbits":
+        heads.append("period")
+        columns.append(branch["special_period"])
+    else:
+        heads.append("frequency")
+        columns.append(branch["frequency"])
+    rows = [["special point", "", *heads]]
+    for k, special in enumerate(branch["special_kind"].values):
+        cells = [_number_or_nothing(float(column[k])) for column in columns]
+        rows.append([str(k), str(special), *cells])
+    return rows
+
+
+def _number_or_nothing(number: float) -> str:
+    return "" if np.isnan(number) else f"{number:.8g}"
+
+
+def _distances(branch: "xr.Dataset", verified: "xr.Dataset") -> list[str]:
+    """Largest distances between the full model and a branch, in words."""
+    distances = [f"{float(verified['distance'].max()):.2g} between states"]
+    if branch.attrs["kind"] == "orbits":
+        period = branch["period"].values[verified["point"].values]
+        relative = period / verified["period"].values - 1
+        distances.append(f"{abs(relative).max():.2g} of the period")
+    return distances
 
 
 def run(run: "xr.Dataset") -> str:
@@ -198,94 +241,92 @@ def run(run: "xr.Dataset") -> str:
     from romkit.plotting import rollout, style  # matplotlib, which other texts do not need
 
     run = style.members(run)
-    time, unit = run["time"].values, run["time"].attrs.get("units", "1")
-    chosen = np.unique([round(share * (len(time) - 1)) for share in SHARES])
-    heads = [
-        f"NRMSE at time{display.with_unit(unit, ' ({})')}",
-        *(f"{time[k]:.3g}" for k in chosen),
-    ]
-    rows = [[*heads, "valid for", "status"]]
+    time = run["time"].values
+    unit = run["time"].attrs.get("units", "1")
+    samples = np.unique([round(share * (len(time) - 1)) for share in SHARES])
+    times = [f"{time[k]:.3g}" for k in samples]
+    rows = [[f"NRMSE at time{display.with_unit(unit, ' ({})')}", *times, "valid for", "status"]]
     for k in range(run.sizes["trajectory"]):
-        one = run.isel(trajectory=k)
-        if label := style.context(run, k, varying=True):
+        label = style.context(run, k, varying=True)
+        if label:
             rows.append([label.replace("\n", " ")])
-        valid, diverged, seeds = (
-            float(one["valid_time"].median()),
-            int((one["status"] != 0).sum()),
-            one.sizes["seed"],
-        )
-        lasts = (
-            f"{'>= ' if valid >= time[-1] - time[0] else ''}{valid:.3g}{display.with_unit(unit)}"
-        )
-        ended = (
-            ("completed", "diverged")[diverged]
-            if seeds == 1
-            else f"{diverged} of {seeds} seeds diverged"
-        )
-        rows.append(["reduced model", *_errors(one["nrmse"], chosen), lasts, ended])
-        rows.append(["projection alone", *_errors(one["nrmse_projected"], chosen)])
-    error = (
-        f"{run.attrs['idempotency_error']:.1e}, the largest norm of P(P(x)) - P(x) along the run"
-    )
-    # A dataset that stands for the full model has no costs here.
-    models = [
-        name for name in ("full", "reduced") if f"seconds_computing_{name}_model" in run.attrs
-    ]
-    costs = {f"cost, {name} model": _cost(run, name, unit) for name in models}
-    facts = {"idempotency error": error, **costs, "device": str(run.attrs["device"])}
+        trajectory = run.isel(trajectory=k)
+        errors = _errors(trajectory["nrmse"], samples)
+        rows.append(["reduced model", *errors, _valid_time(trajectory, unit), _end(trajectory)])
+        rows.append(["projection alone", *_errors(trajectory["nrmse_projected"], samples)])
+    largest = f"{run.attrs['idempotency_error']:.1e}, the largest norm of P(P(x)) - P(x)"
+    facts = {"idempotency error": f"{largest} along the run"}
+    for model in ("full", "reduced"):
+        # a dataset that stands for the full model has no costs here
+        if f"seconds_computing_{model}_model" in run.attrs:
+            facts[f"cost, {model} model"] = _cost(run, model, unit)
+    facts["device"] = str(run.attrs["device"])
     return f"{rollout.headline(run)}\n\n{table(rows)}\n\n{table(facts.items())}"
 
 
-def _errors(nrmse: "xr.DataArray", chosen: np.ndarray) -> list[str]:
-    values = nrmse.transpose("seed", "time").values[:, chosen]
-    median = np.median(np.where(np.isnan(values), np.inf, values), axis=0)
-    return [f"{value:.2g}" if np.isfinite(value) else "-" for value in median]
+def _errors(nrmse: "xr.DataArray", samples: np.ndarray) -> list[str]:
+    """Medians over seeds at some samples; a dash where the median seed diverged."""
+    errors = nrmse.transpose("seed", "time").values[:, samples]
+    median = np.median(np.where(np.isnan(errors), np.inf, errors), axis=0)
+    return [f"{error:.2g}" if np.isfinite(error) else "-" for error in median]
+
+
+def _valid_time(trajectory: "xr.Dataset", unit: str) -> str:
+    valid = float(trajectory["valid_time"].median())
+    time = trajectory["time"].values
+    at_least = ">= " if valid >= time[-1] - time[0] else ""
+    return f"{at_least}{valid:.3g}{display.with_unit(unit)}"
+
+
+def _end(trajectory: "xr.Dataset") -> str:
+    """How a trajectory ended, of all seeds."""
+    diverged = int((trajectory["status"] != 0).sum())
+    seeds = trajectory.sizes["seed"]
+    if seeds > 1:
+        return f"{diverged} of {seeds} seeds diverged"
+    return "diverged" if diverged else "completed"
 
 
 def _cost(run: "xr.Dataset", model: str, unit: str) -> str:
+    """Time of computing per unit of time, and how it was computed."""
     keys = ("engine", "seconds_compiling", "seconds_computing")
     engine, compiling, computing = (run.attrs[f"{key}_{model}_model"] for key in keys)
     span = float(run["time"][-1] - run["time"][0])
-    per = (
-        f" per {display.with_unit(unit).strip() or 'time unit'}" if span else ""
-    )  # a single sample has no duration
-    before = f", after {compiling:.2g} s of compiling" if engine == "compiled" else ""
-    count = run.sizes["trajectory"] * (run.sizes["seed"] if model == "reduced" else 1)
-    together = f", {count} trajectories at once" if count > 1 else ""
-    return f"{1e3 * computing / (span or 1):.3g} ms{per}{together}; engine: {engine}{before}"
+    count = run.sizes["trajectory"]
+    if model == "reduced":
+        count *= run.sizes["seed"]
+    # a single sample has no duration
+    cost = f"{1e3 * computing / (span or 1):.3g} ms"
+    if span:
+        cost += f" per {display.with_unit(unit).strip() or 'time unit'}"
+    if count > 1:
+        cost += f", {count} trajectories at once"
+    cost += f"; engine: {engine}"
+    if engine == "compiled":
+        cost += f", after {compiling:.2g} s of compiling"
+    return cost
 
 
-def comparison(found: "xr.Dataset") -> str:
+def comparison(comparison: "xr.Dataset") -> str:
     """Median errors over trajectories and time of each combination, lost trajectories, and seconds."""
     rows = [["projection", "law", "NRMSE", "projection alone", "valid for", "lost", "seconds"]]
-    for projection, law in itertools.product(found["projection"].values, found["law"].values):
-        one = found.sel(projection=projection, law=law)
-        numbers = [one[name].median().item() for name in ("nrmse", "nrmse_projected", "valid_time")]
-        numbers += [
-            one["diverged"].item(),
-            one["seconds_projection"].item() + one["seconds_law"].item(),
-        ]
-        rows.append([str(projection), str(law), *(f"{x:.3g}" for x in numbers)])
+    for row in values.comparison(comparison):
+        projection, law, *numbers = row.values()
+        rows.append([projection, law, *(f"{number:.3g}" for number in numbers)])
     return table(rows, indent="")
 
 
-def inference(found: "xr.Dataset") -> str:
+def inference(estimates: "xr.Dataset") -> str:
     """Estimate and interval of each parameter for each trajectory, and whether they explain the
     observations.
     """
-    names = list(found["parameter"].values)
-    rows = [
-        [
-            "trajectory",
-            *(f"{name} ({100 * found.attrs['level']:g} %)" for name in names),
-            "explained",
-        ]
-    ]
-    for k in range(found.sizes["trajectory"]):
-        one = found.isel(trajectory=k)
-        numbers = zip(*(one[key].values for key in ("estimate", "lower", "upper")), strict=True)
-        intervals = [
-            f"{estimate:.5g} [{lower:.5g}, {upper:.5g}]" for estimate, lower, upper in numbers
-        ]
-        rows.append([str(k), *intervals, "yes" if bool(one["explained"]) else "no"])
+    level = f"({100 * estimates.attrs['level']:g} %)"
+    heads = [f"{name} {level}" for name in estimates["parameter"].values]
+    rows = [["trajectory", *heads, "explained"]]
+    for k, trajectory in enumerate(values.inference(estimates)):
+        intervals = []
+        for parameter in trajectory["parameters"].values():
+            interval = f"[{parameter['lower']:.5g}, {parameter['upper']:.5g}]"
+            intervals.append(f"{parameter['estimate']:.5g} {interval}")
+        rows.append([str(k), *intervals, "yes" if trajectory["explained"] else "no"])
     return table(rows, indent="")

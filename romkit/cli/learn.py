@@ -6,12 +6,12 @@ from typing import Annotated
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import options
+from romkit.cli import options, output
 
 
 def learn(
     sources: Annotated[
-        list[str], Argument(metavar="FILE...", help="Files of runs, one in each or all in one.")
+        list[str], Argument(metavar="FILE", help="Files of runs, one in each or all in one.")
     ],
     context: Annotated[
         str | None, Option(help="Names of the parameters in which runs differ, with commas.")
@@ -40,12 +40,17 @@ def learn(
       romkit report runs/learned/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
     folder = options.target(out, "learned", "REPORT.md", force).parent
-    names = None if context is None else [name.strip() for name in context.split(",")]
     settings = {"latent_dim": latent_dim, "members": members, "seconds": seconds, "seed": seed}
-    learned = romkit.learn(sources, names, **settings)
+    output.on_interruption("nothing is kept; shorter with --members 0 and fewer --seconds")
+    data = options.read_own(sources)
+    if not hasattr(data, "data_vars"):  # a table
+        data = romkit.data.describe(data, context=options.names(context))
+    learned = romkit.learn(data, options.names(context), **settings)
     learned.save(folder)
     report = learned.report(folder)
-    for name, errors in learned.errors.items():
-        print(f"{name:22s} error {errors.mean():.3g}")
+    errors = {name: run_errors.mean() for name, run_errors in learned.errors.items()}
+    output.add(errors=errors, advice=learned.advice, latent_dim=learned.projection.latent_dim)
+    for name, error in errors.items():
+        print(f"{name:22s} error {error:.3g}")
     print(learned.advice)
-    print(f"wrote {report}")
+    output.wrote(report)

@@ -4,7 +4,9 @@ programs here.
 
 import contextlib
 import importlib.metadata
+import io
 import os
+import runpy
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 import romkit
-from romkit.cli import commands, learn, options, plot, report
+from romkit.cli import data, learn, models, options, output, plot, report, runs
 from romkit.core import checks, errors
 
 UsageError = typer.BadParameter.__base__
@@ -43,7 +45,9 @@ class OneLineErrors(TyperGroup):
             try:
                 sys.exit(super().main(*args, standalone_mode=False, **extra))
             except UsageError as error:
-                command = error.ctx.command_path if error.ctx else "romkit"
+                command = "romkit"
+                if error.ctx:
+                    command = error.ctx.command_path
                 reason = f"{error.format_message().rstrip('.')}; see {command} --help"
             except (errors.RomkitError, OSError) as error:
                 reason = str(error)
@@ -63,22 +67,22 @@ def _warnings_on_one_line() -> Iterator[None]:
     Only their text changes, by the hook that Python documents for it; filters stay, and so does
     what is printed of other warnings.
     """
-    whole = warnings.formatwarning
+    usual = warnings.formatwarning
 
-    def text(message: Warning, category: type[Warning], *where: object, **more: object) -> str:
+    def text(message: Warning, category: type[Warning], *place: object, **line: object) -> str:
         if issubclass(category, ONE_LINE):
             return f"romkit: warning: {message}\n"
-        return whole(message, category, *where, **more)
+        return usual(message, category, *place, **line)
 
     warnings.formatwarning = text
     try:
         yield
     finally:
-        warnings.formatwarning = whole
+        warnings.formatwarning = usual
 
 
 # Exceptions that are not about the input are bugs, and get the plain traceback.
-PLAIN = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+PLAIN = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 app = typer.Typer(name="romkit", cls=OneLineErrors, **PLAIN)
 
 
@@ -114,7 +118,8 @@ def start(
     romkit report FILE                     a run or a model as one page of HTML
     romkit study                           reproduce what was measured
 
-    Bad input ends with one line on stderr and exit code 2.
+    Commands take --json, which prints results as one JSON object, and --quiet. Bad input ends with
+    one line on stderr and exit code 2.
     """  # noqa: D301, typer keeps the lines after \b as they are
     for file in files or ():
         options.imported(file)
@@ -156,21 +161,37 @@ def study(context: typer.Context) -> None:
         raise errors.InputError(
             "study", expected="a checkout of romkit with its studies", got=checkout, fix=fix
         )
-    path = os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))
-    # -P leaves out the working directory, which may have another folder `studies`.
-    command = [sys.executable, "-P", "-m", "studies", "study", *context.args]
-    # The study replaces this process, so that terminal, Ctrl-C, kill and exit code are its own.
-    os.execve(sys.executable, command, os.environ | {"PYTHONPATH": path})
+    folders = [str(checkout)]
+    if os.environ.get("PYTHONPATH"):
+        folders.append(os.environ["PYTHONPATH"])
+    # Processes of workers import the studies by this variable. This process may have another
+    # folder `studies` on its path, the working directory's say.
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+    sys.path.insert(0, str(checkout))
+    sys.argv = ["studies", "study", *context.args]
+    runpy.run_module("studies", run_name="__main__", alter_sys=True)
 
 
-TAKE_CONTEXT = (commands.rollout, commands.forecast, commands.dataset, commands.branches)
-MODELS, DATA = (
-    (commands.fit, commands.law),
-    (commands.forecast, commands.infer, commands.compare, commands.dataset),
+COMMANDS = (
+    data.info,
+    runs.rollout,
+    data.check,
+    models.fit,
+    models.law,
+    runs.forecast,
+    runs.infer,
+    runs.compare,
+    data.dataset,
+    runs.branches,
+    learn.learn,
+    plot.plot,
+    report.report,
 )
-OTHERS = (commands.branches, learn.learn, explore, plot.plot, report.report)
-for command in (commands.info, commands.rollout, commands.check, *MODELS, *DATA, *OTHERS):
-    app.command(cls=options.ContextCommand if command in TAKE_CONTEXT else None)(command)
+TAKE_CONTEXT = (runs.rollout, runs.forecast, data.dataset, runs.branches)
+for command in COMMANDS:
+    kind = options.ContextCommand if command in TAKE_CONTEXT else None
+    app.command(cls=kind)(output.with_output(command))
+app.command()(explore)
 ANY_OPTION = {
     "ignore_unknown_options": True,
     "allow_extra_args": True,
@@ -181,4 +202,8 @@ app.command(add_help_option=False, context_settings=ANY_OPTION)(study)
 
 def main() -> None:
     """Entry point of the `romkit` command."""
-    app()
+    for stream in (sys.stdout, sys.stderr):
+        # consoles of Windows lack some letters of mathematics
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    app(prog_name="romkit")

@@ -3,13 +3,15 @@ systems.
 """
 
 import contextlib
+import glob
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +21,8 @@ from typer import Argument, Context, Option
 from typer.core import TyperCommand
 
 import romkit
-from romkit.core import checks
+from romkit.cli import output
+from romkit.core import checks, display
 from romkit.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -30,9 +33,10 @@ CONTEXT = "romkit.context"
 """Key under which a command keeps the context parameters of its command line."""
 
 Data = Annotated[
-    str,
+    list[str],
     Argument(
-        metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is."
+        metavar="DATA",
+        help="Files of runs, or a pattern; or a system, whose training set of seed 0 it is.",
     ),
 ]
 Model = Annotated[
@@ -57,27 +61,51 @@ class ContextCommand(TyperCommand):
     """
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        own = {option: parameter for parameter in self.get_params(ctx) for option in parameter.opts}
-        kept, context, tokens = [], {}, deque(args)
+        declared = {}
+        for parameter in self.get_params(ctx):
+            for option in parameter.opts:
+                declared[option] = parameter
+        command_line, context, tokens = [], {}, deque(args)
         while tokens:
             token = tokens.popleft()
             option, equals, value = token.partition("=")
-            if option.startswith("--") and option not in own:
-                follows = tokens and not tokens[0].startswith("--")
-                context.setdefault(option, []).append(
-                    value if equals else tokens.popleft() if follows else ""
-                )
-                continue
-            kept.append(token)
-            if (
-                option in own
-                and not equals
-                and not getattr(own[option], "is_flag", False)
-                and tokens
-            ):
-                kept.append(tokens.popleft())
+            if option in declared:
+                command_line.append(token)
+                takes_next = not equals and not getattr(declared[option], "is_flag", False)
+                if takes_next and tokens:
+                    command_line.append(tokens.popleft())
+            elif option.startswith("--"):
+                if not equals:
+                    value = _value_that_follows(tokens)
+                context.setdefault(option, []).append(value)
+            else:
+                command_line.append(token)
         ctx.meta[CONTEXT] = context
-        return super().parse_args(ctx, kept)
+        return super().parse_args(ctx, command_line)
+
+
+def _value_that_follows(tokens: deque[str]) -> str:
+    """The next token, unless it is an option; empty where there is none."""
+    if tokens and not tokens[0].startswith("--"):
+        return tokens.popleft()
+    return ""
+
+
+class MissingParameter(InputError):
+    """Context parameters that the command line has to name."""
+
+    def __init__(self, missing: Sequence["romkit.systems.Parameter"]):
+        names = ", ".join(parameter.name for parameter in missing)
+        verb = "is" if len(missing) == 1 else "are"
+        advice = []
+        for parameter in missing:
+            middle = (parameter.low + parameter.high) / 2
+            unit = display.with_unit(parameter.units)
+            span = f"{parameter.low:g} ... {parameter.high:g}{unit}"
+            advice.append(f"--{parameter.name} {middle:.3g} (range {span})")
+        fix = f"add {' '.join(advice)}"
+        super().__init__(names, expected="a number for each", got="none", fix=fix)
+        self.args = (f"{names} {verb} missing: {fix}",)
 
 
 def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
@@ -87,17 +115,30 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
         InputError: an option that is neither the command's nor one of the parameters `names`, or
             not a number.
     """
-    own = [
-        option
-        for parameter in ctx.command.params
-        for option in parameter.opts
-        if option.startswith("--")
-    ]
-    known, values = [*(f"--{name}" for name in names), *own], {}
+    # options of the command are among the suggestions for one that is misspelt
+    options = [f"--{name}" for name in names]
+    for parameter in ctx.command.params:
+        options += [option for option in parameter.opts if option.startswith("--")]
+    values = {}
     for option, texts in ctx.meta[CONTEXT].items():
-        checks.one_of("option", option, known)
-        numbers = [_number(option, entry) for text in texts for entry in text.split(",")]
-        values[option.removeprefix("--")] = numbers[0] if len(numbers) == 1 else numbers
+        checks.one_of("option", option, options)
+        numbers = [_number(option, entry) for entry in ",".join(texts).split(",")]
+        if len(numbers) == 1:
+            (numbers,) = numbers
+        values[option.removeprefix("--")] = numbers
+    return values
+
+
+def complete_context(ctx: Context, system: "romkit.systems.System") -> dict[str, object]:
+    """Values on the command line of all context parameters of a system.
+
+    Raises:
+        MissingParameter: some have none.
+    """
+    values = context_values(ctx, system.context_names)
+    missing = [parameter for parameter in system.context if parameter.name not in values]
+    if missing:
+        raise MissingParameter(missing)
     return values
 
 
@@ -105,10 +146,10 @@ def _number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        got, fix = repr(text) if text else "none", f"write {option} 3.14 or {option} 3.14,3.15"
-        raise InputError(
-            option, expected="a number, or several with commas between", got=got, fix=fix
-        ) from error
+        got = repr(text) if text else "none"
+        fix = f"write {option} 3.14 or {option} 3.14,3.15"
+        expected = "a number, or several with commas between"
+        raise InputError(option, expected=expected, got=got, fix=fix) from error
 
 
 def settings(
@@ -139,7 +180,8 @@ def _value(text: str) -> object:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if "," in text:
-        return tuple(_value(part) for part in text.strip("()[] ").split(",") if part)
+        entries = text.strip("()[] ").split(",")
+        return tuple(_value(entry) for entry in entries if entry)
     for kind in (int, float):
         try:
             return kind(text)
@@ -165,9 +207,27 @@ def is_in_file(name: str) -> bool:
     return ".py:" in name
 
 
-def short_name(source: str) -> str:
-    """Name for results: the stem of a file, or the class of a system in a file."""
-    return source.rsplit(":", 1)[1] if is_in_file(source) else Path(source).stem
+def is_system(sources: Sequence[str]) -> bool:
+    """Whether data are those of a system, by its name or in a file."""
+    if len(sources) != 1:
+        return False
+    (name,) = sources
+    return name in romkit.systems.SYSTEMS or is_in_file(name)
+
+
+def short_name(sources: str | Sequence[str]) -> str:
+    """Name for results: the stem of a file, of several without their numbers, or the class of a
+    system in a file.
+    """
+    if isinstance(sources, str):
+        sources = [sources]
+    if is_in_file(sources[0]):
+        return sources[0].rsplit(":", 1)[1]
+    stem = Path(sources[0]).stem
+    if len(sources) == 1 and not glob.has_magic(stem):
+        return stem
+    common = re.split(r"[*?\[]", stem)[0].rstrip("0123456789-_.")
+    return common or Path(sources[0]).absolute().parent.name
 
 
 def system_named(name: str) -> "romkit.systems.System":
@@ -202,48 +262,124 @@ def _system_in_file(path: str, name: str) -> "romkit.systems.System":
     from romkit.systems.base import System
     from romkit.systems.naming import recorded_name
 
-    kinds = lambda x: isinstance(x, type) and issubclass(x, System) and not inspect.isabstract(x)  # noqa: E731
-    found = {key: x for key, x in vars(imported(path)).items() if isinstance(x, System) or kinds(x)}
-    system = found[checks.one_of("system", name, found)]
+    systems = {}
+    for key, value in vars(imported(path)).items():
+        is_kind = isinstance(value, type) and issubclass(value, System)
+        if isinstance(value, System) or (is_kind and not inspect.isabstract(value)):
+            systems[key] = value
+    system = systems[checks.one_of("system", name, systems)]
     if isinstance(system, System):
         return system
     romkit.systems.SYSTEMS[recorded_name(system, system.name, System)] = system
     return system()
 
 
-def read_data(data: str) -> "xr.Dataset":
-    """Dataset in a netCDF file, or the training set of a system."""
-    if data in romkit.systems.SYSTEMS or is_in_file(data):
-        return system_named(data).dataset("train")
-    if not is_path(data):
-        checks.one_of("data", data, romkit.systems.SYSTEMS)
-    return romkit.data.open_dataset(data)
+def files_of(sources: Sequence[str]) -> list[str]:
+    """Names of files; those that a pattern matches in place of the pattern, which not every shell
+    replaces.
+
+    Raises:
+        FileError: a pattern that matches nothing.
+    """
+    names = []
+    for source in sources:
+        path = os.path.expanduser(source)
+        if os.path.exists(path) or not glob.has_magic(source):
+            names.append(path)
+            continue
+        matches = sorted(glob.glob(path))
+        if not matches:
+            raise FileError(source, problem="matches no file", fix="check the pattern")
+        names += matches
+    return names
 
 
-def read_own(file: str) -> "xr.Dataset | pd.DataFrame":
-    """A table, if the name ends in .csv, else a netCDF file."""
-    if Path(file).suffix.lower() != ".csv":
-        return romkit.data.open_dataset(file)
+def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
+    """The training set of a system, or runs in files."""
+    if isinstance(sources, str):
+        sources = [sources]
+    if is_system(sources):
+        return system_named(sources[0]).dataset("train")
+    if len(sources) == 1 and not is_path(sources[0]):
+        checks.one_of("data", sources[0], romkit.systems.SYSTEMS)
+    return read_files(sources)
+
+
+def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
+    """Runs in files, joined where there are several."""
+    from romkit.data.several import joined_runs
+
+    if isinstance(sources, str):
+        sources = [sources]
+    return joined_runs([Path(name) for name in files_of(sources)])
+
+
+def read_own(sources: str | Sequence[str]) -> "xr.Dataset | pd.DataFrame":
+    """Tables, if the names end in .csv, else netCDF files; several are runs."""
+    if isinstance(sources, str):
+        sources = [sources]
+    names = files_of(sources)
+    if Path(names[0]).suffix.lower() != ".csv":
+        return read_files(names)
+    import pandas as pd
+
     from romkit.data.tables import read_table
 
-    return read_table(file)
+    tables = [read_table(name) for name in names]
+    if len(tables) == 1:
+        return tables[0]
+    return pd.concat([table.assign(run=k) for k, table in enumerate(tables)], ignore_index=True)
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":
     """Model in a file, or a pretrained one, of which `kind` is "projection" or "law"."""
     model = romkit.load(path)
-    kinds = {
-        "projection": romkit.projections.Projection,
-        "basis": romkit.bases.Basis,
-        "law": object,
-    }
-    found = next(name for name, one in kinds.items() if isinstance(model, one))
-    if found != kind:
+    kind_of_file = "law"
+    if isinstance(model, romkit.projections.Projection):
+        kind_of_file = "projection"
+    elif isinstance(model, romkit.bases.Basis):
+        kind_of_file = "basis"
+    if kind_of_file != kind:
         command = "fit" if kind == "projection" else "law"
-        raise FileError(
-            path, problem=f"holds a {found}, not a {kind}", fix=f"give a file by romkit {command}"
-        )
+        fix = f"give a file by romkit {command}"
+        raise FileError(path, problem=f"holds a {kind_of_file}, not a {kind}", fix=fix)
     return model
+
+
+def dynamics(name: str | None) -> "romkit.integrators.LatentDynamics | None":
+    """Dynamics of this name, or a law in a file; None where none is named."""
+    if name is None:
+        return None
+    if Path(name).suffix == ".safetensors":
+        return load("law", name)
+    kinds = romkit.integrators.DYNAMICS
+    if name not in kinds and Path(name).suffix == ".py":
+        fix = (
+            "import the file, romkit --import FILE.py ..., and give the name that it enters into "
+            "DYNAMICS"
+        )
+        raise InputError("dynamics", expected="a name or a file by romkit law", got=name, fix=fix)
+    return kinds[checks.one_of("dynamics", name, kinds)]()
+
+
+def check_device(name: str | None) -> None:
+    """Raise InputError for a device that there is not, before anything is computed."""
+    if name is not None:
+        from romkit.engine import device_of
+
+        device_of("device", name)
+
+
+RESULTS = ("comparison", "data", "forecast", "law", "projection", "rollout")
+"""File names that commands give their results, in folders that are named after the source."""
+
+
+def result_name(source: str) -> str:
+    """Name of a result: that of its file, or of the folder of a file that is called like others."""
+    file = Path(source)
+    if file.stem in RESULTS and file.parent.name:
+        return file.parent.name
+    return file.stem
 
 
 def target(out: Path | None, run: str, name: str, force: bool) -> Path:
@@ -254,15 +390,33 @@ def target(out: Path | None, run: str, name: str, force: bool) -> Path:
         FileError: there is such a file and it must not be replaced, or nothing can be written
             there.
     """
-    ends = out is not None and out.suffix and not out.suffix[1:].isdigit()  # F-3.15 is a folder
-    file = out if ends else (out or Path("runs") / run) / name
+    folder = Path("runs") / run if out is None else out
+    # F-3.15 is a folder: a number behind a dot is no ending
+    is_file = out is not None and out.suffix and not out.suffix[1:].isdigit()
+    file = out if is_file else folder / name
     if os.path.isfile(file) and not force:
-        raise FileError(
-            file,
-            problem="is there, from an earlier run",
-            fix="choose another --out, or add --force",
-        )
+        fix = "choose another --out, or add --force"
+        raise FileError(file, problem="is there, from an earlier run", fix=fix)
     return writable(file)
+
+
+def targets_of(sources: Sequence[str], out: Path | None, pattern: str) -> dict[str, Path]:
+    """File to write for each of several files: `out` for a single one, else named after it.
+
+    Raises:
+        InputError: one name for several files.
+    """
+    names = files_of(sources)
+    if out is not None:
+        if len(names) > 1:
+            fix = "leave it out: pictures and pages are named after their files"
+            raise InputError("--out", expected="none beside several files", got=out, fix=fix)
+        return {names[0]: writable(out)}
+    targets = {name: writable(Path(pattern.format(result_name(name)))) for name in names}
+    if len(set(targets.values())) < len(targets):
+        fix = "write them one by one, with --out"
+        raise InputError("FILE", expected="files with names of their own", got="two alike", fix=fix)
+    return targets
 
 
 def writable(path: Path) -> Path:
@@ -271,10 +425,10 @@ def writable(path: Path) -> Path:
     """
     from romkit.core.files import make_folder
 
-    new = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     make_folder(path.parent)
     with contextlib.suppress(OSError):  # somebody else may have put something there
-        for folder in new:
+        for folder in missing:
             folder.rmdir()
     if path.is_dir():
         raise FileError(path, problem="is a folder", fix="add a file name")
@@ -282,7 +436,7 @@ def writable(path: Path) -> Path:
 
 
 def write(
-    save: Callable[[object, Path], Path], result: object, path: Path, before: str = ""
+    save: Callable[[object, Path], Path], result: object, path: Path, label: str = ""
 ) -> None:
     """Save a result and print where. If that fails it is saved elsewhere: the result may have taken
     hours.
@@ -294,7 +448,7 @@ def write(
 
     try:
         make_folder(path.parent)
-        print(f"{before}wrote {save(result, path)}")
+        output.wrote(save(result, path), label)
     except FileError as error:
         spare = Path(tempfile.mkdtemp(prefix="romkit-kept-")) / path.name
         raise FileError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import options
+from romkit.cli import options, output
 from romkit.core import checks
 
 if TYPE_CHECKING:
@@ -17,12 +17,17 @@ MOVIES = (".gif", ".mp4")
 
 
 def plot(
-    source: Annotated[str, Argument(metavar="FILE", help="A dataset, forecast or rollout.")],
+    sources: Annotated[
+        list[str],
+        Argument(metavar="FILE", help="Datasets, forecasts or rollouts; a picture for each."),
+    ],
     variable: Annotated[str | None, Option(help="The variable of a field to show.")] = None,
     truth: Annotated[
         str | None, Option(metavar="FILE", help="Data to draw beside a forecast.")
     ] = None,
-    out: Annotated[Path | None, Option(help="Picture to write; NAME.png by default.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Picture to write, of one file; NAME.png by default.")
+    ] = None,
 ) -> None:
     """Draw what a file holds.
 
@@ -36,33 +41,49 @@ def plot(
       romkit plot runs/forecast/forecast.nc --truth held-out.nc --out forecast.pdf
       romkit plot flow.nc --variable u --out flow.gif
     """  # noqa: D301, typer keeps the lines after \b as they are
+    for source, target in options.targets_of(sources, out, "{}.png").items():
+        _draw(source, target, variable, truth)
+
+
+def _draw(source: str, target: Path, variable: str | None, truth: str | None) -> None:
     from romkit import plotting
 
     data = romkit.data.open_dataset(source)
-    target = options.writable(out or Path(f"{Path(source).stem}.png"))
+    output.add(**{source: str(target)})
     if target.suffix.lower() in MOVIES:
-        print(plotting.save_animation(plotting.animate(data, variable=variable), target))
+        movie = plotting.animate(data, variable=variable)
+        output.wrote(plotting.save_animation(movie, target))
         return
-    print(plotting.save_figure(_figure(data, variable, truth), target))
+    output.wrote(plotting.save_figure(_figure(data, variable, truth), target))
 
 
 def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> object:
+    """The figure that suits the data."""
     from romkit import plotting
-    from romkit.data.layout import layout_of
 
     if "truth" in data and variable is None:
         return plotting.plot_rollout(data)
     if "lower" in data:
-        beside = None if truth is None else romkit.data.open_dataset(truth)
+        beside = None
+        if truth is not None:
+            beside = romkit.data.open_dataset(truth)
         return plotting.plot_forecast(data, beside)
-    dimensions = [len(each.dims) for each in layout_of(data).variables]
-    if variable is not None:
-        names = [each.name for each in layout_of(data).variables]
-        checks.one_of("variable", variable, names)
-        dimensions = [dimensions[names.index(variable)]]
+    dimensions = _dimensions(data, variable)
     if 2 in dimensions:
         return plotting.plot_frames(data, variable=variable)
     if 1 in dimensions:
         return plotting.plot_space_time(data, variable=variable)
     names = [str(name) for name in data["component"].values]
-    return plotting.plot_phase(data, names[0], names[min(1, len(names) - 1)])
+    # a state of one component is drawn against itself
+    second = min(1, len(names) - 1)
+    return plotting.plot_phase(data, names[0], names[second])
+
+
+def _dimensions(data: "xr.Dataset", variable: str | None) -> list[int]:
+    """Numbers of dimensions of the variables, or of the one that is named."""
+    from romkit.data.layout import layout_of
+
+    dimensions = {entry.name: len(entry.dims) for entry in layout_of(data).variables}
+    if variable is None:
+        return list(dimensions.values())
+    return [dimensions[checks.one_of("variable", variable, dimensions)]]

@@ -12,19 +12,20 @@ import io
 import itertools
 import mimetypes
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import describe, options
+from romkit.cli import describe, options, output
 from romkit.core.display import as_plain_markdown
 from romkit.core.errors import FileError
 
-RESULTS = ("comparison", "data", "forecast", "law", "projection", "rollout")
-"""File names that commands give their results, in folders that are named after the source."""
+if TYPE_CHECKING:
+    import xarray as xr
+    from markdown_it.token import Token
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
 """Endings of files that a report may show."""
@@ -42,10 +43,16 @@ pre { overflow-x: auto; }
 
 
 def report(
-    source: Annotated[
-        str, Argument(metavar="FILE", help="A file by romkit, a REPORT.md, or a pretrained model.")
+    sources: Annotated[
+        list[str],
+        Argument(
+            metavar="FILE",
+            help="Files by romkit, a REPORT.md, or a pretrained model; a page for each.",
+        ),
     ],
-    out: Annotated[Path | None, Option(help="File to write; report-NAME.html by default.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Page to write, of one file; report-NAME.html by default.")
+    ] = None,
 ) -> None:
     """Write one HTML file with figures, tables and provenance; it needs nothing else to be read.
 
@@ -58,13 +65,16 @@ def report(
       romkit report ncae-lorenz96 --out model.html
       romkit report studies/paper/results/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
-    file = Path(source)
-    name = file.parent.name if file.stem in RESULTS and file.parent.name else file.stem
-    target = options.writable(out or Path(f"report-{name}.html"))
+    for source, target in options.targets_of(sources, out, "report-{}.html").items():
+        _write_page(source, target)
+
+
+def _write_page(source: str, target: Path) -> None:
     from romkit.core.files import atomic, existing, make_folder
 
+    file = Path(source)
     if file.suffix == ".md":
-        markdown = existing(file).read_text(errors="replace")
+        markdown = existing(file).read_text(encoding="utf-8", errors="replace")
         text = page(markdown, file.stem, functools.partial(_picture_below, file.parent))
     else:
         sections, figures = _described(source)
@@ -72,7 +82,8 @@ def report(
     make_folder(target.parent)
     with atomic(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    print(f"wrote {target}")
+    output.add(**{source: str(target)})
+    output.wrote(target)
 
 
 def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
@@ -81,21 +92,34 @@ def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
     """
     from markdown_it import MarkdownIt
 
+    # raw HTML stays text: the report may come from a stranger
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(text)
-    for part in (child for token in tokens for child in token.children or ()):
-        if part.type == "image":
-            name = str(part.attrs["src"])
-            kind = mimetypes.guess_type(name)[0] or "image/png"
-            part.attrs["src"] = f"data:{kind};base64,{base64.b64encode(picture(name)).decode()}"
-        elif part.type.startswith("link"):  # to files that the page leaves behind
-            part.tag, part.attrs = "em", {}
-    title = next(
-        (below.content for token, below in itertools.pairwise(tokens) if token.tag == "h1"), title
-    )
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "image":
+                name = str(child.attrs["src"])
+                child.attrs["src"] = _embedded(name, picture(name))
+            elif child.type.startswith("link"):  # to files that the page leaves behind
+                child.tag, child.attrs = "em", {}
+    title = _heading(tokens) or title
     body = markdown.renderer.render(tokens, markdown.options, {})
     head = f"{HEAD}<title>{html.escape(title)}</title>"
     return f"<!doctype html>\n<html lang='en'><head>{head}</head>\n<body>{body}</body></html>\n"
+
+
+def _embedded(name: str, content: bytes) -> str:
+    """Address that holds a picture."""
+    kind = mimetypes.guess_type(name)[0] or "image/png"
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _heading(tokens: "Sequence[Token]") -> str:
+    """Text of the first heading of the first level, which is the token behind it."""
+    for token, text in itertools.pairwise(tokens):
+        if token.tag == "h1":
+            return text.content
+    return ""
 
 
 def _picture_below(folder: Path, name: str) -> bytes:
@@ -121,33 +145,45 @@ def _picture_below(folder: Path, name: str) -> bytes:
 
 def _described(source: str) -> tuple[list[str], dict[str, bytes]]:
     """Sections in Markdown, and the pictures that they show, by file name."""
-    if source in romkit.projections.pretrained() or Path(source).suffix == ".safetensors":
-        model = romkit.load(source)
-        if not isinstance(model, romkit.projections.Projection):
-            title = "Basis" if isinstance(model, romkit.bases.Basis) else "Law"
-            return [_printed(title, describe.model(model))], {}
-        sections = [
-            _printed("Model", describe.model(model)),
-            _facts("Made by", model.report.get("versions", {})),
-        ]
-        if not model.curves()[1]:
-            return sections, {}
-        curve = "## Training\n\n![loss over epochs](training.png)"
-        return [curve, *sections], {"training.png": _png(romkit.plotting.plot_training(model))}
-    data = romkit.data.open_dataset(source)
-    provenance = _facts(
-        "Provenance", {name: value for name, value in data.attrs.items() if value != ""}
-    )
+    is_model = Path(source).suffix == ".safetensors"
+    if is_model or source in romkit.projections.pretrained():
+        return _described_model(romkit.load(source))
+    return _described_data(romkit.data.open_dataset(source))
+
+
+def _described_model(
+    model: "romkit.projections.Projection | romkit.integrators.LearnedField | romkit.bases.Basis",
+) -> tuple[list[str], dict[str, bytes]]:
+    text = describe.model(model)
+    if isinstance(model, romkit.bases.Basis):
+        return [_printed("Basis", text)], {}
+    if not isinstance(model, romkit.projections.Projection):
+        return [_printed("Law", text)], {}
+    made_by = _facts("Made by", model.report.get("versions", {}))
+    sections = [_printed("Model", text), made_by]
+    if not model.curves()[1]:
+        return sections, {}
+    curve = "## Training\n\n![loss over epochs](training.png)"
+    return [curve, *sections], {"training.png": _png(romkit.plotting.plot_training(model))}
+
+
+def _described_data(data: "xr.Dataset") -> tuple[list[str], dict[str, bytes]]:
+    attributes = {name: value for name, value in data.attrs.items() if str(value) != ""}
+    provenance = _facts("Provenance", attributes)
     if "truth" not in data:
-        return [_printed("Contents", describe.dataset(data.drop_attrs(deep=False))), provenance], {}
+        contents = describe.dataset(data.drop_attrs(deep=False))
+        return [_printed("Contents", contents), provenance], {}
     sections = [
         "## Errors\n\n![full and reduced model, error over time](rollout.png)",
         _printed("In numbers", describe.run(data)),
         "## Latent state\n\n![latent state](latent.png)",
         provenance,
     ]
-    rollout, latent = romkit.plotting.plot_rollout(data), romkit.plotting.plot_latent(data)
-    return sections, {"rollout.png": _png(rollout), "latent.png": _png(latent)}
+    figures = {
+        "rollout.png": romkit.plotting.plot_rollout(data),
+        "latent.png": romkit.plotting.plot_latent(data),
+    }
+    return sections, {name: _png(figure) for name, figure in figures.items()}
 
 
 def _printed(title: str, text: str) -> str:

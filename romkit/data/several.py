@@ -10,8 +10,9 @@ import xarray as xr
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
 from romkit.data.clocks import check_clock, shared_clock
+from romkit.data.names import TRAJECTORIES
 from romkit.data.schema import RESERVED
-from romkit.data.storage import with_plain_attributes
+from romkit.data.storage import open_dataset, with_plain_attributes
 from romkit.data.untrusted import (
     check_seal_of_file,
     check_store,
@@ -26,6 +27,9 @@ PROVENANCE = {"history", "id", "key", "layout", "uuid", "versions"} | {
     for when in ("created", "modified", "issued", "date", "time")
 }
 """Attributes that say where a file comes from, in small letters; these may differ."""
+
+IN_MEMORY = 2e9
+"""Size of runs in several files [bytes] up to which they are read as a whole."""
 
 TIMES = ("time", "t")
 
@@ -56,6 +60,24 @@ def opened(paths: Sequence[Path], along: str | None) -> xr.Dataset:
         data = data.assign_coords(coords)
         data.set_close(stack.pop_all().close)  # files stay open while the data are in use
         return data
+
+
+def joined_runs(paths: Sequence[Path]) -> xr.Dataset:
+    """Runs in files, along the dimension of trajectories that these have, or a new one; in memory
+    where they fit.
+
+    Raises:
+        FileError: a file that cannot be read, or is not like the first.
+    """
+    if len(paths) == 1:
+        return open_dataset(paths[0])
+    with _lazy(paths[0]) as data:
+        along = next((name for name in TRAJECTORIES if name in data.dims), TRAJECTORIES[0])
+    data = opened(paths, along)
+    if data.nbytes > IN_MEMORY:
+        return data
+    with data:
+        return data.compute()
 
 
 def _joined(parts: Sequence[xr.Dataset], along: str | None) -> xr.Dataset:

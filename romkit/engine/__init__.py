@@ -28,7 +28,7 @@ Engine = Annotated[str, checks.choice(ENGINES)]
 """The name of an engine, checked where it is an argument."""
 
 
-def _device(argument: str, value: object) -> torch.device:
+def device_of(argument: str, value: object) -> torch.device:
     """The device of this name, if torch finds it."""
     with contextlib.suppress(RuntimeError, TypeError, AssertionError):
         found = torch.device(value)
@@ -42,5 +42,5 @@ def _device(argument: str, value: object) -> torch.device:
     raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
 
 
-Device = Annotated[torch.device | str, _device]
+Device = Annotated[torch.device | str, device_of]
 """Device to compute on, "cpu" or "cuda"; the argument becomes a `torch.device`."""

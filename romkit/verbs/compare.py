@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from romkit.core.parallel import Pool
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
 from romkit.projections import METHODS, Projection
-from romkit.verbs.fit import fit
+from romkit.verbs.fit import check_settings, fit
 from romkit.verbs.runs import rollout
 from romkit.verbs.storage import load, save
 
@@ -63,16 +64,17 @@ class Combination(tasks.Task):
         started = time.perf_counter()
         dynamics = self._dynamics(projection, train)
         seconds = time.perf_counter() - started
-        scores = rollout(test, projection, dynamics=dynamics)
-        scores = scores if "trajectory" in scores.dims else scores.expand_dims("trajectory")
-        kept = scores[["nrmse", "nrmse_projected", "valid_time", "status"]].reset_coords(drop=True)
-        text = "\n".join(dynamics.details()) if hasattr(dynamics, "details") else str(dynamics)
-        found = {
-            "seconds_projection": projection.report.get("seconds", 0.0),
-            "seconds_law": seconds,
-            "law": text,
-        }
-        return kept.assign({key: ((), value) for key, value in found.items()})
+        run = rollout(test, projection, dynamics=dynamics)
+        if "trajectory" not in run.dims:
+            run = run.expand_dims("trajectory")
+        scores = run[["nrmse", "nrmse_projected", "valid_time", "status"]]
+        # contexts stay with the data, of which each file would have a copy
+        scores = scores.reset_coords(drop=True)
+        return scores.assign(
+            seconds_projection=((), projection.report.get("seconds", 0.0)),
+            seconds_law=((), seconds),
+            law=((), _in_words(dynamics)),
+        )
 
     def _projection(self, train: xr.Dataset) -> Projection:
         """Load the projection that all combinations of this method share, or train and save it."""
@@ -90,6 +92,13 @@ class Combination(tasks.Task):
         if self.law in DYNAMICS:
             return DYNAMICS[self.law](**self.law_settings)
         return LAWS[self.law](**self.law_settings).fit(projection, train, seed=self.seed)
+
+
+def _in_words(dynamics: LatentDynamics) -> str:
+    """Equations of a law, or the name and settings of other dynamics."""
+    if hasattr(dynamics, "details"):
+        return "\n".join(dynamics.details())
+    return str(dynamics)
 
 
 @validated
@@ -146,21 +155,29 @@ def compare(
         ['dmd', 'galerkin']
     """
     folder = expanded(folder).absolute()
-    chosen, wanted = _methods(methods, settings), _laws(laws)
+    method_settings, law_settings = _methods(methods, settings), _laws(laws)
     make_folder(folder / PROJECTIONS)
     file = folder / f"data-{digest(check_states(data))[:16]}.nc"
-    file = file if file.exists() else save_dataset(data, file)
-    table = {
-        (method, law): Combination(
-            f"{method}+{law}", str(file), *chosen[method], *wanted[law], test, seed
-        )
-        for method in chosen
-        for law in wanted
-    }
+    if not file.exists():
+        save_dataset(data, file)
+    table = {}
+    for (method, fitted), (law, estimated) in itertools.product(
+        method_settings.items(), law_settings.items()
+    ):
+        label = f"{method}+{law}"
+        table[method, law] = Combination(label, str(file), *fitted, *estimated, test, seed)
     if executor is None and workers is not None:
-        executor = tasks.Executor("local", min(workers, len(table)))
+        executor = tasks.processes(min(workers, len(table)))
     sweep = tasks.run(table.values(), folder, executor)
     return _score_table(table, folder, sweep)
+
+
+def check_names(
+    methods: Sequence[str], laws: Sequence[str], settings: Mapping[str, object]
+) -> None:
+    """Raise InputError for an unknown method, law or setting, before data are made for them."""
+    _methods(methods, settings)
+    _laws(laws)
 
 
 Named = tuple[str, dict[str, object]]
@@ -175,6 +192,7 @@ def _methods(methods: object, common: Mapping[str, object]) -> dict[str, Named]:
         if isinstance(entry, Mapping):
             settings |= entry
         method = checks.one_of("methods", settings.pop("method", label), METHODS)
+        check_settings(METHODS[method], settings)
         named[label] = (method, plain("methods", settings))
     return named
 
@@ -192,38 +210,43 @@ def _laws(laws: object) -> dict[str, Named]:
 
 def _name(law: object) -> str:
     """Name of a law, or of the class of an estimator."""
+    names = [*LAWS, *DYNAMICS]
     if isinstance(law, str):
-        return checks.one_of("laws", law, [*LAWS, *DYNAMICS])
+        return checks.one_of("laws", law, names)
     for name, kind in LAWS.items():
         if type(law) is kind:
             return name
-    fix = f"give one of {', '.join([*LAWS, *DYNAMICS])}, or an instance of it"
+    fix = f"give one of {', '.join(names)}, or an instance of it"
     raise InputError("laws", expected="laws of romkit", got=repr(law)[:60], fix=fix)
 
 
 def _labelled(argument: str, value: object, label: Callable[[object], str]) -> dict[str, object]:
     """The entries by their labels, which a dict has already."""
-    entries = [value] if isinstance(value, str | Estimator) else list(value)
+    if isinstance(value, str | Estimator):
+        value = [value]
     if isinstance(value, Mapping):
         labelled = dict(value)
     else:
-        labelled = {label(entry): entry for entry in entries}
-    if entries and len(labelled) == len(entries):
-        return labelled
-    expected, fix = "one or more, each once", "name them by a dict"
-    raise InputError(argument, expected=expected, got=repr(value)[:60], fix=fix)
+        labelled = {label(entry): entry for entry in value}
+    if len(labelled) < len(value) or not labelled:
+        expected, fix = "one or more, each once", "name them by a dict"
+        raise InputError(argument, expected=expected, got=repr(value)[:60], fix=fix)
+    return labelled
 
 
 def digest(data: xr.Dataset) -> str:
     """SHA-256 of the numbers of a dataset, and of the attributes that change what is computed from
     them.
     """
-    numbers = hashlib.sha256(json.dumps([str(data.attrs.get(name)) for name in MEANING]).encode())
+    meaning = [str(data.attrs.get(name)) for name in MEANING]
+    numbers = hashlib.sha256(json.dumps(meaning).encode())
     for name in sorted(map(str, data.variables)):
         variable = data[name]
         declared = sorted((str(key), str(value)) for key, value in variable.attrs.items())
         numbers.update(f"{name} {variable.dims} {variable.dtype} {declared}".encode())
-        values = variable.values.astype(str) if variable.dtype.kind == "O" else variable.values
+        values = variable.values
+        if values.dtype.kind == "O":  # text of any length, whose bytes are addresses
+            values = values.astype(str)
         numbers.update(np.ascontiguousarray(values).tobytes())
     return numbers.hexdigest()
 
@@ -242,11 +265,13 @@ def _score_table(
     scores = xr.concat(rows.values(), "case", data_vars="all", coords="minimal", compat="override")
     scores = scores.assign_coords(xr.Coordinates.from_pandas_multiindex(cases, "case"))
     scores = scores.unstack("case")
-    methods, laws = (list(dict.fromkeys(key[k] for key in table)) for k in (0, 1))
-    # those that failed become NaN
-    scores = scores.reindex(projection=methods, law=laws).transpose("projection", "law", ...)
+    # combinations that failed become NaN, and all keep the order in which they were named
+    methods = list(dict.fromkeys(method for method, _ in table))
+    laws = list(dict.fromkeys(law for _, law in table))
+    scores = scores.reindex(projection=methods, law=laws)
+    scores = scores.transpose("projection", "law", ...)
     scores["equations"] = scores["equations"].astype(object).fillna("failed").astype(str)
-    for name in ("nrmse_projected", "seconds_projection"):  # the same for all laws
+    for name in ("nrmse_projected", "seconds_projection"):  # these do not depend on the law
         scores[name] = scores[name].mean("law", keep_attrs=True)
     failed = {name: str(log) for name, log in sweep.failed.items()}
     return scores.assign_attrs(folder=str(folder), failed=json.dumps(failed))
@@ -261,7 +286,7 @@ def _row(scores: xr.Dataset) -> xr.Dataset:
 
 def _nothing_worked(sweep: tasks.Sweep) -> InputError:
     log = next(iter(sweep.failed.values()))
-    why = one_line(log.read_text().strip().splitlines()[-1])
+    why = one_line(log.read_text(encoding="utf-8").strip().splitlines()[-1])
     return InputError(
         "data",
         expected="a combination of methods, laws and settings that works on these data",

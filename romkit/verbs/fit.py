@@ -1,6 +1,7 @@
 """`romkit.fit`: from a method and a dataset to a trained projection."""
 
 import functools
+import inspect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def fit(
     """
     kind, sizes = method
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
-    _check_names(kind, settings)
+    check_settings(kind, settings)
     data = _in_memory(data) if basis is None else data
     data = warn_undeclared_context(_with_velocities(kind, data, basis))
     training = _training_set(data, watch, basis, symmetry, system)
@@ -392,14 +393,19 @@ def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -
     )
 
 
-def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None:
-    """Every setting must be one of the recipe or of the method."""
+def check_settings(kind: type[Projection], settings: Mapping[str, object]) -> None:
+    """Raise InputError unless every setting is one of `fit`, of the training or of the method."""
     sizes = {*arguments(kind), "latent_dim", "layers"}
+    names = {*sizes, *SETTINGS, *NAMES}
+    for parameter in inspect.signature(fit).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            names.add(parameter.name)
     for name in settings:
-        if name not in sizes and name not in SETTINGS:
+        if name not in names:
             plain = ", ".join(setting for setting in SETTINGS if "." not in setting)
-            own = f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
-            fix = checks.nearest(name, [*sizes, *SETTINGS, *NAMES]) or own
+            fix = checks.nearest(name, [*sizes, *SETTINGS, *NAMES])
+            if not fix:
+                fix = f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
             expected = f"a setting of the training or of {kind.name}"
             raise InputError(name, expected=expected, got="an unknown name", fix=fix)
 

@@ -174,7 +174,7 @@ OWN = "rollout data.nc --model m.safetensors"
 REFUSALS = {
     "frobnicate": "No such command",
     "rollout lorenz69 --F 3.15": "did you mean 'lorenz96'?",
-    "rollout lorenz96": "add F=...",
+    "rollout lorenz96": "F is missing: add --F 3.16",
     "rollout lorenz96 --F": "--F: expected a number",
     "rollout lorenz96 --F nan": "expected finite numbers",
     "rollout lorenz96 --G 3.15": "did you mean '--F'?",
@@ -213,7 +213,7 @@ REFUSALS = {
     "infer m.safetensors raw.nc --training lorenz96": "or `romkit check FILE --out NEW`",
     "infer m.safetensors seen.nc --training data.nc": "training: expected 4 constant contexts or more",
     "infer m.safetensors seen.nc --training lorenz96 --noise 0": "noise: expected a positive number",
-    "infer m.safetensors seen.nc --training lorenz96 --sensors x99": "sensors: expected names of components",
+    "infer m.safetensors seen.nc --training lorenz96 --sensors x99": "sensors: expected one of x0",
     "compare data.nc --workers -1": "workers: expected an integer >= 1",
     "explore data.nc": "is not a complete safetensors file",
     "explore m.safetensors --port 99999999": "less than or equal to 65535",
@@ -376,7 +376,8 @@ def test_text_of_a_file_is_not_markup(lorenz_data):
 
 @pytest.mark.parametrize("words", ["run.nc", "data.nc --out drawn.svg", "one.nc"])
 def test_plot_draws_what_a_file_holds(words):
-    (picture,) = ran(f"plot {words}").split()
+    said, picture = ran(f"plot {words}").split()
+    assert said == "wrote"
     assert Path(picture).stat().st_size > 1000
     assert "expected" in refusal("plot data.nc --variable nothing")
 

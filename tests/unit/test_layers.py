@@ -36,7 +36,7 @@ HEAVY = {"mujoco", "geoopt", "torchdiffeq", "pysindy", "cvxpy", "matplotlib", "s
 
 def files():
     """Files of the rooms."""
-    face = {ROOT / f"{name}.py" for name in (*FACE, "__init__")}
+    face = {ROOT / f"{name}.py" for name in (*FACE, "__init__", "__main__")}
     return [file for file in sorted(ROOT.rglob("*.py")) if file not in face]
 
 

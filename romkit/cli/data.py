@@ -1,0 +1,161 @@
+"""Commands of `romkit` about data: `info`, `check` and `dataset`."""
+
+import glob
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Context, Option
+
+import romkit
+from romkit.cli import describe, options, output, values
+from romkit.core import checks
+
+
+def info(
+    names: Annotated[
+        list[str] | None,
+        Argument(metavar="NAME", help="A file by romkit, files of runs, or a name it knows."),
+    ] = None,
+) -> None:
+    """Show what romkit offers, or what a file holds.
+
+    NAME is a file (dataset, model, law or basis), files of runs, a system, a method, dynamics, a
+    law, or a pretrained model.
+
+    \b
+    Examples:
+      romkit info                          systems, methods, models, versions
+      romkit info lorenz96                 the equation and context of a system
+      romkit info ncae                     a method with its settings
+      romkit info sindy                    a law with its settings
+      romkit info ncae-lorenz96            how a model was trained
+      romkit info runs/lorenz96-train.nc   what a dataset holds
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    if not names:
+        output.add(**values.catalogue())
+        print(describe.everything())
+    elif len(names) > 1 or glob.has_magic(names[0]):
+        _show_data(names)
+    else:
+        _show(names[0])
+
+
+def _show(name: str) -> None:
+    """Print what a name or a file stands for."""
+    systems, methods = romkit.systems.SYSTEMS, romkit.projections.METHODS
+    pretrained = romkit.projections.pretrained()
+    kinds = romkit.integrators.LAWS | romkit.integrators.DYNAMICS
+    if name in systems or options.is_in_file(name):
+        system = options.system_named(name)
+        output.add(**values.system(system))
+        print(describe.system(system))
+    elif name in methods:
+        _show_text(name, describe.method(methods[name]))
+    elif name in kinds:
+        _show_text(name, describe.settings(kinds[name]))
+    elif name in pretrained or Path(name).suffix == ".safetensors":
+        model = romkit.load(name)
+        output.add(**values.model(model))
+        print(describe.model(model))
+    else:
+        if not options.is_path(name):
+            checks.one_of("name", name, [*systems, *methods, *kinds, *pretrained])
+        _show_data([name])
+
+
+def _show_text(name: str, text: str) -> None:
+    output.add(name=name, text=text)
+    print(text)
+
+
+def _show_data(files: list[str]) -> None:
+    data = options.read_files(files)
+    output.add(**values.dataset(data))
+    print(describe.dataset(data))
+
+
+def check(
+    sources: Annotated[
+        list[str],
+        Argument(metavar="FILE", help="netCDF files of any origin, or .csv tables of runs."),
+    ],
+    context: Annotated[
+        str | None, Option(help="Names of the context parameters, with commas.")
+    ] = None,
+    state: Annotated[str | None, Option(help="Names of the variables of the state.")] = None,
+    control: Annotated[str | None, Option(help="Names of the inputs.")] = None,
+    trajectory: Annotated[
+        str | None, Option(help="The dimension, or column, of the trajectories.")
+    ] = None,
+    time: Annotated[str | None, Option(help="The dimension, or column, of time.")] = None,
+    out: Annotated[Path | None, Option(help="Write the data in romkit's schema here.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Show what romkit takes data for: state, context, sampling, what is missing and what is
+    ignored.
+
+    \b
+    Examples:
+      romkit check my.nc
+      romkit check my.nc --context Re,epsilon --state u,v --out my-data.nc
+      romkit check runs/*.nc --context Re
+      romkit check my.csv --context Re --trajectory run --time t --out my-data.nc
+
+    What --out writes is what `romkit fit` takes. Names are those of romkit.data.describe.
+    """  # noqa: D301
+    target = None
+    if out is not None:
+        target = options.target(out, "check", "data.nc", force)
+    roles = {
+        "context": options.names(context),
+        "state": options.names(state),
+        # no names of inputs are none, while no names of states are all that there are
+        "control": options.names(control) or (),
+        "trajectory": trajectory,
+        "time": time,
+    }
+    data = romkit.data.describe(options.read_own(sources), **roles)
+    output.add(**values.dataset(data), summary=romkit.data.summary(data))
+    if target:
+        options.write(romkit.data.save_dataset, data, target, label="\n")
+
+
+def dataset(
+    ctx: Context,
+    system: Annotated[
+        str, Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")
+    ],
+    split: Annotated[
+        str | None, Option(help="train (random contexts, by default) or test.")
+    ] = None,
+    seed: Annotated[int, Option(help="Seed of the random contexts and initial states.")] = 0,
+    duration: Annotated[
+        float | None, Option(help="Length of each trajectory; the system's by default.")
+    ] = None,
+    out: Annotated[
+        Path | None, Option(help="File, or folder for data.nc; runs/SYSTEM-SPLIT by default.")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Simulate a dataset: states, velocities, contexts.
+
+    \b
+    Examples:
+      romkit dataset lorenz96                            the training set of seed 0
+      romkit dataset lorenz96 --split test
+      romkit dataset lorenz96 --F 3.14,3.15 --out my.nc  at contexts of your own
+
+    Writes a netCDF file that `romkit fit`, romkit.data.open_dataset and xarray read.
+    """  # noqa: D301
+    full_model = options.system_named(system)
+    context = options.context_values(ctx, full_model.context_names)
+    if context:
+        context = options.complete_context(ctx, full_model)
+    elif split is None:
+        split = "train"
+    run = f"{options.short_name(system)}-{split or 'contexts'}"
+    file = options.target(out, run, "data.nc", force)
+    data = full_model.dataset(split, seed=seed, duration=duration, **context)
+    output.add(**values.dataset(data))
+    print(describe.dataset(data))
+    options.write(romkit.data.save_dataset, data, file, label="\n")

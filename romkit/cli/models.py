@@ -1,0 +1,214 @@
+"""Commands of `romkit` that make models: `fit` and `law`."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+import romkit
+from romkit.cli import describe, options, output, values
+from romkit.core import checks
+from romkit.core.errors import InputError
+
+LARGE = 500
+"""Components of a state from which on a basis in front is suggested."""
+
+MODES = 64
+"""Number of its modes that is suggested; studies/large and studies/wake compare some."""
+
+
+def fit(
+    method: Annotated[
+        str, Argument(metavar="METHOD", help="Name of a method; `romkit info` lists them.")
+    ],
+    data: options.Data,
+    seed: Annotated[
+        int, Option(help="Seed of the initial parameters and the order of the data.")
+    ] = 0,
+    preset: Annotated[
+        str, Option(help="Settings to start from; `romkit info` lists them.")
+    ] = "quick",
+    basis: Annotated[
+        int | None,
+        Option(min=1, max=1_000_000, help="Modes of a basis in front, of states that are large."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        Option(metavar="MODEL", help="A model of the same method and sizes, to train further."),
+    ] = None,
+    set_: options.Settings = None,
+    device: options.Device = None,
+    checkpoint: Annotated[
+        Path | None, Option(help="Folder of the progress; the same command resumes.")
+    ] = None,
+    out: Annotated[
+        Path | None, Option(help="File, or folder for it; runs/METHOD-DATA by default.")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Train a projection: an encoder and a decoder.
+
+    The dataset is a file by `romkit dataset` or your own, as `romkit check --out` writes it: dimensions
+    trajectory, time, component; variables state and velocity; context parameters as coordinates
+    along trajectory. Several files are joined along trajectory.
+
+    \b
+    Examples:
+      romkit fit ncae lorenz96
+      romkit fit ncae-bias lorenz96 --seed 1 --set epochs=100 --set batch_size=512
+      romkit fit ncae lorenz96 --preset dynamics --set rollouts.steps=300 --set phase=none
+      romkit fit pod runs/*.nc --set latent_dim=4 --out pod.safetensors
+      romkit fit ncae lorenz96 --start runs/ncae-lorenz96/projection.safetensors --set epochs=50
+          --out more.safetensors
+
+    Writes a file that `romkit rollout --model` and romkit.load read, and the curve of the training
+    beside it.
+    """  # noqa: D301
+    from romkit.verbs.fit import check_settings
+
+    named = {
+        "seed": seed,
+        "preset": preset,
+        "device": device,
+        "checkpoint": checkpoint,
+        "basis": basis,
+    }
+    settings = options.settings(set_, refused=("method", "data", "system", "start", *named))
+    # names first: the training set of a system is simulated, which takes a while
+    methods = romkit.projections.METHODS
+    kind = methods[checks.one_of("method", method, methods)]
+    checks.one_of("preset", preset, romkit.presets.PRESETS)
+    check_settings(kind, settings)
+    options.check_device(device)
+    if start is not None:
+        named["start"] = options.load("projection", start)
+    run = f"{method}-{options.short_name(data)}"
+    file = options.target(out, run, "projection.safetensors", force)
+    if checkpoint is None:
+        output.on_interruption("nothing is kept; with --checkpoint FOLDER the command resumes")
+    else:
+        output.on_interruption(f"progress is kept in {checkpoint}; the same command goes on")
+    training = options.read_data(data)
+    if basis is None and kind.trained:
+        _suggest_basis(training.sizes.get("component", 0))
+    projection = romkit.fit(method, training, **named, **settings)
+    output.add(**values.model(projection))
+    print(describe.model(projection))
+    options.write(romkit.save, projection, file, label="\n")
+    if projection.curves()[1]:
+        figure = romkit.plotting.plot_training(projection)
+        options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _suggest_basis(components: int) -> None:
+    """Say that large states train better behind a basis."""
+    if components > LARGE:
+        hint = f"--basis {MODES} trains on coordinates in {MODES} modes, in a fraction of the time"
+        print(f"romkit: hint: states have {components} components; {hint}", file=sys.stderr)
+
+
+def law(
+    kind: Annotated[
+        str, Argument(metavar="KIND", help="auto, or the name of a law; `romkit info` lists them.")
+    ],
+    model: options.Model,
+    data: options.Data,
+    seed: Annotated[int, Option(help="Seed of whatever is random in the fit.")] = 0,
+    seconds: Annotated[float, Option(help="About how long auto may take.")] = 120.0,
+    set_: options.Settings = None,
+    select: Annotated[
+        list[str] | None, Option(help="Choose by held-out rollouts.", metavar="NAME=V,V,...")
+    ] = None,
+    members: Annotated[
+        int | None, Option(max=10_000, help="Bootstraps of an ensemble; --out is its folder.")
+    ] = None,
+    out: Annotated[
+        Path | None, Option(help="File, or folder for law.safetensors; runs/KIND-DATA by default.")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Fit latent dynamics to data: an equation that prints (sindy, ...), or a small network
+    (neural-ode).
+
+    auto tries sindy, operator-inference and neural-ode, and keeps what follows held-out
+    trajectories best. Without velocities in the data, rates come from differentiation in time; with
+    accelerations, the law is of second order. Settings are those of romkit.integrators.SINDy,
+    NeuralODE, ...: `romkit info sindy` has them. Those that are left out, the threshold of sindy
+    say, are chosen by held-out trajectories.
+
+    \b
+    Examples:
+      romkit law auto my.safetensors my.nc --seconds 60
+      romkit law sindy ncae-lorenz96 lorenz96 --set degree=5 --set threshold=0.05
+      romkit law sindy my.safetensors my.nc --select degree=1,2,3 --select threshold=0.01,0.1
+      romkit law neural-ode my.safetensors my.nc --set hidden=16,16 --out law.safetensors
+      romkit law weak-sindy my.safetensors my.nc --members 20
+
+    Writes a file that `romkit rollout --dynamics`, `romkit info` and romkit.load read.
+    """  # noqa: D301
+    set_values = options.settings(set_)
+    choices = options.settings(select, "--select")
+    if kind == "auto":
+        _refuse_beside_auto({"--set": set_values, "--select": choices, "--members": members})
+        run = f"law-{options.short_name(data)}"
+        file = options.target(out, run, "law.safetensors", force)
+        projection = options.load("projection", model)
+        chosen = romkit.law(projection, options.read_data(data), seconds=seconds, seed=seed)
+        _show_law(chosen)
+        options.write(romkit.save, chosen, file, label="\n")
+        return
+    estimator = _estimator(kind, set_values, choices)
+    if out is not None and members is not None:
+        # --out is a folder for an ensemble
+        out = out / "law.safetensors"
+    file = options.target(out, f"{kind}-{options.short_name(data)}", "law.safetensors", force)
+    projection = options.load("projection", model)
+    training = options.read_data(data)
+    if members is not None:
+        ensemble = romkit.bootstrap(projection, estimator, training, members=members, seed=seed)
+        _show_law(_law_of_one_member(ensemble))
+        output.wrote(ensemble.save(file.parent), label="\n", what=f"an ensemble of {members} to ")
+        return
+    fitted = estimator.fit(projection, training, seed=seed, select=_grid(choices) or None)
+    _show_law(fitted)
+    options.write(romkit.save, fitted, file, label="\n")
+
+
+def _show_law(law: "romkit.integrators.LearnedField") -> None:
+    output.add(**values.model(law))
+    print(describe.model(law))
+
+
+def _refuse_beside_auto(choices: dict[str, object]) -> None:
+    for option, value in choices.items():
+        if value:
+            fix = "name a law, sindy say, or leave it out"
+            raise InputError(option, expected="nothing beside auto", got="a value", fix=fix)
+
+
+def _estimator(
+    kind: str, set_values: dict[str, object], choices: dict[str, object]
+) -> "romkit.integrators.Estimator":
+    """The estimator of a law with its settings."""
+    estimator = romkit.integrators.LAWS[checks.one_of("kind", kind, romkit.integrators.LAWS)]
+    names = [field.name for field in dataclasses.fields(estimator)]
+    for option, settings in (("--set", set_values), ("--select", choices)):
+        for name in settings:
+            checks.one_of(option, name, names)
+    return estimator(**set_values)
+
+
+def _grid(choices: dict[str, object]) -> dict[str, tuple]:
+    """Values of each setting to choose from."""
+    grid = {}
+    for name, setting in choices.items():
+        grid[name] = setting if isinstance(setting, tuple) else (setting,)
+    return grid
+
+
+def _law_of_one_member(ensemble: "romkit.Ensemble") -> "romkit.integrators.LearnedField":
+    """The law of one member, where laws of a stack can be taken apart."""
+    law = ensemble.law
+    return law[0] if hasattr(law, "__getitem__") else law

@@ -1,0 +1,138 @@
+"""Output of a command: text, one JSON object by `--json`, nothing by `--quiet`; and a word when it
+is interrupted.
+"""
+
+import contextlib
+import functools
+import inspect
+import io
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from typer import Option
+
+Quiet = Annotated[
+    bool, Option("--quiet", "-q", help="Print no results and no progress; files are written.")
+]
+Json = Annotated[
+    bool, Option("--json", help="Print results as one JSON object, with the files written.")
+]
+
+
+@dataclass
+class Output:
+    """Results of a running command.
+
+    Attributes:
+        values: results by name, for `--json`.
+        written: names of files.
+        kept: end of the sentence that says what an interruption leaves.
+    """
+
+    values: dict[str, object] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+    kept: str = "nothing was written"
+
+
+_current: ContextVar[Output] = ContextVar("output")
+
+
+def add(**values: object) -> None:
+    """Results that `--json` prints, by name."""
+    _running().values |= values
+
+
+def wrote(path: object, label: str = "", what: str = "") -> None:
+    """Print the name of a file that was written."""
+    _running().written.append(str(path))
+    print(f"{label}wrote {what}{path}")
+
+
+def on_interruption(kept: str) -> None:
+    """Say what Ctrl-C leaves from here on, and how to go on."""
+    _running().kept = kept
+
+
+def _running() -> Output:
+    """Output of the running command; one that nobody reads where functions are called from Python."""
+    return _current.get(Output())
+
+
+def with_output(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options `--quiet` and `--json`."""
+
+    @functools.wraps(command)
+    def run(*, quiet: bool, as_json: bool, **arguments: object) -> None:
+        output = Output()
+        token = _current.set(output)
+        try:
+            with _silent(quiet), _without_text(quiet or as_json):
+                command(**arguments)
+        except KeyboardInterrupt:
+            print(f"romkit: interrupted; {output.kept}", file=sys.stderr)
+            raise
+        finally:
+            _current.reset(token)
+            # a command that ends with an exit code of its own has results, too
+            if as_json and not quiet and output.values:
+                print(as_text(output.values | {"wrote": output.written}))
+
+    _declare(run, command)
+    return run
+
+
+def _declare(run: Callable[..., None], command: Callable[..., None]) -> None:
+    """Give the function the parameters of the command and the two options, as typer reads them."""
+    signature = inspect.signature(command)
+    options = [
+        inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet),
+        inspect.Parameter(
+            "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json
+        ),
+    ]
+    parameters = [*signature.parameters.values(), *options]
+    run.__signature__ = signature.replace(parameters=parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
+def _silent(quiet: bool) -> contextlib.AbstractContextManager:
+    """No progress bars, for a quiet command."""
+    if not quiet:
+        return contextlib.nullcontext()
+    from romkit.core.runtime import bars  # torch, which takes seconds
+
+    return bars(False)
+
+
+@contextlib.contextmanager
+def _without_text(silent: bool) -> Iterator[None]:
+    if not silent:
+        yield
+        return
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
+
+
+def as_text(values: Mapping[str, object]) -> str:
+    """JSON of results; numbers that are not finite become null, which JSON has for them."""
+    return json.dumps(_plain(values), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: object) -> object:
+    """The value in the types of JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple | set):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -1,0 +1,446 @@
+"""Commands of `romkit` that run models: `rollout`, `branches`, `forecast`, `infer` and `compare`."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Context, Exit, Option
+
+import romkit
+from romkit.cli import describe, options, output, values
+from romkit.core import checks
+from romkit.core.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+
+def rollout(
+    ctx: Context,
+    source: Annotated[list[str], Argument(metavar="SYSTEM", help="A system, or files of runs.")],
+    model: Annotated[
+        str | None, Option(metavar="MODEL", help="A file by `romkit fit`, or a pretrained model.")
+    ] = None,
+    duration: Annotated[
+        float | None, Option(help="Length of the run, in the system's time units.")
+    ] = None,
+    dt: Annotated[float | None, Option(help="Output interval.")] = None,
+    dynamics: Annotated[
+        str | None, Option(help="Name of dynamics, or a file by `romkit law`.")
+    ] = None,
+    device: options.Device = None,
+    out: Annotated[
+        Path | None, Option(help="Folder for the results; runs/rollout-SYSTEM by default.")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Compare a full model with its reduced model.
+
+    Both start from the same state. The context is given by the names of its parameters, with commas
+    for several runs at once. The model is the one that ships for the system (of several NcAE),
+    unless --model names another. `romkit info` lists systems and dynamics (galerkin,
+    petrov-galerkin, lspg, as in training by default);
+    my_system.py:Burgers is a system in a file.
+
+    \b
+    Examples:
+      romkit rollout lorenz96 --F 3.15
+      romkit rollout lorenz96 --F 3.14,3.15,3.18 --duration 50
+      romkit rollout lorenz96 --F 3.15 --dynamics petrov-galerkin
+      romkit rollout lorenz96 --F 3.15 --model runs/pod-lorenz96.safetensors
+      romkit rollout runs/*.nc --model my.safetensors --dynamics law.safetensors
+      romkit rollout my_system.py:Burgers --nu 0.01 --model my.safetensors
+
+    Prints the normalised error over time (NRMSE) beside that of the projection alone: the full
+    model, encoded and decoded. Of a dataset, all trajectories are followed at their contexts.
+    Writes rollout.nc (all trajectories) and rollout.png.
+    """  # noqa: D301
+    systems = romkit.systems.SYSTEMS
+    if len(source) == 1 and not options.is_path(source[0]):
+        checks.one_of("source", source[0], systems)
+    if model is None and source[0] not in systems:
+        expected, fix = "a model for these data", "add --model MODEL"
+        raise InputError("--model", expected=expected, got="none", fix=fix)
+    if options.is_system(source):
+        truth = options.system_named(source[0])
+        context = options.complete_context(ctx, truth)
+    else:
+        truth = options.read_files(source)
+        context = options.context_values(ctx, ())
+    options.check_device(device)
+    latent = options.dynamics(dynamics)
+    run = f"rollout-{options.short_name(source)}"
+    file = options.target(out, run, "rollout.nc", force)
+    projection = options.load("projection", model or _shipped(source[0]))
+    settings = {"duration": duration, "dt": dt, "dynamics": latent, "device": device}
+    run = romkit.rollout(truth, projection, **settings, **context)
+    output.add(trajectories=values.run(run))
+    print(describe.run(run))
+    options.write(romkit.data.save_dataset, run, file, label="\n")
+    figure = romkit.plotting.plot_rollout(run)
+    options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _shipped(system: str) -> str:
+    """Name of the model that ships for a system; of several, the last in the alphabet."""
+    names = []
+    for name in romkit.projections.pretrained():
+        if name.partition("-")[2] == system:
+            names.append(name)
+    return max(names, default=f"ncae-{system}")
+
+
+def branches(
+    ctx: Context,
+    source: Annotated[
+        str, Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")
+    ],
+    model: Annotated[
+        str | None, Option(metavar="MODEL", help="A file by `romkit fit`, or a pretrained model.")
+    ] = None,
+    period: Annotated[
+        float | None, Option(help="Follow a periodic orbit of about this period.")
+    ] = None,
+    start: Annotated[
+        str | None, Option("--from", metavar="FILE", help="Data that end near it, or branches.nc.")
+    ] = None,
+    leave: Annotated[
+        int | None, Option(min=0, help="Follow what leaves this special point of --from.")
+    ] = None,
+    points: Annotated[int, Option(min=2, help="Points on the branch, at most.")] = 200,
+    dynamics: Annotated[
+        str | None, Option(help="Name of dynamics, or a file by `romkit law`.")
+    ] = None,
+    verify: Annotated[
+        bool, Option("--verify", help="Solve the full model from some of the points.")
+    ] = False,
+    out: Annotated[
+        Path | None, Option(help="Folder for the results; runs/branches-SYSTEM by default.")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Follow an equilibrium or a periodic orbit along a context parameter, and say where it
+    bifurcates.
+
+    One parameter of the context has two ends, --F 3.155,3.133; the others have a number. The first
+    state is the one in which the system settles at the first end, or the last one of --from. With
+    --model the latent field is followed.
+
+    \b
+    Examples:
+      romkit branches lorenz96 --F 0.5,2 --points 40
+      romkit branches lorenz96 --F 0.5,2 --leave 0 --out waves --from branches.nc
+      romkit branches lorenz96 --F 3.155,3.133 --period 3.09 --model ncae-lorenz96 --verify
+
+    Writes branches.nc and branches.png, and with --verify what the full model has, verified.nc.
+    """  # noqa: D301
+    system = options.system_named(source)
+    context = options.complete_context(ctx, system)
+    settings = {
+        "kind": "equilibria" if period is None else "orbits",
+        "period": period,
+        "at": leave,
+        "points": points,
+    }
+    latent = options.dynamics(dynamics)
+    file = options.target(out, f"branches-{options.short_name(source)}", "branches.nc", force)
+    subject = system
+    if model:
+        subject = options.load("projection", model)
+        settings |= {"dynamics": latent, "system": system}
+    begin = _branch_start(start, system, context)
+    branch = romkit.continuation(subject, start=begin, **settings, **context)
+    verified = romkit.verify(branch, system) if verify else None
+    output.add(**values.branch(branch))
+    print(describe.branch(branch, verified))
+    options.write(romkit.data.save_dataset, branch, file, label="\n")
+    pictured = [branch]
+    if verified is not None:
+        options.write(romkit.data.save_dataset, verified, file.with_name("verified.nc"))
+        pictured.append(verified)
+    figure = romkit.plotting.plot_branches(*pictured)
+    options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _branch_start(
+    start: str | None, system: "romkit.systems.System", context: dict[str, object]
+) -> "xr.Dataset | list[float]":
+    """An earlier branch; or the last state of a file, or where the system settles at the first
+    context.
+    """
+    if start is not None:
+        data = romkit.data.open_dataset(start)
+    else:
+        first_end = {}
+        for name, value in context.items():
+            first_end[name] = value[0] if isinstance(value, list) else value
+        data = system.dataset(duration=system.dt, **first_end)
+    if "special_kind" in data:
+        return data
+    state = []
+    for name in ("state", "velocity")[: system.order]:
+        state += data[name].values[0, -1].tolist()
+    return state
+
+
+def forecast(
+    ctx: Context,
+    model: Annotated[
+        str, Argument(metavar="MODEL", help="A file by `romkit fit`, or the folder of an ensemble.")
+    ],
+    start: Annotated[
+        list[str],
+        Option(
+            "--from", metavar="DATA", help="The dataset that has the first state, or a pattern."
+        ),
+    ],
+    duration: Annotated[float, Option(help="Length of the forecast.")],
+    trajectory: Annotated[int, Option(help="Which trajectory of the dataset.")] = 0,
+    at: Annotated[int, Option(help="Which of its samples is the first state; -1 is the last.")] = 0,
+    dt: Annotated[
+        float | None, Option(help="Output interval; that of the dataset by default.")
+    ] = None,
+    dynamics: Annotated[str | None, Option(help="A law, a file by `romkit law`.")] = None,
+    control: Annotated[
+        str | None, Option(metavar="FILE", help="netCDF file with control (time, input).")
+    ] = None,
+    level: Annotated[
+        float, Option(help="Probability that the interval of an ensemble claims.")
+    ] = 0.9,
+    device: options.Device = None,
+    out: Annotated[
+        Path | None, Option(help="Folder for the results; runs/forecast-MODEL by default.")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Forecast from a state, with no truth beside it. Context and inputs are those of the data,
+    unless they are given.
+
+    A file by `romkit fit` needs --dynamics; an ensemble is the folder that `romkit law --members`
+    wrote. The inputs of --control begin at the first state.
+
+    \b
+    Examples:
+      romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --duration 40
+      romkit forecast runs/sindy-my --from my.nc --trajectory 3 --at -1 --duration 40 --Re 110
+      romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --at -1
+          --duration 40 --control inputs.nc
+
+    Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was
+    trained on.
+    """  # noqa: D301
+    file = options.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
+    options.check_device(device)
+    ensemble, projection, law = _forecaster(model, dynamics)
+    data = romkit.data.check_states(options.read_data(start))
+    settings = {
+        "duration": duration,
+        "dt": _interval(data) if dt is None else dt,
+        "device": device,
+    }
+    settings |= _first_state(data, law, trajectory, at)
+    settings["context"] = _context_of_state(data, projection, trajectory, at)
+    settings["context"] |= options.context_values(ctx, projection.frame.context_names)
+    if law.control_names or control is not None:
+        source = data.isel(time=slice(at, None))
+        if control is not None:
+            source = romkit.data.open_dataset(control)
+        settings["control"] = _inputs(source, law.control_names, trajectory, duration)
+    if ensemble is None:
+        run = romkit.forecast(projection, dynamics=law, **settings)
+    else:
+        run = ensemble.forecast(level=level, **settings)
+    output.add(**values.dataset(run))
+    options.write(romkit.data.save_dataset, run, file)
+    if ensemble is not None:
+        figure = romkit.plotting.plot_forecast(run)
+        options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _forecaster(
+    model: str, dynamics: str | None
+) -> (
+    "tuple[romkit.Ensemble | None, romkit.projections.Projection, romkit.integrators.LearnedField]"
+):
+    """The ensemble, if the model is its folder, the projection and the law."""
+    if os.path.isdir(model):
+        ensemble = romkit.Ensemble.load(model)
+        return ensemble, ensemble.projection, ensemble.law
+    if dynamics is None:
+        fix = "add --dynamics law.safetensors"
+        raise InputError("--dynamics", expected="a law", got="none", fix=fix)
+    return None, options.load("projection", model), options.load("law", dynamics)
+
+
+def _first_state(
+    data: "xr.Dataset", law: "romkit.integrators.LearnedField", trajectory: int, at: int
+) -> "dict[str, xr.DataArray]":
+    """State, and velocity of a law of second order, of one sample."""
+    sample = _select(data, trajectory=trajectory, time=at)
+    state = {"initial_state": sample["state"]}
+    if law.order == 2 and "velocity" in data:
+        state["initial_velocity"] = sample["velocity"]
+    return state
+
+
+def _context_of_state(
+    data: "xr.Dataset", projection: "romkit.projections.Projection", trajectory: int, at: int
+) -> dict[str, float]:
+    """Parameters of the projection that the data have at a sample."""
+    sample = _select(data, trajectory=trajectory, time=at)
+    context = {}
+    for name in romkit.data.context_names(data):
+        if name in projection.frame.context_names:
+            context[name] = float(sample[name])
+    return context
+
+
+def _interval(data: "xr.Dataset") -> float:
+    """Mean interval between the times of a dataset."""
+    if data.sizes["time"] < 2:
+        expected, fix = "an interval for data of a single time", "add --dt 0.1, say"
+        raise InputError("--dt", expected=expected, got="none", fix=fix)
+    return float(data["time"].diff("time").mean())
+
+
+def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
+    """Entries of a dataset at these indices of `trajectory` and `time`."""
+    for dim, index in wanted.items():
+        checks.index("--at" if dim == "time" else "--trajectory", index, data.sizes[dim])
+    return data.isel(wanted)
+
+
+def _inputs(
+    source: "xr.Dataset", names: tuple[str, ...], trajectory: int, duration: float
+) -> "Callable[[float], np.ndarray]":
+    """Inputs of these names as a function of the time since the first sample of a dataset."""
+    import torch
+
+    from romkit.data.controls import by_name, control_of
+
+    fix = "give a file with them by --control"
+    dims = source["control"].dims if "control" in source else ()
+    if {*dims} - {"trajectory"} != {"time", "input"}:
+        expected = f"control (time, input) of {', '.join(names)}"
+        got = f"dims {dims}" if dims else "data without it"
+        raise InputError("--control", expected=expected, got=got, fix=fix)
+    source = by_name(source[["control"]], names)
+    if "trajectory" in dims:
+        source = _select(source, trajectory=trajectory)
+    times = romkit.data.times_of(source)
+    since = times - times[0]
+    if since[-1] < duration * (1 - 1e-9):
+        expected = f"inputs up to {duration:g} after the first state"
+        raise InputError("--control", expected=expected, got=f"up to {since[-1]:g}", fix=fix)
+    control = control_of(source.assign_coords(time=since).expand_dims("trajectory"))
+    return lambda t: control(torch.tensor(t, dtype=torch.float64)).numpy()
+
+
+def infer(
+    model: options.Model,
+    observations: Annotated[
+        list[str],
+        Argument(metavar="OBSERVATIONS", help="netCDF files with `state`; NaN is missing."),
+    ],
+    training: Annotated[
+        list[str],
+        Option(metavar="DATA", help="Data with known contexts, a pattern, or a system."),
+    ],
+    noise: Annotated[
+        float | None, Option(help="Standard deviation of the noise; estimated by default.")
+    ] = None,
+    dynamics: Annotated[
+        str | None, Option(help="Name of dynamics, or a file by `romkit law`.")
+    ] = None,
+    sensors: Annotated[
+        str | None, Option(help="Names of the observed components, with commas.")
+    ] = None,
+    level: Annotated[float, Option(help="Probability that the intervals claim.")] = 0.9,
+    out: Annotated[
+        Path | None, Option(help="Folder for the results; runs/infer-OBSERVATIONS by default.")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Estimate which context observations come from, with an interval that knows the reduced
+    model's own error.
+
+    Without --dynamics each snapshot has a latent state of its own; with them a trajectory is a
+    window in time.
+
+    \b
+    Examples:
+      romkit infer my.safetensors seen.nc --training my.nc --noise 0.05
+      romkit infer flow-lorenz96 seen.nc --training lorenz96 --sensors x0,x12,x24
+
+    Prints a line for each trajectory, and says where no context explains the observations. Writes
+    infer.nc.
+    """  # noqa: D301
+    run = f"infer-{options.short_name(observations)}"
+    file = options.target(out, run, "infer.nc", force)
+    latent = options.dynamics(dynamics)
+    seen = options.read_files(observations)
+    projection = options.load("projection", model)
+    observed = options.names(sensors)
+    for name in observed or ():
+        checks.one_of("sensors", name, projection.frame.state_names)
+    settings = {"noise": noise, "sensors": observed, "level": level, "dynamics": latent}
+    estimates = romkit.infer(projection, seen, training=options.read_data(training), **settings)
+    output.add(trajectories=values.inference(estimates))
+    print(describe.inference(estimates))
+    options.write(romkit.data.save_dataset, estimates, file, label="\n")
+
+
+def compare(
+    data: options.Data,
+    methods: Annotated[str, Option(help="Names of methods, with commas.")] = "pod,ncae",
+    laws: Annotated[
+        str, Option(help="Names of laws, with commas.")
+    ] = "dmd,operator-inference,sindy",
+    test: Annotated[float, Option(help="Share of the contexts that is held out.")] = 0.25,
+    seed: Annotated[int, Option(help="Seed of the split and of the fits.")] = 0,
+    workers: Annotated[
+        int | None, Option(help="Processes; one after the other here by default.")
+    ] = None,
+    set_: options.Settings = None,
+    out: Annotated[
+        Path | None, Option(help="Folder for the results; runs/compare-DATA by default.")
+    ] = None,
+) -> None:
+    """Fit projections with laws, and score them on trajectories that were held out.
+
+    \b
+    Examples:
+      romkit compare my.nc --set latent_dim=2
+      romkit compare my.nc --methods pod,ncae --laws sindy,neural-ode --set latent_dim=3 --workers 2
+
+    What is complete in the folder, for the same data and settings, is not computed again: the same
+    command goes on after an interruption. Writes a file for each combination and comparison.nc. A
+    combination that fails leaves its traceback in a .log file, the others go on, and the exit code
+    is 1.
+    """  # noqa: D301
+    from romkit.verbs.compare import check_names
+
+    folder = out or Path("runs") / f"compare-{options.short_name(data)}"
+    file = options.writable(folder / "comparison.nc")
+    named = {"test": test, "seed": seed, "workers": workers, "folder": folder}
+    settings = options.settings(set_, refused=("data", "methods", "laws", *named))
+    methods_named, laws_named = options.names(methods), options.names(laws)
+    # names first: the training set of a system is simulated, which takes a while
+    check_names(methods_named, laws_named, settings)
+    output.on_interruption(f"{folder} has all that is complete; the same command goes on")
+    comparison = romkit.compare(
+        options.read_data(data), methods_named, laws_named, **named, **settings
+    )
+    output.add(combinations=values.comparison(comparison))
+    print(describe.comparison(comparison))
+    options.write(romkit.data.save_dataset, comparison, file, label="\n")
+    failed = json.loads(comparison.attrs["failed"])
+    output.add(failed=failed)
+    for name, log in failed.items():
+        print(f"romkit: {name} failed, the traceback is in {log}", file=sys.stderr)
+    if failed:
+        raise Exit(1)
