@@ -21,6 +21,24 @@ ROLES = {"exclude": [[".citation-list"]]}
 """docutils gives bibliographies roles that screen readers know and axe-core does not."""
 
 
+PATIENCE = 240
+"""Seconds that a page or a script may take: the machine may be busy with something else."""
+STARTS = 3
+
+
+def _started(options):
+    """A browser; where the machine is too busy for its start, another one."""
+    from selenium import webdriver
+    from selenium.common.exceptions import WebDriverException
+
+    for attempt in range(STARTS):
+        try:
+            return webdriver.Chrome(options, webdriver.ChromeService(NEEDED["chromedriver"]))
+        except WebDriverException:
+            if attempt == STARTS - 1:
+                raise
+
+
 def open_browser(width=400, height=800):
     """Chromium without a window."""
     from selenium import webdriver
@@ -35,7 +53,9 @@ def open_browser(width=400, height=800):
     ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "SEVERE"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService(NEEDED["chromedriver"]))
+    browser = _started(options)
+    browser.set_page_load_timeout(PATIENCE)
+    browser.set_script_timeout(PATIENCE)
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", size
@@ -67,7 +87,7 @@ def check_site(folder):
         browser.get(page.as_uri())
         found += [f"{page}: {each}" for each in complaints(browser, ALIKE.isdisjoint(page.parts))]
     browser.get(f"{(folder / 'search.html').as_uri()}?q=rollout")
-    browser.implicitly_wait(10)  # seconds
+    browser.implicitly_wait(PATIENCE)
     if not browser.find_elements("css selector", "#search-results li"):
         found.append("the search finds nothing")
     browser.quit()

@@ -18,7 +18,6 @@ from romkit.integrators import LatentField
 from romkit.metrics import idempotency_error
 from romkit.models import LatentFlow, ReducedModel, check_match, trained_dynamics
 from romkit.projections import Projection
-from romkit.solvers import RK4
 from romkit.systems import System, system_of
 from romkit.verbs import runs
 
@@ -27,6 +26,9 @@ SAMPLES = 200
 
 BRANCH = 41
 """Number of contexts in the bifurcation diagram."""
+
+JUMP = 5.0
+"""Change between two contexts of the diagram, in the median change, that counts as a jump."""
 
 POINTS, MARGIN = 9, 0.1
 """Points of the manifold's grid each way, and its width beyond the orbit, as a share of the orbit's
@@ -142,16 +144,19 @@ class Exploration:
         if self.system is None:
             self.system = self._trained_on()
         self._check()
-        self.duration = self.system.horizon / 5 if self.duration is None else self.duration
+        if self.duration is None:
+            self.duration = self.system.horizon / 5
         self.dynamics = trained_dynamics(self.projection)
         self._model = ReducedModel.of(self.projection, self.dynamics, self.system)
         self.double = self._model.projection
+        # sliders come back to where they were, and full models are slow
         self._run = functools.lru_cache(maxsize=REMEMBERED)(self._simulate)
         try:  # compiling pays from the second view on
             self.engine = "compiled"
             self._simulate(tuple(self.middle.values()))
         except InputError:
             self.engine = "auto"
+        # timed once it is compiled: the page chooses by this number what follows a moving slider
         began = time.perf_counter()
         run = self.run(self.middle)
         self.seconds = time.perf_counter() - began
@@ -159,6 +164,7 @@ class Exploration:
 
     def _trained_on(self) -> System | None:
         """The system that the training data name, with its parameters."""
+        # its sizes count too: of a chain of another length there is another system
         attrs = self.projection.report.get("data", {})
         attrs = {**attrs, "system": self.projection.frame.system}
         return system_of(xr.Dataset(attrs=attrs))
@@ -182,7 +188,7 @@ class Exploration:
         """
         if not isinstance(self.dynamics, LatentField):
             return None
-        flow = LatentFlow(self._model, solver=RK4(self.system.dt), engine="compiled")
+        flow = LatentFlow(self._model, engine="compiled")
         try:
             self._flowed(flow, run, self.at(self.middle))
         except InputError:
@@ -192,29 +198,35 @@ class Exploration:
     @property
     def middle(self) -> dict[str, float]:
         """Context in the middle of the training range, by name."""
-        return {p.name: (p.low + p.high) / 2 for p in self.system.context}
+        middle = {}
+        for parameter in self.system.context:
+            middle[parameter.name] = (parameter.low + parameter.high) / 2
+        return middle
 
     def at(self, context: Mapping[str, float]) -> Tensor:
         """Context (1, p), from values by name."""
-        return torch.tensor(
-            [[context[name] for name in self.system.context_names]], dtype=torch.float64
-        )
+        row = [context[name] for name in self.system.context_names]
+        return torch.tensor([row], dtype=torch.float64)
 
     def run(self, context: Mapping[str, float]) -> xr.Dataset:
         """One trajectory of the full model at a context."""
-        return self._run(tuple(float(context[name]) for name in self.system.context_names))
+        row = (float(context[name]) for name in self.system.context_names)
+        return self._run(tuple(row))
 
     def view(self, context: Mapping[str, float]) -> View:
         """Both models at a context."""
         run = self.run(context)
         follower = self._reduced(context, run)
         errors = runs.score(run, follower)
-        P, x = self.double(self.at(context)), torch.from_numpy(run["state"].values.copy())
+        P = self.double(self.at(context))
+        x = torch.from_numpy(run["state"].values.copy())  # (1, T, n)
         with torch.no_grad():
-            projected, idempotency = P(x), idempotency_error(P, x).max()
+            projected = P(x)
+            idempotency = idempotency_error(P, x).max()
         scale = follower["state_std"].values
-        full, reduced = (each["state"].values[0] / scale for each in (run, follower))
-        directions = _leading(full)
+        full = run["state"].values[0] / scale
+        reduced = follower["state"].values[0] / scale
+        directions = _leading(full)  # (n, 2)
         return View(
             run=run,
             orbit=self._orbit(context, follower, directions),
@@ -240,17 +252,44 @@ class Exploration:
         and the initial state are those of the view. The extremes at a value are the local maxima of
         the orbit's second half, or its largest value where it has none.
         """
-        parameter = next(p for p in self.system.context if p.name == name)
-        context = {p.name: float(view.run[p.name].values[0]) for p in self.system.context}
+        context = {}
+        for parameter in self.system.context:
+            context[parameter.name] = float(view.run[parameter.name].values[0])
         late = slice(SAMPLES // 2, None)  # after the transient
-        component = int(np.nan_to_num(view.truth[late].std(axis=0)).argmax())
+        deviation = np.nan_to_num(view.truth[late].std(axis=0))
+        component = int(deviation.argmax())
         values, extremes = [], []
-        for value in np.linspace(parameter.low, parameter.high, BRANCH):
+        for value in self._diagram(name):
             run = self._reduced({**context, name: value}, view.run)
             peaks = _maxima(run["state"].values[0, late, component])
             values.append(np.full_like(peaks, value))
             extremes.append(peaks)
         return np.concatenate(values), np.concatenate(extremes)
+
+    def calm(self, name: str, branch: tuple[np.ndarray, np.ndarray]) -> float:
+        """Value of a parameter far from where the motion changes its kind: the middle of the longer
+        side of the largest jump in a bifurcation diagram, or of the range where there is none.
+        """
+        values, extremes = branch
+        grid = self._diagram(name)
+        highest = np.array(
+            [np.nanmax(extremes[values == value], initial=-np.inf) for value in grid]
+        )
+        middle = float(grid[BRANCH // 2])
+        if not np.isfinite(highest).all():
+            return middle
+        changes = np.abs(np.diff(highest))  # (BRANCH - 1,)
+        jump = int(changes.argmax())
+        if changes[jump] <= JUMP * np.median(changes):
+            return middle
+        below, above = grid[: jump + 1], grid[jump + 1 :]
+        side = below if len(below) >= len(above) else above
+        return float(side[len(side) // 2])
+
+    def _diagram(self, name: str) -> np.ndarray:
+        """Values (BRANCH,) of a parameter in the bifurcation diagram."""
+        parameter = next(entry for entry in self.system.context if entry.name == name)
+        return np.linspace(parameter.low, parameter.high, BRANCH)
 
     def _simulate(self, context: tuple[float, ...]) -> xr.Dataset:
         named = dict(zip(self.system.context_names, context, strict=True))
@@ -266,24 +305,20 @@ class Exploration:
         moved = run.assign_coords(
             {name: ("trajectory", [value]) for name, value in context.items()}
         )
-        solver = RK4(self.system.dt)  # the samples shown are farther apart
-        given = {
-            "dynamics": self.dynamics,
-            "system": self.system,
-            "solver": solver,
-            "engine": self.engine,
-        }
-        return runs.follow(self.projection, moved, **given)
+        settings = {"dynamics": self.dynamics, "system": self.system, "engine": self.engine}
+        return runs.follow(self.projection, moved, **settings)
 
     def _flowed(self, flow: LatentFlow, run: xr.Dataset, c: Tensor) -> xr.Dataset:
         """Reduced model at a context (1, p) from the initial state of a run, as by `romkit.follow`;
         NaN from a divergence on.
         """
-        model, times = self._model.at_constant(c), times_of(run)
+        model = self._model.at_constant(c)
+        times = times_of(run)
         names = ("state", "velocity")[: self._model.order]
-        first = run.isel(time=slice(1))
-        parts = tuple(trajectories(first, name)[:, 0] for name in names)
-        latent = flow(model.start(times[0], parts), c, times)[..., : self.projection.latent_dim]
+        start = run.isel(time=slice(1))
+        state_and_velocity = tuple(trajectories(start, name)[:, 0] for name in names)
+        states = flow(model.start(times[0], state_and_velocity), c, times)  # (1, T, order · m)
+        latent = states[..., : self.projection.latent_dim]
         with torch.no_grad():
             decoded = self.double.operator(c).decode(latent)
         variables = {
@@ -296,22 +331,25 @@ class Exploration:
     def _orbit(
         self, context: Mapping[str, float], follower: xr.Dataset, directions: np.ndarray
     ) -> Orbit:
-        scale, states, latent = (follower[name].values for name in ("state_std", "state", "latent"))
-        states, latent, every = states[0], latent[0], slice(None, None, stride(len(scale)))
+        scale = follower["state_std"].values  # (n,)
+        states = follower["state"].values[0]  # (T, n)
+        latent = follower["latent"].values[0]  # (T, m)
+        P = self.double(self.at(context)[0])
         with torch.no_grad():
-            points = (
-                self.double(self.at(context)[0]).decode(torch.from_numpy(_grid(latent))).numpy()
-            )
-        seen = directions / scale[:, None]
-        lines = points @ seen
-        across = lines.swapaxes(0, 1) if len(lines) > 1 else lines[:0]
-        manifold = np.concatenate([lines, across])
+            points = P.decode(torch.from_numpy(_grid(latent))).numpy()  # (L, K, n)
+        plane = directions / scale[:, None]  # (n, 2)
+        lines = points @ plane  # (L, K, 2)
+        if len(lines) > 1:
+            across = lines.swapaxes(0, 1)
+        else:
+            across = lines[:0]
+        shown = slice(None, None, stride(len(scale)))
         return Orbit(
-            follower["time"].values,
-            states[:, every] / scale[every],
-            latent,
-            states @ seen,
-            manifold,
+            time=follower["time"].values,
+            states=states[:, shown] / scale[shown],
+            latent=latent,
+            portrait=states @ plane,
+            manifold=np.concatenate([lines, across]),
         )
 
 
@@ -334,23 +372,24 @@ def _grid(latent: np.ndarray) -> np.ndarray:
     finite = latent[np.isfinite(latent).all(axis=1)]
     low, high = finite[:, :2].min(axis=0), finite[:, :2].max(axis=0)
     margin = MARGIN * (high - low)
-    axes = [
-        np.linspace(start, end, POINTS)
-        for start, end in zip(low - margin, high + margin, strict=True)
-    ]
-    plane = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, POINTS, len(axes))  # (K, K, 2)
-    other_means = finite[:, 2:].mean(axis=0)
-    other = np.broadcast_to(other_means, (*plane.shape[:2], len(other_means)))
-    return np.concatenate([plane, other], axis=-1)
+    axes = []
+    for start, end in zip(low - margin, high + margin, strict=True):
+        axes.append(np.linspace(start, end, POINTS))
+    plane = np.stack(np.meshgrid(*axes), axis=-1)
+    plane = plane.reshape(-1, POINTS, len(axes))  # (K, K, 2), or (1, K, 1)
+    means = finite[:, 2:].mean(axis=0)
+    beyond_plane = np.broadcast_to(means, (*plane.shape[:2], len(means)))
+    return np.concatenate([plane, beyond_plane], axis=-1)
 
 
 def _leading(states: np.ndarray) -> np.ndarray:
     """Directions (n, 2) in which states (T, n) vary most; zero where there is no second one."""
     centred = np.nan_to_num(states - np.nanmean(states, axis=0))
     _, moments = np.linalg.eigh(centred @ centred.T)  # T x T, since n may be large
-    found = centred.T @ moments[:, :-3:-1]
-    sizes = np.linalg.norm(found, axis=0)
-    return np.divide(found, sizes, out=np.zeros_like(found), where=sizes > 1e-8 * sizes[0])
+    directions = centred.T @ moments[:, :-3:-1]  # (n, 2), the largest eigenvalue first
+    sizes = np.linalg.norm(directions, axis=0)
+    moves = sizes > 1e-8 * sizes[0]
+    return np.divide(directions, sizes, out=np.zeros_like(directions), where=moves)
 
 
 def _lag(truth: np.ndarray, reduced: np.ndarray, times: np.ndarray) -> np.ndarray:

@@ -5,26 +5,30 @@ one's own.
 import socket
 import time
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import numpy as np
 import panel as pn
-from bokeh.models import ColumnDataSource, CustomJS, LinearColorMapper, NumericInput, Slider
+from bokeh.models import (
+    ColorBar,
+    ColumnDataSource,
+    CustomJS,
+    LinearColorMapper,
+    LogTicker,
+    NumericInput,
+    Slider,
+)
 from bokeh.plotting import figure
 
 from romkit.certificates import certify
 from romkit.core.boundary import validated
-from romkit.core.display import as_plain_markdown
 from romkit.core.errors import InputError, RomkitError
-from romkit.data import describe, split
-from romkit.data.storage import dataset_of_bytes
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
-from romkit.integrators import LAWS
-from romkit.plotting import plot_rollout
+from romkit.explorer.own import OwnData
+from romkit.explorer.text import of_error, text
 from romkit.plotting.style import BLUE, NEUTRAL, ORANGE
-from romkit.projections import METHODS, Projection
+from romkit.projections import Projection
 from romkit.systems import System
-from romkit.verbs.fit import fit
-from romkit.verbs.runs import rollout
 
 ADDRESS = "127.0.0.1"
 """Address of the server: this machine alone, so that nothing that is shown or uploaded leaves it."""
@@ -45,28 +49,64 @@ released slider.
 NEAR = 0.02
 """Radius of the ball of a certificate, in standard deviations of the whole state."""
 
-HELD_OUT = 0.25
-"""Share of the contexts in a user's data that is held out, as in `romkit.compare`."""
-
 LIMIT = 3.0
 """End of the colour scale of fields, in standard deviations."""
 
+STEPS = 200
+"""Steps of a slider from end to end."""
+
+PLAYED = 4
+"""Steps of the slider from one picture to the next while it plays."""
+
+PERIOD = 300
+"""Milliseconds from one picture to the next."""
+
+WIDTH = 260
+"""Width of a slider and of what stands below it [pixels]."""
+
+FONT = "system-ui, sans-serif"
+"""Font of the page, in its figures too."""
+
 TEMPLATE = """{% extends base %}
+{% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body { font: 15px/1.4 system-ui, sans-serif; margin: .5rem; }
+h1 { font-size: 1.3rem; margin: .3rem 0; }
+</style>{% endblock %}
 {% block contents %}<main><h1>romkit: {{ system | e }}</h1>{{ embed(roots.page) }}</main>{% endblock %}"""
 """Document with the landmark and the heading that screen readers look for."""
 
-KEYBOARD = """
+BROWSER = """
 for (const slider of sliders) {
     const handle = cb_context.index.find_one(slider).shadow_el.querySelector(".noUi-handle");
     handle.setAttribute("aria-label", slider.title);
+    const say = () => {
+        const text = `${slider.title} ${Number(slider.value.toPrecision(5))}`;
+        if (handle.getAttribute("aria-valuetext") !== text) handle.setAttribute("aria-valuetext", text);
+    };
+    say();
+    // the slider writes a bare number there at each move
+    new MutationObserver(say).observe(handle, {attributeFilter: ["aria-valuetext"]});
 }
 document.addEventListener("keydown", event => {
     const [target] = event.composedPath();
     if (event.key === "Enter" && target.className.includes("bk-tab")) target.click();
 });
+const inputs = root => [...root.querySelectorAll("*")].flatMap(element => {
+    if (element.matches("input[type=file]")) return [element];
+    return element.shadowRoot ? inputs(element.shadowRoot) : [];
+});
+document.addEventListener("dragover", event => event.preventDefault());
+document.addEventListener("drop", event => {
+    event.preventDefault();
+    for (const input of inputs(document)) {
+        input.files = event.dataTransfer.files;
+        input.dispatchEvent(new Event("change"));
+    }
+});
 """
-"""Code for the browser: sliders get the names that Bokeh writes beside them, and the Enter key
-opens tabs.
+"""Code for the browser: sliders get the names that Bokeh writes beside them, and say their values;
+the Enter key opens tabs; files that are dropped on the page are chosen in the tab for data.
 """
 
 
@@ -80,43 +120,54 @@ class Page:
     def __init__(self, exploration: Exploration):
         self.exploration = exploration
         self.sliders = {}
-        for p in exploration.system.context:
-            look = {
-                "title": f"{p.name}{'' if p.units == '1' else f' in {p.units}'}",
-                "format": "0.0000",
-                "width": 260,
-            }
-            ends = {
-                "start": p.low,
-                "end": p.high,
-                "step": (p.high - p.low) / 200,
-                "value": (p.low + p.high) / 2,
-            }
-            # Bokeh's own, because Panel's wait for a while before they say that they were moved
-            self.sliders[p.name] = Slider(**look, **ends)
+        for parameter in exploration.system.context:
+            self.sliders[parameter.name] = _slider(parameter)
+        self.first = next(iter(self.sliders))
         self.reduced, self.compared, self.manifold = (ColumnDataSource() for _ in range(3))
         self.fields = {name: ColumnDataSource() for name in ("full model", "reduced model")}
         self.branch, self.here = ColumnDataSource(), ColumnDataSource()
-        self.facts = _text("", width=260)
-        self.compare = pn.widgets.Button(label="Run the full model here", width=260, visible=False)
-        self.compare.on_click(self._run_here)
-        self.button = pn.widgets.Button(label="Certify at this context", width=260)
-        self.button.on_click(lambda event: self.certify())
-        near = NEAR * exploration.double.frame.state_std.norm().item()
-        self.radius = NumericInput(
-            title="for states within", mode="float", value=round(near, 4), low=1e-6, width=260
+        self.facts = text("", width=WIDTH)
+        self._make_buttons()
+        self._start()
+
+    def _make_buttons(self) -> None:
+        self.play = pn.widgets.Toggle(label=f"Play {self.first}", width=WIDTH // 2 - 5)
+        self.play.param.watch(lambda event: self._play(event.new), "value")
+        self.playing = None
+        self.reset = pn.widgets.Button(label="Reset", width=WIDTH // 2 - 5)
+        self.reset.on_click(lambda event: self._reset())
+        self.compare = pn.widgets.Button(
+            label="Run the full model here", width=WIDTH, visible=False
         )
-        self.certificate = _text("", width=260)
-        exploration.run(self.context)  # kept, so that the view below is timed without it
+        self.compare.on_click(self._run_here)
+        self.button = pn.widgets.Button(label="Certify at this context", width=WIDTH)
+        self.button.on_click(lambda event: self.certify())
+        near = NEAR * self.exploration.double.frame.state_std.norm().item()
+        self.radius = NumericInput(
+            title="for states within", mode="float", value=round(near, 4), low=1e-6, width=WIDTH
+        )
+        self.certificate = text("", width=WIDTH)
+
+    def _start(self) -> None:
+        """Show both models at a context away from where the motion changes its kind."""
+        exploration = self.exploration
+        middle = exploration.middle
+        exploration.run(middle)  # kept, so that the view below is timed without it
         began = time.perf_counter()
-        self.view = exploration.view(self.context)
-        self._follow_sliders(exploration.seconds + time.perf_counter() - began)
+        self.view = exploration.view(middle)
+        seconds = exploration.seconds + time.perf_counter() - began
+        branch = exploration.branch(self.first, self.view)
+        self.branch.data = {"value": branch[0], "extreme": branch[1]}
+        self.home = middle | {self.first: exploration.calm(self.first, branch)}
+        for name, slider in self.sliders.items():
+            slider.value = self.home[name]
+        self.view = exploration.view(self.home)
+        self._follow_sliders(seconds)
         self._show(self.view)
-        values, extremes = exploration.branch(next(iter(self.sliders)), self.view)
-        self.branch.data = {"value": values, "extreme": extremes}
 
     @property
     def context(self) -> dict[str, float]:
+        """Values of the sliders."""
         return {name: float(slider.value) for name, slider in self.sliders.items()}
 
     def preview(self) -> None:
@@ -136,7 +187,7 @@ class Page:
         try:
             self.view = self.exploration.view(self.context)
         except RomkitError as error:
-            self.facts.object = _error(error)
+            self.facts.object = of_error(error)
             return
         with pn.io.hold():
             self._show(self.view)
@@ -144,32 +195,58 @@ class Page:
 
     def certify(self) -> None:
         """Show bounds of the Lipschitz constants at the context of the sliders."""
-        at, radius = self.exploration.at(self.context)[0], self.radius.value
+        context = self.exploration.at(self.context)[0]
+        radius = self.radius.value
         with self.button.param.update(loading=True):
             try:
-                found = certify(self.exploration.double, at, radius=radius)
+                bounds = certify(self.exploration.double, context, radius=radius)
             except RomkitError as error:
-                self.certificate.object = _error(error)
+                self.certificate.object = of_error(error)
                 return
-        columns = (found[name].values for name in ("map", "lower", "upper"))
-        rows = [
-            f"| {which} | {lower:.3g} | {upper:.3g} |"
-            for which, lower, upper in zip(*columns, strict=True)
+        lines = [
+            f"Lipschitz constants within {radius:.3g} of the mean state:",
+            "",
+            "| map | found | at most |",
+            "| --- | --- | --- |",
         ]
-        title = f"Lipschitz constants within {radius:.3g} of the mean state:\n\n"
-        self.certificate.object = (
-            f"{title}| map | found | at most |\n| --- | --- | --- |\n" + "\n".join(rows)
-        )
+        columns = (bounds[name].values for name in ("map", "lower", "upper"))
+        for name, lower, upper in zip(*columns, strict=True):
+            lines.append(f"| {name} | {lower:.3g} | {upper:.3g} |")
+        self.certificate.object = "\n".join(lines)
 
     def layout(self) -> pn.viewable.Viewable:
+        """Sliders beside the figures, above them on narrow screens."""
+        moving = pn.Row(self.play, self.reset, width=WIDTH)
         certified = (self.radius, self.button, self.certificate)
-        left = pn.Column(*self.sliders.values(), self.compare, self.facts, *certified, width=290)
-        plots = pn.FlexBox(*self._figures(), styles={"flex": "1 1 400px"})
-        return pn.FlexBox(left, plots)  # one below the other on narrow screens
+        controls = (*self.sliders.values(), moving, self.compare, self.facts, *certified)
+        plots = pn.FlexBox(*self._figures(), styles={"flex": "1 1 300px"})
+        return pn.FlexBox(pn.Column(*controls, width=290), plots)
 
     def _run_here(self, event: object) -> None:
         with self.compare.param.update(loading=True):
             self.update()
+
+    def _play(self, on: bool) -> None:
+        """Move the first slider to and fro until the button is pressed again."""
+        if self.playing is not None:
+            self.playing.stop()
+            self.playing = None
+        if on:
+            self.playing = pn.state.add_periodic_callback(self.step, period=PERIOD)
+
+    def step(self) -> None:
+        """Move the first slider a little, and from its end back to its begin."""
+        slider = self.sliders[self.first]
+        value = slider.value + PLAYED * slider.step
+        if value > slider.end * (1 + 1e-12):
+            value = slider.start
+        slider.value = value
+
+    def _reset(self) -> None:
+        """Go back to the context of the beginning."""
+        self.play.value = False
+        for name, slider in self.sliders.items():
+            slider.value = self.home[name]
 
     def _follow_sliders(self, seconds: float) -> None:
         """Show every move at once: both models, or the reduced model alone where a view takes long."""
@@ -184,18 +261,23 @@ class Page:
 
     def _show(self, view: View) -> None:
         self._show_orbit(view.orbit)
-        self._show_field(
-            "full model", view.orbit.time, view.truth[:, :: stride(len(view.directions))]
-        )
+        shown = view.truth[:, :: stride(len(view.directions))]
+        self._show_field("full model", view.orbit.time, shown)
         self.compared.data = {
-            "time": view.orbit.time, "x": view.portrait[:, 0], "y": view.portrait[:, 1],
-            "error": view.error, "projected": view.projected, "lag": view.lag,
-        }  # fmt: skip
-        self.facts.object = (
-            f"valid for **{view.valid_time:.3g}** of {view.orbit.time[-1]:.3g}  \n"
-            f"error at the end **{view.error[-1]:.2g}**, of the projection alone {view.projected[-1]:.2g}  \n"
-            f"‖P(P(x)) - P(x)‖ at most {view.idempotency:.1e}"
-        )
+            "time": view.orbit.time,
+            "x": view.portrait[:, 0],
+            "y": view.portrait[:, 1],
+            "error": view.error,
+            "projected": view.projected,
+            "lag": view.lag,
+        }
+        lines = [
+            f"valid for **{view.valid_time:.3g}** of {view.orbit.time[-1]:.3g}",
+            f"error at the end **{view.error[-1]:.2g}**, of the projection alone "
+            f"{view.projected[-1]:.2g}",
+            f"‖P(P(x)) - P(x)‖ at most {view.idempotency:.1e}",
+        ]
+        self.facts.object = "  \n".join(lines)
 
     def _show_orbit(self, orbit: Orbit) -> None:
         z = np.pad(orbit.latent, ((0, 0), (0, 1)))  # a second column where there is one coordinate
@@ -210,13 +292,16 @@ class Page:
             "ys": list(orbit.manifold[..., 1]),
         }
         self._show_field("reduced model", orbit.time, orbit.states)
-        self.here.data = {"value": [next(iter(self.context.values()))]}
+        self.here.data = {"value": [self.context[self.first]]}
 
     def _show_field(self, name: str, times: np.ndarray, states: np.ndarray) -> None:
         self.fields[name].data = {
-            "image": [states.T.astype(np.float32)], "x": [times[0]], "y": [0],
-            "width": [times[-1] - times[0]], "height": [len(self.view.directions)],
-        }  # fmt: skip
+            "image": [states.T.astype(np.float32)],
+            "x": [times[0]],
+            "y": [0],
+            "width": [times[-1] - times[0]],
+            "height": [len(self.view.directions)],
+        }
 
     def _figures(self) -> list[figure]:
         portrait = _figure(
@@ -229,99 +314,88 @@ class Page:
         portrait.line("x", "y", source=self.reduced, color=ORANGE, legend_label="reduced model")
         latent = _figure("latent orbit", "latent coordinate 0", "latent coordinate 1")
         latent.line("z0", "z1", source=self.reduced, color=ORANGE)
-        fields = {name: _figure(name, "time", "component") for name in self.fields}
+        error, lag = self._error(), self._lag()
+        for plot in (portrait, error, lag):
+            _put_legend_above(plot)
+        return [portrait, latent, *self._fields(), error, lag, self._diagram()]
+
+    def _fields(self) -> list[figure]:
+        """Pictures of both models over time, with one colour scale."""
         mapper = LinearColorMapper("Viridis256", low=-LIMIT, high=LIMIT)
-        for name, plot in fields.items():
-            plot.image(
-                "image", "x", "y", "width", "height", source=self.fields[name], color_mapper=mapper
-            )
-        error = _figure("NRMSE", "time", "NRMSE", y_axis_type="log")
-        error.line(
-            "time", "error", source=self.compared, color=ORANGE, legend_label="reduced model"
-        )
-        error.line(
+        plots = []
+        for name, source in self.fields.items():
+            plot = _figure(f"{name}, in deviations", "time", "component")
+            plot.image("image", "x", "y", "width", "height", source=source, color_mapper=mapper)
+            bar = ColorBar(color_mapper=mapper, width=8, padding=4)
+            bar.major_label_text_font = FONT
+            plot.add_layout(bar, "right")
+            plots.append(plot)
+        return plots
+
+    def _error(self) -> figure:
+        plot = _figure("NRMSE", "time", "NRMSE", y_axis_type="log")
+        # labels of each power of ten overlap where errors go over many of them
+        plot.yaxis.ticker = LogTicker(desired_num_ticks=4, num_minor_ticks=0)
+        plot.line("time", "error", source=self.compared, color=ORANGE, legend_label="reduced model")
+        plot.line(
             "time", "projected", source=self.compared, color=BLUE, legend_label="projection alone"
         )
-        lag = _figure("lag, time units", "time", "lag, time units")
-        lag.line("time", "lag", source=self.compared, color=ORANGE, legend_label="reduced model")
-        for plot in (portrait, error, lag):
-            (legend,) = plot.legend
-            legend.orientation, legend.border_line_alpha = "horizontal", 0.0
-            plot.add_layout(legend, "above")  # where it hides no curve
-        diagram = _figure(
-            "maxima of the orbit", next(iter(self.sliders)), "maximum of one component"
-        )
-        diagram.scatter("value", "extreme", source=self.branch, size=3, color=ORANGE)
-        diagram.vspan("value", source=self.here, color=BLUE)
-        return [portrait, latent, *fields.values(), error, lag, diagram]
+        return plot
+
+    def _lag(self) -> figure:
+        plot = _figure("lag, time units", "time", "lag, time units")
+        plot.line("time", "lag", source=self.compared, color=ORANGE, legend_label="reduced model")
+        return plot
+
+    def _diagram(self) -> figure:
+        plot = _figure("maxima of the orbit", self.first, "maximum of one component")
+        plot.scatter("value", "extreme", source=self.branch, size=3, color=ORANGE)
+        plot.vspan("value", source=self.here, color=BLUE)
+        return plot
 
 
-def _text(text: str, **look: object) -> pn.pane.Markdown:
-    """Pane of Markdown in which HTML is text: names in files of others must not become elements."""
-    return pn.pane.Markdown(text, renderer="markdown-it", renderer_options={"html": False}, **look)
-
-
-def _error(error: Exception) -> str:
-    """An error in bold, without the links and pictures that a name in it may spell."""
-    return f"**{as_plain_markdown(str(error))}**"
-
-
-def _figure(title: str, x: str, y: str, **options: object) -> figure:
-    look = {"width": 400, "height": 270, "toolbar_location": None}
-    label = {"role": "img", "aria-label": f"{title}: {y} against {x}"}
-    return figure(
-        title=title, x_axis_label=x, y_axis_label=y, html_attributes=label, **look, **options
+def _slider(parameter: object) -> Slider:
+    """Slider over the range of a parameter."""
+    unit = "" if parameter.units == "1" else f" in {parameter.units}"
+    # Bokeh's own, because Panel's wait for a while before they say that they were moved
+    return Slider(
+        title=f"{parameter.name}{unit}",
+        format="0.0000",
+        width=WIDTH,
+        start=parameter.low,
+        end=parameter.high,
+        step=(parameter.high - parameter.low) / STEPS,
+        value=(parameter.low + parameter.high) / 2,
     )
 
 
-class OwnData:
-    """Tab from a netCDF file to a rollout of held-out trajectories."""
+def _figure(title: str, x: str, y: str, **options: object) -> figure:
+    plot = figure(
+        title=title,
+        x_axis_label=x,
+        y_axis_label=y,
+        html_attributes={"role": "img", "aria-label": f"{title}: {y} against {x}"},
+        sizing_mode="stretch_width",
+        min_width=280,
+        max_width=400,
+        height=270,
+        toolbar_location=None,
+        **options,
+    )
+    plot.title.text_font = FONT
+    for axis in plot.axis:
+        axis.axis_label_text_font = axis.major_label_text_font = FONT
+    return plot
 
-    def __init__(self):
-        self.file = pn.widgets.FileInput(label="data", accept=".nc", multiple=False)
-        self.method = pn.widgets.Select(label="projection", options=list(METHODS), value="ncae")
-        self.law = pn.widgets.Select(label="law", options=list(LAWS), value="neural-ode")
-        self.latent_dim = NumericInput(title="latent coordinates", value=2, low=1, high=20)
-        self.epochs = NumericInput(title="epochs", value=100, low=1)
-        self.button = pn.widgets.Button(label="fit", color="primary")
-        self.said = _text("A netCDF file of runs over time.")
-        self.picture = pn.pane.Matplotlib(
-            None, tight=True, sizing_mode="scale_width", max_width=900, alt_text="rollout"
-        )
-        self.button.on_click(lambda event: self.run())
 
-    def layout(self) -> pn.viewable.Viewable:
-        settings = (self.file, self.method, self.law, self.latent_dim, self.epochs, self.button)
-        return pn.FlexBox(
-            pn.Column(*settings, width=290),
-            pn.Column(self.said, self.picture, styles={"flex": "1 1 340px"}),
-        )
-
-    def run(self) -> None:
-        """Fit and follow; an error in the file is shown in one line."""
-        if not self.file.value:
-            self.said.object = "Choose a file first."
-            return
-        with self.button.param.update(loading=True):
-            try:
-                opened = dataset_of_bytes(self.file.value, "data")
-                train, test = split(describe(opened), HELD_OUT)
-                settings = {
-                    "latent_dim": self.latent_dim.value,
-                    "epochs": self.epochs.value,
-                    "verbose": False,
-                }
-                projection = fit(self.method.value, train, **settings)
-                run = rollout(
-                    test, projection, dynamics=LAWS[self.law.value]().fit(projection, train)
-                )
-            except (RomkitError, ValueError, OSError) as error:
-                self.said.object = _error(error)
-                return
-            self.picture.object = plot_rollout(run)
-            self.said.object = (
-                f"held-out trajectories: median valid time {float(run['valid_time'].median()):.3g}"
-            )
+def _put_legend_above(plot: figure) -> None:
+    """Put the legend where it hides no curve."""
+    (legend,) = plot.legend
+    legend.orientation = "horizontal"
+    legend.border_line_alpha = 0.0
+    legend.label_text_font = FONT
+    legend.label_text_font_size = "11px"
+    plot.add_layout(legend, "above")
 
 
 def application(projection: Projection, system: System | None = None) -> Callable[[], pn.Template]:
@@ -330,15 +404,14 @@ def application(projection: Projection, system: System | None = None) -> Callabl
 
     def page() -> pn.Template:
         _check_host(pn.state.headers.get("Host", ""))
-        model, shown = Page(exploration), pn.Template(TEMPLATE)
-        shown.add_variable("system", exploration.system.name)
-        shown.add_panel(
-            "page",
-            pn.Tabs(("Model", model.layout()), ("Your own data", OwnData().layout()), dynamic=True),
-        )
-        code = CustomJS(args={"sliders": list(model.sliders.values())}, code=KEYBOARD)
+        _check_origin(pn.state.headers.get("Origin", ""))
+        model, document = Page(exploration), pn.Template(TEMPLATE)
+        document.add_variable("system", exploration.system.name)
+        tabs = (("Model", model.layout()), ("Your own data", OwnData().layout()))
+        document.add_panel("page", pn.Tabs(*tabs, dynamic=True))
+        code = CustomJS(args={"sliders": list(model.sliders.values())}, code=BROWSER)
         pn.state.curdoc.js_on_event("document_ready", code)
-        return shown
+        return document
 
     return page
 
@@ -351,6 +424,14 @@ def _check_host(host: str) -> None:
     if name not in HOSTS:
         fix = "open the address that romkit printed"
         raise InputError("Host", expected=" or ".join(HOSTS), got=repr(host), fix=fix)
+
+
+def _check_origin(origin: str) -> None:
+    """Refuse a page that another page asks for; browsers name it, and leave it out where a user
+    opens the page.
+    """
+    if origin:
+        _check_host(urlsplit(origin).hostname or origin)
 
 
 def _free_port() -> int:

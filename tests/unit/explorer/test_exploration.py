@@ -17,7 +17,8 @@ pytest.importorskip("panel")
 
 from romkit.explorer import Exploration, explore
 from romkit.explorer.exploration import _grid, _lag
-from romkit.explorer.page import OwnData, Page, _check_host, _free_port
+from romkit.explorer.own import OwnData, _as_file, example
+from romkit.explorer.page import Page, _check_host, _check_origin, _free_port
 from romkit.projections import stack
 from tests.refusals import refused
 
@@ -36,9 +37,9 @@ def test_a_view_is_a_rollout(exploration):
         F=3.15,
         duration=4.0,
         dt=0.02,
-        solver=romkit.solvers.RK4(0.01),
     )
-    assert np.allclose(view.error, run.nrmse, atol=1e-8)
+    # both are within the tolerance of the default solver
+    assert np.allclose(view.error, run.nrmse, atol=1e-5)
     assert np.allclose(view.projected, run.nrmse_projected, atol=1e-5)
     assert view.valid_time == float(run.valid_time)
     assert view.idempotency < 1e-10
@@ -118,11 +119,12 @@ def test_an_orbit_is_that_of_a_forecast_from_where_the_full_model_started(explor
         "system": exploration.system,
         "duration": 4.0,
         "dt": 0.02,
-        "solver": romkit.solvers.RK4(0.01),
+        "rtol": 1e-9,
     }
     expected = romkit.forecast(exploration.projection, initial_state=start, F=3.17, **given)
-    assert np.allclose(orbit.states, expected.state / expected.state_std, atol=1e-8)
-    assert np.allclose(orbit.latent, expected.latent, atol=1e-8)
+    # of the default solver, whose tolerance is 1e-6
+    assert np.allclose(orbit.states, expected.state / expected.state_std, atol=2e-5)
+    assert np.allclose(orbit.latent, expected.latent, atol=2e-5)
 
 
 def _behind_a_basis():
@@ -163,8 +165,9 @@ def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(make):
         context = {p.name: p.low + share * (p.high - p.low) for p in exploration.system.context}
         expected = exploration._reduced(context, run)
         found = exploration._flowed(flow, run, exploration.at(context))
-        assert found.state.values == pytest.approx(expected.state.values, abs=1e-9)
-        assert found.latent.values == pytest.approx(expected.latent.values, abs=1e-9)
+        # both within the tolerance of a step, 1e-6, whose steps are not the same ones
+        assert found.state.values == pytest.approx(expected.state.values, rel=1e-5, abs=1e-5)
+        assert found.latent.values == pytest.approx(expected.latent.values, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 10.0])
@@ -198,7 +201,33 @@ def test_the_page_follows_its_sliders_as_fast_as_the_models_are(exploration, mon
     assert "| encoder | 1 | 2.5 |" in page.certificate.object
 
 
-def test_the_tab_for_own_data_fits_and_follows_a_file(lorenz_data, tmp_path):
+def test_a_start_is_away_from_the_largest_jump(exploration):
+    grid = exploration._diagram("F")
+    smooth = np.sin(10 * grid)
+    assert exploration.calm("F", (grid, smooth)) == grid[20]
+    for jump in (10, 30):
+        branch = np.repeat(grid, 2), np.repeat(smooth + (np.arange(41) > jump), 2)
+        start = int(np.flatnonzero(grid == exploration.calm("F", branch)).item())
+        assert abs(start - jump) >= 10
+        assert (start > jump) == (jump == 10)
+    lost = np.where(grid > 3.16, np.nan, smooth)
+    assert exploration.calm("F", (grid, lost)) == grid[20]
+
+
+def test_the_page_plays_and_goes_back_to_its_start(exploration):
+    page = Page(exploration)
+    slider, home = page.sliders["F"], page.home["F"]
+    page.step()
+    assert slider.value == pytest.approx(home + 4 * slider.step)
+    for _ in range(50):
+        page.step()
+        assert slider.start <= slider.value <= slider.end
+    page.reset.clicks += 1
+    assert slider.value == home
+    assert np.isfinite(page.compared.data["error"]).all()
+
+
+def test_the_tab_for_own_data_learns_from_a_file_or_several(tmp_path):
     tab = OwnData()
     tab.layout()
     tab.run()
@@ -206,13 +235,28 @@ def test_the_tab_for_own_data_fits_and_follows_a_file(lorenz_data, tmp_path):
     tab.file.value = b"no netCDF"
     tab.run()
     assert tab.said.object.startswith("**")
-    data = lorenz_data.drop_vars("velocity").isel(time=slice(40))
-    tab.file.value = romkit.data.save_dataset(data, tmp_path / "my.nc").read_bytes()
-    tab.method.value, tab.law.value = "pod", "dmd"
+    tab.seconds.value = 1
+    tab.file.value = _as_file(example())
     tab.run()
-    assert "median valid time" in tab.said.object
-    assert tab.picture.object.get_suptitle().startswith("lorenz96")
+    assert "| forecast |" in tab.said.object
+    assert tab.picture.object.get_suptitle()
     assert not tab.button.loading
+    runs = example()
+    parts = [runs.isel(trajectory=[k]).assign_attrs(speed=float(runs.speed[k])) for k in range(6)]
+    files = [_as_file(part.drop_vars("speed")) for part in parts]
+    tab.file.value, tab.context.value = files, "speed"
+    before = tab.said.object
+    tab.run()
+    assert "| forecast |" in tab.said.object
+    assert tab.said.object != before
+
+
+def test_the_example_has_a_model():
+    tab = OwnData()
+    tab.seconds.value = 1
+    tab.example.clicks += 1
+    assert "| nearest run |" in tab.said.object
+    assert tab.download.callback().read(4) in (b"\x89HDF", b"CDF\x01")
 
 
 NAMES = (
@@ -248,6 +292,14 @@ def test_pages_are_not_served_to_sites_whose_name_leads_here(host):
         _check_host(host)
 
 
+def test_pages_are_not_given_to_pages_of_others():
+    _check_origin("")
+    _check_origin("http://127.0.0.1:5006")
+    for origin in ("http://evil.example", "http://localhost.evil.example:80", "null"):
+        with pytest.raises(romkit.errors.InputError):
+            _check_origin(origin)
+
+
 def _wait_for(port):
     for _ in range(600):
         with socket.socket() as probe:
@@ -276,6 +328,8 @@ def test_a_server_refuses_hosts_and_origins_of_others():
         assert code == 200
         assert "lorenz96" in page
         assert "lorenz96" not in status("/", Host=f"evil.example:{port}")[1]
+        own = f"127.0.0.1:{port}"
+        assert "lorenz96" not in status("/", Host=own, Origin="http://evil.example")[1]
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13"}
         upgrade |= {"Sec_WebSocket_Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Host": f"127.0.0.1:{port}"}
         assert status("/ws", Origin="http://evil.example", **upgrade)[0] == 403

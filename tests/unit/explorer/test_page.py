@@ -7,30 +7,36 @@ import time
 import pytest
 
 import romkit
-from tests.browser import MISSING, complaints, open_browser
+from tests.browser import MISSING, PATIENCE, complaints, open_browser
 
 pytest.importorskip("panel")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
-PORT = 5173
 
-
-@pytest.fixture
-def browser():
+@pytest.fixture(scope="module")
+def server():
     from romkit.explorer import explore
+    from romkit.explorer.page import _free_port
 
-    server = explore(romkit.load("ncae-lorenz96"), port=PORT, show=False, threaded=True)
-    found = open_browser()
-    found.get(f"http://127.0.0.1:{PORT}")
-    yield found
-    found.quit()
+    port = _free_port()
+    server = explore(romkit.load("ncae-lorenz96"), port=port, show=False, threaded=True)
+    yield f"http://127.0.0.1:{port}"
     server.stop()
 
 
-def _wait(found, seconds=60):
-    deadline = time.monotonic() + seconds
+@pytest.fixture
+def browser(server):
+    browser = open_browser()
+    browser.get(server)
+    yield browser
+    browser.quit()
+
+
+def _wait(happened):
+    """What happened, as soon as it has."""
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        if value := found():
+        if value := happened():
             return value
         time.sleep(0.05)
     raise AssertionError("nothing happened")
@@ -60,7 +66,36 @@ def test_a_slider_moves_the_page(browser):
     picture = browser.get_screenshot_as_png()
     browser.execute_script(RELEASE, "F", 3.14)
     assert _wait(lambda: (text := browser.execute_script(TEXT)) != before and text)
-    assert browser.get_screenshot_as_png() != picture
+    # texts may come before the browser has drawn
+    assert _wait(lambda: browser.get_screenshot_as_png() != picture)
+    assert _wait(lambda: browser.execute_script(SPOKEN) == "F 3.14")
+
+
+SPOKEN = """
+const handles = root => [...root.querySelectorAll("*")].flatMap(element => {
+    if (element.matches(".noUi-handle")) return [element];
+    return element.shadowRoot ? handles(element.shadowRoot) : [];
+});
+return handles(document)[0]?.getAttribute("aria-valuetext");
+"""
+DROP = """
+const files = new DataTransfer();
+files.items.add(new File(["no netCDF"], "mine.nc"));
+document.dispatchEvent(new DragEvent("drop", {dataTransfer: files, cancelable: true}));
+"""
+CHOSEN = "return [...Bokeh.documents[0]._all_models.values()].find(model => model.type === 'FileInput')?.filename"
+
+
+def test_a_dropped_file_is_chosen(browser):
+    _wait(lambda: browser.execute_script(TEXT))
+    browser.execute_script("Bokeh.documents[0].roots().find(root => root.tabs).active = 1")
+    _wait(lambda: browser.execute_script(CHOSEN) is not None)
+
+    def dropped():
+        browser.execute_script(DROP)
+        return "mine.nc" in (browser.execute_script(CHOSEN) or ())
+
+    _wait(dropped)
 
 
 FOCUSED = """

@@ -1,0 +1,140 @@
+"""Tab of the explorer for data of one's own: `romkit.learn`, with its errors and a picture."""
+
+import io
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import panel as pn
+import xarray as xr
+from bokeh.models import NumericInput, TextInput
+
+from romkit.core.errors import RomkitError
+from romkit.data import describe, fields, save_dataset
+from romkit.data.arrays import from_arrays
+from romkit.data.several import joined_runs
+from romkit.data.storage import dataset_of_bytes
+from romkit.data.tables import read_table
+from romkit.explorer.text import of_error, text
+from romkit.learning import Learned, learn
+
+WIDTH = 260
+"""Width of a setting [pixels]."""
+
+SECONDS = 20
+"""Seconds of the processor for the choice of a law: somebody waits for the page."""
+
+
+class OwnData:
+    """Tab from files of runs to forecasts of held-out runs."""
+
+    def __init__(self):
+        self.file = pn.widgets.FileInput(label="files of runs", accept=".nc,.csv", multiple=True)
+        self.context = TextInput(
+            title="parameters, with commas", placeholder="those of the data", width=WIDTH
+        )
+        self.seconds = NumericInput(title="seconds for a law", value=SECONDS, low=1, width=WIDTH)
+        self.button = pn.widgets.Button(label="learn", color="primary", width=WIDTH)
+        self.button.on_click(lambda event: self.run())
+        self.example = pn.widgets.Button(label="try an example", width=WIDTH)
+        self.example.on_click(lambda event: self.run_example())
+        self.download = pn.widgets.FileDownload(
+            callback=lambda: io.BytesIO(_as_file(example())),
+            filename="waves.nc",
+            label="the example's file",
+            width=WIDTH,
+        )
+        self.said = text("Choose files of runs over time, or drop them anywhere on the page.")
+        self.picture = pn.pane.Matplotlib(
+            None, tight=True, sizing_mode="scale_width", max_width=900, alt_text="rollout"
+        )
+
+    def layout(self) -> pn.viewable.Viewable:
+        """Settings beside the result, above it on narrow screens."""
+        settings = (self.file, self.context, self.seconds, self.button)
+        examples = (self.example, self.download)
+        result = pn.Column(self.said, self.picture, styles={"flex": "1 1 300px"})
+        return pn.FlexBox(pn.Column(*settings, *examples, width=290), result)
+
+    def run(self) -> None:
+        """Learn from the chosen files; an error in one is shown in one line."""
+        contents = self.file.value
+        if not contents:
+            self.said.object = "Choose a file first."
+            return
+        if isinstance(contents, bytes):
+            contents = [contents]
+        names = self.file.filename or []
+        if isinstance(names, str):
+            names = [names]
+        with self.button.param.update(loading=True):
+            try:
+                self._show(_learned(contents, names, self._names(), self.seconds.value))
+            except (RomkitError, ValueError, OSError) as error:
+                self.said.object = of_error(error)
+
+    def run_example(self) -> None:
+        """Learn from the example."""
+        with self.example.param.update(loading=True):
+            self._show(learn(example(), members=0, seconds=self.seconds.value))
+
+    def _names(self) -> list[str] | None:
+        """Names of the parameters, None where none was typed."""
+        names = [name.strip() for name in self.context.value.split(",") if name.strip()]
+        return names or None
+
+    def _show(self, learned: Learned) -> None:
+        lines = [learned.advice, "", "| held-out runs | error |", "| --- | --- |"]
+        for name, errors in learned.errors.items():
+            lines.append(f"| {name} | {errors.mean():.3g} |")
+        self.said.object = "\n".join(lines)
+        self.picture.object = learned.plot()
+
+
+def _learned(
+    contents: list[bytes], names: list[str], context: list[str] | None, seconds: float
+) -> Learned:
+    """The model of runs in one file, or of one run in each of several."""
+    if names and names[0].lower().endswith(".csv"):
+        data = describe(_table(contents[0]), context=context)
+    elif len(contents) == 1:
+        data = dataset_of_bytes(contents[0], "data")
+    else:
+        data = _joined(contents)
+    return learn(data, context, members=0, seconds=seconds)
+
+
+def _table(content: bytes) -> pd.DataFrame:
+    with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
+        path = Path(folder) / "table.csv"
+        path.write_bytes(content)
+        return read_table(path)
+
+
+def _joined(contents: list[bytes]) -> xr.Dataset:
+    """Runs in several files of netCDF."""
+    with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
+        paths = []
+        for number, content in enumerate(contents):
+            # names that a page gives stay out of the file system
+            path = Path(folder) / f"run{number:04d}.nc"
+            path.write_bytes(content)
+            paths.append(path)
+        return joined_runs(paths).compute()
+
+
+def example() -> xr.Dataset:
+    """Runs of a travelling wave that steepens, at eight speeds: the example of the tab."""
+    speed = np.linspace(1.0, 2.0, 8)
+    time = np.linspace(0.0, 6.0, 61)
+    place = np.linspace(0.0, 2 * np.pi, 24, endpoint=False)
+    phase = place - speed[:, None, None] * time[:, None]  # (8, 61, 24)
+    wave = np.sin(phase) + 0.2 * speed[:, None, None] * np.sin(2 * phase)
+    return from_arrays(wave, time, context={"speed": speed})
+
+
+def _as_file(data: xr.Dataset) -> bytes:
+    """Content of a netCDF file of the data."""
+    with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
+        return save_dataset(fields(data), Path(folder) / "waves.nc").read_bytes()
