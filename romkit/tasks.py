@@ -23,6 +23,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -108,7 +109,9 @@ class Task(ABC):
         plain = files.plain(
             type(self).__name__, {"config": asdict(self), "resolved": dict(self.resolved)}
         )
-        config, resolved = (json.dumps(each, sort_keys=True) for each in plain.values())
+        # sorted, so that the order in which fields are declared is no part of the key
+        config = json.dumps(plain["config"], sort_keys=True)
+        resolved = json.dumps(plain["resolved"], sort_keys=True)
         facts = [
             type(self).__qualname__,
             config,
@@ -161,7 +164,9 @@ class Executor:
 
     def __post_init__(self):
         checks.one_of("cluster", self.cluster, WIDTHS)
-        workers = WIDTHS[self.cluster] if self.workers is None else self.workers
+        workers = self.workers
+        if workers is None:
+            workers = WIDTHS[self.cluster]
         object.__setattr__(self, "workers", checks.at_least("workers", workers, 1))
         if self.cluster == "debug":
             self._check_single()
@@ -210,6 +215,14 @@ class Executor:
             return _Running(_local_job(task, file, leash, logs), self.cluster)
         job = _earlier_job(logs) or _slurm_job(task, file, logs)
         return _Running(job, self.cluster)
+
+
+def processes(workers: int) -> "Executor | ProcessPoolExecutor":
+    """Executor of processes of this machine."""
+    if sys.platform == "win32":
+        # submitit starts its processes by bash
+        return ProcessPoolExecutor(workers)
+    return Executor.local(workers)
 
 
 def _environment() -> list[str]:
@@ -321,7 +334,8 @@ Work = dict[str, tuple[Task, Path]]
 
 def _chosen(tasks: Iterable[Task], only: str) -> list[Task]:
     """Each task once, of those whose name contains a text."""
-    unique = list({task.key: task for task in tasks}.values())
+    by_key = {task.key: task for task in tasks}
+    unique = list(by_key.values())
     _check_names(unique)
     chosen = [task for task in unique if only in task.name]
     if unique and not chosen:
@@ -334,10 +348,8 @@ def _check_names(tasks: Iterable[Task]) -> None:
     """Raise InputError unless each task has a name of its own that a file can have."""
     for name, count in Counter(task.name for task in tasks).items():
         if count > 1:
-            got, fix = (
-                f"{count} different ones named {name!r}",
-                "put into the name what tells them apart",
-            )
+            got = f"{count} different ones named {name!r}"
+            fix = "put into the name what tells them apart"
             raise InputError("tasks", expected="a name for each", got=got, fix=fix)
         if not re.fullmatch(r"[\w+=,-][\w.+=,-]{0,199}", name):
             raise InputError(
@@ -387,10 +399,9 @@ def _start_free_workers(
 
 
 def _show(bar: tqdm, running: Mapping[str, object], sweep: Sweep) -> None:
-    told = f"{len(running)} running, {len(sweep.failed)} failed"
-    bar.set_postfix_str(told, refresh=False)
-    # the clock goes on between two tasks
-    if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
+    bar.set_postfix_str(f"{len(running)} running, {len(sweep.failed)} failed", refresh=False)
+    # the clock of the bar goes on between the ends of two tasks
+    if not bar.disable and bar.format_dict["elapsed"] > bar.delay:
         bar.refresh()
 
 
@@ -415,7 +426,7 @@ def _enter_end(sweep: Sweep, task: Task, file: Path, problem: str | None) -> Non
         sweep.complete.append(task.name)
     else:
         with files.atomic(log) as temporary:
-            temporary.write_text(problem)
+            temporary.write_text(problem, encoding="utf-8")
         sweep.failed[task.name] = log
 
 

@@ -131,3 +131,12 @@ def test_what_is_no_executor_is_refused():
         refused(
             moving, romkit.simulate, SYSTEM, F=lambda t: 3.15 + t, duration=0.1, executor=executor
         )
+
+
+def test_processes_of_a_machine_without_bash_are_those_of_python(monkeypatch):
+    assert isinstance(romkit.tasks.processes(2), romkit.tasks.Executor)
+    with monkeypatch.context() as windows:
+        windows.setattr("romkit.tasks.sys.platform", "win32")
+        pool = romkit.tasks.processes(2)
+    assert isinstance(pool, ProcessPoolExecutor)
+    pool.shutdown()
