@@ -8,7 +8,7 @@ state w is z (..., m) of a first-order problem, and (z, ż) (..., 2m) of a mecha
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import ClassVar, Literal
 
@@ -281,7 +281,7 @@ class LearnedField(LatentField, Display):
 
 def default_solver(problem: Problem | None = None, times: Tensor | None = None) -> Solver:
     """Steps whose error is controlled; of a problem, with the bounds that its forcing sets."""
-    solver = Adaptive()
+    solver = unchecked(Adaptive)()
     return solver if problem is None else suited(solver, problem, times)
 
 
@@ -303,7 +303,10 @@ def suited(solver: Solver, problem: Problem, times: Tensor) -> Solver:
         step = LONG
     if (step, jumps) == (solver.forced_step, solver.jump_times):
         return solver
-    return replace(solver, forced_step=step, jump_times=jumps)
+    settings = {entry.name: getattr(solver, entry.name) for entry in fields(solver)}
+    settings |= {"forced_step": step, "jump_times": jumps}
+    # every rollout comes here, and the settings were checked when the solver was made
+    return unchecked(type(solver))(**settings)
 
 
 def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:
