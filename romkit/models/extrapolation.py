@@ -39,14 +39,14 @@ def with_extrapolation(
     """
     beyond = _beyond_range(contexts, frame)
     run = _with_context_distance(run, beyond)
-    told = _context_in_words(beyond, frame)
+    reasons = _context_in_words(beyond, frame)
     if distance is not None:
         run = _with_state_distance(run, distance)
-        told += _state_in_words(run["state_distance"])
-    if told:
+        reasons += _state_in_words(run["state_distance"])
+    if reasons:
         fix = "context_distance and state_distance of the result say how far"
         warn(
-            f"the reduced model leaves what it was trained on: {'; '.join(told)}; {fix}",
+            f"the reduced model leaves what it was trained on: {'; '.join(reasons)}; {fix}",
             ExtrapolationWarning,
         )
     return run
@@ -63,8 +63,10 @@ def _beyond_range(contexts: Tensor, frame: Frame) -> Tensor:
 
 
 def _with_context_distance(run: xr.Dataset, beyond: Tensor) -> xr.Dataset:
-    has_context = beyond.shape[-1] > 0
-    distance = beyond.amax(-1) if has_context else beyond.new_zeros(beyond.shape[:-1])
+    if beyond.shape[-1] > 0:
+        distance = beyond.amax(-1)  # (C,) or (C, T)
+    else:
+        distance = beyond.new_zeros(beyond.shape[:-1])
     dims = ("trajectory", "time")[: distance.ndim]
     attrs = {"units": "1", "long_name": "distance from the training range, in half widths"}
     return run.assign(context_distance=(dims, distance.double().numpy(), attrs))
@@ -84,26 +86,33 @@ def _with_state_distance(run: xr.Dataset, distance: Callable[[Tensor], Tensor]) 
 
 def _context_in_words(beyond: Tensor, frame: Frame) -> list[str]:
     furthest = beyond.flatten(0, -2).amax(0).tolist()
-    told = []
-    for name, distance, middle in zip(
-        frame.context_names, furthest, frame.context_shift.tolist(), strict=True
-    ):
+    middles = frame.context_shift.tolist()
+    reasons = []
+    for name, distance, middle in zip(frame.context_names, furthest, middles, strict=True):
         if distance <= 0:
             continue
         if name in frame.fixed:
-            told.append(f"{name}, which was {middle:g} alone")
+            reasons.append(f"{name}, which was {middle:g} alone")
         else:
-            told.append(f"{name} by up to {distance:.2g} {HALF_WIDTHS}")
-    return told
+            reasons.append(f"{name} by up to {distance:.2g} {HALF_WIDTHS}")
+    return reasons
 
 
 def _state_in_words(distance: xr.DataArray) -> list[str]:
     away = distance > 1
     if not bool(away.any()):
         return []
-    over_time = away.any([dim for dim in away.dims if dim != "time"])
-    begin = float(distance["time"][int(over_time.values.argmax())])
-    by_trajectory = away.any([dim for dim in away.dims if dim != "trajectory"])
+    left_at = int(_any_along(away, "time").values.argmax())
+    begin = float(distance["time"][left_at])
     number = distance.sizes.get("trajectory", 1)
-    which = f" of {int(by_trajectory.sum())} of {number} trajectories" if number > 1 else ""
-    return [f"the state{which} from t={begin:.4g} on (distance up to {float(distance.max()):.2g})"]
+    which = ""
+    if number > 1:
+        leaving = int(_any_along(away, "trajectory").sum())
+        which = f" of {leaving} of {number} trajectories"
+    largest = float(distance.max())
+    return [f"the state{which} from t={begin:.4g} on (distance up to {largest:.2g})"]
+
+
+def _any_along(flags: xr.DataArray, dim: str) -> xr.DataArray:
+    """Whether any flag is set, for each entry along a dimension."""
+    return flags.any([name for name in flags.dims if name != dim])

@@ -59,8 +59,9 @@ class LatentFlow:
         expected: Tensor | None = None,
     ):
         check_field(model.dynamics)
-        self.model, self._solver, self._engine, self._expected = model, solver, engine, expected
-        self._fixed = fixed
+        self.model = model
+        self._solver, self._engine = solver, engine
+        self._fixed, self._expected = fixed, expected
         self._recorded: dict[int, _Recorded] = {}
 
     def __call__(self, w: Tensor, c: Tensor, times: Tensor, speed: Tensor | None = None) -> Tensor:
@@ -72,11 +73,14 @@ class LatentFlow:
             times: (T,).
             speed: (M,) factors of the field, 1 by default.
         """
-        speed = torch.ones(len(w), dtype=w.dtype) if speed is None else speed
+        if speed is None:
+            speed = torch.ones(len(w), dtype=w.dtype)
         parameters = torch.cat([c, speed.unsqueeze(-1)], dim=-1)  # (M, p + 1)
+        pieces = []
         with torch.no_grad(), one_thread():
-            pieces = zip(w.split(MOST), parameters.split(MOST), strict=True)
-            return torch.cat([self._piece(*piece, times) for piece in pieces])
+            for states, rows in zip(w.split(MOST), parameters.split(MOST), strict=True):
+                pieces.append(self._piece(states, rows, times))
+            return torch.cat(pieces)
 
     def _piece(self, w: Tensor, parameters: Tensor, times: Tensor) -> Tensor:
         number = len(w)
@@ -93,11 +97,15 @@ class LatentFlow:
     def _record(self, w: Tensor, parameters: Tensor, times: Tensor) -> _Recorded:
         field = Parametrised(self._family, parameters)
         solver = self._solver
-        if solver is None and self._fixed:
-            solver = RK4(checked_step(field, w, times))
-        elif solver is None:
-            solver = default_solver(self.model.at_constant(parameters[:, :-1]).problem, times)
-        expected = times if self._expected is None else self._expected
+        if solver is None:
+            if self._fixed:
+                solver = RK4(checked_step(field, w, times))
+            else:
+                contexts = parameters[:, :-1]
+                solver = default_solver(self.model.at_constant(contexts).problem, times)
+        expected = self._expected
+        if expected is None:
+            expected = times
         run, _ = solver.prepare(field, w, expected, self._engine, "")
         return _Recorded(field, run, solver.divergence_threshold)
 

@@ -21,14 +21,15 @@ def warn_of_lost(solution: Solution, start: Tensor) -> None:
     if not bool(lost.any()):
         return
     alive = solution.states.isfinite().all(-1).flatten(0, -2)  # (N, T)
-    said = []
+    ends = []
     for k in lost.nonzero().flatten().tolist()[:NAMED]:
-        end = int(alive[k].sum()) - 1  # the last time that it has
-        said.append(f"{k} (t={float(solution.times[max(end, 0)]):.4g})")
+        end = max(int(alive[k].sum()) - 1, 0)  # index of the last time that it has
+        ends.append(f"{k} (t={float(solution.times[end]):.4g})")
     count = int(lost.sum())
-    more = ", ..." if count > NAMED else ""
+    if count > NAMED:
+        ends.append("...")
     fix = "its law or manifold does not hold there: shorter runs, or another law"
     warn(
-        f"reduced model: {count} of {len(lost)} trajectories are lost: {', '.join(said)}{more}; {fix}",
+        f"reduced model: {count} of {len(lost)} trajectories are lost: {', '.join(ends)}; {fix}",
         DivergenceWarning,
     )

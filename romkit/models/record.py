@@ -31,31 +31,28 @@ def labelled(
         solution: latent states.
         decoded: the parts of the full states.
     """
+    variables = _variables(projection, solution, decoded)
+    coords = _coords(projection.frame, contexts, solution.times)
+    attrs = dict(solution.cost)
     layout = projection.frame.layout
-    return xr.Dataset(
-        _variables(projection, solution, decoded),
-        _coords(projection.frame, contexts, solution.times),
-        solution.cost | ({"layout": layout} if layout else {}),
-    )
+    if layout:
+        attrs["layout"] = layout
+    return xr.Dataset(variables, coords, attrs)
 
 
 def _variables(
     projection: Projection, solution: Solution, decoded: Sequence[np.ndarray | da.Array]
 ) -> dict[str, tuple]:
-    lead = ("trajectory",) if projection.seeds is None else ("seed", "trajectory")
+    lead = ("trajectory",)
+    if projection.seeds is not None:
+        lead = ("seed", *lead)
     full = (*lead, "time", "component")
+    state_attrs = {"units": _units(projection.frame), "long_name": "reduced model"}
     latent = solution.states[..., : projection.latent_dim].numpy()
+    latent_attrs = {"units": "1", "long_name": "latent state"}
     variables = {
-        "state": (
-            full,
-            decoded[0],
-            {"units": _units(projection.frame), "long_name": "reduced model"},
-        ),
-        "latent": (
-            (*lead, "time", "latent_component"),
-            latent,
-            {"units": "1", "long_name": "latent state"},
-        ),
+        "state": (full, decoded[0], state_attrs),
+        "latent": ((*lead, "time", "latent_component"), latent, latent_attrs),
         "status": (lead, solution.status.numpy(), _flags()),
     }
     if len(decoded) == 2:
@@ -118,8 +115,11 @@ def decoded_in_chunks(
     kind = type(problem)
     seeds = states.shape[:-3]
     w = da.from_array(states.numpy(), chunks=(*seeds, *chunks, -1))
-    parts = [functools.partial(_decoded, kind=kind, part=k) for k in range(kind.order)]
-    return [P.in_chunks(part, w, P.state_size) for part in parts]
+    decoded = []
+    for k in range(kind.order):
+        decode = functools.partial(_decoded, kind=kind, part=k)
+        decoded.append(P.in_chunks(decode, w, P.state_size))
+    return decoded
 
 
 def _decoded(P: Operator, w: np.ndarray, kind: type[Problem], part: int) -> np.ndarray:

@@ -66,10 +66,13 @@ class ReducedModel:
         Raises:
             InputError: dynamics that do not fit the projection.
         """
-        dynamics = trained_dynamics(projection) if dynamics is None else dynamics
+        if dynamics is None:
+            dynamics = trained_dynamics(projection)
+        if device is None:
+            device = CPU
         check_dynamics(dynamics, projection)
         system = _looked_at(dynamics, system, projection.basis)
-        return cls(in_double(projection), dynamics, system, CPU if device is None else device)
+        return cls(in_double(projection), dynamics, system, device)
 
     def at(self, contexts: Contexts, control: Control | None = None) -> "AtContexts":
         """The model at contexts of trajectories, and with inputs of a law that has some."""
@@ -82,7 +85,9 @@ class ReducedModel:
     @property
     def order(self) -> int:
         """Parts of a latent state: 1 for z, 2 for (z, ż)."""
-        return self.dynamics.order if self.system is None else self.system.order
+        if self.system is None:
+            return self.dynamics.order
+        return self.system.order
 
     @property
     def latent_size(self) -> int:
@@ -104,13 +109,16 @@ class ReducedModel:
     @cached_property
     def placed(self) -> Projection:
         """The projection of full states, on the device."""
-        on_cpu = self.device.type == "cpu"
-        return self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
+        if self.device.type == "cpu":
+            return self.projection
+        return copy.deepcopy(self.projection).to(self.device)
 
     @cached_property
     def solved(self) -> Projection:
         """The projection of the latent problem, on the device: of coordinates in `basis`."""
-        return self.placed if self.basis is None else self.placed.of_coordinates()
+        if self.basis is None:
+            return self.placed
+        return self.placed.of_coordinates()
 
     @cached_property
     def coordinates(self) -> Projection:
@@ -137,7 +145,9 @@ class AtContexts:
         """Leading axes of states: (C,), or (S, C) of a stack of seeds."""
         seeds = self.model.projection.seeds
         trajectories = self.contexts.initial.shape[0]  # `len` would fix it in torch.export
-        return (trajectories,) if seeds is None else (seeds, trajectories)
+        if seeds is None:
+            return (trajectories,)
+        return seeds, trajectories
 
     # -- the problem -------------------------------------------------------------------------------
 
@@ -154,6 +164,7 @@ class AtContexts:
     @cached_property
     def contracted(self) -> Problem:
         """The problem in the form that costs least to integrate."""
+        # paid once a run and not in each step
         return contracted(self.problem, self.model.dynamics, self.quadratic)
 
     @cached_property
@@ -194,8 +205,9 @@ class AtContexts:
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""
-        stacked = projection.seeds is not None
-        return projection.operator(contexts.unsqueeze(0) if stacked else contexts)
+        if projection.seeds is not None:
+            contexts = contexts.unsqueeze(0)  # for all seeds
+        return projection.operator(contexts)
 
     @cached_property
     def full(self) -> Operator:
@@ -219,12 +231,12 @@ class AtContexts:
         """
         model = self.model
         with torch.no_grad(), one_thread():
-            parts = tuple(part.to(model.device) for part in parts)
+            state, *velocities = (x.to(model.device) for x in parts)
             if model.basis is not None:
-                velocities = map(model.basis.encode_tangent, parts[1:])
-                parts = (model.basis.encode(parts[0]), *velocities)
-            parts = tuple(part.expand(*self.lead, -1) for part in parts)
-            return model.dynamics.start(self.problem, t.to(model.device), parts)
+                state = model.basis.encode(state)
+                velocities = map(model.basis.encode_tangent, velocities)
+            start = tuple(x.expand(*self.lead, -1) for x in (state, *velocities))
+            return model.dynamics.start(self.problem, t.to(model.device), start)
 
     def solve(
         self, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
@@ -251,7 +263,7 @@ class AtContexts:
         with torch.no_grad(), one_thread():
             solution = self.solve(start, times, solver=solver, engine=engine)
             if chunks is None:
-                decoded = [part.numpy(force=True) for part in self.decode(solution.states)]
+                decoded = [x.numpy(force=True) for x in self.decode(solution.states)]
             solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
             if chunks is not None:
                 P = self.operator(self.model.projection, self.contexts.over_time)
@@ -272,15 +284,18 @@ class AtContexts:
         image = getattr(model.system, "image", None)
         if not isinstance(image, Sampled):
             return None
-        c = self.contexts.over_time
-        c = c if c.ndim == 3 else c.unsqueeze(1)
-        c = c.expand(*self.lead, len(times), -1)  # (..., C, T, p)
         P = self.operator(model.coordinates, self.contexts.over_time)
+        c = self.contexts.over_time
+        if c.ndim == 2:
+            c = c.unsqueeze(1)
+        c = c.expand(*self.lead, len(times), -1)  # (..., C, T, p)
 
         def distance(z: Tensor) -> Tensor:
-            y = P.decode(z)
-            at_each_time = zip(times, y.unbind(-2), c.unbind(-2), strict=True)
-            return torch.stack([image.distance(*at) for at in at_each_time], dim=-1)
+            y = P.decode(z)  # (..., C, T, r)
+            distances = []
+            for t, states, contexts in zip(times, y.unbind(-2), c.unbind(-2), strict=True):
+                distances.append(image.distance(t, states, contexts))
+            return torch.stack(distances, dim=-1)
 
         return distance
 
@@ -297,19 +312,28 @@ def in_double(projection: Projection) -> Projection:
 
 def trained_dynamics(projection: Projection) -> LatentDynamics:
     """Latent dynamics of the rollouts in training, Galerkin if there were none; with its speed."""
-    report = (projection.report.get("seeds") or [projection.report])[0]
-    recipe = report.get("recipe", {})
-    if not isinstance(recipe, dict):  # files of strangers may hold anything
-        recipe = {}
-    followed = recipe.get("rollouts") or recipe.get("phase")
-    dynamics = Galerkin()
-    if followed:
-        name = followed.get("dynamics") if isinstance(followed, dict) else followed
-        dynamics = DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
+    report = projection.report
+    if report.get("seeds"):
+        report = report["seeds"][0]
+    dynamics = _dynamics_of(report)
     speed = projection.report.get("speed")
     if isinstance(speed, dict) and isinstance(dynamics, Galerkin | PetrovGalerkin):
         return replace(dynamics, speed=Speed.of_dict(speed))
     return dynamics
+
+
+def _dynamics_of(report: dict[str, object]) -> LatentDynamics:
+    """Dynamics that the recipe of a report names; files of strangers may hold anything there."""
+    recipe = report.get("recipe", {})
+    if not isinstance(recipe, dict):
+        return Galerkin()
+    stage = recipe.get("rollouts") or recipe.get("phase")
+    if not stage:
+        return Galerkin()
+    name = stage
+    if isinstance(stage, dict):
+        name = stage.get("dynamics")
+    return DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
 
 
 def _looked_at(
@@ -325,9 +349,13 @@ def _looked_at(
 
 def in_coordinates(basis: Basis | None, system: System | None) -> System | None:
     """System in the coordinates of a basis, if it has polynomial terms, else the system itself."""
-    if basis is None or system is None or system.basis is not None or not system.terms():
+    if basis is None or system is None or system.basis is not None:
         return system
-    return _image(system, basis) if _is_immutable(system) else system.through(basis)
+    if not system.terms():
+        return system
+    if _is_immutable(system):
+        return _image(system, basis)
+    return system.through(basis)
 
 
 @lru_cache(maxsize=IMAGES)
@@ -342,5 +370,5 @@ def _is_immutable(system: System) -> bool:
     parameters = vars(type(system)).get("__dataclass_params__")
     if parameters is None or not parameters.frozen:
         return False
-    values = [getattr(system, field.name) for field in fields(system)]
-    return all(isinstance(value, int | float | str | None) for value in values)
+    settings = [getattr(system, field.name) for field in fields(system)]
+    return all(isinstance(setting, int | float | str | None) for setting in settings)

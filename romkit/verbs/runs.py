@@ -83,29 +83,42 @@ def simulate(
         >>> dict(motion.state.sizes)
         {'trajectory': 1, 'time': 11, 'component': 16}
     """
-    system = system if solver is None else system.using(solver)
-    dt = system.dt if dt is None else dt
-    duration = system.horizon if duration is None else duration
+    if solver is not None:
+        system = system.using(solver)
+    if dt is None:
+        dt = system.dt
+    if duration is None:
+        duration = system.horizon
     times = _output_times(duration, dt)
     contexts = unchecked(Contexts.of)(system.context_names, named | (context or {}), times)
     _check_moving(system, contexts, executor)
-    start = _initial_states(system, initial_state, initial_velocity)
-    if len(contexts.initial) == 1:
-        number = max([1, *(len(value) for value in start.values() if value.ndim == 2)])
-        contexts = unchecked(contexts.expanded)(number)
-    number = len(contexts.initial)
-    start = {
-        name: tensors.states(name, value, system.state_size, number)
-        for name, value in start.items()
-    }
+    contexts, start = _matched(
+        system, contexts, _initial_states(system, initial_state, initial_velocity)
+    )
     pieces = []
-    for rows in cut(number, executor):
+    for rows in cut(len(contexts.initial), executor):
         states = {name: value[rows] for name, value in start.items()}
         pieces.append((system, contexts.initial[rows], contexts.path, states, times))
     simulated = functools.partial(_simulated, engine=engine)
     motion = _joined(mapped(simulated, pieces, executor, "trajectories"))
     attrs = motion.cost | {"device": runtime.device_name("cpu")}
     return system.record(motion, times, contexts.over_time, attrs)
+
+
+def _matched(
+    system: System, contexts: Contexts, start: dict[str, Tensor]
+) -> tuple[Contexts, dict[str, Tensor]]:
+    """Contexts and states of as many trajectories: a single one of either stands for all."""
+    number = len(contexts.initial)
+    if number == 1:
+        for states in start.values():
+            if states.ndim == 2:
+                number = max(number, len(states))
+        contexts = unchecked(contexts.expanded)(number)
+    matched = {}
+    for name, states in start.items():
+        matched[name] = tensors.states(name, states, system.state_size, number)
+    return contexts, matched
 
 
 def _output_times(duration: float, dt: float) -> Tensor:
@@ -171,7 +184,10 @@ def _joined(pieces: Sequence[Motion]) -> Motion:
     for name in costs[0]:
         if name.startswith("seconds"):
             cost[name] = sum(cost_of_piece[name] for cost_of_piece in costs)
-    joined = [None if values[0] is None else torch.cat(values) for values in fields_of_pieces]
+    joined = []
+    for values in fields_of_pieces:
+        # a system of first order has no accelerations
+        joined.append(None if values[0] is None else torch.cat(values))
     return Motion(*joined, cost)
 
 
@@ -239,14 +255,11 @@ def follow(
     model = ReducedModel.of(projection, dynamics, system, device)
     model = model.at(runs.contexts, runs.control)
     parts = runs.start(model.problem.order, complete=contexts is None)
+    start = model.start(runs.times[0], parts)
     chunks = runs.data["state"].transpose(*DIMS).chunks
-    return model.follow(
-        model.start(runs.times[0], parts),
-        runs.times,
-        solver=solver,
-        engine=engine,
-        chunks=chunks and chunks[:2],
-    )
+    if chunks is not None:
+        chunks = chunks[:2]  # of trajectories and times; components are decoded together
+    return model.follow(start, runs.times, solver=solver, engine=engine, chunks=chunks)
 
 
 def _to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
@@ -267,13 +280,16 @@ def _system_for(
     dynamics: LatentDynamics | None, system: System | None, data: xr.Dataset
 ) -> System | None:
     """The system that dynamics look at, by default the one that the data name."""
-    law = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
+    law = dynamics
+    if isinstance(dynamics, Reencoded):
+        law = dynamics.dynamics
     # a law needs no system, which the data may name although they lack its context, say
     if system is not None or isinstance(law, LearnedField):
         return system
+    if law is not None and law.needs == "nothing":
+        return system_of(data)
     system, name = system_of(data), data.attrs.get("system")
-    looks_at_none = law is not None and law.needs == "nothing"
-    if system is None and name and not looks_at_none:
+    if system is None and name:
         raise InputError(
             "system",
             expected=f"one of {', '.join(SYSTEMS)}",
@@ -357,8 +373,11 @@ def forecast(
     model = model.at(unchecked(contexts.expanded)(number), inputs)
     latent = _latent_start(model, start, times[0], number)
     run = model.follow(latent, times, solver=solver, engine=engine)
-    run = run.squeeze("trajectory") if number == 1 else run
-    return run if on_components else unchecked(fields)(run)
+    if number == 1:
+        run = run.squeeze("trajectory")
+    if on_components:
+        return run
+    return unchecked(fields)(run)
 
 
 def _forecast_start(
@@ -397,33 +416,35 @@ def _number_of_forecasts(
 
 def _latent_start(model: AtContexts, start: Mapping[str, object], t: Tensor, number: int) -> Tensor:
     """The latent state of `number` trajectories, from full or latent states and velocities."""
-    names = list(start)[: model.problem.order]
-    if len(names) == 1 and start["initial_velocity"] is not None:
+    names = _checked_names(start, model.problem.order)
+    size = np.shape(start["initial_state"])[-1]
+    parts = tuple(tensors.states(name, start[name], size, number) for name in names)
+    projection = model.model.projection
+    # where both have one size, a state is a full one
+    is_full = size == len(projection.frame.state_names)
+    if is_full or size != projection.latent_dim:
+        return model.start(t, parts)
+    return model.problem.join(*parts).expand(*model.lead, -1)
+
+
+def _checked_names(start: Mapping[str, object], order: int) -> list[str]:
+    """Names of the states that dynamics of an order start from: the state, and the velocity of
+    order two.
+    """
+    names = list(start)[:order]
+    if order == 1 and start["initial_velocity"] is not None:
         fix = "drop it: the dynamics are of first order"
         raise InputError("initial_velocity", expected="nothing", got="a value", fix=fix)
     for name in names:
         if start[name] is None:
             expected, fix = "a value for dynamics of order two", f"add {name}=..."
             raise InputError(name, expected=expected, got="none", fix=fix)
-    size = np.shape(start["initial_state"])[-1]
-    parts = tuple(tensors.states(name, start[name], size, number) for name in names)
-    projection = model.model.projection
-    # Where both have one size, a state is a full one.
-    is_latent = size == projection.latent_dim != len(projection.frame.state_names)
-    if is_latent:
-        return model.problem.join(*parts).expand(*model.lead, -1)
-    return model.start(t, parts)
+    return names
 
 
 def _flattened(layout: Layout, state: object) -> object:
     """State as an array; variables with dimensions of their own are put one after the other."""
-    if set(getattr(state, "dims", ())) & {"time", layout.time}:
-        raise InputError(
-            "initial_state",
-            expected="a state at one time",
-            got=f"one of dims {tuple(state.dims)}",
-            fix=f"select one, initial_state.isel({layout.time}=0), say",
-        )
+    _check_one_time(layout, state)
     if isinstance(state, pd.Series):
         state = state.to_frame().T
     if isinstance(state, pd.DataFrame):  # a row of a table, or several
@@ -433,9 +454,22 @@ def _flattened(layout: Layout, state: object) -> object:
     if "state" in state:
         check_grid(state, layout)
         return state["state"]
-    dims_of_state = {dim for variable in layout.variables for dim in variable.dims}
+    dims_of_state = set()
+    for variable in layout.variables:
+        dims_of_state |= set(variable.dims)
     lead = [str(dim) for dim in state.sizes if dim not in dims_of_state]
     return layout.gather(state, lead)
+
+
+def _check_one_time(layout: Layout, state: object) -> None:
+    dims = getattr(state, "dims", ())
+    if "time" in dims or layout.time in dims:
+        raise InputError(
+            "initial_state",
+            expected="a state at one time",
+            got=f"one of dims {tuple(dims)}",
+            fix=f"select one, initial_state.isel({layout.time}=0), say",
+        )
 
 
 def _of_rows(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
@@ -497,16 +531,12 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
             got, fix = sorted(map(str, reduced.variables)), "score what romkit.follow returned"
             expected = f"a variable {name}"
             raise InputError("reduced", expected=expected, got=f"variables {got}", fix=fix)
-    truth, reduced = (
-        x if "trajectory" in x.dims else x.expand_dims("trajectory") for x in (truth, reduced)
-    )
+    truth, reduced = _with_trajectories(truth), _with_trajectories(reduced)
     for dim in DIMS:
-        sizes = reduced.sizes.get(dim), truth.sizes.get(dim)
-        if sizes[0] != sizes[1]:
-            got, expected = (
-                f"{sizes[0]} against {sizes[1]} in the truth",
-                f"the same {dim} as the truth",
-            )
+        size, size_of_truth = reduced.sizes.get(dim), truth.sizes.get(dim)
+        if size != size_of_truth:
+            expected = f"the same {dim} as the truth"
+            got = f"{size} against {size_of_truth} in the truth"
             raise InputError("reduced", expected=expected, got=got, fix=SAME_TRUTH)
     times = unchecked(times_of)(truth)
     if "time" in reduced.coords and not _same_times(unchecked(times_of)(reduced), times):
@@ -515,13 +545,16 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
     _check_contexts(truth, reduced)
     check_components("reduced", reduced, component_names(truth))
     check_units("reduced", reduced, truth, _common_contexts(truth, reduced))
-    checks.last_axis(
-        "reduced.state_std",
-        reduced["state_std"].shape,
-        truth.sizes["component"],
-        "one for each component",
-    )
+    size, meaning = truth.sizes["component"], "one for each component"
+    checks.last_axis("reduced.state_std", reduced["state_std"].shape, size, meaning)
     return truth, reduced
+
+
+def _with_trajectories(data: xr.Dataset) -> xr.Dataset:
+    """Data with a dimension of trajectories, which runs of a single one leave out."""
+    if "trajectory" in data.dims:
+        return data
+    return data.expand_dims("trajectory")
 
 
 def _same_times(times: Tensor, others: Tensor) -> bool:
@@ -541,14 +574,16 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
     """
     names = {*unchecked(context_names)(truth), "trajectory"}
     for name in names & {*truth.coords} & {*reduced.coords}:
-        expected, values = (np.atleast_1d(data[name].values) for data in (truth, reduced))
-        if expected.shape == values.shape and not tensors.alike(expected, values):
-            raise InputError(
-                "reduced",
-                expected=f"the {name} of the truth",
-                got=checks.shown(values.tolist()),
-                fix=f"{SAME_TRUTH}, in its order",
-            )
+        values_of_truth = np.atleast_1d(truth[name].values)
+        values = np.atleast_1d(reduced[name].values)
+        if values.shape != values_of_truth.shape or tensors.alike(values_of_truth, values):
+            continue
+        raise InputError(
+            "reduced",
+            expected=f"the {name} of the truth",
+            got=checks.shown(values.tolist()),
+            fix=f"{SAME_TRUTH}, in its order",
+        )
 
 
 def _nrmse_of_known(
@@ -686,12 +721,17 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     """
     errors = unchecked(score)(truth, reduced)
     x = variable_of(truth, "state", fix="add it").data.astype(np.float64)
+    if projection.seeds is not None:
+        x = x[None]  # (1, C, T, n), for all seeds
     P = in_double(projection)(truth)
-    image = P(x if projection.seeds is None else x[None])
-    std = reduced["state_std"].values
-    square = np.nan_to_num(((P(image) - image) ** 2).sum(-1)).max()
-    look = (_nrmse_of_known(x, image, std)[0], square)
-    nrmse_projected, idempotency_square = runtime.computed("projection of the truth", *look)
+    image = P(x)
+    square = ((P(image) - image) ** 2).sum(-1)
+    largest_square = np.nan_to_num(square).max()
+    error, _ = _nrmse_of_known(x, image, reduced["state_std"].values)
+    # in one pass, where the truth is in chunks
+    nrmse_projected, idempotency_square = runtime.computed(
+        "projection of the truth", error, largest_square
+    )
     dims, units = reduced["state"].dims, reduced["state"].attrs["units"]
     whose = "full model" if "system" in truth.attrs else "data"
     image_attrs = {"units": units, "long_name": f"projection of the {whose}"}
@@ -717,5 +757,7 @@ def _attrs_of_both(truth: xr.Dataset, reduced: xr.Dataset) -> dict[str, object]:
     attrs = truth.attrs | reduced.attrs
     attrs = {key: value for key, value in attrs.items() if key not in COST}
     for label, run in (("full_model", truth), ("reduced_model", reduced)):
-        attrs |= {f"{key}_{label}": run.attrs[key] for key in COST if key in run.attrs}
+        for key in COST:
+            if key in run.attrs:
+                attrs[f"{key}_{label}"] = run.attrs[key]
     return attrs

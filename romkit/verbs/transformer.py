@@ -67,7 +67,9 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         n = self._checked_size(X.shape[1])
         data = self._as_runs(X, n)
         # Snapshots have no velocities, so that only their distances count.
-        settings = {"velocity_weight": 0.0} | dict(self.settings or {})
+        settings = {"velocity_weight": 0.0}
+        if self.settings is not None:
+            settings |= self.settings
         projection = fit(self.method, data, latent_dim=self.latent_dim, seed=self.seed, **settings)
         self.projection_ = projection.double()
         self._n_features_out = self.latent_dim + self.contexts
@@ -91,8 +93,9 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _as_runs(self, X: np.ndarray, n: int) -> xr.Dataset:
         """Rows as trajectories of one time, with the columns behind the state as contexts."""
-        numbered = [f"x{k}" for k in range(X.shape[1])]
-        names = [str(name) for name in getattr(self, "feature_names_in_", numbered)]
+        names = [f"x{k}" for k in range(X.shape[1])]
+        if hasattr(self, "feature_names_in_"):  # of a table of pandas
+            names = list(map(str, self.feature_names_in_))
         states = X[:, None, :n]  # (N, 1, n)
         coords = {"time": [0.0], "component": names[:n]}
         for k in range(n, len(names)):
@@ -120,8 +123,12 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _mapped(self, X: np.ndarray, width: int, method: str) -> np.ndarray:
         """Encode or decode the first columns at the contexts in the others, row by row."""
         rows, contexts = X[:, :width], X[:, width:]
-        P = self.projection_(torch.from_numpy(contexts) if self.contexts else None)
-        return np.hstack([getattr(P, method)(rows), contexts])
+        c = None
+        if self.contexts:
+            c = torch.from_numpy(contexts)
+        P = self.projection_(c)
+        mapped = getattr(P, method)(rows)
+        return np.hstack([mapped, contexts])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
