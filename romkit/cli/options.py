@@ -314,10 +314,10 @@ def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
     return joined_runs([Path(name) for name in files_of(sources)])
 
 
-def read_own(sources: str | Sequence[str]) -> "xr.Dataset | pd.DataFrame":
+def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame":
     """Tables, if the names end in .csv, else netCDF files; several are runs."""
-    if isinstance(sources, str):
-        sources = [sources]
+    if isinstance(sources, str | Path):
+        sources = [str(sources)]
     names = files_of(sources)
     if Path(names[0]).suffix.lower() != ".csv":
         return read_files(names)

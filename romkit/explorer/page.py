@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import panel as pn
 from bokeh.models import (
+    BasicTickFormatter,
     ColorBar,
     ColumnDataSource,
     CustomJS,
@@ -70,7 +71,8 @@ FONT = "system-ui, sans-serif"
 TEMPLATE = """{% extends base %}
 {% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-body { font: 15px/1.4 system-ui, sans-serif; margin: .5rem; }
+body { font: 15px/1.4 system-ui, sans-serif; }
+main { padding: 0 .5rem; }
 h1 { font-size: 1.3rem; margin: .3rem 0; }
 </style>{% endblock %}
 {% block contents %}<main><h1>romkit: {{ system | e }}</h1>{{ embed(roots.page) }}</main>{% endblock %}"""
@@ -344,6 +346,7 @@ class Page:
 
     def _lag(self) -> figure:
         plot = _figure("lag, time units", "time", "lag, time units")
+        plot.yaxis.formatter = BasicTickFormatter(use_scientific=False)
         plot.line("time", "lag", source=self.compared, color=ORANGE, legend_label="reduced model")
         return plot
 
@@ -385,6 +388,7 @@ def _figure(title: str, x: str, y: str, **options: object) -> figure:
     plot.title.text_font = FONT
     for axis in plot.axis:
         axis.axis_label_text_font = axis.major_label_text_font = FONT
+        axis.minor_tick_line_color = None
     return plot
 
 
@@ -393,6 +397,7 @@ def _put_legend_above(plot: figure) -> None:
     (legend,) = plot.legend
     legend.orientation = "horizontal"
     legend.border_line_alpha = 0.0
+    legend.padding = legend.margin = 0
     legend.label_text_font = FONT
     legend.label_text_font_size = "11px"
     plot.add_layout(legend, "above")
