@@ -172,20 +172,33 @@ def _piece_of(entries: Mapping[str, object]) -> Piece:
     Raises:
         KeyError, TypeError, ValueError: entries that are none.
     """
-    shift = tuple(float(number) for number in entries["shift"])
-    scale = tuple(float(number) for number in entries["scale"])
-    coefficients = tuple(float(number) for number in entries["coefficients"])
-    exponents = tuple(tuple(int(power) for power in powers) for powers in entries["exponents"])
-    numbers = np.array([*shift, *scale, *coefficients])
-    if not np.isfinite(numbers).all() or 0 in scale:
+    exponents = tuple(tuple(map(int, powers)) for powers in entries["exponents"])
+    piece = Piece(
+        _numbers(entries["shift"]),
+        _numbers(entries["scale"]),
+        exponents,
+        _numbers(entries["coefficients"]),
+    )
+    _check_piece(piece)
+    return piece
+
+
+def _numbers(entries: Sequence[object]) -> tuple[float, ...]:
+    return tuple(float(number) for number in entries)
+
+
+def _check_piece(piece: Piece) -> None:
+    """Raise ValueError where a piece of a file would give numbers that mean nothing."""
+    numbers = [*piece.shift, *piece.scale, *piece.coefficients]
+    if not np.isfinite(numbers).all() or 0 in piece.scale:
         raise ValueError("numbers that are not finite")
-    sizes = {len(shift), len(scale), *(len(powers) for powers in exponents)}
-    if len(exponents) != len(coefficients) or len(sizes) != 1:
+    sizes = {len(piece.shift), len(piece.scale), *map(len, piece.exponents)}
+    if len(piece.exponents) != len(piece.coefficients) or len(sizes) != 1:
         raise ValueError("sizes that differ")
-    powers = [power for row in exponents for power in row]
-    if any(power not in DEGREES for power in powers):
+    powers = set().union(*piece.exponents)
+    # a huge power would take as long as it is large
+    if not powers <= set(DEGREES):
         raise ValueError("degrees that are not tried")
-    return Piece(shift, scale, exponents, coefficients)
 
 
 def _cuts(c: np.ndarray) -> Iterator[tuple[int, ...]]:

@@ -136,9 +136,13 @@ def test_a_pendulum_at_rest_swings_with_the_frequencies_of_its_stiffness():
     assert int((found > 1e-3).sum()) == 4
 
 
-def test_orbits_have_their_period_and_multipliers():
+@pytest.mark.parametrize("dt", [0.5, 0.01])
+def test_orbits_have_their_period_and_multipliers(dt):
+    """Whatever the step of the system: steps of 0.5 alone would err by some 1e-3."""
+    system = Textbook(circle, 2)
+    system.dt = dt
     branch = romkit.continuation(
-        Textbook(circle, 2), kind="orbits", start=[0.7, 0.0], period=4.0, points=8, r=(0.5, 0.9)
+        system, kind="orbits", start=[0.7, 0.0], period=4.0, points=8, r=(0.5, 0.9)
     )
     r = branch.r.values
     assert np.hypot(*branch.state.values.T) == pytest.approx(np.sqrt(r), abs=1e-7)
