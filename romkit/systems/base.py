@@ -435,7 +435,7 @@ class System(abc.ABC):
         contexts, rng = self._contexts(split, seed, context)
         count = checks.steps(duration or self.duration, self.dt)
         times = torch.arange(count, dtype=torch.float64) * self.dt
-        motion = self.simulate(self.start(contexts, rng), contexts, times)
+        motion = unchecked(self.simulate)(self.start(contexts, rng), contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))
 
