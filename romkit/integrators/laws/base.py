@@ -87,12 +87,11 @@ class Estimator(abc.ABC):
         """Scaled samples to choose from: of two windows of differentiation, where the data have no
         velocities.
         """
-        several = (
-            [cls.samples(projection, data)]
-            if "velocity" in data
-            else sources.windows(projection, data)
-        )
-        return [each.scaled() for each in several]
+        if "velocity" in data:
+            several = [cls.samples(projection, data)]
+        else:
+            several = sources.windows(projection, data)
+        return [samples.scaled() for samples in several]
 
     @staticmethod
     @validated
@@ -100,15 +99,19 @@ class Estimator(abc.ABC):
         """Samples that `fit` fits to, before they are scaled, with the window that predicts
         left-out latents best.
         """
-        return (sources.encoded_samples if "velocity" in data else sources.differentiated_samples)(
-            projection, data
-        )
+        if "velocity" in data:
+            return sources.encoded_samples(projection, data)
+        return sources.differentiated_samples(projection, data)
 
     def candidates(self, samples: LatentSamples) -> "list[Estimator]":
         """These settings, once with each value of those that they leave open; the first where
         nothing can choose.
         """
         return [self]
+
+    def neighbours(self) -> "list[Estimator]":
+        """Further settings, to try where these are the best."""
+        return []
 
     def affordable(
         self, several: Sequence[LatentSamples], seconds: float
@@ -145,16 +148,10 @@ class Estimator(abc.ABC):
         Raises:
             InputError: shapes that do not match, values that are not finite, or too few samples.
         """
-        if not isinstance(samples, LatentSamples):
+        if isinstance(samples, LatentSamples):
+            _refuse_beside_samples(labels | {"zdot": zdot, "context": context})
+        else:
             samples = LatentSamples.first_order(samples, zdot, context, **labels)
-        elif given := [
-            *labels,
-            *(name for name, value in (("zdot", zdot), ("context", context)) if value is not None),
-        ]:
-            fix = "drop it: LatentSamples have their own"
-            raise InputError(
-                ", ".join(given), expected="nothing beside samples", got="a value", fix=fix
-            )
         judge = None if samples.times is None else Judge.of_latents(samples)
         law = self._chosen([samples], judge, seed, select, validation)
         self.warn_if_useless(law, samples, judge)
@@ -194,17 +191,17 @@ class Estimator(abc.ABC):
         contexts best.
         """
         settings = self._settings(several[0], select or {})
-        if not select and (len(settings) == 1 or judge is None):
-            if validation is not None:
-                fix = "name what to choose by it, or drop it"
-                got = validation
-                raise InputError("validation", expected="select beside it", got=got, fix=fix)
+        nothing_to_choose = not select and (len(settings) == 1 or judge is None)
+        if nothing_to_choose:
+            _refuse_validation(validation)
             law = settings[0]._fit(several[0], seed)
             return replace(law, domain=Region.of(several[0].latents, several[0].times))
         if judge is None:
             sources.trajectory_times(several[0])  # refuses single samples
         candidates = list(itertools.product(settings, several))
-        share = HELD_OUT if validation is None else validation
+        share = HELD_OUT
+        if validation is not None:
+            share = validation
         best = fitted(ranked(candidates, judge, share, seed), judge, seed)
         if best is None:
             # says what is wrong, where it cannot be fitted
@@ -224,13 +221,42 @@ class Estimator(abc.ABC):
             checks.one_of("select", name, [field.name for field in fields(self)])
         settings = []
         for values in itertools.product(*select.values()):
-            given = replace(self, **dict(zip(select, values, strict=True)))
-            settings += given.candidates(samples)
+            chosen = replace(self, **dict(zip(select, values, strict=True)))
+            settings += chosen.candidates(samples)
         return settings
 
     def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
         """Law that is good enough to be compared with others, before the best is fitted."""
         return self._fit(samples, seed)
 
+    def refitted(
+        self, law: LearnedField, samples: LatentSamples, seed: int, *, resampled: bool = False
+    ) -> LearnedField:
+        """Law of these samples, which may begin from a law of some of them, or, where they are
+        resampled, from a law of all that they were drawn from.
+        """
+        return self.fit_samples(samples, seed=seed)
+
     @abc.abstractmethod
     def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...
+
+
+def _refuse_beside_samples(values: Mapping[str, object]) -> None:
+    """Raise where something comes beside samples that have all of it.
+
+    Raises:
+        InputError: a value that is not None.
+    """
+    names = [name for name, value in values.items() if value is not None]
+    if names:
+        fix = "drop it: LatentSamples have their own"
+        expected = "nothing beside samples"
+        raise InputError(", ".join(names), expected=expected, got="a value", fix=fix)
+
+
+def _refuse_validation(validation: float | None) -> None:
+    """Raise where a share is held out, and nothing is chosen by it."""
+    if validation is not None:
+        fix = "name what to choose by it, or drop it"
+        expected = "select beside it"
+        raise InputError("validation", expected=expected, got=validation, fix=fix)

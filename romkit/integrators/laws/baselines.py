@@ -24,11 +24,13 @@ def shifted_in_time(run: Tensor, start: Tensor) -> Tensor:
     its first half that is most like the end.
     """
     T = len(run)
-    k, path = _nearest(run, start), []
+    path = [_nearest(run, start)]
     again = _nearest(run[: max(1, T // 2)], run[-1]) + 1
-    for _ in range(T):
-        path.append(k)
-        k = k + 1 if k + 1 < T else min(again, T - 1)
+    while len(path) < T:
+        following = path[-1] + 1
+        if following == T:
+            following = min(again, T - 1)
+        path.append(following)
     return run[path]
 
 
@@ -47,8 +49,9 @@ def errors_without_a_law(
     shifted = torch.stack(
         [shifted_in_time(run, exact[0]) for run, exact in zip(nearest, states[held], strict=True)]
     )
-    found = []
-    for forecast in (nearest, shifted):
-        apart = (forecast - states[held]).square().mean(-1).sqrt()
-        found.append(float(apart.nanmean()))
-    return found[0], found[1]
+    return _mean_error(nearest, states[held]), _mean_error(shifted, states[held])
+
+
+def _mean_error(forecast: Tensor, truth: Tensor) -> float:
+    """Root mean square over components, mean over time and runs (k, T, n)."""
+    return float((forecast - truth).square().mean(-1).sqrt().nanmean())

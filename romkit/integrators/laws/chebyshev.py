@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +14,10 @@ from romkit.integrators.laws.equations import CONSTANT, Library
 
 if TYPE_CHECKING:
     import sympy
+
+
+Warped = TypeVar("Warped")
+"""A variable, a tensor or a symbol."""
 
 
 @validated
@@ -44,36 +48,36 @@ class Chebyshev(Library):
     poles: tuple[float, ...] = ()
 
     def names(self, variables: Sequence[str]) -> list[str]:
-        warped = [f"w({name})" if k else name for name, k in self._with_poles(variables)]
-        found = []
-        for powers in total_degree(len(variables), self.degree):
-            factors = [f"T{power}({warped[i]})" for i, power in enumerate(powers) if power]
-            found.append(" ".join(factors) or CONSTANT)
-        return found
+        symbols = [_symbol(name, pole) for name, pole in self._with_poles(variables)]
+        powers = total_degree(len(variables), self.degree)
+        return [_name(symbols, degrees) for degrees in powers]
 
     def __call__(self, x: Tensor) -> list[Tensor]:
         one = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device)
-        columns = []
-        for variable, k in self._with_poles(x.unbind(-1)):
-            warped = (variable + k) / (1 + k * variable) if k else variable
-            columns.append(chebyshev(warped, self.degree).unbind(-1))
-        return [
-            _product(columns, powers, one) for powers in total_degree(len(columns), self.degree)
+        columns = [
+            chebyshev(_warped(variable, pole), self.degree).unbind(-1)
+            for variable, pole in self._with_poles(x.unbind(-1))
         ]
+        return self._products(columns, one)
 
     def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
         import sympy
 
         columns = []
-        for variable, k in self._with_poles(x):
-            warped = (variable + k) / (1 + k * variable) if k else variable
+        for variable, pole in self._with_poles(x):
+            warped = _warped(variable, pole)
             columns.append([sympy.chebyshevt(k, warped) for k in range(self.degree + 1)])
-        return [
-            _product(columns, powers, sympy.S.One) for powers in total_degree(len(x), self.degree)
-        ]
+        return self._products(columns, sympy.S.One)
+
+    def _products(self, columns: list[list], one: object) -> list:
+        """Products up to the total degree, of polynomials of one variable each."""
+        powers = total_degree(len(columns), self.degree)
+        return [_product(columns, degrees, one) for degrees in powers]
 
     def _with_poles(self, variables: Sequence) -> list[tuple]:
-        poles = self.poles or (0.0,) * len(variables)
+        poles = self.poles
+        if not poles:
+            poles = (0.0,) * len(variables)
         return list(zip(variables, poles, strict=True))
 
 
@@ -84,7 +88,27 @@ def pole_of_reciprocal(low: float, high: float) -> float:
     return (high - low) / (high + low)
 
 
+def _warped(variable: Warped, pole: float) -> Warped:
+    """Variable in which the polynomials are."""
+    if pole == 0:
+        return variable
+    return (variable + pole) / (1 + pole * variable)
+
+
+def _symbol(name: str, pole: float) -> str:
+    return name if pole == 0 else f"w({name})"
+
+
+def _name(symbols: Sequence[str], powers: Sequence[int]) -> str:
+    """Name of the product of the polynomials of these degrees."""
+    factors = [f"T{k}({symbol})" for symbol, k in zip(symbols, powers, strict=True) if k > 0]
+    return " ".join(factors) if factors else CONSTANT
+
+
 def _product(columns: list[list], powers: tuple[int, ...], one: object) -> object:
     """Product of the polynomials of these degrees, of one variable each."""
-    factors = [column[power] for column, power in zip(columns, powers, strict=True) if power]
-    return math.prod(factors[1:], start=factors[0]) if factors else one
+    factors = [column[k] for column, k in zip(columns, powers, strict=True) if k > 0]
+    if not factors:
+        return one
+    # a product that began with 1 would keep it in symbolic terms
+    return math.prod(factors[1:], start=factors[0])

@@ -40,17 +40,21 @@ FEW = 5
 class Settings(Protocol):
     """Settings of a law, a dataclass: an `Estimator`."""
 
+    def neighbours(self) -> "list[Settings]":
+        """Further settings, to try where these are the best."""
+
     def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
         """Law that is good enough to be compared with others."""
 
-    def fit_samples(self, samples: LatentSamples, *, seed: int) -> LearnedField:
-        """Law of samples."""
+    def refitted(self, law: LearnedField, samples: LatentSamples, seed: int) -> LearnedField:
+        """Law of these samples, which may begin from a law of almost the same ones."""
 
 
 class Ranked(NamedTuple):
     """Settings with the samples that they are fitted to, and how they forecast held-out runs.
 
     Attributes:
+        law: with these settings, of a part of the contexts; None for settings that cannot be fitted.
         error: mean error [deviations of the data], infinite for settings that cannot be fitted or
             whose rollouts are all lost.
         projected: that of the projection on the same runs.
@@ -59,9 +63,15 @@ class Ranked(NamedTuple):
 
     estimator: Settings
     samples: LatentSamples
+    law: LearnedField | None
     error: float
     projected: float
     seconds: float
+
+    @property
+    def enough(self) -> bool:
+        """Whether a better law can gain nothing."""
+        return self.error <= max(ENOUGH * self.projected, NEGLIGIBLE)
 
 
 class Fold(NamedTuple):
@@ -97,7 +107,9 @@ def contexts_of(samples: LatentSamples) -> np.ndarray:
     """
     starts = _first_contexts(samples)
     group = np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1)
-    return group if group.max() > 0 else np.arange(len(starts))
+    if group.max() == 0:
+        return np.arange(len(starts))
+    return group
 
 
 def _first_contexts(samples: LatentSamples) -> np.ndarray:
@@ -112,18 +124,27 @@ def held_out(samples: LatentSamples, group: np.ndarray, validation: float) -> li
     where one would extrapolate.
     """
     number = int(group.max()) + 1
-    count = max(1, round(validation * number)) if number > FEW else 1
-    starts = _first_contexts(samples)
+    count = 1
+    if number > FEW:
+        count = max(1, round(validation * number))
     _, first = np.unique(group, return_index=True)
-    contexts = starts[first]
+    contexts = _first_contexts(samples)[first]
     candidates = np.arange(number)
+    # of one parameter, places between the ends are chosen below
     if contexts.shape[-1] > 1:
-        varied = contexts.min(0) < contexts.max(0)
-        at_end = (contexts == contexts.min(0)) | (contexts == contexts.max(0))
-        inner = np.flatnonzero(~at_end[:, varied].any(-1))
-        candidates = inner if len(inner) >= count else candidates
-    places = [(k + 1) * len(candidates) // (count + 1) for k in range(count)]
-    return sorted({int(candidates[min(place, len(candidates) - 1)]) for place in places})
+        inner = _inside(contexts)
+        if len(inner) >= count:
+            candidates = inner
+    last = len(candidates) - 1
+    places = [min((k + 1) * len(candidates) // (count + 1), last) for k in range(count)]
+    return sorted({int(candidates[place]) for place in places})
+
+
+def _inside(contexts: np.ndarray) -> np.ndarray:
+    """Numbers of contexts (C, p) that are at no end of a parameter that varies."""
+    low, high = contexts.min(0), contexts.max(0)
+    at_end = (contexts == low) | (contexts == high)
+    return np.flatnonzero(~at_end[:, low < high].any(-1))
 
 
 def ranked(
@@ -144,37 +165,54 @@ def ranked(
         seed: of the fits.
         seconds: of the processor, after which no further candidate is tried.
     """
-    ranking, begun = [], time.process_time()
+    ranking: list[Ranked] = []
+    begun = time.process_time()
     for estimator, samples in track(candidates, "choosing a law"):
-        started = time.process_time()
-        if ranking and started - begun > seconds:
+        if ranking and time.process_time() - begun > seconds:
             break
-        train, of_held, held = fold(samples, judge, validation)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FitWarning)
-            error = _error(estimator, train, of_held, held, seed)
-        projected = of_held.projected(held)
-        took = time.process_time() - started
-        ranking.append(Ranked(estimator, samples, error, projected, took))
-        if error <= max(ENOUGH * projected, NEGLIGIBLE):
+        ranking.append(_ranked(estimator, samples, judge, validation, seed))
+        if ranking[-1].enough:
             break
-    return sorted(ranking, key=lambda each: each.error)
+    best = min(ranking, key=lambda candidate: candidate.error, default=None)
+    if best is None or best.enough or not best.error < math.inf:
+        return sorted(ranking, key=lambda candidate: candidate.error)
+    for estimator in best.estimator.neighbours():
+        if time.process_time() - begun < seconds:
+            ranking.append(_ranked(estimator, best.samples, judge, validation, seed))
+    return sorted(ranking, key=lambda candidate: candidate.error)
 
 
-def _error(
+def _ranked(
+    estimator: Settings, samples: LatentSamples, judge: Judge, validation: float, seed: int
+) -> Ranked:
+    """Error of settings on contexts that are held out."""
+    started = time.process_time()
+    train, of_held, held = fold(samples, judge, validation)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        law, error = _compared(estimator, train, of_held, held, seed)
+    projected = of_held.projected(held)
+    took = time.process_time() - started
+    return Ranked(estimator, samples, law, error, projected, took)
+
+
+def _compared(
     estimator: Settings, train: LatentSamples, judge: Judge, held: Tensor, seed: int
-) -> float:
-    """Mean error of forecasts of held-out runs, `LEAVES` times as large where they leave the data
-    in twice the time; infinite where there is no law, or all are lost.
+) -> tuple[LearnedField | None, float]:
+    """Law of the training samples, and the mean error of its forecasts of held-out runs, `LEAVES`
+    times as large where they leave the data in twice the time; infinite where there is no law, or
+    all are lost.
     """
     try:
         law = estimator.compared(train, seed)
     except InputError:  # more terms than samples, say
-        return math.inf
+        return None, math.inf
     error = float(judge.errors(law, held).nanmean())
     if not error < NEARLY * LOST:
-        return math.inf
-    return error if judge.stays(law, held, 2) else LEAVES * error
+        return law, math.inf
+    if not judge.stays(law, held, 2):
+        error *= LEAVES
+    return law, error
 
 
 def fitted(
@@ -188,17 +226,17 @@ def fitted(
     """
     rows = torch.arange(judge.states.shape[-3])
     best, least = None, math.inf
-    for each in ranking:
-        if not each.error < math.inf:
+    for candidate in ranking:
+        if not candidate.error < math.inf:
             break
         with warnings.catch_warnings():  # of the law that is returned, once, by who returns it
             warnings.simplefilter("ignore", FitWarning)
-            law = each.estimator.fit_samples(each.samples, seed=seed)
+            law = candidate.estimator.refitted(candidate.law, candidate.samples, seed)
         if judge.stays(law, rows):
-            return law, each
+            return law, candidate
         error = float(judge.errors(law, rows).nanmean())
         if error < min(least, NEARLY * LOST):
-            best, least = (law, each), error
+            best, least = (law, candidate), error
     return best
 
 

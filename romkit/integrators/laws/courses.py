@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -23,6 +23,8 @@ class Runs:
         mix: (G, q) terms of the context of each group, by which coefficients are combined.
         moving: context (n, T, p) of runs in which it moves, else None. Its terms then belong to the
             terms of the law, and `mix` is one.
+        held: number of its last columns that keep their value until the next sample; the rest are
+            straight lines.
         factors: context (..., p) -> its terms (..., q), where it moves.
         drift: D_cρ ċ (n, T, d), where the context moves.
     """
@@ -34,6 +36,7 @@ class Runs:
     moving: Tensor | None = None
     factors: Callable[[Tensor], Tensor] | None = None
     drift: Tensor | None = None
+    held: int = 0
 
     @property
     def observed(self) -> Tensor:
@@ -42,11 +45,12 @@ class Runs:
 
     def only(self, rows: Tensor) -> "Runs":
         """Some of the runs, by their numbers."""
-        parts = {"states": self.states[rows], "group": self.group[rows]}
-        for name in ("moving", "drift"):
-            values = getattr(self, name)
-            parts[name] = None if values is None else values[rows]
-        return Runs(times=self.times, mix=self.mix, factors=self.factors, **parts)
+        runs = replace(self, states=self.states[rows], group=self.group[rows])
+        if self.moving is not None:
+            runs = replace(runs, moving=self.moving[rows])
+        if self.drift is not None:
+            runs = replace(runs, drift=self.drift[rows])
+        return runs
 
 
 class Course(NamedTuple):
@@ -63,6 +67,24 @@ class Course(NamedTuple):
     ends: list[int]
     factors: Tensor | None
     drift: Tensor | None
+
+    def only(self, rows: Tensor) -> "Course":
+        """Steps of some of the runs."""
+        factors, drift = self.factors, self.drift
+        if factors is not None:
+            factors = factors[:, :, rows]
+        if drift is not None:
+            drift = drift[:, :, rows]
+        return Course(self.steps[:, rows], self.ends, factors, drift)
+
+    def repeated(self, number: int) -> "Course":
+        """Steps of the windows, and of the same ones again."""
+        factors, drift = self.factors, self.drift
+        if factors is not None:
+            factors = torch.cat([factors] * number, 3)
+        if drift is not None:
+            drift = torch.cat([drift] * number, 3)
+        return Course(torch.cat([self.steps] * number, 2), self.ends, factors, drift)
 
 
 class Windows(NamedTuple):
@@ -113,25 +135,54 @@ def _first_observed(observed: Tensor, grid: Tensor, last: int) -> Tensor:
 
 
 def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
-    """Steps of RK4 along samples (L + 1, n, W) of runs, none of them longer than given."""
-    times = runs.times[sample]
-    gaps = times.diff(dim=0)  # (L, n, W)
-    parts = [max(1, math.ceil(gap.max().item() / longest_step - 1e-6)) for gap in gaps]
-    counts = torch.tensor(parts)
-    interval = torch.arange(len(parts)).repeat_interleave(counts)  # (M,)
-    steps = (gaps / counts[:, None, None])[interval].unsqueeze(-1)
+    """Steps of RK4 along samples (L + 1, n, W) of runs, none of them longer than `longest_step`."""
+    intervals = runs.times[sample].diff(dim=0)  # (L, n, W)
+    counts = torch.tensor([_steps_in(interval, longest_step) for interval in intervals])
+    interval = torch.arange(len(counts)).repeat_interleave(counts)  # (M,)
+    lengths = intervals / counts[:, None, None]
+    steps = lengths[interval].unsqueeze(-1)  # (M, n, W, 1)
     ends = counts.cumsum(0).tolist()
     if runs.moving is None:
         return Course(steps, ends, None, None)
-    begun = torch.cat([torch.arange(part) / part for part in parts]).to(times)  # (M,)
-    at = begun[:, None] + torch.tensor(STAGES).to(times) / counts[interval, None]  # (M, 3)
-    run = torch.arange(sample.shape[1])[None, :, None]
+    begun = torch.cat([torch.arange(count) / count for count in counts.tolist()])  # (M,)
+    stage = torch.tensor(STAGES) / counts[interval, None]  # (M, 3)
+    part = begun.unsqueeze(-1) + stage
+    places = Places(sample, interval, part.to(runs.times))
+    factors = runs.factors(places.between(runs.moving, runs.held))
+    if runs.drift is None:
+        return Course(steps, ends, factors, None)
+    return Course(steps, ends, factors, places.between(runs.drift, 0))
 
-    def stages(values: Tensor) -> Tensor:
-        along = values[run, sample].nan_to_num(0.0)  # (L + 1, n, W, k)
-        before, after = along[interval], along[interval + 1]
-        part = at[:, :, None, None, None]
-        return before.unsqueeze(1) * (1 - part) + after.unsqueeze(1) * part
 
-    drift = None if runs.drift is None else stages(runs.drift)
-    return Course(steps, ends, runs.factors(stages(runs.moving)), drift)
+def _steps_in(interval: Tensor, longest_step: float) -> int:
+    """Number of equal steps through an interval of all windows (n, W)."""
+    # a quotient that rounding has lifted above an integer must not cost one more step
+    return max(1, math.ceil(interval.max().item() / longest_step - 1e-6))
+
+
+class Places(NamedTuple):
+    """Places of the stages of RK4 between samples.
+
+    Attributes:
+        sample: (L + 1, n, W) numbers of the samples of each window.
+        interval: (M,) which interval between two of them a step belongs to.
+        part: (M, 3) how far in this interval the stages are, from 0 to 1.
+    """
+
+    sample: Tensor
+    interval: Tensor
+    part: Tensor
+
+    def between(self, values: Tensor, held: int) -> Tensor:
+        """Values (n, T, k) at the stages, (M, 3, n, W, k); the last `held` columns stay as at the
+        sample before, to the end of the interval.
+        """
+        run = torch.arange(self.sample.shape[1])[None, :, None]
+        along = values[run, self.sample].nan_to_num(0.0)  # (L + 1, n, W, k)
+        before = along[self.interval].unsqueeze(1)  # (M, 1, n, W, k)
+        after = along[self.interval + 1].unsqueeze(1)
+        part = self.part[:, :, None, None, None]
+        line = before * (1 - part) + after * part
+        if held:
+            line[..., -held:] = before[..., -held:]
+        return line

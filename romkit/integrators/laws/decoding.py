@@ -17,8 +17,9 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
     """Judge of states of a dataset, each in its deviation, whose latents the samples are."""
     encoder = Encoder.of(projection, data)
     x = encoder.variable("state").double()  # (..., C, T, n)
-    some = torch.linspace(0, x.shape[-1] - 1, min(COMPONENTS, x.shape[-1])).round().long()
-    x = x[..., some]
+    number = min(COMPONENTS, x.shape[-1])
+    chosen = torch.linspace(0, x.shape[-1] - 1, number).round().long()
+    x = x[..., chosen]
     mean = x.nanmean((-3, -2), keepdim=True)
     deviation = (x - mean).square().nanmean((-3, -2), keepdim=True).sqrt()
     resting = deviation <= 1e-12 * deviation.amax(-1, keepdim=True)
@@ -26,9 +27,9 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
     family = copy.deepcopy(projection).double()
 
     def decode(z: Tensor, rows: Tensor, first: int) -> Tensor:
-        part = encoder.data.isel(trajectory=rows.numpy(), time=slice(first, None))
+        runs = encoder.data.isel(trajectory=rows.numpy(), time=slice(first, None))
         with torch.no_grad():
-            states = family(part).decode(z)
-        return (states[..., some] - mean) / deviation
+            states = family(runs).decode(z)
+        return (states[..., chosen] - mean) / deviation
 
     return Judge(samples, decode, (x - mean) / deviation)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +13,15 @@ from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
 from romkit.integrators.laws.shooting import FINE, NUDGE, RESOLUTION
-from romkit.integrators.laws.trajectories import LONGER, OUTSIDE, equation_rollout, time_scale
+from romkit.integrators.laws.trajectories import (
+    LONGER,
+    OUTSIDE,
+    Forcing,
+    equation_rollout,
+    filled,
+    held_inputs,
+    time_scale,
+)
 from romkit.solvers import RK4
 
 LOST = 9.0
@@ -43,11 +52,15 @@ class Judge:
     def of_latents(cls, samples: LatentSamples) -> "Judge":
         """Compare latents, each in its deviations."""
         T = len(trajectory_times(samples))
-        z = samples.latents.double().unflatten(-2, (-1, T))
-        mean = z.nanmean((-3, -2), keepdim=True)
-        deviation = (z - mean).square().nanmean((-3, -2), keepdim=True).sqrt()
-        deviation = torch.where(deviation > 0, deviation, 1.0)
-        return cls(samples, lambda z, rows, first: (z - mean) / deviation, (z - mean) / deviation)
+        latents = samples.latents.double().unflatten(-2, (-1, T))
+        mean = latents.nanmean((-3, -2), keepdim=True)
+        variance = (latents - mean).square().nanmean((-3, -2), keepdim=True)
+        deviation = torch.where(variance > 0, variance.sqrt(), 1.0)
+
+        def decode(z: Tensor, rows: Tensor, first: int) -> Tensor:
+            return (z - mean) / deviation
+
+        return cls(samples, decode, (latents - mean) / deviation)
 
     def since(self, first: int) -> "Judge":
         """Judge from a sample of this number on."""
@@ -64,23 +77,24 @@ class Judge:
 
         NaN for a run without a first state, where others have one.
         """
-        first, start, reached = self._rolled(law, rows, 1)
-        exact = self.states[..., rows, first:, :]
-        apart = (self.decode(reached, rows, self.begin + first) - exact).square().mean(-1).sqrt()
-        apart = apart.nan_to_num(nan=LOST, posinf=LOST).clamp(max=LOST)
-        unknown = exact.isnan().any(-1) | start.isnan().any(-1, keepdim=True)
-        return apart.masked_fill(unknown, torch.nan).nanmean(-1)
+        starts = self._starts(rows)
+        reached = self._rolled(law, starts, 1)
+        truth = self.states[..., rows, starts.first :, :]
+        distance = self._distance(reached, truth, rows, starts.first)
+        # a lost rollout counts as one, where a missing truth does not count
+        distance = distance.nan_to_num(nan=LOST, posinf=LOST).clamp(max=LOST)
+        unknown = truth.isnan().any(-1) | starts.state.isnan().any(-1, keepdim=True)
+        return distance.masked_fill(unknown, torch.nan).nanmean(-1)
 
     def projected(self, rows: Tensor) -> float:
         """Mean error of the projection on runs (k,), in the same measure."""
-        z = self._latents[..., rows, :, :]
-        apart = (
-            (self.decode(z, rows, self.begin) - self.states[..., rows, :, :])
-            .square()
-            .mean(-1)
-            .sqrt()
-        )
-        return float(apart.nanmean())
+        latents, truth = self._latents[..., rows, :, :], self.states[..., rows, :, :]
+        return float(self._distance(latents, truth, rows, 0).nanmean())
+
+    def _distance(self, latents: Tensor, truth: Tensor, rows: Tensor, first: int) -> Tensor:
+        """Root mean square over components (..., k, T) from the truth."""
+        states = self.decode(latents, rows, self.begin + first)
+        return (states - truth).square().mean(-1).sqrt()
 
     def stays(self, law: LearnedField, rows: Tensor, times: int = LONGER) -> bool:
         """Whether rollouts of runs (k,) that go on `times` times as long stay near the data, from
@@ -92,80 +106,112 @@ class Judge:
         mean = z.nanmean((-3, -2), keepdim=True)
         farthest = (z - mean).abs().nan_to_num(0.0).amax((-3, -2), keepdim=True)
         farthest = torch.where(farthest > 0, farthest, 1.0)
-        _, start, reached = self._rolled(law, rows, times)
-        begun = start.isfinite().all(-1)
-        far = ((reached - mean) / farthest).abs().amax((-2, -1)).nan_to_num(torch.inf)
-        return not bool((far[begun] > OUTSIDE).any())
+        starts = self._starts(rows)
+        both = starts.with_displaced(self._along_time(self.samples.inputs))
+        reached = self._rolled(law, both, times)
+        begun = both.state.isfinite().all(-1)
+        away = ((reached - mean) / farthest).abs().amax((-2, -1)).nan_to_num(torch.inf)
+        return not bool((away[begun] > OUTSIDE).any())
 
     @property
     def _latents(self) -> Tensor:
         """(..., C, T, m)."""
-        return self.samples.latents.double().unflatten(-2, (-1, len(self.samples.times)))
+        return self._along_time(self.samples.latents)
 
-    def _rolled(self, law: LearnedField, rows: Tensor, longer: int) -> tuple[int, Tensor, Tensor]:
-        """Number of the first sample that some run has, starts (..., k, d) there, and latents
-        (..., k, T, m); with `longer` above 1 those from displaced starts follow, on the axis of the
-        runs.
-        """
-        samples, times = self.samples, self.samples.times
-        m = samples.targets.shape[-1]
-        parts = (samples.inputs, samples.context, samples.drift)
-        w, context, drift = (x.double().unflatten(-2, (-1, len(times))) for x in parts)
-        complete = w[..., rows, :, :].isfinite().all(-1)
-        first = int(complete.reshape(-1, len(times)).any(0).int().argmax())
-        start = w[..., rows, first, :]
-        context, drift = context[..., rows, first:, :], drift[..., rows, first:, :]
-        tau = time_scale(w[..., :m].reshape(-1, len(times), m), times)
-        times = times[first:] - times[first]
-        if longer > 1:
-            start = torch.cat([start, _displaced(start, w)], -2)
-            context, drift = (torch.cat([x, x], -3) for x in (context, drift))
-        if not bool((context == context[..., :1, :]).all()):
-            held = len(samples.control_names) if samples.held else 0
-            field = _moving_field(law, times, context, drift, held)
-            return first, start, _integrated(field, start, times, tau)[..., :m]
-        times = torch.cat([times, *(times[-1] * k + times[1:] for k in range(1, longer))])
-        at = context[..., 0, :]
-        if isinstance(law, Equation) and law.coefficients.ndim == 2:
+    def _along_time(self, values: Tensor) -> Tensor:
+        """Values (..., N, k) of all samples as (..., C, T, k)."""
+        return values.double().unflatten(-2, (-1, len(self.samples.times)))
+
+    def _starts(self, rows: Tensor) -> "Starts":
+        """Where rollouts of runs (k,) begin: at the first sample that some run has."""
+        w = self._along_time(self.samples.inputs)[..., rows, :, :]
+        complete = w.isfinite().all(-1).flatten(0, -2).any(0)  # (T,)
+        first = int(complete.int().argmax())
+        context = self._along_time(self.samples.context)[..., rows, first:, :]
+        drift = self._along_time(self.samples.drift)[..., rows, first:, :]
+        return Starts(first, w[..., first, :], context, drift)
+
+    def _rolled(self, law: LearnedField, starts: "Starts", longer: int) -> Tensor:
+        """Latents (..., k, T, m) of rollouts that are `longer` times as long as the data."""
+        samples, m = self.samples, self.samples.targets.shape[-1]
+        times = samples.times[starts.first :] - samples.times[starts.first]
+        tau = time_scale(self._latents.flatten(0, -3), samples.times)
+        single = isinstance(law, Equation) and law.coefficients.ndim == 2
+        if starts.moves:
+            held = held_inputs(samples)
+            forcing = Forcing(filled(starts.context), filled(starts.drift), held)
+            if single:
+                return equation_rollout(law, starts.state, forcing, times, tau)
+            field = _moving_field(law, times, forcing)
+            return _integrated(field, starts.state, times, tau)[..., :m]
+        again = [times[-1] * k + times[1:] for k in range(1, longer)]
+        times = torch.cat([times, *again])
+        context = starts.context[..., 0, :]
+        if single:
             resolution = FINE if longer == 1 else RESOLUTION
-            return first, start, equation_rollout(law, start, at, times, tau, resolution)
-        return first, start, _integrated(law.motion(at), start, times, tau)[..., :m]
+            return equation_rollout(law, starts.state, context, times, tau, resolution)
+        return _integrated(law.motion(context), starts.state, times, tau)[..., :m]
+
+
+class Starts(NamedTuple):
+    """Where rollouts of k runs begin, and what moves them.
+
+    Attributes:
+        first: number of the sample.
+        state: (..., k, d).
+        context: (..., k, T, p) from there on.
+        drift: (..., k, T, m) likewise.
+    """
+
+    first: int
+    state: Tensor
+    context: Tensor
+    drift: Tensor
+
+    @property
+    def moves(self) -> bool:
+        """Whether a context moves."""
+        return not bool((self.context == self.context[..., :1, :]).all())
+
+    def with_displaced(self, w: Tensor) -> "Starts":
+        """These starts and displaced ones behind them, for latent states w (..., C, T, d)."""
+        return Starts(
+            self.first,
+            torch.cat([self.state, _displaced(self.state, w)], -2),
+            torch.cat([self.context] * 2, -3),
+            torch.cat([self.drift] * 2, -3),
+        )
 
 
 def _displaced(start: Tensor, w: Tensor) -> Tensor:
     """Starts (..., k, d) at a distance, for latent states w (..., C, T, d) of the data."""
-    apart = (w - w.nanmean((-3, -2), keepdim=True)).abs().nan_to_num(0.0)
-    largest = apart.amax((-3, -2)).unsqueeze(-2)
+    mean = w.nanmean((-3, -2), keepdim=True)
+    distance = (w - mean).abs().nan_to_num(0.0)
+    largest = distance.amax((-3, -2)).unsqueeze(-2)  # (..., 1, d)
     draw = torch.Generator().manual_seed(0)
-    return start + NUDGE * largest * torch.randn(start.shape, generator=draw).to(start)
+    direction = torch.randn(start.shape, generator=draw).to(start)
+    return start + NUDGE * largest * direction
 
 
 def _integrated(field: Callable, start: Tensor, times: Tensor, tau: float) -> Tensor:
     """States (..., k, T, d) of a field, by at least `FINE` steps in τ."""
-    step = min(float(times.diff().min()), tau / FINE) if len(times) > 1 else 1.0
+    step = tau / FINE
+    if len(times) > 1:
+        step = min(step, float(times.diff().min()))
     with torch.no_grad(), bars(False):
         return RK4(step)(field, start.contiguous(), times, engine="torch").states
 
 
-def _moving_field(
-    law: LearnedField, times: Tensor, context: Tensor, drift: Tensor, held: int
-) -> Callable:
-    """Field of a law along contexts (..., T, p) that move, with the motion of their latents; the
-    last ones are inputs that are held.
-    """
-    at = course(times, _filled(context).movedim(-2, 0), held)
-    beside = interpolated(times, _filled(drift).movedim(-2, 0))
+def _moving_field(law: LearnedField, times: Tensor, forcing: Forcing) -> Callable:
+    """Field of a law along contexts that move, with the motion of their latents."""
+    at = course(times, forcing.context.movedim(-2, 0), forcing.held)
+    beside = interpolated(times, forcing.drift.movedim(-2, 0))
 
     def field(t: Tensor, w: Tensor) -> Tensor:
+        rate = law.motion(at(t))(t, w)
         moved = beside(t)
-        return law.motion(at(t))(t, w) + torch.nn.functional.pad(
-            moved, (0, w.shape[-1] - moved.shape[-1])
-        )
+        # in second order the rates ż do not move with the context
+        rate[..., : moved.shape[-1]] += moved
+        return rate
 
     return field
-
-
-def _filled(values: Tensor) -> Tensor:
-    """Values (..., T, k), missing ones replaced by those before."""
-    known = values.isfinite().all(-1) * torch.arange(values.shape[-2])
-    return values.gather(-2, known.cummax(-1).values.unsqueeze(-1).expand_as(values))

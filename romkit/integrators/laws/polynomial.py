@@ -1,13 +1,14 @@
 """Polynomial laws by multiple shooting."""
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core.boundary import Count, Natural, validated
+from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
@@ -21,8 +22,21 @@ from romkit.integrators.laws.samples import (
     one_axis,
     trajectory_times,
 )
-from romkit.integrators.laws.shooting import Structure, refinements
+from romkit.integrators.laws.shooting import (
+    CLEAN,
+    LEAST,
+    POLISHED,
+    POLISHING,
+    RETURN,
+    ROUGH,
+    SHORTEST,
+    Stage,
+    Structure,
+    polished,
+    refinements,
+)
 from romkit.integrators.laws.trajectories import ShootingProblem, box
+from romkit.integrators.region import Region
 
 DEGREES = {
     1: ((3, 1), (5, 1), (5, 2)),
@@ -39,8 +53,14 @@ WIDE = ((2, 1), (1, 1))
 COEFFICIENTS = 700
 """Most coefficients of a law whose degrees are left open."""
 
+RIDGE = 1e-8
+"""Ridge that is tried."""
+
 COMPARED = 8.0
 """Longest windows [time scales] of fits that are only compared: longer ones change no order."""
+
+FEW = 2
+"""Most steps from a law of all samples to one of samples that were drawn from them."""
 
 TRIED = 4
 """Most windows after which coefficients are asked whether their rollouts stay near the data."""
@@ -65,6 +85,9 @@ class PolynomialLaw(Estimator):
         context_degree: in the context, a total degree for several parameters; by default likewise.
         poles: see `romkit.integrators.Chebyshev`; none, so that polynomials are in the context
             itself.
+        ridge: weight of the squares of the coefficients, beside the mean square distance from the
+            data, both in units of the largest latent. Where degrees are chosen, 1e-8 is tried with
+            the best of them.
 
     Samples have to be whole trajectories, arrays z (C, T, m) with `times` (T,).
 
@@ -85,6 +108,7 @@ class PolynomialLaw(Estimator):
     degree: Count | None = None
     context_degree: Natural | None = None
     poles: tuple[float, ...] = ()
+    ridge: NotNegative = 0.0
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
@@ -96,36 +120,64 @@ class PolynomialLaw(Estimator):
         return followed_samples(projection, data)
 
     def candidates(self, samples: LatentSamples) -> "list[PolynomialLaw]":
-        variables = samples.inputs.shape[-1]
-        parameters = samples.context.shape[-1]
-        contexts = number_of_contexts(samples)
-        found = []
-        for degree, context_degree in DEGREES.get(variables, WIDE):
-            degree = degree if self.degree is None else self.degree
-            wanted = context_degree if self.context_degree is None else self.context_degree
-            if self.context_degree is None:
-                wanted = min(wanted, _highest(parameters, contexts))
-            each = replace(self, degree=degree, context_degree=wanted)
-            if each not in found and each._affordable(samples):
-                found.append(each)
-        lowest = replace(
-            self,
-            degree=1 if self.degree is None else self.degree,
-            context_degree=0 if self.context_degree is None else self.context_degree,
-        )
-        return found or [lowest]
+        highest = _highest(samples.context.shape[-1], number_of_contexts(samples))
+        settings: list[PolynomialLaw] = []
+        for degree, context_degree in DEGREES.get(samples.inputs.shape[-1], WIDE):
+            candidate = self._with_degrees(degree, min(context_degree, highest))
+            if candidate not in settings and candidate._affordable(samples):
+                settings.append(candidate)
+        if not settings:
+            return [self._with_degrees(1, 0)]
+        return settings
+
+    def _with_degrees(self, degree: int, context_degree: int) -> "PolynomialLaw":
+        """These settings, with degrees where they leave them open."""
+        if self.degree is not None:
+            degree = self.degree
+        if self.context_degree is not None:
+            context_degree = self.context_degree
+        return replace(self, degree=degree, context_degree=context_degree)
+
+    def neighbours(self) -> "list[PolynomialLaw]":
+        """The same degrees with a ridge: it helps laws of many coefficients that few contexts
+        determine, and loses motions that need large ones.
+        """
+        if self.ridge > 0:
+            return []
+        return [replace(self, ridge=RIDGE)]
 
     def compared(self, samples: LatentSamples, seed: int) -> Equation:
-        return self._shot(samples, COMPARED)
+        return self._shot(samples, Fit.brief)
+
+    def refitted(
+        self, law: Equation, samples: LatentSamples, seed: int, *, resampled: bool = False
+    ) -> Equation:
+        """Law with the terms of another one, from whose coefficients windows of some time scales
+        begin, or the longest ones alone.
+        """
+        lead = samples.inputs.shape[:-2]
+        scaling = law.basis.variables
+        shift, scale = (part.expand(*lead, -1) for part in (scaling.shift, scaling.scale))
+        basis = replace(law.basis, variables=Scaling(scaling.names, shift, scale))
+        starts = law.coefficients.expand(*lead, -1, -1)
+        starts = starts.flatten(0, -3) if lead else starts.unsqueeze(0)
+        several = []
+        for problem, near in enumerate(starts):
+            single = _single(samples, problem)
+            fit = Fit(single, _of(basis, problem), self.ridge)
+            several.append(fit.resampled(near) if resampled else fit.whole(near))
+        coefficients = torch.stack(several).reshape(*lead, *several[0].shape)
+        refit = equation(samples, basis, coefficients, f"shooting of {samples.source}")
+        return replace(refit, domain=Region.of(samples.latents, samples.times))
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
-        return self._shot(samples, math.inf)
+        _check_contexts(samples, self)
+        return self._shot(samples, Fit.whole)
 
     def _affordable(self, samples: LatentSamples) -> bool:
-        number = self._coefficients(samples)
-        most = int(samples.latents.isfinite().all(-1).sum()) * samples.targets.shape[-1]
-        given = self.degree is not None and self.context_degree is not None
-        return number <= min(COEFFICIENTS, most) or given
+        complete = samples.latents.isfinite().all(-1)
+        numbers = int(complete.sum()) * samples.targets.shape[-1]
+        return self._coefficients(samples) <= min(COEFFICIENTS, numbers)
 
     def _coefficients(self, samples: LatentSamples) -> int:
         """Number of coefficients of the law."""
@@ -134,11 +186,10 @@ class PolynomialLaw(Estimator):
         context_terms = math.comb(parameters + self.context_degree, self.context_degree)
         return terms * context_terms * samples.targets.shape[-1]
 
-    def _shot(self, samples: LatentSamples, longest: float) -> Equation:
-        settings = self if self.degree is not None else self.candidates(samples)[0]
-        settings = (
-            settings if settings.context_degree is not None else replace(settings, context_degree=0)
-        )
+    def _shot(self, samples: LatentSamples, coefficients_of: "Callable[[Fit], Tensor]") -> Equation:
+        settings = self
+        if self.degree is None or self.context_degree is None:
+            settings = self.candidates(samples)[0]
         _check_numbers(samples, settings)
         samples = boxed(samples)
         basis = Features.of(
@@ -146,22 +197,39 @@ class PolynomialLaw(Estimator):
             Polynomial(settings.degree),
             Chebyshev(settings.context_degree, settings.poles),
         )
-        found = []
+        several = []
         for problem in range(_problems(samples)):
-            found.append(_coefficients(_single(samples, problem), _of(basis, problem), longest))
-        coefficients = torch.stack(found) if samples.inputs.ndim > 2 else found[0]
+            single = _single(samples, problem)
+            fit = Fit(single, _of(basis, problem), self.ridge)
+            several.append(coefficients_of(fit))
+        coefficients = torch.stack(several) if samples.inputs.ndim > 2 else several[0]
         return equation(samples, basis, coefficients, f"shooting of {samples.source}")
 
 
 def _check_numbers(samples: LatentSamples, settings: PolynomialLaw) -> None:
     """Refuse latents at rest, and laws with more coefficients than the data have numbers."""
     trajectory_times(samples)
-    known = samples.latents.isfinite().all(-1)
-    number, most = settings._coefficients(samples), int(known.sum()) * samples.targets.shape[-1]
+    complete = samples.latents.isfinite().all(-1)
+    number = settings._coefficients(samples)
+    most = int(complete.sum()) * samples.targets.shape[-1]
     if number > most:
         expected = f"at most {most} coefficients, the numbers in the data"
         got = f"{number} of degree {settings.degree}, {settings.context_degree} in the context"
         raise InputError("degree", expected=expected, got=got, fix="lower it, or give more samples")
+
+
+def _check_contexts(samples: LatentSamples, settings: PolynomialLaw) -> None:
+    """Refuse polynomials of contexts that stay, with more terms than there are contexts."""
+    degree, parameters = settings.context_degree, samples.context.shape[-1]
+    (context,) = samples.paths(samples.context)  # (S, C, T, p)
+    if degree is None or not bool((context == context[..., :1, :]).all()):
+        return
+    contexts, terms = number_of_contexts(samples), math.comb(parameters + degree, degree)
+    if terms > contexts:
+        expected = f"at most {contexts} terms of the context, one for each of the contexts"
+        got = f"{terms} of degree {degree}"
+        fix = "lower it, or give runs at more contexts"
+        raise InputError("context_degree", expected=expected, got=got, fix=fix)
 
 
 def number_of_contexts(samples: LatentSamples) -> int:
@@ -212,32 +280,90 @@ def _of(basis: Features, problem: int) -> Features:
     return replace(basis, variables=_flat(basis.variables)[problem])
 
 
-def _coefficients(samples: LatentSamples, basis: Features, longest: float) -> Tensor:
-    """Coefficients (K q, m) after the windows with which whole trajectories are followed best, of
-    those whose rollouts stay near the data.
+class Fit:
+    """Fit of the coefficients (K q, m) of one law.
+
+    Attributes:
+        problem: its trajectories.
+        structure: its motion; all coefficients are free.
+        ridge: see `PolynomialLaw`.
+        zero: coefficients to begin at, where there are no better ones.
     """
-    problem = ShootingProblem.of(samples, basis)
-    theta = torch.zeros(len(basis.names), problem.motion.latent_dim, dtype=torch.float64)
-    theta = problem.theta(theta)
-    structure = Structure(problem.motion, torch.ones_like(theta, dtype=torch.bool))
-    stages = []
-    for stage in refinements(structure, problem.runs, theta):
-        stages.append(stage.theta)
-        if stage.duration >= longest / 2:
-            break
-    if longest < math.inf:
-        return problem.coefficients(stages[-1])
-    ranking = sorted(stages, key=problem.error)
-    staying = (theta for theta in ranking[:TRIED] if problem.stays(theta))
-    return problem.coefficients(next(staying, ranking[0]))
+
+    def __init__(self, samples: LatentSamples, basis: Features, ridge: float):
+        self.problem = ShootingProblem.of(samples, basis)
+        self.ridge = ridge
+        self.zero = torch.zeros(len(basis.names), samples.targets.shape[-1], dtype=torch.float64)
+        free = torch.ones_like(self.problem.theta(self.zero), dtype=torch.bool)
+        self.structure = Structure(self.problem.motion, free)
+
+    def brief(self) -> Tensor:
+        """Coefficients after windows of some time scales, good enough to be compared."""
+        for stage in self._stages(self.zero, SHORTEST):
+            if stage.duration >= COMPARED / 2:
+                break
+        return self.problem.coefficients(stage.theta)
+
+    def whole(self, near: Tensor | None = None) -> Tensor:
+        """Coefficients after the windows with which whole trajectories are followed best; from
+        those of a law of most of the samples windows of some time scales can begin.
+        """
+        if near is None:
+            stages = [*self._stages(self.zero, SHORTEST)]
+        else:
+            stages = [*self._stages(near, ROUGH)]
+        return self.problem.coefficients(self._best(stages))
+
+    def resampled(self, near: Tensor) -> Tensor:
+        """Coefficients near those of a law of all samples that these were drawn from."""
+        runs = self.problem.runs
+        duration = float(runs.times[-1] - runs.times[0])
+        stage = Stage(duration, len(runs.times) - 1, self.problem.theta(near))
+        if self.problem.error(stage.theta, POLISHED) < CLEAN:
+            theta = self._polished(stage, FEW)
+        else:
+            theta = self._best([stage, *self._stages(near, duration, LEAST)])
+        return self.problem.coefficients(theta)
+
+    def _stages(self, near: Tensor, shortest: float, strongest: float = RETURN) -> Iterator[Stage]:
+        return refinements(
+            self.structure,
+            self.problem.runs,
+            self.problem.theta(near),
+            shortest=shortest,
+            strongest=strongest,
+            ridge=self.ridge,
+        )
+
+    def _best(self, stages: list[Stage]) -> Tensor:
+        """Coefficients that follow whole trajectories best, of those whose rollouts stay near
+        them.
+        """
+        errors = [self.problem.error(stage.theta) for stage in stages]
+        ranking = sorted(range(len(stages)), key=errors.__getitem__)
+        best = ranking[0]
+        for k in ranking[:TRIED]:
+            if self.problem.stays(stages[k].theta):
+                best = k
+                break
+        if errors[best] < CLEAN:
+            return self._polished(stages[best])
+        return stages[best].theta
+
+    def _polished(self, stage: Stage, trials: int = POLISHING) -> Tensor:
+        closer = polished(self.structure, self.problem.runs, stage, self.ridge, trials)
+        # without what holds coefficients where there are no data, a rollout may get lost there
+        if self.problem.stays(closer):
+            return closer
+        return stage.theta
 
 
 def _unit_columns(terms: Tensor) -> Tensor:
     """Terms (..., N, K) of at most `ROWS` samples, each divided by its norm."""
     rows = torch.linspace(0, terms.shape[-2] - 1, min(ROWS, terms.shape[-2])).round().long()
-    some = terms[..., rows, :]
-    norm = some.norm(dim=-2, keepdim=True)
-    return some / torch.where(norm > 0, norm, 1.0)
+    terms = terms[..., rows, :]
+    norm = terms.norm(dim=-2, keepdim=True)
+    return terms / torch.where(norm > 0, norm, 1.0)
 
 
 def equation(
@@ -247,22 +373,23 @@ def equation(
     samples.
     """
     lead = coefficients.shape[:-2]
-    known = samples.complete()
-    terms = torch.stack(torch.broadcast_tensors(*basis.terms(known.inputs, known.context)), -1)
-    rates = terms.double() @ coefficients
-    target = (
-        known.targets.double() / align(basis.variables.scale, known.targets)[..., : rates.shape[-1]]
-    )
+    complete = samples.complete()
+    terms = basis.terms(complete.inputs, complete.context)
+    terms = torch.stack(torch.broadcast_tensors(*terms), -1).double()  # (..., N, K)
+    rates = terms @ coefficients
+    scale = align(basis.variables.scale, complete.targets)[..., : rates.shape[-1]]
+    target = complete.targets.double() / scale
     size = target.square().mean(-2)
-    left = ((rates - target).square().mean(-2) / torch.where(size > 0, size, 1.0)).sqrt()
+    missed = (rates - target).square().mean(-2)
+    unexplained = (missed / torch.where(size > 0, size, 1.0)).sqrt()
     return Equation(
         basis,
         coefficients,
         samples.order,
         source,
         int(samples.observed.sum()),
-        condition=torch.linalg.cond(_unit_columns(terms.double())),
+        condition=torch.linalg.cond(_unit_columns(terms)),
         converged=torch.ones(lead, dtype=torch.bool),
-        residual=left,
+        residual=unexplained,
         control_names=samples.control_names,
     )

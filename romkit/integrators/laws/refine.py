@@ -21,20 +21,26 @@ def refined(law: LearnedField, samples: LatentSamples, judge: Judge) -> LearnedF
         samples: of whole trajectories.
         judge: of the same.
     """
-    if not isinstance(law, Equation) or samples.times is None or law.coefficients.ndim > 2:
-        return law
-    if not bool(law.support.any()):
+    if not _can_be_refined(law, samples):
         return law
     rows = torch.arange(judge.states.shape[-3])
     problem = ShootingProblem.of(samples, law.basis)
     theta = problem.theta(law.coefficients)
+    # terms that were left out stay out
     structure = Structure(problem.motion, theta != 0)
     best, least = law, float(judge.errors(law, rows).nanmean())
     for stage in refinements(structure, problem.runs, theta, returning=False):
-        other = replace(law, coefficients=problem.coefficients(stage.theta))
-        error = float(judge.errors(other, rows).nanmean())
+        candidate = replace(law, coefficients=problem.coefficients(stage.theta))
+        error = float(judge.errors(candidate, rows).nanmean())
         if error < least:
-            best, least = other, error
+            best, least = candidate, error
     if best is law:
         return law
     return replace(best, source=f"{law.source}; refined by shooting")
+
+
+def _can_be_refined(law: LearnedField, samples: LatentSamples) -> bool:
+    """Whether a law is a single equation with terms, of samples that are whole trajectories."""
+    if not isinstance(law, Equation) or samples.times is None:
+        return False
+    return law.coefficients.ndim == 2 and bool(law.support.any())

@@ -70,11 +70,10 @@ class Motion:
             change[..., k:] = torch.eye(d, dtype=change.dtype)
         derivatives, ends = [change], set(course.ends)
         # the only loop: everything else of a step was made for all steps at once
-        for i, (step, added) in enumerate(
-            zip(tangent.flatten(1, 2), forcing.flatten(1, 2), strict=True)
-        ):
+        steps = zip(tangent.flatten(1, 2), forcing.flatten(1, 2), strict=True)
+        for number, (step, added) in enumerate(steps):
             change = torch.baddbmm(added, step, change)
-            if i + 1 in ends:
+            if number + 1 in ends:
                 derivatives.append(change)
         return states, torch.stack(derivatives).unflatten(1, (n, W))
 
@@ -83,23 +82,35 @@ class Motion:
     ) -> Tensor:
         """States at the samples; the points and terms of all stages are appended to `stages`."""
         state, states, ends = start, [start], set(course.ends)
-        for i, h in enumerate(course.steps):
-            factors = (None,) * 3 if course.factors is None else course.factors[i]
-            drift = (0.0,) * 3 if course.drift is None else course.drift[i]
-            points, phis, rates = [], [], []
-            for part, stage in ((0.0, 0), (0.5, 1), (0.5, 1), (1.0, 2)):
-                point = state + part * h * rates[-1] if rates else state
-                phi = self._terms(point, factors[stage])
-                points.append(point)
-                phis.append(phi)
-                rates.append(self._motion(point, phi @ weights) + drift[stage])
+        for number, h in enumerate(course.steps):
+            points, terms, rates = self._stages(weights, state, course, number)
             slope = rates[0] + 2 * rates[1] + 2 * rates[2] + rates[3]
             state = (state + h / 6 * slope).clamp(-self.reach, self.reach)
             if stages is not None:
-                stages.append((torch.stack(points), torch.stack(phis)))
-            if i + 1 in ends:
+                stages.append((torch.stack(points), torch.stack(terms)))
+            if number + 1 in ends:
                 states.append(state)
         return torch.stack(states)
+
+    def _stages(
+        self, weights: Tensor, state: Tensor, course: Course, number: int
+    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Points, terms and rates at the four stages of a step of RK4."""
+        h = course.steps[number]
+        points, terms, rates = [], [], []
+        for part, place in ((0.0, 0), (0.5, 1), (0.5, 1), (1.0, 2)):
+            point = state
+            if rates:
+                point = state + part * h * rates[-1]
+            factors = None if course.factors is None else course.factors[number, place]
+            phi = self._terms(point, factors)
+            rate = self._motion(point, phi @ weights)
+            if course.drift is not None:
+                rate = rate + course.drift[number, place]
+            points.append(point)
+            terms.append(phi)
+            rates.append(rate)
+        return points, terms, rates
 
     def _terms(self, point: Tensor, factors: Tensor | None) -> Tensor:
         """Terms (n, W, K), those of a context that moves running faster."""

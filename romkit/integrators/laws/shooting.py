@@ -15,23 +15,24 @@ import torch
 from torch import Tensor
 
 from romkit.core.levenberg import levenberg_marquardt
-from romkit.integrators.laws.courses import Course, Runs, Windows, windows
+from romkit.integrators.laws.courses import Runs, Windows, windows
+from romkit.integrators.laws.returning import Returning
 from romkit.integrators.laws.sensitivities import Motion
 
 SHORTEST, GROWTH = 0.5, 2.0
 """First windows [time scales of the motion], and the factor from one length to the next."""
 
 RESOLUTION, FINE = 2.5, 5.0
-"""Fewest steps of RK4 in a time scale, and when whole runs are followed at last and judged."""
+"""Fewest steps of RK4 in a time scale, in windows shorter than `ROUGH`, and in longer ones."""
+
+ROUGH = 2.0
+"""Duration of windows [time scales] from which on the error of long steps would count."""
 
 RETURN, FADING, LEAST = 1e-2, 0.1, 1e-6
 """Weight of displaced samples that lead back, the factor on it from windows to longer ones, and
 its smallest value. Data on an attractor say nothing about what attracts: without such samples laws
 of three latents are lost in the first long windows, and with a weight that stays they are biased.
 """
-
-SPREAD, COPIES = 0.05, 4
-"""Deviation of displaced samples [largest latent], and their number for each sample."""
 
 APART, NUDGE, AHEAD = 0.1, 0.02, 1.5
 """Weight of rollouts from displaced starts, deviation of these [largest latent], and the duration
@@ -51,6 +52,30 @@ TRIALS, SETTLED, EXACT = 12, 0.03, 1e-9
 """Most steps on windows of one length, and the gain after which they end, relative and as a mean
 square [largest latent]."""
 
+CLEAN, NEAR = 3e-3, 1.2
+"""Distance from whole runs [largest latent] below which shorter steps of RK4 can pay, and factor on
+the mean square distance by which they have to change it."""
+
+REFINED, POLISHING, CLOSE = 3, 12, 1e-3
+"""Most halvings of these steps, most steps of the fit after each, and the relative gain of a step
+after which it ends."""
+
+OF_NOISE = 2.0
+"""Smallest weight of displaced samples in data with noise, relative to the variance of that."""
+
+NOISY, DIFFERENCES = 2e-3, range(2, 9)
+"""Noise of the data [largest latent] from which on windows start beside them, and the orders of
+differences that tell it from motion."""
+
+ROUNDING = 1e-16
+"""Mean square distance [largest latent] below which nothing can be gained."""
+
+POLISHED = FINE * GROWTH**REFINED
+"""Steps of RK4 in a time scale that are short for any law."""
+
+OVERLAP = 1.0
+"""Windows in which a sample is; more of them cost more, and were not better."""
+
 SAMPLES = 10_000
 """Most samples in all windows of one length; of more, windows are farther apart."""
 
@@ -66,48 +91,81 @@ class Structure(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Coefficients (K, q, m) after windows of some duration [time scales]."""
+    """Coefficients (K, q, m) after windows of some duration [time scales] and length [intervals]."""
 
     duration: float
+    length: int
     theta: Tensor
 
 
-class Returning(NamedTuple):
-    """Normal equations of displaced samples for each group: (G, K, K), and (G, K, m)."""
+class Residuals(NamedTuple):
+    """Distances of rollouts of n runs from their data, with derivatives.
 
-    matrix: Tensor
-    target: Tensor
+    Attributes:
+        distance: (n, N) of all samples of all windows of a run.
+        by_coefficients: (n, N, K m) derivatives by the coefficients of the run.
+        elimination: of the starts of their windows, where these are free.
+    """
+
+    distance: Tensor
+    by_coefficients: Tensor
+    elimination: "Elimination | None"
+
+    def normal_equations(self) -> tuple[Tensor, Tensor]:
+        """Matrices (n, K m, K m) and slopes (n, K m) of the runs."""
+        J = self.by_coefficients
+        matrix = J.mT @ J
+        slope = (J.mT @ self.distance.unsqueeze(-1)).squeeze(-1)
+        if self.elimination is None:
+            return matrix, slope
+        coupling, shift, response = self.elimination
+        # Schur complement: a coefficient counts by what no start can make up for
+        matrix = matrix - torch.einsum("nwik,nwil->nkl", coupling, response)
+        return matrix, slope - torch.einsum("nwik,nwi->nk", coupling, shift)
+
+
+class Elimination(NamedTuple):
+    """Best starts of W windows as functions of the coefficients: -(shift + response · change).
+
+    Attributes:
+        coupling: (n, W, d, K m) second derivatives by start and coefficients.
+        shift: (n, W, d) what the starts are off by at these coefficients.
+        response: (n, W, d, K m) what they are off by for each change of a coefficient.
+    """
+
+    coupling: Tensor
+    shift: Tensor
+    response: Tensor
 
     @classmethod
-    def of(cls, motion: Motion, runs: Runs) -> "Returning":
-        """Samples displaced across the motion by a, whose rates differ by -a from those beside.
+    def of(cls, distance: Tensor, by_coefficients: Tensor, by_start: Tensor) -> "Elimination":
+        """From distances (L + 1, n, W, d) and their derivatives (..., K m) and (..., d)."""
+        matrix = torch.einsum("lnwai,lnwaj->nwij", by_start, by_start)
+        coupling = torch.einsum("lnwai,lnwak->nwik", by_start, by_coefficients)
+        slope = torch.einsum("lnwai,lnwa->nwi", by_start, distance)
+        # the datum at the start is a residual, too, so that only windows without data are singular
+        unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
+        unused = (matrix.diagonal(dim1=-2, dim2=-1).sum(-1) == 0)[..., None, None]
+        factor = torch.linalg.cholesky(matrix + unused * unit)
+        shift = torch.cholesky_solve(slope.unsqueeze(-1), factor).squeeze(-1)
+        return cls(coupling, shift, torch.cholesky_solve(coupling, factor))
 
-        In second order the displacements of z and ż together make the difference, as those of a
-        damped oscillator do.
-        """
-        draw = torch.Generator().manual_seed(0)
-        w = runs.states.nan_to_num(0.0)
-        along = torch.nn.functional.normalize(torch.gradient(w, dim=1)[0], dim=-1)
-        observed = runs.observed.unsqueeze(-1)
-        factors = None
-        if runs.moving is not None:
-            factors = runs.factors(runs.moving.nan_to_num(0.0)).unsqueeze(-2)  # (n, T, 1, q)
-        groups = len(runs.mix)
-        K = motion.terms.number * (1 if factors is None else factors.shape[-1])
-        matrix = w.new_zeros(groups, K, K)
-        target = w.new_zeros(groups, K, motion.latent_dim)
-        for _ in range(COPIES):
-            apart = SPREAD * torch.randn(w.shape, generator=draw, dtype=w.dtype)
-            across = (apart - (apart * along).sum(-1, keepdim=True) * along) * observed
-            displaced = motion.terms(motion.variables(w + across))
-            difference = displaced - motion.terms(motion.variables(w))  # (n, T, K)
-            if factors is not None:
-                difference = (difference.unsqueeze(-1) * factors).flatten(-2)
-            lead_back = across.unflatten(-1, (motion.order, motion.latent_dim)).sum(-2)
-            matrix.index_add_(0, runs.group, difference.mT @ difference)
-            target.index_add_(0, runs.group, difference.mT @ lead_back)
-        number = COPIES * w.shape[1] * len(w)
-        return cls(matrix / number, target / number)
+    def change(self, of_coefficients: Tensor) -> Tensor:
+        """Change of the starts (n, W, d), for one (n, K m) of the coefficients."""
+        return -(self.shift + torch.einsum("nwik,nk->nwi", self.response, of_coefficients))
+
+    @classmethod
+    def joined(cls, several: "list[Elimination]") -> "Elimination":
+        """Those of all runs, from pieces of them."""
+        return cls(*(torch.cat(parts) for parts in zip(*several, strict=True)))
+
+
+class Equations(NamedTuple):
+    """Normal equations in the P free coefficients: (P, P), (P,), and starts as their functions."""
+
+    matrix: Tensor
+    slope: Tensor
+    elimination: Elimination | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +178,13 @@ class Shots:
         group: (n,) of each run.
         windows: of the runs, then those with displaced starts.
         heed: (L + 1, n, W, 1) weight of each residual.
-        free: (W, 1) distance from the data that costs nothing: a displaced start leads to another
+        radius: (W, 1) distance from the data that costs nothing: a displaced start leads to another
             phase, and to no other motion.
+        loose: (W,) which windows start where it suits them, and not at the datum.
         number: of observed latents in the windows that start at data.
         returning: see there, and its weight.
         prior: coefficients before these windows.
+        ridge: weight of the squares of all coefficients.
     """
 
     structure: Structure
@@ -132,126 +192,137 @@ class Shots:
     group: Tensor
     windows: Windows
     heed: Tensor
-    free: Tensor
+    radius: Tensor
+    loose: Tensor
     number: int
     returning: Returning | None
     weight: float
     prior: Tensor
+    ridge: float
 
-    def expanded(self, theta: Tensor) -> "Expanded":
-        return Expanded(self, theta, self.cost(theta).reshape(1))
+    def expanded(self, theta: Tensor, start: Tensor | None = None) -> "Expanded":
+        """Quadratic model about coefficients and starts (n, W, d), which are the data by default."""
+        start = self.windows.start if start is None else start
+        return Expanded(self, theta, start, self.cost(theta, start).reshape(1))
 
     def weights(self, theta: Tensor) -> Tensor:
         """Coefficients (G, K, m) at the context of each group."""
         return torch.einsum("gq,kqm->gkm", self.mix, theta)
 
-    def cost(self, theta: Tensor) -> Tensor:
+    def cost(self, theta: Tensor, start: Tensor | None = None) -> Tensor:
         """Mean square distance from the data, each at most `LOST`², and penalties."""
         W = self.weights(theta)
-        start, truth, seen, course = self.windows
-        reached = self.structure.motion.rollout(W[self.group], start, course)
-        distance = reached - truth
-        residual = self.heed * distance * _beyond(distance, self.free)
-        apart = torch.where(seen.unsqueeze(-1), residual, 0.0)
-        square = apart.square().nan_to_num(LOST**2).clamp(max=LOST**2).sum() / self.number
-        return square + self.penalty(theta, W)
+        start = self.windows.start if start is None else start
+        reached = self.structure.motion.rollout(W[self.group], start, self.windows.course)
+        distance = reached - self.windows.truth
+        residual = self.heed * distance * _beyond(distance, self.radius)
+        residual = torch.where(self.windows.seen.unsqueeze(-1), residual, 0.0)
+        square = residual.square().nan_to_num(LOST**2).clamp(max=LOST**2)
+        return square.sum() / self.number + self.penalty(theta, W)
 
     def penalty(self, theta: Tensor, W: Tensor) -> Tensor:
-        """Cost of displaced samples that do not lead back, and of steps away from the prior."""
-        total = PROXIMITY * (theta - self.prior).square().sum()
+        """Cost of displaced samples that do not lead back, of steps away from the prior, and of
+        large coefficients.
+        """
+        total = PROXIMITY * (theta - self.prior).square().sum() + self.ridge * theta.square().sum()
         if self.returning is None:
             return total
-        matrix, target = self.returning
-        bend = torch.einsum("gkm,gkl,glm->", W, matrix, W) + 2 * (W * target).sum()
-        return total + self.weight * bend
+        return total + self.weight * self.returning.cost(W)
 
-    def normal_equations(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Matrix (P, P) and slope (P,) in the P free coefficients, half the derivatives of the
-        cost.
+    def normal_equations(self, theta: Tensor, start: Tensor) -> Equations:
+        """Half the derivatives of the cost, by the free coefficients.
 
         Coefficients of a run are combinations of θ, so that the matrix is a sum of Kronecker
         products over groups: derivatives are needed by K m coefficients of a run, not K q m.
         """
         W = self.weights(theta)
-        matrix, slope = self._by_group(W)
+        by_group, slope, elimination = self._by_group(W, start)
         if self.returning is not None:
-            back, target = self.returning
-            unit = torch.eye(W.shape[-1], dtype=W.dtype)
-            bend = torch.einsum("gkl,ab->gkalb", back, unit).reshape(matrix.shape)
-            matrix = matrix + self.weight * bend
-            slope = slope + self.weight * (back @ W + target).flatten(1)
+            matrix_back, slope_back = self.returning.normal_equations(W)
+            by_group = by_group + self.weight * matrix_back
+            slope = slope + self.weight * slope_back
         K, _, m = theta.shape
         outer = torch.einsum("gq,gp->gqp", self.mix, self.mix)
-        grid = matrix.reshape(-1, K, m, K, m)
-        whole = torch.einsum("gqp,gkalb->kqalpb", outer, grid).reshape(theta.numel(), -1)
+        blocks = by_group.reshape(-1, K, m, K, m)
+        matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks).reshape(theta.numel(), -1)
         down = torch.einsum("gq,gka->kqa", self.mix, slope.unflatten(1, (K, m))).flatten()
+        held = PROXIMITY * (theta - self.prior) + self.ridge * theta  # (K, q, m)
         free = self.structure.free.flatten().nonzero().squeeze(-1)
-        prior = (theta - self.prior).flatten()
-        whole = whole[free][:, free] + PROXIMITY * torch.eye(len(free), dtype=W.dtype)
-        return whole, (down + PROXIMITY * prior)[free]
+        unit = torch.eye(len(free), dtype=W.dtype)
+        matrix = matrix[free][:, free] + (PROXIMITY + self.ridge) * unit
+        return Equations(matrix, (down + held.flatten())[free], elimination)
 
-    def _by_group(self, W: Tensor) -> tuple[Tensor, Tensor]:
-        """Matrices (G, K m, K m) and slopes (G, K m) of the windows of each group."""
+    def _by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
+        """Matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the starts."""
         groups, size = len(W), W[0].numel()
-        matrix = W.new_zeros(groups, size, size)
-        slope = W.new_zeros(groups, size)
-        each = self.windows.truth[:, 0].numel() * size
-        for rows in torch.arange(len(self.group)).split(max(1, ENTRIES // each)):
-            residual, derivative = self._residuals(W, rows)
-            group = self.group[rows]
-            matrix.index_add_(0, group, derivative.mT @ derivative / self.number)
-            product = (derivative.mT @ residual.unsqueeze(-1)).squeeze(-1)
-            slope.index_add_(0, group, product / self.number)
-        return matrix, slope
+        matrix, slope = W.new_zeros(groups, size, size), W.new_zeros(groups, size)
+        eliminations = []
+        of_a_run = self.windows.truth[:, 0].numel() * size
+        for rows in torch.arange(len(self.group)).split(max(1, ENTRIES // of_a_run)):
+            residuals = self._residuals(W, start, rows)
+            squares, down = residuals.normal_equations()
+            matrix.index_add_(0, self.group[rows], squares / self.number)
+            slope.index_add_(0, self.group[rows], down / self.number)
+            eliminations.append(residuals.elimination)
+        if not bool(self.loose.any()):
+            return matrix, slope, None
+        return matrix, slope, Elimination.joined(eliminations)
 
-    def _residuals(self, W: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals (n, N) of some runs and their derivatives (n, N, K m), up to where windows are
-        lost.
-        """
-        start, truth, seen, course = self.windows
-        truth, seen, heed = truth[:, rows], seen[:, rows], self.heed[:, rows]
-        weights = W[self.group[rows]]
-        motion = self.structure.motion
-        states, derivative = motion.sensitivities(weights, start[rows], _part(course, rows))
+    def _residuals(self, W: Tensor, start: Tensor, rows: Tensor) -> Residuals:
+        """Residuals of some runs and their derivatives, up to where windows are lost."""
+        truth, seen = self.windows.truth[:, rows], self.windows.seen[:, rows]
+        by_start = bool(self.loose.any())
+        states, derivative = self.structure.motion.sensitivities(
+            W[self.group[rows]], start[rows], self.windows.course.only(rows), by_start=by_start
+        )
         distance = states - truth
-        residual = heed * distance
-        derivative = heed.unsqueeze(-1) * derivative
-        if bool((self.free > 0).any()):
-            # of r (1 - ρ / |r|): what is across r shrinks as r does, what is along it does not
-            share = _beyond(distance, self.free)
-            unit = torch.nn.functional.normalize(distance, dim=-1).unsqueeze(-1)
-            along = (1 - share.unsqueeze(-1)) * (unit * derivative).sum(-2, keepdim=True)
-            inside = (share > 0).unsqueeze(-1)
-            derivative = share.unsqueeze(-1) * derivative + inside * unit * along
-            residual = share * residual
+        heed = self.heed[:, rows]
+        residual, derivative = heed * distance, heed.unsqueeze(-1) * derivative
+        if bool((self.radius > 0).any()):
+            residual, derivative = _outside(residual, derivative, distance, self.radius)
         near = residual.abs().amax(-1) < LOST
         gentle = derivative.abs().amax((-1, -2)) < STEEP
+        # what follows a lost sample is lost, too, whatever it comes near to
         kept = ((near & gentle) | ~seen).cummin(0).values & seen
         residual = torch.where(kept.unsqueeze(-1), residual, 0.0)
         derivative = torch.where(kept[..., None, None], derivative, 0.0)
-        by_run = residual.permute(1, 2, 0, 3).flatten(1)
-        return by_run, derivative.permute(1, 2, 0, 3, 4).flatten(1, 3)
+        elimination = None
+        if by_start:
+            size = W[0].numel()
+            derivative, of_start = derivative[..., :size], derivative[..., size:]
+            of_start = of_start * self.loose[:, None, None]
+            elimination = Elimination.of(residual, derivative, of_start)
+        by_run = derivative.permute(1, 2, 0, 3, 4).flatten(1, 3)  # (n, N, K m)
+        return Residuals(residual.permute(1, 2, 0, 3).flatten(1), by_run, elimination)
 
 
-def _beyond(distance: Tensor, free: Tensor) -> Tensor:
+def _beyond(distance: Tensor, radius: Tensor) -> Tensor:
     """Share (..., 1) of distances (..., d) that is beyond a radius (W, 1) that costs nothing."""
     norm = distance.norm(dim=-1, keepdim=True)
-    return (1 - free / norm).nan_to_num(1.0).clamp(min=0.0)
+    return (1 - radius / norm).nan_to_num(1.0).clamp(min=0.0)
 
 
-def _part(course: Course, rows: Tensor) -> Course:
-    """Steps of some of the runs."""
-    factors = None if course.factors is None else course.factors[:, :, rows]
-    drift = None if course.drift is None else course.drift[:, :, rows]
-    return Course(course.steps[:, rows], course.ends, factors, drift)
+def _outside(
+    residual: Tensor, derivative: Tensor, distance: Tensor, radius: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Residuals r (1 - ρ / |r|) beyond a radius ρ, with their derivatives."""
+    share = _beyond(distance, radius)
+    # what is across r shrinks as r does, what is along it does not
+    unit = torch.nn.functional.normalize(distance, dim=-1).unsqueeze(-1)
+    along = (1 - share.unsqueeze(-1)) * (unit * derivative).sum(-2, keepdim=True)
+    inside = (share > 0).unsqueeze(-1)
+    return share * residual, share.unsqueeze(-1) * derivative + inside * unit * along
 
 
 @dataclass(frozen=True, eq=False)
 class Expanded:
-    """Quadratic model of the cost of shots about coefficients θ: an `Expansion` of one member."""
+    """Quadratic model of the cost of shots about coefficients θ and starts: an `Expansion` of one
+    member.
+    """
 
     shots: Shots
     theta: Tensor
+    start: Tensor
     cost: Tensor
 
     def select(self, members: Tensor) -> "Expanded":
@@ -261,21 +332,40 @@ class Expanded:
         return other if len(members) else self
 
     @functools.cached_property
-    def equations(self) -> tuple[Tensor, Tensor]:
+    def equations(self) -> Equations:
         """Normal equations; several steps of different damping may ask for them."""
-        return self.shots.normal_equations(self.theta)
+        return self.shots.normal_equations(self.theta, self.start)
 
     def moved(self, members: Tensor, damping: Tensor) -> "Expanded":
-        matrix, slope = self.equations
+        matrix, slope, elimination = self.equations
         damped = matrix + damping * torch.diag(matrix.diagonal())
         damped = damped + 1e-14 * torch.eye(len(matrix), dtype=matrix.dtype)
         factor, failed = torch.linalg.cholesky_ex(damped)
         if failed:
             return replace(self, cost=torch.full_like(self.cost, torch.inf))
         step = torch.cholesky_solve(slope.unsqueeze(-1), factor).squeeze(-1)
-        theta = self.theta.clone()
-        theta[self.shots.structure.free] -= step
-        return self.shots.expanded(theta)
+        change = torch.zeros_like(self.theta)
+        change[self.shots.structure.free] = -step
+        start = self.start
+        if elimination is not None:
+            of_runs = self.shots.weights(change)[self.shots.group].flatten(1)  # (n, K m)
+            start = start + elimination.change(of_runs)
+        return self.shots.expanded(self.theta + change, start)
+
+
+class Hold(NamedTuple):
+    """What holds coefficients that windows do not determine.
+
+    Attributes:
+        returning: displaced samples that lead back, and their weight.
+        apart: weight of rollouts from displaced starts.
+        ridge: weight of the squares of all coefficients.
+    """
+
+    returning: Returning | None = None
+    weight: float = 0.0
+    apart: float = 0.0
+    ridge: float = 0.0
 
 
 def shots(
@@ -283,25 +373,47 @@ def shots(
     runs: Runs,
     theta: Tensor,
     length: int,
-    returning: Returning | None,
-    weight: float,
-    apart: float,
-    resolution: float = RESOLUTION,
+    hold: Hold,
+    resolution: float,
+    loose: bool = False,
 ) -> Shots:
-    """Windows of `length` intervals of all runs, and those from starts apart."""
-    total = len(runs.states) * (length + 1)
-    crowded = 2 * total * len(runs.times) / length  # windows overlap by half
-    stride = max(1, math.ceil(length // 2 * max(1.0, crowded / SAMPLES)))
+    """Windows of `length` intervals of all runs, and those from starts apart.
+
+    Args:
+        structure: of the law.
+        runs: whose windows.
+        theta: coefficients before.
+        length: in intervals.
+        hold: see there.
+        resolution: steps of RK4 in a time scale.
+        loose: whether starts are fitted, too.
+    """
+    crowded = OVERLAP * len(runs.states) * len(runs.times) / SAMPLES
+    stride = max(1, math.ceil(length / OVERLAP * max(1.0, crowded)))
     several = windows(runs, length, stride, 1 / resolution)
-    heed = torch.ones_like(several.truth[..., :1])
-    free = torch.zeros_like(heed[0, 0])
     number = int(several.seen.sum()) * structure.motion.size
+    heed = torch.ones_like(several.truth[..., :1])
+    radius = torch.zeros_like(heed[0, 0])
+    starts = torch.full((len(radius),), loose)
     duration = float(several.course.steps[:, 0, 0].sum())
-    if apart and duration > AHEAD:
-        several, heed = _with_starts_apart(several, heed, apart)
-        free = torch.cat([free, free + FREE * NUDGE])
-    windowed = (several, heed, free, number)
-    return Shots(structure, runs.mix, runs.group, *windowed, returning, weight, theta)
+    if hold.apart and duration > AHEAD:
+        several, heed = _with_starts_apart(several, heed, hold.apart)
+        radius = torch.cat([radius, radius + FREE * NUDGE])
+        starts = torch.cat([starts, torch.zeros_like(starts)])
+    return Shots(
+        structure=structure,
+        mix=runs.mix,
+        group=runs.group,
+        windows=several,
+        heed=heed,
+        radius=radius,
+        loose=starts,
+        number=number,
+        returning=hold.returning,
+        weight=hold.weight,
+        prior=theta,
+        ridge=hold.ridge,
+    )
 
 
 def _with_starts_apart(several: Windows, heed: Tensor, apart: float) -> tuple[Windows, Tensor]:
@@ -313,14 +425,11 @@ def _with_starts_apart(several: Windows, heed: Tensor, apart: float) -> tuple[Wi
     nudged = start + NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
     late = torch.linspace(0, 1, len(truth)) > 0.5
     heed = torch.cat([heed, apart * late[:, None, None, None] * heed], 2)
-    steps = torch.cat([course.steps] * 2, 2)
-    factors = None if course.factors is None else torch.cat([course.factors] * 2, 3)
-    drift = None if course.drift is None else torch.cat([course.drift] * 2, 3)
     doubled = Windows(
         torch.cat([start, nudged], 1),
         torch.cat([truth] * 2, 2),
         torch.cat([seen] * 2, 2),
-        Course(steps, course.ends, factors, drift),
+        course.repeated(2),
     )
     return doubled, heed
 
@@ -330,13 +439,38 @@ def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
     run.
     """
     T, step = len(runs.times), float(runs.times.diff().median())
-    found, duration = [], shortest
-    while not found or found[-1][1] < T - 1:
+    plan: list[tuple[float, int]] = []
+    duration = shortest
+    while not plan or plan[-1][1] < T - 1:
         length = min(max(1, round(duration / step)), T - 1)
-        if not found or length > found[-1][1]:
-            found.append((duration, length))
+        if not plan or length > plan[-1][1]:
+            plan.append((duration, length))
         duration *= GROWTH
-    return found
+    return plan
+
+
+def noise(runs: Runs) -> float:
+    """Deviation of noise in evenly sampled runs [their unit]; zero where it cannot be told from
+    motion, because times are uneven or inputs may jump.
+
+    Differences of high order take motion away, and make noise larger by a known factor.
+    """
+    steps = runs.times.diff()
+    even = float(steps.max()) <= 1.001 * float(steps.min())
+    if not even or len(steps) < max(DIFFERENCES) or runs.moving is not None:
+        return 0.0
+    sizes = [_noise_of_differences(runs.states, order) for order in DIFFERENCES]
+    known = [size for size in sizes if math.isfinite(size)]
+    return min(known, default=0.0)
+
+
+def _noise_of_differences(states: Tensor, order: int) -> float:
+    """Deviation of independent noise that makes differences (n, T - order, d) of this size; NaN
+    where gaps leave none.
+    """
+    difference = states.diff(n=order, dim=1)
+    variance = difference.square().nanmean() / math.comb(2 * order, order)
+    return float(variance) ** 0.5
 
 
 def refinements(
@@ -346,18 +480,35 @@ def refinements(
     *,
     shortest: float = SHORTEST,
     returning: bool = True,
+    strongest: float = RETURN,
     apart: float = APART,
+    ridge: float = 0.0,
 ) -> Iterator[Stage]:
-    """Coefficients after windows of each length, from the shortest to the whole run."""
+    """Coefficients after windows of each length, from the shortest to the whole run.
+
+    Args:
+        structure: of the law.
+        runs: its trajectories.
+        theta: coefficients to begin at.
+        shortest: duration of the first windows [time scales].
+        returning: whether displaced samples hold coefficients.
+        strongest: weight of these in the first windows.
+        apart: weight of rollouts from displaced starts.
+        ridge: weight of the squares of all coefficients.
+    """
     back = Returning.of(structure.motion, runs) if returning else None
-    plan = [(duration, length, RESOLUTION) for duration, length in lengths(runs, shortest)]
-    plan.append((math.inf, plan[-1][1], FINE))
-    for k, (duration, length, resolution) in enumerate(plan):
-        weight = max(RETURN * FADING**k, LEAST)
-        problem = shots(structure, runs, theta, length, back, weight, apart, resolution)
-        start = problem.expanded(theta)
+    deviation = noise(runs)
+    noisy = deviation > NOISY
+    # what noise leaves undetermined must not follow it
+    least = max(LEAST, OF_NOISE * deviation**2) if noisy else LEAST
+    for k, (duration, length) in enumerate(lengths(runs, shortest)):
+        hold = Hold(back, max(strongest * FADING**k, least), apart, ridge)
+        # in short windows free starts would explain what the law has to
+        rough = duration < ROUGH
+        resolution = RESOLUTION if rough else FINE
+        problem = shots(structure, runs, theta, length, hold, resolution, noisy and not rough)
         end = levenberg_marquardt(
-            start,
+            problem.expanded(theta),
             trials=TRIALS,
             absolute=EXACT,
             relative=SETTLED,
@@ -365,4 +516,41 @@ def refinements(
             largest=10.0,
         )
         theta = end.theta
-        yield Stage(duration, theta)
+        yield Stage(duration, length, theta)
+
+
+def polished(
+    structure: Structure, runs: Runs, stage: Stage, ridge: float = 0.0, trials: int = POLISHING
+) -> Tensor:
+    """Coefficients that follow windows of the same length with steps whose own error is negligible.
+
+    Coefficients that were fitted with long steps make up for the error of these, and are off in a
+    rollout whose steps are short. What holds coefficients elsewhere is left out, because it biases
+    them, and data that are followed this closely determine them.
+    """
+
+    def problem(resolution: float) -> Shots:
+        return shots(structure, runs, stage.theta, stage.length, Hold(ridge=ridge), resolution)
+
+    theta, several = stage.theta, [problem(FINE * GROWTH**k) for k in range(REFINED + 1)]
+    k, fitted = 0, 0
+    while True:
+        while k < REFINED and not _alike(several[k].cost(theta), several[k + 1].cost(theta)):
+            k += 1
+        if k == fitted:
+            return theta
+        end = levenberg_marquardt(
+            several[k].expanded(theta),
+            trials=trials,
+            absolute=ROUNDING / 10,
+            relative=CLOSE,
+            shrinkage=0.1,
+            largest=10.0,
+        )
+        theta, fitted = end.theta, k
+
+
+def _alike(cost: Tensor, finer: Tensor) -> bool:
+    """Whether shorter steps do not change a mean square distance by much, or it is negligible."""
+    larger = torch.maximum(cost, finer)
+    return bool(larger < NEAR * torch.minimum(cost, finer)) or bool(larger < ROUNDING)

@@ -78,26 +78,29 @@ class Monomials(LatentTerms):
 
 def _slices(variables: int, degree: int) -> list[tuple[slice, slice, int]]:
     """Monomials that begin with one variable, those that they are products of, and the variable."""
-    found, end = [], 1  # of the level before
+    slices = []
+    end = 1  # of the level before
     for k in range(degree):
-        at = end
+        place = end
         for variable in range(variables):
-            later = math.comb(variables - variable + k - 1, k)  # monomials of the level before
-            found.append((slice(at, at + later), slice(end - later, end), variable))
-            at += later
-        end = at
-    return found
+            # monomials of the level before that begin with this variable or a later one
+            later = math.comb(variables - variable + k - 1, k)
+            slices.append((slice(place, place + later), slice(end - later, end), variable))
+            place += later
+        end = place
+    return slices
 
 
 def _levels(basis: polynomials.Monomials) -> list[tuple[Tensor, Tensor]]:
     """For the monomials of each degree, places of parents in the level before, and the factor."""
-    found = []
+    levels = []
     for k in range(1, basis.degree + 1):
         level = [factors for factors in basis.factors if len(factors) == k]
         lowest = basis.places[(0,) * (k - 1)]
-        parents = torch.tensor([basis.places[factors[:-1]] - lowest for factors in level])
-        found.append((parents, torch.tensor([factors[-1] for factors in level])))
-    return found
+        parents = [basis.places[factors[:-1]] - lowest for factors in level]
+        variables = [factors[-1] for factors in level]
+        levels.append((torch.tensor(parents), torch.tensor(variables)))
+    return levels
 
 
 class LibraryTerms(LatentTerms):

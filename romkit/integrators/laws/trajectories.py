@@ -2,11 +2,14 @@
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from romkit.data.controls import is_held
 from romkit.integrators.laws.courses import Course, Runs, course, windows
 from romkit.integrators.laws.equations import Equation, Features
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
@@ -70,9 +73,8 @@ class ShootingProblem:
         drift = samples.drift.double().unflatten(0, (-1, len(times)))
         drift = tau * drift / largest[:m]
         drift = torch.nn.functional.pad(drift, (0, w.shape[-1] - m))
-        group = torch.zeros(len(w), dtype=torch.long)
-        one = torch.ones(1, 1, dtype=torch.float64)
-        return cls(motion, Runs(w, clock, group, one, context, terms, drift), tau, rates, grid)
+        runs = moving_runs(w, clock, filled(context), terms, drift, held_inputs(samples))
+        return cls(motion, runs, tau, rates, grid)
 
     def theta(self, coefficients: Tensor) -> Tensor:
         """Coefficients (K q, m) of an equation as those of the motion, in the shape of its
@@ -91,15 +93,17 @@ class ShootingProblem:
         """Coefficients (n, K, m) of each run."""
         return torch.einsum("gq,kqm->gkm", self.runs.mix, theta)[self.runs.group]
 
-    def error(self, theta: Tensor) -> float:
+    def error(self, theta: Tensor, resolution: float = FINE) -> float:
         """Root mean square distance of rollouts from the first sample of each run to its end, at
-        most `LOST`.
+        most `LOST`, by so many steps of RK4 in a time scale.
         """
         runs, T = self.runs, len(self.runs.times)
-        whole = windows(runs, T - 1 - first_complete(runs), T, 1 / FINE)
+        whole = windows(runs, T - 1 - first_complete(runs), T, 1 / resolution)
         reached = self.motion.rollout(self.weights(theta), whole.start, whole.course)
-        square = (reached - whole.truth).square().mean(-1).nan_to_num(LOST**2).clamp(max=LOST**2)
-        return float((square * whole.seen).sum() / whole.seen.sum()) ** 0.5
+        square = (reached - whole.truth).square().mean(-1)
+        square = square.nan_to_num(LOST**2).clamp(max=LOST**2)
+        mean = (square * whole.seen).sum() / whole.seen.sum()
+        return float(mean) ** 0.5
 
     def stays(self, theta: Tensor) -> bool:
         """Whether rollouts of each run for `LONGER` times its length stay within `OUTSIDE` times the
@@ -121,15 +125,54 @@ class ShootingProblem:
         return bool(reached.abs().nan_to_num(torch.inf).max() <= OUTSIDE)
 
 
+def moving_runs(
+    w: Tensor,
+    clock: Tensor,
+    context: Tensor,
+    terms: Callable[[Tensor], Tensor],
+    drift: Tensor,
+    held: int,
+) -> Runs:
+    """Runs (n, T, d) along contexts (n, T, p) that move, whose terms belong to those of the law."""
+    group = torch.zeros(len(w), dtype=torch.long)
+    one = torch.ones(1, 1, dtype=torch.float64)
+    return Runs(w, clock, group, one, context, terms, drift, held)
+
+
+def held_inputs(samples: LatentSamples) -> int:
+    """Number of inputs that keep their value until the next sample; they are the last parameters.
+
+    Where it is not known whether they do, those that look like a staircase count as such.
+    """
+    number = len(samples.control_names)
+    if number == 0:
+        return 0
+    held = samples.held
+    if held is None:
+        (paths,) = samples.paths(samples.context[..., -number:])
+        held = is_held(paths[0].numpy())
+    return number if held else 0
+
+
+def filled(values: Tensor) -> Tensor:
+    """Values (..., T, k), missing ones replaced by those before."""
+    number = torch.arange(values.shape[-2])
+    complete = values.isfinite().all(-1) * number  # (..., T)
+    latest = complete.cummax(-1).values
+    return values.gather(-2, latest.unsqueeze(-1).expand_as(values))
+
+
 def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
     """Mean, and largest distance from it, (..., d) of the variables of samples; rates ż count from
     0, and what is at rest has the unit 1.
     """
     w, m = samples.inputs.double(), samples.targets.shape[-1]
-    w = torch.where(w.isfinite().all(-1, keepdim=True), w, torch.nan)
+    complete = w.isfinite().all(-1, keepdim=True)
+    w = torch.where(complete, w, torch.nan)
     mean = w.nanmean(-2)
     mean[..., m:] = 0.0
-    largest = (w - mean.unsqueeze(-2)).abs().nan_to_num(0.0).amax(-2)
+    distance = (w - mean.unsqueeze(-2)).abs().nan_to_num(0.0)
+    largest = distance.amax(-2)
     return mean, torch.where(largest > 0, largest, 1.0)
 
 
@@ -152,28 +195,51 @@ def context_terms(basis: Features, context: Tensor) -> Tensor:
     return torch.stack(torch.broadcast_tensors(*basis.context_library(scaled)), -1)
 
 
+class Forcing(NamedTuple):
+    """Context (k, T, p) along trajectories, with what a moving one does to latents.
+
+    Attributes:
+        context: its last `held` columns keep their value until the next sample.
+        drift: D_cρ ċ (k, T, m).
+        held: see there.
+    """
+
+    context: Tensor
+    drift: Tensor
+    held: int
+
+
 def equation_rollout(
     law: Equation,
     start: Tensor,
-    context: Tensor,
+    context: Tensor | Forcing,
     times: Tensor,
     tau: float,
     resolution: float = FINE,
 ) -> Tensor:
-    """Latents (k, T, m) of a single equation from starts (k, d) at contexts (k, p), by at least
-    `resolution` steps of RK4 in τ.
+    """Latents (k, T, m) of a single equation from starts (k, d) at contexts (k, p), or at contexts
+    that move, by at least `resolution` steps of RK4 in τ.
     """
     m, order, variables = law.latent_dim, law.order, law.basis.variables
     scale = variables.scale
     terms = LatentTerms.of(law.basis.library, len(variables))
     speed = tau * scale[m:] / scale[:m] if order == 2 else None
     motion = Motion(terms, m, order, speed, reach=torch.inf)
-    factors = context_terms(law.basis, context)  # (k, q)
-    theta = law.coefficients * tau * scale[:m] / scale[-m:]
-    weights = torch.einsum("nq,kqm->nkm", factors, theta.unflatten(0, (terms.number, -1)))
-    sample = torch.arange(len(times))[:, None, None].expand(-1, len(start), 1)
+    theta = law.coefficients * tau * scale[:m] / scale[-m:]  # (K q, m)
     clock = (times - times[0]) / tau
-    runs = Runs(start.unsqueeze(1), clock, torch.arange(len(start)), factors)
+    states = start.unsqueeze(1)  # (k, 1, d)
+    if isinstance(context, Forcing):
+        at_context = functools.partial(context_terms, law.basis)
+        drift = tau * context.drift / scale[:m]
+        drift = torch.nn.functional.pad(drift, (0, start.shape[-1] - m))
+        runs = moving_runs(states, clock, context.context, at_context, drift, context.held)
+        weights = theta.expand(len(start), -1, -1)
+    else:
+        factors = context_terms(law.basis, context)  # (k, q)
+        runs = Runs(states, clock, torch.arange(len(start)), factors)
+        grid = theta.unflatten(0, (terms.number, -1))  # (K, q, m)
+        weights = torch.einsum("nq,kqm->nkm", factors, grid)
+    sample = torch.arange(len(times))[:, None, None].expand(-1, len(start), 1)
     scaled = variables.on(start)(start).unsqueeze(1)
     reached = motion.rollout(weights, scaled, course(runs, sample, 1 / resolution))  # (T, k, 1, d)
     return reached[:, :, 0, :m].transpose(0, 1) * scale[:m] + variables.shift[:m]
@@ -189,7 +255,10 @@ def time_scale(z: Tensor, times: Tensor) -> float:
     speed; that between samples, if they are at rest.
     """
     rate = torch.gradient(z, spacing=(times,), dim=1)[0]
-    variance = (z - z.nanmean((0, 1))).square().nanmean((0, 1)).sum()
+    distance = z - z.nanmean((0, 1))
+    variance = distance.square().nanmean((0, 1)).sum()
     speed = rate.square().sum(-1).nanmean()
     tau = float((variance / speed).sqrt())
-    return tau if 0 < tau < torch.inf else float(times.diff().median())
+    if 0 < tau < torch.inf:
+        return tau
+    return float(times.diff().median())

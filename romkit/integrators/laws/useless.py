@@ -32,11 +32,11 @@ def unexplained(law: LearnedField, samples: LatentSamples) -> Tensor:
 
     Zero for a rate that does not vary, infinite or NaN rates of the law count as 1.
     """
-    known = samples.complete()
-    rate = known.targets.double()
+    complete = samples.complete()
+    rate = complete.targets.double()
     with torch.no_grad():
-        context = known.context.double()
-        missed = rate - law.right_hand_side(context)(known.inputs.double())
+        context = complete.context.double()
+        missed = rate - law.right_hand_side(context)(complete.inputs.double())
     variance = rate.var(-2, correction=0)
     share = missed.square().mean(-2) / variance
     share = torch.where(variance > 0, share, 0.0)
@@ -103,9 +103,13 @@ def _faults_of_forecasts(
         return []
     if not error < AT_REST:  # NaN included
         return [f"its forecasts err by {error:.2g} deviations of the data, rest by {AT_REST:g}"]
-    baselines = {"the nearest run": nearest, "the nearest run shifted in time": shifted}
-    known = {name: value for name, value in baselines.items() if value is not None}
-    better = [f"{name} by {value:.2g}" for name, value in known.items() if value < error]
+    better = []
+    for name, baseline in (
+        ("the nearest run", nearest),
+        ("the nearest run shifted in time", shifted),
+    ):
+        if baseline is not None and baseline < error:
+            better.append(f"{name} by {baseline:.2g}")
     if error < NOTABLE or not better:
         return []
     return [f"its forecasts err by {error:.2g} deviations of the data, {' and '.join(better)}"]
