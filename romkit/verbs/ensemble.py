@@ -23,7 +23,7 @@ from romkit.core.errors import DivergenceWarning, FileError, FitWarning, InputEr
 from romkit.core.files import atomic, existing, expanded, make_folder, reason
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
-from romkit.integrators import Estimator, LatentSamples, LearnedField
+from romkit.integrators import Estimator, LatentSamples, LearnedField, PolynomialLaw
 from romkit.integrators.laws.choice import HELD_OUT, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.samples import SAMPLED
@@ -90,24 +90,16 @@ class Calibration:
         usable = np.isfinite(error).any(axis=(1, 2))
         if usable.sum() < 2:
             fix = "hold more trajectories out, or raise the number of members"
-            raise InputError(
-                "validation", expected="two trajectories or more", got=f"{usable.sum()}", fix=fix
-            )
+            expected = "two trajectories or more"
+            raise InputError("validation", expected=expected, got=f"{usable.sum()}", fix=fix)
         scores = np.abs(error)
-        for k in np.flatnonzero(
-            usable
-        ):  # the scale that a trajectory is measured by comes from the others
-            scores[k] /= _scale(spread[k], *_growth_and_profile(np.delete(error, k, axis=0), std))
-        number = int((~np.isnan(error)).any(axis=(1, 2)).sum())
-        scores = scores[~np.isnan(scores)]
-        infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
-        finite = np.quantile(np.where(np.isinf(scores), np.finfo(float).max, scores), LEVELS)
-        return cls(
-            times - times[0],
-            *_growth_and_profile(error, std),
-            np.where(infinite, np.inf, finite),
-            number,
-        )
+        for k in np.flatnonzero(usable):
+            # as for a new trajectory, the scale comes from the others
+            growth, profile = _growth_and_profile(np.delete(error, k, axis=0), std)
+            scores[k] /= _scale(spread[k], growth, profile)
+        growth, profile = _growth_and_profile(error, std)
+        seen = (~np.isnan(error)).any(axis=(1, 2))
+        return cls(times - times[0], growth, profile, _quantiles(scores), int(seen.sum()))
 
     def scale(self, lead: np.ndarray, spread: np.ndarray) -> np.ndarray:
         """s (..., T, n) at times (T,) since the start; behind the last one of validation, the
@@ -144,24 +136,38 @@ class Calibration:
         return cls(*parts, int(data.attrs["trajectories"]))
 
 
+def _quantiles(scores: np.ndarray) -> np.ndarray:
+    """Quantiles at `LEVELS` of scores, of which infinite ones count and NaN do not."""
+    scores = scores[~np.isnan(scores)]
+    # between a finite score and an infinite one there is nothing to interpolate
+    infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
+    largest = np.finfo(float).max
+    finite = np.quantile(np.where(np.isinf(scores), largest, scores), LEVELS)
+    return np.where(infinite, np.inf, finite)
+
+
 def _growth_and_profile(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
     square at (t, k).
     """
     relative = np.ma.masked_invalid(np.square(error / std))
-    square = relative.mean((0, 2))
-    known = np.flatnonzero(~np.ma.getmaskarray(square))
-    growth = np.interp(np.arange(len(square)), known, np.sqrt(square.compressed()))
-    growth = uniform_filter1d(growth, 2 * (len(growth) // (2 * SMOOTHED)) + 1, mode="nearest")
-    growth = np.maximum(growth, max(growth.max() * 1e-6, np.finfo(float).tiny))
-    profile = np.ma.sqrt((relative / np.square(growth)[:, None]).mean((0, 1))).filled(0.0)
+    square = relative.mean((0, 2))  # (T,)
+    T = len(square)
+    finite = np.flatnonzero(~np.ma.getmaskarray(square))
+    growth = np.interp(np.arange(T), finite, np.sqrt(square.compressed()))
+    window = 2 * (T // (2 * SMOOTHED)) + 1
+    growth = uniform_filter1d(growth, window, mode="nearest")
+    # an exact forecast at the start must not divide by zero
+    least = max(growth.max() * 1e-6, np.finfo(float).tiny)
+    growth = np.maximum(growth, least)
+    in_growths = relative / np.square(growth)[:, None]
+    profile = np.ma.sqrt(in_growths.mean((0, 1))).filled(0.0)
     return growth, std * np.maximum(profile, 1e-6)
 
 
 def _scale(spread: np.ndarray, growth: np.ndarray, profile: np.ndarray) -> np.ndarray:
-    return np.hypot(
-        np.nan_to_num(spread), growth[:, None] * profile
-    )  # growth alone where one member is left
+    # of a single member there is no spread, and growth is all
+    return np.hypot(np.nan_to_num(spread), growth[:, None] * profile)
 
 
 NUMBERS = 20_000_000
@@ -171,6 +177,8 @@ RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Levels of a reliability diagram."""
 
 PROJECTION, LAW, CALIBRATION = "projection.safetensors", "law.safetensors", "calibration.nc"
+
+CENTRED = "centred"
 
 CHECKSUMS = "ensemble.json"
 """List of the other files of a saved ensemble with their checksums, written after them."""
@@ -187,6 +195,9 @@ class Ensemble:
         law: a stack of as many laws, as their fit on that stack gives it.
         calibration: what validation says about errors; without it, intervals are those of a normal
             distribution with the spread of the members, which are too narrow as a rule.
+        centred: whether the first member was fitted to all trajectories. Its forecast is then the
+            middle of the interval, and the others spread around it; by default the middle is the
+            mean of all.
 
     Raises:
         InputError: a single projection, or another number of laws.
@@ -205,17 +216,18 @@ class Ensemble:
     projection: Projection
     law: LearnedField
     calibration: Calibration | None = None
+    centred: bool = False
 
     def __post_init__(self):
         if self.projection.seeds is None:
             fix = "fit with seeds=range(5), or make bootstraps: romkit.bootstrap(projection, law, data)"
             raise InputError("projection", expected="a stack", got="a single one", fix=fix)
-        stack = None if self.law.domain is None else tuple(self.law.domain.reach.shape)
-        if stack not in (None, (len(self),)):
-            got, fix = (
-                f"{stack[0]}" if stack else "a single one",
-                "fit it on this stack: law.fit(projection, data)",
-            )
+        if self.law.domain is None:  # a law that does not know how many it is
+            return
+        shape = tuple(self.law.domain.reach.shape)
+        if shape != (len(self),):
+            got = f"{shape[0]}" if shape else "a single one"
+            fix = "fit it on this stack: law.fit(projection, data)"
             raise InputError("law", expected=f"a stack of {len(self)}", got=got, fix=fix)
 
     def __len__(self) -> int:
@@ -249,7 +261,7 @@ class Ensemble:
         """
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
         single = "trajectory" not in run.dims
-        run = _over_members(run.expand_dims("trajectory") if single else run, None)
+        run = _over_members(run.expand_dims("trajectory") if single else run, None, self.centred)
         band = self._with_interval(run, level)
         return band.squeeze("trajectory") if single else band
 
@@ -269,22 +281,19 @@ class Ensemble:
             InputError: fewer than two trajectories.
         """
         seen = None if members is None else members.numpy()
-        with warnings.catch_warnings():  # of lost forecasts, once, by what they mean for intervals
+        with warnings.catch_warnings():
+            # lost forecasts are warned of below, by what they mean for intervals
             warnings.simplefilter("ignore", DivergenceWarning)
             run = self._mean_and_spread(validation, seen)
         truth = trajectories(validation, "state").numpy()
         error = truth - run["state"].values
-        known = np.isfinite(truth)
-        lost = np.isnan(error) & known
+        observed = np.isfinite(truth)
+        lost = np.isnan(error) & observed
         error[lost] = np.inf
-        _warn_of_lost(lost, known)
-        parts = (
-            run["time"].values,
-            error,
-            run["spread"].values,
-            run["state_std"].values.astype("float64"),
-        )
-        return replace(self, calibration=Calibration.of(*parts))
+        _warn_of_lost(lost, observed)
+        deviation = run["state_std"].values.astype("float64")
+        calibration = Calibration.of(run["time"].values, error, run["spread"].values, deviation)
+        return replace(self, calibration=calibration)
 
     @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
@@ -296,19 +305,20 @@ class Ensemble:
         """
         run = self._mean_and_spread(data, None)
         truth = trajectories(data, "state").numpy()
-        error, unknown = np.abs(truth - run["state"].values), ~np.isfinite(truth)
-        scale = self._scale(run)
-        within = [
-            np.ma.array(error <= self._factor(level) * scale, mask=unknown) for level in levels
-        ]
-        rows = np.stack([each.mean((1, 2)).filled(0.0) for each in within])
-        means = [each.mean() for each in within]
-        coords = {"level": list(levels)} | {
-            n: c for n, c in run.coords.items() if c.dims == ("trajectory",)
+        error, scale = np.abs(truth - run["state"].values), self._scale(run)
+        missing = ~np.isfinite(truth)
+        coverage, of_trajectories = [], []
+        for level in levels:
+            within = np.ma.array(error <= self._factor(level) * scale, mask=missing)
+            coverage.append(within.mean())
+            of_trajectories.append(within.mean((1, 2)).filled(0.0))
+        coords = {"level": list(levels)}
+        coords |= {name: c for name, c in run.coords.items() if c.dims == ("trajectory",)}
+        variables = {
+            "coverage": ("level", coverage),
+            "coverage_of": (("level", "trajectory"), np.stack(of_trajectories)),
         }
-        return xr.Dataset(
-            {"coverage": ("level", means), "coverage_of": (("level", "trajectory"), rows)}, coords
-        )
+        return xr.Dataset(variables, coords)
 
     @validated
     def save(self, folder: FilePath) -> Path:
@@ -324,7 +334,7 @@ class Ensemble:
         (folder / CALIBRATION).unlink(missing_ok=True)
         if self.calibration is not None:
             save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
-        _write_checksums(folder)
+        _write_checksums(folder, self.centred)
         return folder
 
     @classmethod
@@ -336,13 +346,13 @@ class Ensemble:
             FileError: files that are missing, damaged, or do not belong together.
         """
         folder = expanded(folder)
-        names = _checked_files(folder)
+        names, centred = _checked_files(folder)
         projection, law = load(folder / PROJECTION), load(folder / LAW)
         calibration = None
         if CALIBRATION in names:
             calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
         try:
-            return cls(projection, law, calibration)
+            return cls(projection, law, calibration, centred)
         except InputError as error:
             raise FileError(
                 folder, problem=f"holds no ensemble ({error})", fix="give a folder by save"
@@ -354,48 +364,39 @@ class Ensemble:
         """Mean and spread of the members, without an interval."""
         check_states(data)
         C = data.sizes["trajectory"]
-        at_once = max(1, NUMBERS // (len(self) * math.prod(data.sizes[dim] for dim in DIMS[1:])))
-        parts = []
+        of_a_trajectory = len(self) * math.prod(data.sizes[dim] for dim in DIMS[1:])
+        at_once = max(1, NUMBERS // of_a_trajectory)
+        bands = []
         for first in range(0, C, at_once):
-            some = slice(first, min(first + at_once, C))
-            run = follow(self.projection, data.isel(trajectory=some), dynamics=self.law, **options)
-            parts.append(_over_members(run, None if members is None else members[:, some]))
-        return (
-            parts[0]
-            if len(parts) == 1
-            else xr.concat(parts, "trajectory", data_vars="minimal", coords="minimal")
-        )
+            rows = slice(first, min(first + at_once, C))
+            run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law, **options)
+            of_members = None if members is None else members[:, rows]
+            bands.append(_over_members(run, of_members, self.centred))
+        if len(bands) == 1:
+            return bands[0]
+        return xr.concat(bands, "trajectory", data_vars="minimal", coords="minimal")
 
     def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
         half = self._factor(level) * self._scale(run)
-        state, dims = run["state"], run["state"].dims
-        named = {"units": state.attrs.get("units", "1"), "level": level}
-        return run.assign(
-            lower=(
-                dims,
-                state.values - half,
-                {**named, "long_name": f"lower end of the {level:.0%} interval"},
-            ),
-            upper=(
-                dims,
-                state.values + half,
-                {**named, "long_name": f"upper end of the {level:.0%} interval"},
-            ),
-        )
+        state = run["state"]
+        ends = {"lower": state.values - half, "upper": state.values + half}
+        attrs = {"units": state.attrs.get("units", "1"), "level": level}
+        variables = {}
+        for name, values in ends.items():
+            named = attrs | {"long_name": f"{name} end of the {level:.0%} interval"}
+            variables[name] = (state.dims, values, named)
+        return run.assign(variables)
 
     def _scale(self, run: xr.Dataset) -> np.ndarray:
         if self.calibration is None:
             return run["spread"].values
-        return self.calibration.scale(
-            run["time"].values - run["time"].values[0], run["spread"].values
-        )
+        lead = run["time"].values - run["time"].values[0]
+        return self.calibration.scale(lead, run["spread"].values)
 
     def _factor(self, level: float) -> float:
-        return (
-            NormalDist().inv_cdf((1 + level) / 2)
-            if self.calibration is None
-            else self.calibration.factor(level)
-        )
+        if self.calibration is None:
+            return NormalDist().inv_cdf((1 + level) / 2)
+        return self.calibration.factor(level)
 
 
 def _checksums(folder: Path) -> dict[str, str]:
@@ -408,13 +409,14 @@ def _checksums(folder: Path) -> dict[str, str]:
     return sums
 
 
-def _write_checksums(folder: Path) -> None:
+def _write_checksums(folder: Path, centred: bool) -> None:
     with atomic(folder / CHECKSUMS) as temporary:
-        temporary.write_text(json.dumps(_checksums(folder), indent=1))
+        temporary.write_text(json.dumps(_checksums(folder) | {CENTRED: centred}, indent=1))
 
 
-def _checked_files(folder: Path) -> set[str]:
-    """Names of the files of an ensemble, which are those that one call of `save` wrote.
+def _checked_files(folder: Path) -> tuple[set[str], bool]:
+    """Names of the files of an ensemble, which are those that one call of `save` wrote, and whether
+    it is centred.
 
     Raises:
         FileError: no list of checksums, or files that are missing, changed, or of another save.
@@ -422,8 +424,9 @@ def _checked_files(folder: Path) -> set[str]:
     listed = existing(folder / CHECKSUMS)
     try:
         expected = json.loads(listed.read_text())
+        centred = bool(expected.pop(CENTRED, False))
         names = set(expected)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise FileError(
             listed, problem=f"is no list of checksums ({reason(error)})", fix="save it again"
         ) from error
@@ -433,46 +436,60 @@ def _checked_files(folder: Path) -> set[str]:
             problem="holds files that do not belong together (a save that was cut, or copies)",
             fix="save the ensemble again, or restore the folder from a copy",
         )
-    return names
+    return names, centred
 
 
 def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
     """Say what share of the known values (V, T, n) no member reached, and which intervals that
     leaves finite.
     """
-    if lost.any():
-        share = lost.sum() / known.sum()
-        said = f"{lost.any((1, 2)).sum()} of {len(lost)} trajectories are lost, {share:.0%} of their values"
-        fix = "shorten them, or take another law"
-        warn(
-            f"forecasts of {said}: intervals are infinite from level {1 - share:.0%} on; {fix}",
-            DivergenceWarning,
-        )
+    if not lost.any():
+        return
+    share = lost.sum() / known.sum()
+    number = lost.any((1, 2)).sum()
+    warn(
+        f"forecasts of {number} of {len(lost)} trajectories are lost, {share:.0%} of their values: "
+        f"intervals are infinite from level {1 - share:.0%} on; shorten them, or take another law",
+        DivergenceWarning,
+    )
 
 
-def _over_members(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
-    """Mean and spread over the finite ones of some members (B, C), all by default."""
+def _over_members(run: xr.Dataset, members: np.ndarray | None, centred: bool) -> xr.Dataset:
+    """Middle and spread of the finite ones of some members (B, C), all by default."""
     state = run["state"].transpose("seed", *DIMS)
-    values = np.ma.masked_invalid(state.values)
+    values = np.ma.masked_invalid(state.values)  # (B, C, T, n)
     if members is not None:
-        values = np.ma.masked_where(
-            np.broadcast_to(~members[:, :, None, None], values.shape), values
-        )
-    mean, spread = values.mean(0).filled(np.nan), values.std(0, ddof=1).filled(np.nan)
+        unused = np.broadcast_to(~members[:, :, None, None], values.shape)
+        values = np.ma.masked_where(unused, values)
+    if centred:
+        middle, spread = _around_the_first(values)
+        named = f"law of all trajectories; {len(values) - 1} others spread around it"
+    else:
+        # a spread needs two members
+        middle, spread = values.mean(0), values.std(0, ddof=1)
+        named = f"mean of {len(values)} members"
     units = state.attrs.get("units", "1")
-    found = run.drop_vars([name for name, x in run.data_vars.items() if "seed" in x.dims])
+    band = run.drop_vars([name for name, x in run.data_vars.items() if "seed" in x.dims])
     if "state_distance" in run:
-        found = found.assign(state_distance=run["state_distance"].mean("seed", keep_attrs=True))
-    lost = (
-        (run["status"] != 0)
-        .mean("seed")
-        .assign_attrs(units="1", long_name="share of the members that diverged")
+        band = band.assign(state_distance=run["state_distance"].mean("seed", keep_attrs=True))
+    diverged = {"units": "1", "long_name": "share of the members that diverged"}
+    deviation = {"units": units, "long_name": "standard deviation of the members"}
+    return band.assign(
+        state=(DIMS, middle.filled(np.nan), {"units": units, "long_name": named}),
+        spread=(DIMS, spread.filled(np.nan), deviation),
+        lost=(run["status"] != 0).mean("seed").assign_attrs(diverged),
     )
-    return found.assign(
-        state=(DIMS, mean, {"units": units, "long_name": f"mean of {state.sizes['seed']} members"}),
-        spread=(DIMS, spread, {"units": units, "long_name": "standard deviation of the members"}),
-        lost=lost,
-    )
+
+
+def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.ma.MaskedArray]:
+    """The first of members (B, ...), and the distance of the others from it; their mean where the
+    first one is lost.
+    """
+    first, resampled = values[0], values[1:]
+    lost = np.ma.getmaskarray(first)
+    middle = np.ma.where(lost, resampled.mean(0), first)
+    distance = resampled - middle
+    return middle, np.ma.sqrt(np.square(distance).mean(0))
 
 
 T = TypeVar("T")
@@ -487,6 +504,7 @@ def bootstrap(
     members: Annotated[int, Ge(2)] = 20,
     seed: Seed = 0,
     executor: Pool | None = None,
+    start: LearnedField | None = None,
 ) -> Ensemble:
     """An ensemble of laws on one projection, each fitted to trajectories that are drawn with
     replacement.
@@ -503,6 +521,8 @@ def bootstrap(
         seed: of the draws, and of the fits.
         executor: fits pieces of the members in other processes; `concurrent.futures`, submitit and
             dask have some.
+        start: a law with the settings `law`, fitted to all trajectories, from which polynomial
+            laws begin; by default it is fitted here.
 
     Raises:
         InputError: a stack of projections, or too few trajectories.
@@ -524,6 +544,77 @@ def bootstrap(
         raise InputError(
             "projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix
         )
+    laws, drawn = _resampled_laws(projection, law, data, members, seed, executor, start)
+    ensemble = Ensemble(stack([projection] * members), laws)
+    number = data.sizes["trajectory"]
+    unseen = np.stack([~np.isin(np.arange(number), draw) for draw in drawn])
+    usable = unseen.sum(0) >= 2
+    if usable.sum() < 2:
+        return ensemble
+    return ensemble.calibrated(data.isel(trajectory=usable), members=unseen[:, usable])
+
+
+def centred_ensemble(
+    projection: Projection,
+    settings: Estimator,
+    law: LearnedField,
+    data: xr.Dataset,
+    members: int,
+    seed: int,
+) -> Ensemble:
+    """A law with bootstraps around it, whose intervals are not calibrated yet.
+
+    Args:
+        projection: a single one.
+        settings: of the laws.
+        law: fitted to all trajectories, the middle of the intervals.
+        data: that the laws are fitted to.
+        members: number of bootstraps.
+        seed: of the draws, and of the fits.
+    """
+    start = law if isinstance(settings, PolynomialLaw) else None
+    laws, _ = _resampled_laws(projection, settings, data, members, seed, None, start)
+    # how the law was chosen is no part of a stack
+    alike = [stacked([replace(law, report=())]), replace(laws, report=())]
+    several = stacked(alike, torch.cat)
+    return Ensemble(stack([projection] * (members + 1)), several, centred=True)
+
+
+def _resampled_laws(
+    projection: Projection,
+    law: Estimator,
+    data: xr.Dataset,
+    members: int,
+    seed: int,
+    executor: Pool | None,
+    start: LearnedField | None,
+) -> tuple[LearnedField, np.ndarray]:
+    """A stack of laws of trajectories that are drawn with replacement, and the draws (members, C)."""
+    number = _checked_number(projection, data)
+    drawn = np.random.default_rng(seed).integers(number, size=(members, number))
+    samples = law.samples(projection, data)
+    settings = law.candidates(samples)
+    if len(settings) > 1:  # chosen once, so that members have the same terms
+        candidates = [(setting, samples.scaled()) for setting in settings]
+        judge = judge_of(projection, data, samples)
+        law = ranked(candidates, judge, HELD_OUT, seed)[0].estimator
+    if start is None and isinstance(law, PolynomialLaw):
+        start = law.fit_samples(samples, seed=seed)
+    pieces = [(law, start, samples, drawn[rows], seed) for rows in cut(members, executor)]
+    several = mapped(_fitted, pieces, executor, "pieces of the members")
+    laws = several[0] if len(several) == 1 else stacked(several, torch.cat)
+    source = f"{members} bootstraps of {number} trajectories: {laws.source}"
+    laws = replace(laws, source=source)
+    law.warn_if_useless(laws, _repeated(samples, members))
+    return laws, drawn
+
+
+def _checked_number(projection: Projection, data: xr.Dataset) -> int:
+    """Number of trajectories that a bootstrap draws from.
+
+    Raises:
+        InputError: fewer than three, or a projection with symmetry.
+    """
     number = check_states(data).sizes["trajectory"]
     if projection.for_law(data)[0] is not projection:
         fix = "stack = fit(..., seeds=range(5), symmetry=...), then romkit.Ensemble(stack, law.fit(stack, data))"
@@ -533,45 +624,33 @@ def bootstrap(
     if number < 3:
         fix = "give more trajectories, or an ensemble of seeds"
         raise InputError("data", expected="three trajectories or more", got=f"{number}", fix=fix)
-    drawn = np.random.default_rng(seed).integers(number, size=(members, number))
-    samples = law.samples(projection, data)
-    settings = law.candidates(samples)
-    if len(settings) > 1:  # chosen once, so that members have the same terms
-        candidates = [(each, samples.scaled()) for each in settings]
-        judge = judge_of(projection, data, samples)
-        law = ranked(candidates, judge, HELD_OUT, seed)[0].estimator
-    pieces = [(law, samples, drawn[s], seed) for s in cut(members, executor)]
-    laws = mapped(_fitted, pieces, executor, "pieces of the members")
-    fitted = laws[0] if len(laws) == 1 else stacked(laws, torch.cat)
-    fitted = replace(
-        fitted, source=f"{members} bootstraps of {number} trajectories: {fitted.source}"
-    )
-    law.warn_if_useless(fitted, _repeated(samples, members))
-    ensemble = Ensemble(stack([projection] * members), fitted)
-    unseen = np.stack([~np.isin(np.arange(number), draw) for draw in drawn])
-    usable = unseen.sum(0) >= 2
-    if usable.sum() < 2:
-        return ensemble
-    return ensemble.calibrated(data.isel(trajectory=usable), members=unseen[:, usable])
+    return number
 
 
-def _fitted(law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: Seed) -> LearnedField:
-    """A stack of laws: fitted all at once, or where samples are missing one by one, since each
-    misses others.
-    """
+def _fitted(
+    law: Estimator,
+    start: LearnedField | None,
+    samples: LatentSamples,
+    drawn: np.ndarray,
+    seed: Seed,
+) -> LearnedField:
+    """A stack of laws of trajectories (members, C) that were drawn."""
+    several = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
     with warnings.catch_warnings():  # of the ensemble, once, by `bootstrap`
         warnings.simplefilter("ignore", FitWarning)
-        return _fitted_in_silence(law, samples, drawn, seed)
+        # each misses others where samples are missing, so that a stack of samples would miss all
+        if not bool(samples.observed.all()):
+            return stacked([_one_fitted(law, start, resampled, seed) for resampled in several])
+        parts = {part: torch.stack([getattr(x, part) for x in several]) for part in SAMPLED}
+        return _one_fitted(law, start, replace(samples, **parts), seed)
 
 
-def _fitted_in_silence(
-    law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: Seed
+def _one_fitted(
+    law: Estimator, start: LearnedField | None, samples: LatentSamples, seed: Seed
 ) -> LearnedField:
-    several = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
-    if not bool(samples.observed.all()):
-        return stacked([law.fit_samples(each.scaled(), seed=seed) for each in several])
-    parts = {part: torch.stack([getattr(each, part) for each in several]) for part in SAMPLED}
-    return law.fit_samples(replace(samples, **parts).scaled(), seed=seed)
+    if start is not None:
+        return law.refitted(start, samples, seed, resampled=True)
+    return law.fit_samples(samples.scaled(), seed=seed)
 
 
 def _repeated(samples: LatentSamples, members: int) -> LatentSamples:
@@ -597,11 +676,18 @@ def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack)
     if torch.is_tensor(first):
         return join(laws)
     if isinstance(first, tuple):
-        several = any(not isinstance(x, str) for x in first)
-        return tuple(stacked(each, join) for each in zip(*laws, strict=True)) if several else first
+        return _stacked_tuples(laws, join)
     if not is_dataclass(first):
         return first
-    own = {part.name: [getattr(each, part.name) for each in laws] for part in fields(first)}
-    return replace(
-        first, **{name: stacked(values, join) for name, values in own.items() if name != "context"}
-    )
+    joined = {}
+    for name in [part.name for part in fields(first)]:
+        if name != "context":
+            joined[name] = stacked([getattr(law, name) for law in laws], join)
+    return replace(first, **joined)
+
+
+def _stacked_tuples(tuples: list[tuple], join: Callable[[list[Tensor]], Tensor]) -> tuple:
+    """A tuple of stacks; names are the same in all of them."""
+    if all(isinstance(x, str) for x in tuples[0]):
+        return tuples[0]
+    return tuple(stacked(list(parts), join) for parts in zip(*tuples, strict=True))
