@@ -1,5 +1,6 @@
 """`romkit.learn`: from runs at several contexts to a reduced model whose errors are measured."""
 
+import glob
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,17 +15,20 @@ import xarray as xr
 import romkit.data as datasets
 from romkit.bases import basis
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seed, validated
-from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError
+from romkit.core.errors import ExtrapolationWarning, FileError, FitWarning, InputError
+from romkit.core.files import expanded
 from romkit.data.context import context_matrix, context_ranges
+from romkit.data.several import joined_runs
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.baselines import nearest_runs, shifted_in_time
+from romkit.integrators.laws.choice import HELD_OUT
+from romkit.integrators.laws.phase import with_phase
 from romkit.learning.learned import Errors, Learned, Trial
 from romkit.projections import Projection
-from romkit.verbs.ensemble import Ensemble, bootstrap
+from romkit.verbs.ensemble import Ensemble, centred_ensemble
 from romkit.verbs.fit import fit
-from romkit.verbs.law import law as fit_law
+from romkit.verbs.law import Comparison
 from romkit.verbs.runs import rollout
-from romkit.verbs.storage import open as open_files
 
 T = TypeVar("T")
 
@@ -34,14 +38,14 @@ LATENT = (2, 3, 4, 5)
 GAINS = 0.85
 """Share of the projection's error that one more latent has to reach."""
 
-ENOUGH, NEGLIGIBLE = 1.5, 0.005
-"""Error of a law, relative to the projection's or in deviations, that needs no further latents."""
+NEGLIGIBLE = 0.005
+"""Error of a law [deviations] that needs no further latents."""
+
+LIMITED = 2.0
+"""Error of a law, relative to the projection's, from which on a manifold is not what limits it."""
 
 WIDE = 1_000
 """Number of components from which on states are described by coordinates in a basis."""
-
-IN_MEMORY = 2e9
-"""Size of data [bytes] up to which they are read as a whole."""
 
 KEPT = 1e-4
 """Share of the energy that a basis may leave out."""
@@ -71,7 +75,8 @@ def learn(
         context: names of the parameters in which runs differ; by default what the data declare.
         held_out: share of the runs that judge the result, by contexts between the others.
         latent_dim: number of latents; by default chosen.
-        members: of the ensemble that gives intervals; 0 for none.
+        members: laws of resampled runs, whose spread tells where the law is uncertain; 0 for no
+            intervals. Intervals are those of a measurement: noise of the held-out runs is a part.
         seconds: of the processor, about how long the choice of a law may take.
         seed: of all random numbers.
 
@@ -120,29 +125,44 @@ def learn(
 
 
 class Model(NamedTuple):
-    """A manifold with a law."""
+    """A manifold with a law, and the settings of the law."""
 
     projection: Projection
     law: LearnedField
+    settings: Estimator
 
 
 def _described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
     """Runs in romkit's schema."""
     names = [context] if isinstance(context, str) else context
-    data = source if isinstance(source, xr.Dataset) else _opened(source)
-    if "state" in data and "component" in data.dims:
+    data = source if isinstance(source, xr.Dataset) else _read(source)
+    if isinstance(data, xr.Dataset) and "state" in data and "component" in data.dims:
         return data
     return datasets.describe(data, context=names)
 
 
-def _opened(source: object) -> xr.Dataset:
-    """Runs in files, one in each where there are several; in memory where they fit."""
-    paths = [source] if isinstance(source, str | Path) else list(source)
-    if len(paths) == 1 and str(paths[0]).endswith(".csv"):
-        return datasets.describe(pd.read_csv(paths[0]))
-    several = len(paths) > 1 or "*" in str(paths[0])
-    data = open_files(paths if len(paths) > 1 else paths[0], along="run" if several else None)
-    return data.compute() if data.nbytes < IN_MEMORY else data
+def _read(source: object) -> xr.Dataset | pd.DataFrame:
+    """A table, or runs in files, joined where there are several."""
+    names = [source] if isinstance(source, str | Path) else list(source)
+    paths = [path for name in names for path in _matching(name)]
+    if len(paths) == 1 and paths[0].suffix == ".csv":
+        return pd.read_csv(paths[0])
+    return joined_runs(paths)
+
+
+def _matching(name: str | Path) -> list[Path]:
+    """Files of a name, which may have wildcards.
+
+    Raises:
+        FileError: there is none.
+    """
+    path = expanded(name)
+    if path.exists():
+        return [path]
+    paths = [Path(match) for match in sorted(glob.glob(str(path)))]
+    if not paths:
+        raise FileError(name, problem="does not exist", fix="check the path or pattern")
+    return paths
 
 
 def _check_contexts(data: xr.Dataset) -> None:
@@ -154,31 +174,83 @@ def _check_contexts(data: xr.Dataset) -> None:
         raise InputError("context", expected="three contexts or more", got=got, fix=fix)
 
 
+class Candidate(NamedTuple):
+    """A manifold, and the laws that were compared on it.
+
+    Attributes:
+        projection: fitted to the training data.
+        error: of the projection on contexts that were left out.
+        laws: compared by forecasts of other contexts.
+    """
+
+    projection: Projection
+    error: float
+    laws: Comparison
+
+    @property
+    def law_error(self) -> float:
+        """Error of the best law, infinite where there is none."""
+        best = self.laws.best
+        return np.inf if best is None else best.error
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing more is needed."""
+        return self.law_error < NEGLIGIBLE
+
+    def trial(self) -> Trial:
+        """Row of the report."""
+        row = min(self.laws.rows, key=lambda row: (row["tried"] == 0, row["error"]))
+        return Trial(self.projection.latent_dim, self.projection.config, self.error, row)
+
+
 def _chosen(
     train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
 ) -> tuple[Model, list[Trial]]:
     """The manifold and law that forecast held-out contexts of the training data best."""
+    began = time.process_time()
+    candidates = _candidates(train, latent_dim, seconds, seed)
+    best = min(candidates, key=lambda candidate: candidate.law_error)
+    if not best.laws.good:
+        # networks cost most, and are tried with the latents that the cheap laws prefer
+        best.laws.seconds = seconds - (time.process_time() - began)
+        _quietly(best.laws.add, LAWS["neural-ode"]())
+    law = with_phase(_quietly(best.laws.chosen), best.projection, train)
+    model = Model(best.projection, law, best.laws.settings)
+    return model, [candidate.trial() for candidate in candidates]
+
+
+def _candidates(
+    train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
+) -> list[Candidate]:
+    """Manifolds of more and more latents with polynomial laws, as long as one gains by more."""
     front = None
     if train.sizes["component"] > WIDE:
         front = basis(train, tolerance=KEPT)
-    trials, best, least = [], None, np.inf
-    for number in LATENT if latent_dim is None else (latent_dim,):
+    began, candidates = time.process_time(), []
+    numbers = LATENT if latent_dim is None else (latent_dim,)
+    for number in numbers:
         projection = fit("polynomial-manifold", train, latent_dim=number, basis=front)
-        left_out = float(projection.report["left_out_error"])
-        if projection.latent_dim < number:
-            # further directions hold nothing: the number before had them all
-            if best is not None:
-                break
-        elif best is not None and left_out > GAINS * trials[-1].projection_error:
+        error = float(projection.report["left_out_error"])
+        if candidates and not _gains(projection, error, number, candidates[-1]):
             break
-        law = _quietly(fit_law, projection, train, seconds=seconds, seed=seed)
-        row = next(row for row in law.report if row["chosen"])
-        trials.append(Trial(projection.latent_dim, projection.config, left_out, row))
-        if row["error"] < least:
-            best, least = Model(projection, law), row["error"]
-        if row["error"] < max(ENOUGH * left_out, NEGLIGIBLE):
+        remaining = seconds - (time.process_time() - began)
+        laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
+        _quietly(laws.add, LAWS["polynomial"]())
+        candidates.append(Candidate(projection, error, laws))
+        # the best law is fitted once more, to all runs, which takes about as long
+        if candidates[-1].good or remaining < seconds / 2:
             break
-    return best, trials
+    return candidates
+
+
+def _gains(projection: Projection, error: float, number: int, before: Candidate) -> bool:
+    """Whether a manifold with one more latent is worth a law."""
+    if projection.latent_dim < number:  # further directions hold nothing
+        return False
+    # latents that add little to the states may still tell apart states with different futures
+    law_limits = before.law_error > LIMITED * before.error
+    return law_limits or error <= GAINS * before.error
 
 
 def _ensemble(
@@ -187,18 +259,16 @@ def _ensemble(
     """Laws of bootstraps, calibrated by the held-out runs; None where there are too few."""
     if members < 2 or train.sizes["trajectory"] < 3:
         return None
-    settings = _settings(model.law)
-    ensemble = _quietly(bootstrap, model.projection, settings, train, members=members, seed=seed)
+    ensemble = _quietly(
+        centred_ensemble,
+        model.projection,
+        model.settings,
+        model.law,
+        train,
+        members,
+        seed,
+    )
     return _quietly(ensemble.calibrated, test)
-
-
-def _settings(law: LearnedField) -> Estimator:
-    """Settings of a law of the kind that was chosen, with its degrees."""
-    kind = LAWS[next(row["law"] for row in law.report if row["chosen"])]
-    if kind is LAWS["polynomial"]:
-        library, context = law.basis.library, law.basis.context_library
-        return kind(degree=library.degree, context_degree=context.degree)
-    return kind()
 
 
 def _errors(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Errors:

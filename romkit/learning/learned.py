@@ -228,13 +228,17 @@ def _trials_table(learned: Learned) -> str:
     head = ["latents", "manifold", "its error", "law", "its error"]
     rows = []
     for trial in learned.trials:
-        settings = display.pairs({k: v for k, v in trial.config.items() if k != "latent_dim"})
-        law, errors = str(trial.law["settings"]), (trial.projection_error, trial.law["error"])
-        projection_error, law_error = (f"{error:.2g}" for error in errors)
-        rows.append([str(trial.latent_dim), settings, projection_error, law, law_error])
+        config = dict(trial.config)
+        config.pop("latent_dim", None)
+        manifold = [str(trial.latent_dim), display.pairs(config), f"{trial.projection_error:.2g}"]
+        rows.append([*manifold, str(trial.law["settings"]), f"{trial.law['error']:.2g}"])
     return _table(head, rows)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    rule = ["---"] * len(head)
+    lines = []
+    for cells in (head, rule, *rows):
+        columns = " | ".join(cells)
+        lines.append(f"| {columns} |")
+    return "\n".join(lines)

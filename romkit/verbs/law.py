@@ -95,18 +95,20 @@ def law(
         ('trajectory', 'time', 'component')
     """
     check_states(data)
-    settings = [_settings(kind) for kind in kinds or KINDS]
-    trial = Trial(*projection.for_law(data), validation, seed, seconds)
-    for estimator in settings:
-        if kinds is None and trial.good:
-            trial.leave_out(estimator, "not needed")
-        else:
-            trial.add(estimator)
-    return with_phase(trial.chosen(), projection, data)
+    comparison = Comparison(*projection.for_law(data), validation, seed, seconds)
+    if kinds is None:
+        comparison.add(*map(_settings, KINDS))
+    else:
+        for kind in kinds:
+            comparison.add(_settings(kind))
+    return with_phase(comparison.chosen(), projection, data)
 
 
 def _settings(kind: str | Estimator) -> Estimator:
-    return kind if isinstance(kind, Estimator) else LAWS[checks.one_of("kinds", kind, LAWS)]()
+    if isinstance(kind, Estimator):
+        return kind
+    name = checks.one_of("kinds", kind, LAWS)
+    return LAWS[name]()
 
 
 def _name(estimator: Estimator) -> str:
@@ -116,7 +118,7 @@ def _name(estimator: Estimator) -> str:
 
 
 @dataclass
-class Trial:
+class Comparison:
     """Kinds of laws beside each other.
 
     Attributes:
@@ -128,6 +130,7 @@ class Trial:
         ranking: settings of all kinds that have a law.
         rows: of the report.
         refused: why kinds were left out.
+        settings: of the law that was chosen.
     """
 
     projection: ProjectionFamily
@@ -140,15 +143,30 @@ class Trial:
     rows: list[dict] = field(default_factory=list)
     refused: list[InputError] = field(default_factory=list)
     begun: float = field(default_factory=time.process_time)
+    settings: Estimator | None = None
+
+    @property
+    def best(self) -> Ranked | None:
+        """Settings with the smallest error on held-out contexts."""
+        return min(self.ranking, key=lambda ranked: ranked.error, default=None)
 
     @property
     def good(self) -> bool:
         """Whether the best law is about as good as the projection."""
-        best = min(self.ranking, key=lambda each: each.error, default=None)
+        best = self.best
         return best is not None and best.error <= max(GOOD * best.projected, SMALL)
 
-    def add(self, estimator: Estimator) -> None:
-        """Try a kind, where it can be fitted to such data."""
+    def add(self, estimator: Estimator, *instead: Estimator) -> None:
+        """Try a kind, and others as long as no law is about as good as the projection."""
+        self._try(estimator)
+        for alternative in instead:
+            if self.good:
+                self.leave_out(alternative, "not needed")
+            else:
+                self._try(alternative)
+
+    def _try(self, estimator: Estimator) -> None:
+        """Rank the settings of a kind, where it can be fitted to such data."""
         started = time.process_time()
         remaining = self.seconds - (started - self.begun)
         try:
@@ -162,13 +180,13 @@ class Trial:
         if self.judge is None:
             self.judge = judge_of(self.projection, self.data, several[0])
         share = EACH * self.seconds
-        found = ranked(candidates, self.judge, self.validation, self.seed, share)
-        if not found:
+        ranking = ranked(candidates, self.judge, self.validation, self.seed, share)
+        if not ranking:
             self.leave_out(estimator, "no time for it")
             return
-        self.ranking += [each for each in found if math.isfinite(each.error)]
-        row = {"law": _name(estimator), "error": found[0].error}
-        row |= {"settings": repr(found[0].estimator), "tried": len(found)}
+        self.ranking += [candidate for candidate in ranking if math.isfinite(candidate.error)]
+        row = {"law": _name(estimator), "error": ranking[0].error}
+        row |= {"settings": repr(ranking[0].estimator), "tried": len(ranking)}
         self.rows.append(row | {"seconds": time.process_time() - started, "chosen": False})
 
     def leave_out(self, estimator: Estimator, why: str) -> None:
@@ -193,6 +211,7 @@ class Trial:
             fix = "train the projection longer, give more trajectories, or more seconds"
             raise InputError("data", expected=expected, got=f"{names}, all lost", fix=fix)
         law, how = best
+        self.settings = how.estimator
         self._warn_if_useless(law, how)
         for row in self.rows:
             if row["law"] == _name(how.estimator):

@@ -62,6 +62,45 @@ def test_files_are_read_as_runs(tmp_path):
     assert model.errors["forecast"].max() < 0.02
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_intervals_hold_at_contexts_between_the_runs(noise):
+    model = romkit.learn(oscillations(10, noise), "frequency", members=3, latent_dim=2)
+    between = oscillations(19, noise).isel(run=slice(1, None, 2))
+    data = romkit.data.describe(between, context=["frequency"])
+    band = model.ensemble.follow(data, level=0.9)
+    truth = data.state.values
+    held = (band.lower.values <= truth) & (truth <= band.upper.values)
+    error = np.sqrt(np.square(band.state.values - truth).mean())
+    width = np.sqrt(np.square((band.upper - band.lower).values).mean())
+    assert 0.8 <= held.mean() <= 0.99
+    assert width <= 4 * error
+    if noise:
+        clean = romkit.data.describe(
+            oscillations(19).isel(run=slice(1, None, 2)), context=["frequency"]
+        )
+        assert np.sqrt(np.square(band.state - clean.state).mean()) < noise
+
+
+def test_the_middle_of_the_interval_is_the_law_of_all_runs(learned, tmp_path):
+    band = learned.ensemble.follow(learned.test)
+    run = romkit.follow(learned.projection, learned.test, dynamics=learned.law)
+    assert np.allclose(band.state.values, run.state.values, atol=1e-9)
+    learned.ensemble.save(tmp_path / "saved")
+    again = romkit.Ensemble.load(tmp_path / "saved")
+    assert again.centred
+    assert np.allclose(again.follow(learned.test).upper, band.upper, atol=1e-9)
+
+
+def test_files_in_the_schema_are_joined_along_their_trajectories(tmp_path):
+    data = romkit.data.describe(oscillations(), context=["frequency"])
+    for number in range(2):
+        runs = data.isel(trajectory=slice(3 * number, 3 * number + 3))
+        romkit.data.save_dataset(runs, tmp_path / f"runs{number}.nc")
+    model = romkit.learn([tmp_path / "runs0.nc", tmp_path / "runs1.nc"], members=0, latent_dim=2)
+    assert model.train.sizes["trajectory"] + model.test.sizes["trajectory"] == 6
+    assert model.errors["forecast"].max() < 0.02
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_few_contexts_are_refused(number):
     with pytest.raises(InputError) as caught:
