@@ -1,14 +1,15 @@
 """The site: `make docs`. Pages are Markdown, tutorials and gallery are scripts that run when the site is built."""
 
-import importlib.metadata
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "site_tools")]
 
+from romkit.core.version import VERSION  # noqa: E402, from this checkout
+
 project, author, copyright = "romkit", "the romkit authors", "2026, the romkit authors"
-version = release = importlib.metadata.version("romkit")
+version = release = VERSION
 
 extensions = [
     "myst_parser",

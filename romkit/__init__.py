@@ -13,6 +13,10 @@ import importlib
 import os
 from pathlib import Path
 
+from romkit.core import version
+
+__version__ = version.VERSION
+
 # Without this setting, MKL's matrix products depend on where a matrix lies in memory, and a seed on
 # its place in a stack. MKL reads the setting at its first product in a process; one that the user
 # made stays.

@@ -55,3 +55,5 @@ from romkit.verbs.storage import load as load
 from romkit.verbs.storage import open as open
 from romkit.verbs.storage import save as save
 from romkit.verbs.transformer import ProjectionTransformer as ProjectionTransformer
+
+__version__: str

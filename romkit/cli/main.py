@@ -3,7 +3,6 @@ programs here.
 """
 
 import contextlib
-import importlib.metadata
 import io
 import os
 import runpy
@@ -20,6 +19,7 @@ from typer.core import TyperGroup
 import romkit
 from romkit.cli import data, learn, models, options, output, plot, report, runs
 from romkit.core import checks, errors
+from romkit.core.version import VERSION
 
 UsageError = typer.BadParameter.__base__
 """Error of typer itself: a missing argument, an unknown command or option. Typer does not export
@@ -124,7 +124,7 @@ def start(
     for file in files or ():
         options.imported(file)
     if version:
-        print(importlib.metadata.version("romkit"))
+        print(VERSION)
     elif context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -157,7 +157,7 @@ def study(context: typer.Context) -> None:
     """Reproduce a study: run its tasks, and write its report."""
     checkout = Path(romkit.__file__).parents[1]
     if not (checkout / "studies" / "__main__.py").is_file():
-        fix = "clone the repository and install it with pip install -e"
+        fix = "run it in a copy of the repository, installed with pip install -e ."
         raise errors.InputError(
             "study", expected="a checkout of romkit with its studies", got=checkout, fix=fix
         )

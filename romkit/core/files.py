@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
 import secrets
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import FileError, InputError, one_line
+from romkit.core.version import VERSION
 
 
 @contextlib.contextmanager
@@ -145,9 +145,9 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
         InputError: content that `read` would refuse.
         FileError: the file cannot be written.
     """
-    origin = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")}
+    origin = {"format": FORMAT, "romkit": VERSION}
     header = origin | plain(what, header)
-    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    content = _apart(tensors)
     fault = _fault(header, content)
     if fault:
         expected, fix = "finite numbers and plain text", "mend it before saving"
@@ -157,6 +157,18 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
     with atomic(path) as temporary:
         temporary.write_bytes(data)
     return expanded(path)
+
+
+def _apart(tensors: Tensors) -> Tensors:
+    """Contiguous tensors on the CPU, each in memory of its own."""
+    content, places = {}, set()
+    for name, tensor in tensors.items():
+        value = tensor.detach().cpu().contiguous()
+        place = value.untyped_storage().data_ptr()
+        # The format stores memory, not tensors: it refuses two tensors that share some.
+        content[name] = value.clone() if place in places else value
+        places.add(place)
+    return content
 
 
 def read(file: Path) -> tuple[Header, Tensors]:

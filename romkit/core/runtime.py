@@ -19,6 +19,8 @@ import torch
 from tqdm import tqdm
 from tqdm.dask import TqdmCallback
 
+from romkit.core.version import VERSION
+
 T = TypeVar("T")
 
 PIECE = 0.1
@@ -150,6 +152,8 @@ def versions(*more: str) -> dict[str, str]:
 
 @functools.cache
 def _version(package: str) -> str:
+    if package == "romkit":
+        return VERSION
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

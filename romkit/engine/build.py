@@ -256,7 +256,7 @@ def _run(command: list[str], folder: str | None = None) -> str:
         raise Unavailable(f"the compiler takes longer than {TIME_LIMIT} s") from error
     except OSError as error:
         reason = files.reason(error)
-        fix = 'install gcc or clang, pip install "romkit[compiler]", or set CXX (CC for an FMU)'
+        fix = 'install gcc or clang, pip install ".[compiler]", or set CXX (CC for an FMU)'
         raise Unavailable(f"no compiler starts ({reason}); {fix}") from error
     output = "".join(c if c.isprintable() or c == "\n" else "?" for c in done.stdout)
     if done.returncode:

@@ -5,7 +5,6 @@ programs.
 import io
 import re
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from romkit.core import checks, files, runtime
 from romkit.core.boundary import FilePath, Positive, validated
 from romkit.core.errors import InputError, one_line, warn
 from romkit.core.types import Field
+from romkit.core.version import VERSION
 from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.build import Unavailable
 from romkit.engine.portable import source
@@ -240,7 +240,7 @@ def _about(model: ReducedModel) -> list[str]:
     velocities = ", then their velocities" if model.order == 2 else ""
     context = ", ".join(map("{} [{}]".format, frame.context_names, frame.context_units))
     lines = [
-        f"Reduced model by romkit {version('romkit')}: {type(dynamics).__name__} on {model.projection!r}",
+        f"Reduced model by romkit {VERSION}: {type(dynamics).__name__} on {model.projection!r}",
         f"state: {states}{more}{velocities}",
         f"context: {context or 'none'}",
         f"control: {', '.join(dynamics.control_names) or 'none'}",

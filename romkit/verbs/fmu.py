@@ -9,13 +9,13 @@ import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as Xml
 
 from romkit.core import files
 from romkit.core.errors import InputError
+from romkit.core.version import VERSION
 from romkit.engine.build import compile_c, source_text
 from romkit.engine.portable import Source
 
@@ -184,7 +184,7 @@ def _description(
     name: str, token: str, every: Sequence[Variable], shown: Sequence[int], dt: float, about: str
 ) -> bytes:
     named = {"modelName": name, "instantiationToken": token, "description": about}
-    made = {"generationTool": f"romkit {version('romkit')}", "variableNamingConvention": "flat"}
+    made = {"generationTool": f"romkit {VERSION}", "variableNamingConvention": "flat"}
     root = Xml.Element("fmiModelDescription", {"fmiVersion": "3.0"} | named | made)
     able = {"modelIdentifier": name, "canHandleVariableCommunicationStepSize": "true"}
     Xml.SubElement(root, "CoSimulation", able)

@@ -4,7 +4,6 @@ settings.
 
 import pydoc
 import re
-import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -136,9 +135,11 @@ def test_links_paths_and_names_of_a_page_exist(page):
 
 
 def test_the_release_has_one_version():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "version"
-    ]
+    version = romkit.__version__
+    assert f'"version": "{version}"' in (ROOT / "codemeta.json").read_text(encoding="utf-8")
+    assert f'  version: "{version}"\n' in (ROOT / ".ci/conda/recipe.yaml").read_text(
+        encoding="utf-8"
+    )
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert (
         re.search(

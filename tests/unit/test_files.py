@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from romkit.core.errors import FileError
-from romkit.core.files import atomic, existing, reason
+from romkit.core.files import atomic, existing, read, reason, write
 
 
 def test_writes_and_replaces(tmp_path):
@@ -123,3 +124,12 @@ def test_a_killed_writer_never_leaves_half_a_file(tmp_path):
         content = target.read_bytes()
         assert len(content) == 2_000_000
         assert len(set(content)) == 1
+
+
+def test_tensors_that_share_memory_are_each_written(tmp_path):
+    whole = torch.arange(6.0)
+    tensors = {"whole": whole, "again": whole, "part": whole[2:4], "apart": whole.clone()}
+    path = write(tmp_path / "a.safetensors", "tensors", {}, tensors)
+    _, stored = read(path)
+    assert stored.keys() == tensors.keys()
+    assert all(torch.equal(stored[name], value) for name, value in tensors.items())
