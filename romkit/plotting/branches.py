@@ -48,27 +48,36 @@ def plot_branches(
     """
     kind, parameter = _checked_kind(branches)
     height, name = _height(branches, kind, component)
+    colours = itertools.cycle([style.BLUE, style.NEUTRAL])
+    endless = itertools.chain(labels, itertools.repeat(""))
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
-        colours = itertools.cycle([style.BLUE, style.NEUTRAL])
-        endless = itertools.chain(labels, itertools.repeat(""))
         for branch, label in zip(branches, endless, strict=False):
-            at = branch[parameter].values
-            if "distance" in branch:  # of `verify`
-                axes.plot(at, height(branch), ".", color=style.DARK, label=label or "full model")
+            # what `verify` found are points of the full model, and no branch
+            if "distance" in branch:
+                _draw_full_model(axes, branch, parameter, height, label)
                 continue
+            at = branch[parameter].values
             _draw_stability(axes, at, height(branch), branch, next(colours), label)
             _draw_special_points(axes, branch, height)
-        style.plain(axes).set(xlabel=style.label(branches[0][parameter]), ylabel=name)
+        style.plain(axes)
+        axes.set_xlabel(style.label(branches[0][parameter]))
+        axes.set_ylabel(name)
         axes.legend(frameon=False)
     return figure
 
 
 def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
     """Kind and parameter that all branches share."""
-    kinds = {(branch.attrs.get("kind"), branch.attrs.get("parameter")) for branch in branches}
-    if len(kinds) == 1 and all("special_kind" in branch.coords for branch in branches):
-        return kinds.pop()
+    kinds = set()
+    for branch in branches:
+        kind, parameter = branch.attrs.get("kind"), branch.attrs.get("parameter")
+        is_branch = "special_kind" in branch.coords
+        kinds.add((kind, parameter, is_branch))
+    if len(kinds) == 1:
+        kind, parameter, is_branch = kinds.pop()
+        if is_branch:
+            return kind, parameter
     fix = "give results of romkit.continuation, all of one kind and parameter"
     raise InputError("branches", expected="branches", got="other datasets", fix=fix)
 
@@ -76,17 +85,41 @@ def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
 def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) -> tuple[Height, str]:
     """The quantity on the vertical axis, and its name."""
     if kind == "orbits":
-        return lambda branch, prefix="": branch[f"{prefix}period"].values, "period"
-    if component is None and any("decoded" in branch for branch in branches):
-
-        def size(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
-            full = "decoded" if "decoded" in branch else "state"
-            return np.sqrt((branch[f"{prefix}{full}"].values ** 2).mean(-1))
-
-        return size, "root mean square of the state"
+        return _period, "period"
+    decoded = any("decoded" in branch for branch in branches)
+    if decoded and component is None:
+        return _size, "root mean square of the state"
     names = [str(name) for name in branches[0]["component"].values]
-    chosen = names[0] if component is None else checks.one_of("component", component, names)
-    return lambda branch, prefix="": branch[f"{prefix}state"].sel(component=chosen).values, chosen
+    chosen = names[0]
+    if component is not None:
+        chosen = checks.one_of("component", component, names)
+
+    def value(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
+        return branch[f"{prefix}state"].sel(component=chosen).values
+
+    return value, chosen
+
+
+def _period(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
+    return branch[f"{prefix}period"].values
+
+
+def _size(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
+    """Root mean square (points,) of the full state."""
+    variable = "state"
+    if "decoded" in branch:
+        variable = "decoded"
+    states = branch[f"{prefix}{variable}"].values
+    return np.sqrt(np.square(states).mean(-1))
+
+
+def _draw_full_model(
+    axes: Axes, branch: xr.Dataset, parameter: str, height: Height, label: str
+) -> None:
+    """Draw the points of the full model near those of a branch."""
+    if not label:
+        label = "full model"
+    axes.plot(branch[parameter].values, height(branch), ".", color=style.DARK, label=label)
 
 
 def _draw_stability(
@@ -94,11 +127,13 @@ def _draw_stability(
 ) -> None:
     """Draw the stable points of a branch as a solid line, and the others as a dashed one."""
     stable = branch["stable"].values
+    solid, dashed = label, f"{label} unstable"
+    if not label:
+        solid, dashed = "stable", "unstable"
     if stable.any():
-        axes.plot(at, _piece(values, stable), "-", color=colour, label=label or "stable")
+        axes.plot(at, _piece(values, stable), "-", color=colour, label=solid)
     if not stable.all():
-        words = f"{label} unstable".strip()
-        axes.plot(at, _piece(values, ~stable), "--", color=colour, label=words)
+        axes.plot(at, _piece(values, ~stable), "--", color=colour, label=dashed)
 
 
 def _piece(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -116,8 +151,11 @@ def _draw_special_points(axes: Axes, branch: xr.Dataset, height: Height) -> None
     heights = height(branch, "special_")
     for kind, marker in zip(np.unique(kinds), MARKERS, strict=False):
         rows = kinds == kind
-        in_legend = kind in axes.get_legend_handles_labels()[1]
-        label = None if in_legend else kind
+        # one entry of the legend for the points of all branches
+        _, labels = axes.get_legend_handles_labels()
+        label = kind
+        if kind in labels:
+            label = None
         at = branch["special_parameter"].values[rows]
         axes.plot(at, heights[rows], marker, color=style.ORANGE, label=label)
 

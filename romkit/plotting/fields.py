@@ -17,6 +17,16 @@ from romkit.data.layout import unstacked
 from romkit.plotting import style
 
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
+"""What writes an animation, by the ending of its file."""
+
+MOST_PARAMETERS = 3
+"""Largest number of parameters in the title of a panel."""
+
+INNER = ("latent", "control")
+"""Beginnings of the names of variables that are shown only where there is nothing else."""
+
+NO_SPACE = ("trajectory", "time", "input", "latent_component")
+"""Dimensions that are none of space."""
 
 
 @validated
@@ -48,8 +58,8 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         'time'
     """
     shown = _shown(data, variable, 1)
+    columns = min(style.MAX_COLUMNS, shown.sizes["trajectory"])
     with style.style():
-        columns = min(style.MAX_COLUMNS, shown.sizes["trajectory"])
         figure, axes = style.panels(len(shown.data_vars), columns, height=1.7, sharex=True)
         for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
             (space,) = _space(values)
@@ -58,13 +68,18 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
             row[0].set_ylabel(f"{_whose(str(name), data)}\n{style.label(shown[space])}")
             figure.colorbar(image, ax=row.tolist(), label=style.meaning(values))
         for k in range(columns):
-            context = display.parameters(shown.isel(trajectory=k))
-            title = [
-                f"{name} = {float(value):.4g}" for name, value in context.items() if value.ndim == 0
-            ]
-            axes[0, k].set_title(", ".join(title[:3]))
+            axes[0, k].set_title(_context(shown.isel(trajectory=k)))
             axes[-1, k].set_xlabel(style.label(shown["time"]))
     return figure
+
+
+def _context(run: xr.Dataset) -> str:
+    """The first constant parameters of one trajectory; more do not fit above a panel."""
+    words = []
+    for name, value in display.parameters(run).items():
+        if value.ndim == 0:
+            words.append(f"{name} = {float(value):.4g}")
+    return ", ".join(words[:MOST_PARAMETERS])
 
 
 @validated
@@ -208,22 +223,24 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
 
 def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
     """Variables with this many dimensions of space, for each trajectory."""
-    own = style.members(unstacked(data)).isel(seed=0, drop=True)
+    variables = style.members(unstacked(data)).isel(seed=0, drop=True)
     if variable is not None:
-        own = own[[checks.one_of("variable", variable, [str(name) for name in own.data_vars])]]
+        names = [str(name) for name in variables.data_vars]
+        variables = variables[[checks.one_of("variable", variable, names)]]
     fitting = []
-    for name, values in own.data_vars.items():
+    for name, values in variables.data_vars.items():
         if "time" in values.dims and len(_space(values)) == dimensions:
             fitting.append(str(name))
     if not fitting:
         expected = f"a variable over time and {dimensions} dimensions of space"
-        got = ", ".join(f"{name}{values.dims}" for name, values in own.data_vars.items())
+        got = ", ".join(f"{name}{values.dims}" for name, values in variables.data_vars.items())
         fix = "give data of romkit.data.describe with such a variable"
         raise errors.InputError("data", expected=expected, got=got, fix=fix)
-    # latents and inputs are shown only where there is nothing else
-    chosen = [name for name in fitting if not name.startswith(("latent", "control"))] or fitting
-    style.check_numbers("data", own, "time", *chosen)
-    return own[chosen]
+    chosen = [name for name in fitting if not name.startswith(INNER)]
+    if not chosen:
+        chosen = fitting
+    style.check_numbers("data", variables, "time", *chosen)
+    return variables[chosen]
 
 
 def _one(
@@ -231,15 +248,22 @@ def _one(
 ) -> tuple[xr.Dataset, np.ndarray]:
     """Variables with two dimensions of space of one trajectory, and numbers of evenly spread times."""
     shown = _shown(data, variable, 2)
+    number = checks.index("trajectory", trajectory, shown.sizes["trajectory"])
     times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
-    return shown.isel(
-        trajectory=checks.index("trajectory", trajectory, shown.sizes["trajectory"])
-    ), times
+    return shown.isel(trajectory=number), times
 
 
 def _space(values: xr.DataArray) -> list[str]:
-    lead = ("trajectory", "time", "input", "latent_component")
-    return [str(dim) for dim in values.dims if dim not in lead]
+    """Dimensions of space of a variable."""
+    return [str(dim) for dim in values.dims if dim not in NO_SPACE]
+
+
+def _places(values: xr.DataArray, dim: str) -> np.ndarray:
+    """Coordinates along a dimension, or numbers of points where they are no numbers."""
+    coordinate = values[dim].values
+    if coordinate.dtype.kind in "iuf":
+        return coordinate
+    return np.arange(len(coordinate))
 
 
 def _draw(
@@ -248,17 +272,12 @@ def _draw(
     """Draw values on their coordinates, in the colours of the whole that they are a part of; planes
     are to scale.
     """
-    coords = (values[dim].values for dim in (across, down))
-    axes = [coord if coord.dtype.kind in "iuf" else np.arange(len(coord)) for coord in coords]
     if across != "time":
         panel.set_aspect("equal", adjustable="box")
-    look = {
-        "cmap": style.STATE_MAP,
-        "vmin": float(whole.min()),
-        "vmax": float(whole.max()),
-        "rasterized": True,
-    }
-    return panel.pcolormesh(*axes, values.transpose(down, across).values, **look)
+    low, high = float(whole.min()), float(whole.max())
+    look = {"cmap": style.STATE_MAP, "vmin": low, "vmax": high, "rasterized": True}
+    places = _places(values, across), _places(values, down)
+    return panel.pcolormesh(*places, values.transpose(down, across).values, **look)
 
 
 def _whose(name: str, data: xr.Dataset) -> str:

@@ -19,6 +19,9 @@ from romkit.plotting.places import place, telling_components
 FAR = 3.0
 """Range of an interval, in that of truth and mean, beyond which it is clipped."""
 
+DEVIATIONS = 5.0
+"""Distance from the median [deviations of the data] beyond which states do not decide the axis."""
+
 
 @validated
 def plot_forecast(
@@ -62,21 +65,31 @@ def plot_forecast(
         shape = (len(chosen), runs.sizes["trajectory"])
         figure, axes = style.panels(*shape, width=3.0, height=1.3, sharex=True)
         for row, component in zip(axes, chosen, strict=True):
-            for k, panel in enumerate(row):
-                run = runs.isel(trajectory=k, component=component)
-                seen = None if truth is None else truth.isel(trajectory=k, component=component)
-                _draw_band(panel, run, seen)
-                if k == 0 and place(runs, component) != names[component]:
-                    panel.set_title(place(runs, component), loc="left")
+            _draw_row(row, runs, truth, component)
             row[0].set_ylabel(names[component])
         for k, panel in enumerate(axes[0]):
-            title = panel.get_title("left")
-            panel.set_title("\n".join(filter(None, [_title(runs, k), title])), loc="left")
+            _put_above(panel, _title(runs, k))
         for panel in axes[-1]:
             panel.set_xlabel(style.label(runs["time"]))
         lines, words = axes[0, 0].get_legend_handles_labels()
         figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _draw_row(row: np.ndarray, runs: xr.Dataset, truth: xr.Dataset | None, component: int) -> None:
+    """Draw one component of each trajectory; its place is written above, where it has one."""
+    for k, panel in enumerate(row):
+        at = {"trajectory": k, "component": component}
+        _draw_band(panel, runs.isel(at), None if truth is None else truth.isel(at))
+    where = place(runs, component)
+    if where != str(runs["component"].values[component]):
+        row[0].set_title(where, loc="left")
+
+
+def _put_above(panel: Axes, words: str) -> None:
+    """Add lines above the title of a panel."""
+    lines = [line for line in (words, panel.get_title("left")) if line]
+    panel.set_title("\n".join(lines), loc="left")
 
 
 def _checked_truth(
@@ -103,14 +116,15 @@ def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]
 
 def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
     """Draw one component of one trajectory."""
-    label = f"{run['lower'].attrs.get('level', 0.9):.0%} interval"
+    lower, upper, mean = run["lower"], run["upper"], run["state"]
     look = {"color": style.BLUE, "alpha": 0.25, "lw": 0}
-    panel.fill_between(run["time"], run["lower"], run["upper"], label=label, **look)
+    level = lower.attrs.get("level", 0.9)
+    panel.fill_between(run["time"], lower, upper, label=f"{level:.0%} interval", **look)
     # where the interval has no end it fills the panel
-    endless = {"where": np.isinf(run["upper"]), "transform": panel.get_xaxis_transform()}
+    endless = {"where": np.isinf(upper), "transform": panel.get_xaxis_transform()}
     panel.fill_between(run["time"], 0, 1, **endless, **look)
-    panel.plot(run["time"], run["state"], color=style.BLUE, label="mean")
-    inside = [run["state"].values]
+    panel.plot(run["time"], mean, color=style.BLUE, label="mean")
+    inside = [mean.values]
     if truth is not None:
         dotted = {"color": style.DARK, "lw": 1.0, "ls": ":", "label": "truth"}
         panel.plot(truth["time"], truth["state"], **dotted)
@@ -122,22 +136,29 @@ def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
 def _clip(panel: Axes, run: xr.Dataset, inside: np.ndarray) -> None:
     """Keep one lost member from deciding the range of the axis."""
     low, high = style.limits(inside)
-    if "state_std" in run.coords:  # a mean that is lost does not count
-        centre, deviation = float(np.nanmedian(inside)), float(run["state_std"])
-        low, high = max(low, centre - 5 * deviation), min(high, centre + 5 * deviation)
+    if "state_std" in run.coords:
+        # a mean that is lost does not decide either
+        centre = float(np.nanmedian(inside))
+        reach = DEVIATIONS * float(run["state_std"])
+        low, high = max(low, centre - reach), min(high, centre + reach)
     room = FAR * (high - low)
-    lowest, highest = style.limits(np.concatenate([run["lower"].values, run["upper"].values]))
-    if room > 0 and (lowest < low - room or highest > high + room):
+    if room <= 0:
+        return
+    ends = np.concatenate([run["lower"].values, run["upper"].values])
+    lowest, highest = style.limits(ends)
+    if lowest < low - room or highest > high + room:
         panel.set_ylim(low - room / 2, high + room / 2)
 
 
 def _title(runs: xr.Dataset, trajectory: int) -> str:
     """Context of a trajectory, and the share of its members that are lost."""
-    lines = [style.context(runs, trajectory, varying=True)]
-    lost = float(runs["lost"][trajectory]) if "lost" in runs else 0.0
-    if lost > 0:
-        lines.append(f"{lost:.0%} of the members are lost")
-    return "\n".join(filter(None, lines))
+    lines = []
+    context = style.context(runs, trajectory, varying=True)
+    if context:
+        lines.append(context)
+    if "lost" in runs and float(runs["lost"][trajectory]) > 0:
+        lines.append(f"{float(runs['lost'][trajectory]):.0%} of the members are lost")
+    return "\n".join(lines)
 
 
 @validated
@@ -160,23 +181,14 @@ def plot_calibration(reliability: xr.Dataset) -> Figure:
     style.check_numbers("reliability", reliability, "level", "coverage", "coverage_of", fix=fix)
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=3.2, height=3.0)
-        axes.plot([0, 1], [0, 1], color=style.NEUTRAL, lw=0.8, ls=":", label="calibrated")
+        diagonal = {"color": style.NEUTRAL, "lw": 0.8, "ls": ":", "label": "calibrated"}
+        axes.plot([0, 1], [0, 1], **diagonal)
         level = reliability["level"].values
-        for own in reliability["coverage_of"].transpose("trajectory", "level").values:
-            axes.plot(level, own, color=style.ORANGE, lw=0.4, alpha=0.6)
-        axes.plot(
-            level,
-            reliability["coverage"],
-            "o-",
-            color=style.ORANGE,
-            markersize=3,
-            label="all trajectories",
-        )
-        axes.set(
-            xlabel="level of the interval",
-            ylabel="share of the truth within",
-            xlim=(0, 1),
-            ylim=(0, 1),
-        )
+        for coverage in reliability["coverage_of"].transpose("trajectory", "level").values:
+            axes.plot(level, coverage, color=style.ORANGE, lw=0.4, alpha=0.6)
+        dots = {"color": style.ORANGE, "markersize": 3, "label": "all trajectories"}
+        axes.plot(level, reliability["coverage"], "o-", **dots)
+        names = {"xlabel": "level of the interval", "ylabel": "share of the truth within"}
+        axes.set(xlim=(0, 1), ylim=(0, 1), **names)
         style.plain(axes).legend(frameon=False)
     return figure

@@ -28,52 +28,59 @@ def telling_components(data: xr.Dataset, number: int) -> np.ndarray:
     """
     states = data["state"].values
     n = states.shape[-1]
-    rows = states.reshape(-1, n)
+    rows = states.reshape(-1, n)  # (N, n)
     rows = rows[np.isfinite(rows).all(-1)]
     if len(rows) == 0 or n <= number:
         return np.arange(min(number, n))
     every = max(1, len(rows) // SAMPLES)
-    anomalies = rows[::every] - rows[::every].mean(0)  # (N, n)
-    first = 0
-    for variable in layout_of(data).variables:
-        part = anomalies[:, first : first + variable.size]
-        part /= part.std() or 1.0
-        first += variable.size
+    anomalies = rows[::every] - rows[::every].mean(0)
+    variables = _components(layout_of(data))
+    for components in variables:
+        deviation = anomalies[:, components].std()
+        if deviation > 0:
+            anomalies[:, components] /= deviation
     _, singular, modes = np.linalg.svd(anomalies, full_matrices=False)  # modes (r, n)
+    # beyond the rank, pivots are rounding
     rank = min(number, int((singular > RESOLVED * singular[0]).sum()))
     leading = singular[:rank, None] * modes[:rank]
     _, pivots = scipy.linalg.qr(leading, mode="r", pivoting=True)
-    chosen = _with_each_variable(pivots[:number].tolist(), rank, anomalies, data)
-    return np.sort(chosen)
+    return np.sort(_with_each_variable(pivots[:number], rank, anomalies, variables))
+
+
+def _components(layout: Layout) -> list[slice]:
+    """Components of the state of each variable."""
+    sizes = [variable.size for variable in layout.variables]
+    ends = np.cumsum(sizes)
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
 def _with_each_variable(
-    pivots: list[int], rank: int, anomalies: np.ndarray, data: xr.Dataset
+    pivots: np.ndarray, rank: int, anomalies: np.ndarray, variables: list[slice]
 ) -> list[int]:
     """Pivots whose last ones make room for variables that have none: for their largest component."""
-    first, largest = 0, []
-    for variable in layout_of(data).variables:
-        components = range(first, first + variable.size)
-        if not any(pivot in components for pivot in pivots[:rank]):
-            largest.append(first + int(anomalies[:, components].std(0).argmax()))
-        first += variable.size
-    number = len(pivots)
-    return [*pivots[: max(1, number - len(largest))], *largest][:number]
+    resolved = pivots[:rank]
+    largest = []
+    for components in variables:
+        inside = (resolved >= components.start) & (resolved < components.stop)
+        if not inside.any():
+            deviations = anomalies[:, components].std(0)
+            largest.append(components.start + int(deviations.argmax()))
+    kept = max(1, len(pivots) - len(largest))
+    return [*pivots[:kept].tolist(), *largest][: len(pivots)]
 
 
 def place(data: xr.Dataset, component: int) -> str:
     """Name of a component by its variable and coordinates, "u at x = 0.5 m, y = 2 m"."""
     layout = layout_of(data)
-    fallback = str(data["component"].values[component])
+    name = str(data["component"].values[component])
     if layout.is_plain:
-        return fallback
-    first = 0
-    for variable in layout.variables:
-        if component < first + variable.size:
-            where = _coordinates(layout, variable, component - first)
-            return f"{variable.name} at {where}" if where else fallback
-        first += variable.size
-    return fallback
+        return name
+    for variable, components in zip(layout.variables, _components(layout), strict=True):
+        if components.start <= component < components.stop:
+            where = _coordinates(layout, variable, component - components.start)
+            if where:
+                return f"{variable.name} at {where}"
+    return name
 
 
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:

@@ -38,14 +38,16 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('z0', 'z1')
     """
-    values = latent.get("latent") if isinstance(latent, xr.Dataset) else latent
+    values = latent
+    if isinstance(latent, xr.Dataset):
+        values = latent.get("latent")
     if values is None or "latent_component" not in values.dims:
         got, fix = type(latent).__name__, "give P.encode(data), a forecast or a rollout"
         raise InputError("latent", expected="latent coordinates", got=got, fix=fix)
     values = values.rename(latent_component="axis")
     names = [f"z{k}" for k in range(values.sizes["axis"])]
-    pairs = list(itertools.combinations(range(len(names)), 2))[:MAX_PAIRS]
-    return _portraits(values, names, pairs, colour)
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    return _portraits(values, names, pairs[:MAX_PAIRS], colour)
 
 
 @validated
@@ -72,8 +74,8 @@ def plot_phase(
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('x0', 'x9')
     """
-    with_components = [name for name in data.data_vars if "component" in data[name].dims]
-    checks.one_of("variable", variable, [str(name) for name in with_components])
+    variables = [str(name) for name in data.data_vars if "component" in data[name].dims]
+    checks.one_of("variable", variable, variables)
     components = [str(name) for name in data["component"].values]
     for argument, name in (("x", x), ("y", y)):
         checks.one_of(argument, name, components)
@@ -87,25 +89,37 @@ def _portraits(
     values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]], colour: str
 ) -> Figure:
     """Planes (a, b) of values (..., time, axis), with a curve for each trajectory; NaN are gaps."""
-    numbers = [name for name, coord in values.coords.items() if coord.dtype.kind in "iuf"]
-    checks.one_of("colour", colour, [str(name) for name in numbers if name != "axis"])
-    time = "time" if "time" in values.dims else str(values.dims[-2])
+    _check_colour(values, colour)
+    time = str(values.dims[-2])
+    if "time" in values.dims:
+        time = "time"
     lines, shades = _curves(values, time, colour)  # (C, T, k) and (C, T)
-    if not pairs:  # a single coordinate stands against time
+    if not pairs:
+        # a single coordinate stands against time
         clock = np.broadcast_to(values[time].values, lines.shape[:2])
         lines = np.stack([clock, lines[..., 0]], axis=-1)
         names = [style.label(values[time]), names[0]]
         pairs = [(0, 1)]
+    scale = style.colours(shades)
     with style.style():
         figure, axes = style.panels(1, len(pairs))
-        scale = style.colours(shades)
         for panel, (a, b) in zip(axes[0], pairs, strict=True):
             for line, shade in zip(lines, shades, strict=True):
                 _draw_curve(panel, line[:, [a, b]], shade, scale)
             panel.autoscale_view()
             style.plain(panel).set(xlabel=names[a], ylabel=names[b])
-        figure.colorbar(scale, ax=axes.ravel().tolist(), label=style.label(values.coords[colour]))
+        label = style.label(values.coords[colour])
+        figure.colorbar(scale, ax=axes.ravel().tolist(), label=label)
     return figure
+
+
+def _check_colour(values: xr.DataArray, colour: str) -> None:
+    """Raise unless a coordinate of numbers has this name."""
+    numbers = []
+    for name, coord in values.coords.items():
+        if name != "axis" and coord.dtype.kind in "iuf":
+            numbers.append(str(name))
+    checks.one_of("colour", colour, numbers)
 
 
 def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,9 @@ from romkit.core.errors import InputError
 from romkit.data import even_step, trajectories
 from romkit.plotting import style
 
+COLOURS = (style.DARK, style.ORANGE)
+"""Of the truth, or of data; and of the reduced model."""
+
 
 @validated
 def plot_spectrum(run: xr.Dataset) -> Figure:
@@ -35,27 +38,27 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
         'frequency'
     """
     run = style.members(run).isel(seed=0, drop=True, missing_dims="ignore")
-    names = ("truth", "rom") if "truth" in run else ("state",)
+    names = {"state": "state"}
+    if "truth" in run:
+        names = {"truth": style.truth(run), "rom": "reduced model"}
     style.check_numbers("run", run, "time", *names)
     step = _checked_step(run)
     states = [trajectories(run, name) for name in names]  # each (C, T, n)
     if not bool(states[0].isfinite().all()):
         expected, fix = "whole trajectories for a spectrum", "select trajectories without gaps"
         raise InputError("run", expected=expected, got="missing samples", fix=fix)
-    texts = (style.truth(run), "reduced model") if "truth" in run else names
+    # without the mean, which a logarithmic axis has no place for
     frequency = np.fft.rfftfreq(run.sizes["time"], step)[1:]
+    unit = style.unit(run["time"], " (1/{})")
     with style.style():
         columns = min(style.MAX_COLUMNS, len(states[0]))
         figure, axes = style.panels(1, columns, sharey=True)
         for k, panel in enumerate(axes[0]):
-            for values, colour, text in zip(
-                states, (style.DARK, style.ORANGE), texts, strict=False
-            ):
+            for values, colour, label in zip(states, COLOURS, names.values(), strict=False):
                 density = metrics.power_density(values[k]).mean(-1).numpy()  # (frequency,)
-                panel.plot(frequency, density[1:], color=colour, label=text)
+                panel.plot(frequency, density[1:], color=colour, label=label)
             panel.set_title(_title(run, states, k))
-            along = f"frequency{style.unit(run['time'], ' (1/{})')}"
-            panel.set(yscale="log", xscale="log", xlabel=along)
+            panel.set(yscale="log", xscale="log", xlabel=f"frequency{unit}")
             style.plain(panel)
         axes[0, 0].set_ylabel("power density")
         axes[0, 0].legend(frameon=False)
@@ -67,16 +70,21 @@ def _checked_step(run: xr.Dataset) -> float:
     step = even_step(run["time"].values)
     if step is not None:
         return step
-    got = "uneven steps" if run.sizes["time"] > 1 else "one time"
+    got = "one time"
+    if run.sizes["time"] > 1:
+        got = "uneven steps"
     expected = "evenly spaced times for a spectrum"
     raise InputError("run", expected=expected, got=got, fix="resample the data")
 
 
 def _title(run: xr.Dataset, states: list[Tensor], trajectory: int) -> str:
     """Context of a trajectory, and the distance of the two spectra of a rollout."""
-    lines = [style.context(run, trajectory, varying=True)]
+    lines = []
+    context = style.context(run, trajectory, varying=True)
+    if context:
+        lines.append(context)
     if len(states) == 2:
-        truth, rom = (values[trajectory] for values in states)
-        distance = float(metrics.hellinger_distance(truth, rom).mean())
+        truth, reduced = (values[trajectory] for values in states)
+        distance = float(metrics.hellinger_distance(truth, reduced).mean())
         lines.append(f"distance {distance:.2g}")
-    return "\n".join(filter(None, lines))
+    return "\n".join(lines)

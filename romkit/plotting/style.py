@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
 
 from romkit.core import checks, display, errors, files, tensors
 from romkit.core.boundary import FilePath, validated
@@ -19,15 +20,32 @@ MAX_CURVES = 4
 """Largest number of components that one figure shows as curves."""
 
 STATE_MAP, ERROR_MAP = "viridis", "RdBu_r"
-DARK, ORANGE, BLUE, NEUTRAL = (
-    "#222222",
-    "#D55E00",
-    "#0072B2",
-    "#777777",
-)  # Okabe & Ito: safe for colour-blind eyes
-RC = dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 8)
-RC |= {"figure.titlesize": 9, "lines.linewidth": 1.1}
-RC |= dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6)
+"""Colours of states, and of differences, which have a sign."""
+
+MISSING = "0.85"
+"""Grey of values that are missing or lost."""
+
+# Okabe and Ito's colours, which colour-blind eyes can tell apart
+DARK = "#222222"
+ORANGE = "#D55E00"
+BLUE = "#0072B2"
+NEUTRAL = "#777777"
+
+RC = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 8,
+    "figure.titlesize": 9,
+    "lines.linewidth": 1.1,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+}
+"""Settings of matplotlib in which all figures are drawn."""
+
+PARAMETERS_A_LINE = 4
+"""Largest number of context parameters on one line of a title."""
 
 
 def style() -> object:
@@ -44,6 +62,16 @@ def panels(
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
+def grid_of_panels(figure: Figure, grid: GridSpec, rows: int, columns: int) -> np.ndarray:
+    """Panels (rows, columns) in the places of a grid, with numbers on the outer axes alone."""
+    panels = np.empty((rows, columns), dtype=object)
+    for row, column in np.ndindex(rows, columns):
+        panel = figure.add_subplot(grid[row, column])
+        panel.tick_params(labelbottom=row == rows - 1, labelleft=column == 0)
+        panels[row, column] = panel
+    return panels
+
+
 def plain(axes: Axes) -> Axes:
     """Panel without the lines at its top and right."""
     axes.spines[["top", "right"]].set_visible(False)
@@ -53,8 +81,11 @@ def plain(axes: Axes) -> Axes:
 def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
     """Colours for values, and for their colour bar."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    room = 0.0 if high > low else 0.05 * abs(low) or 1.0  # beside a single value
-    return matplotlib.cm.ScalarMappable(Normalize(low - room, high + room), STATE_MAP)
+    if low == high:
+        # a scale needs a width: some beside a single value
+        room = 0.05 * abs(low) if low != 0 else 1.0
+        low, high = low - room, high + room
+    return matplotlib.cm.ScalarMappable(Normalize(low, high), STATE_MAP)
 
 
 def limits(values: np.ndarray) -> tuple[float, float]:
@@ -87,27 +118,35 @@ def truth(run: xr.Dataset) -> str:
 
 def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
     """Context parameters of a trajectory that differ between trajectories, or those that do not."""
-    values = [
-        f"{name} = {coord.values[trajectory]:.4g}{unit(coord, ' {}')}"
-        for name, coord in display.parameters(run).items()
-        if coord.dims == ("trajectory",) and (len(np.unique(coord.values)) > 1) == varying
-    ]
-    return ",\n".join(", ".join(values[k : k + 4]) for k in range(0, len(values), 4))
+    values = []
+    for name, coord in display.parameters(run).items():
+        if coord.dims != ("trajectory",):
+            continue
+        differs = len(np.unique(coord.values)) > 1
+        if differs == varying:
+            values.append(f"{name} = {coord.values[trajectory]:.4g}{unit(coord, ' {}')}")
+    starts = range(0, len(values), PARAMETERS_A_LINE)
+    lines = [", ".join(values[start : start + PARAMETERS_A_LINE]) for start in starts]
+    return ",\n".join(lines)
 
 
 def members(run: xr.Dataset) -> xr.Dataset:
     """Run with the dimensions seed, trajectory, time in front, also those that `romkit.rollout`
     leaves out.
     """
-    for dim in ("trajectory", "seed"):
-        if dim not in run.dims:
-            parameters = [name for name, coord in run.coords.items() if coord.ndim == 0]
-            run = run.expand_dims(dim)
-            if dim == "trajectory":
-                run = run.assign_coords(
-                    {name: run[name].expand_dims("trajectory") for name in parameters}
-                )
+    if "trajectory" not in run.dims:
+        run = _with_trajectory(run)
+    if "seed" not in run.dims:
+        run = run.expand_dims("seed")
     return run.transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
+
+
+def _with_trajectory(run: xr.Dataset) -> xr.Dataset:
+    """Run of one trajectory along a dimension of its own, its parameters too."""
+    parameters = [name for name, coord in run.coords.items() if coord.ndim == 0]
+    expanded = run.expand_dims("trajectory")
+    coords = {name: run[name].expand_dims("trajectory") for name in parameters}
+    return expanded.assign_coords(coords)
 
 
 def check_numbers(
@@ -116,12 +155,17 @@ def check_numbers(
     """Raise unless these variables hold real numbers along dimensions with entries, and times, if
     any, increase.
     """
-    wrong = [f"no {name}" for name in names if name not in data.variables]
-    wrong += [f"no entries along {dim}" for dim, size in data.sizes.items() if size == 0]
-    kinds = {name: data[name].dtype for name in names if name in data.variables}
-    wrong += [f"{dtype} in {name}" for name, dtype in kinds.items() if dtype.kind not in "fiu"]
-    if wrong:
-        raise errors.InputError(argument, expected="real numbers", got=", ".join(wrong), fix=fix)
+    faults = []
+    for name in names:
+        if name not in data.variables:
+            faults.append(f"no {name}")
+        elif data[name].dtype.kind not in "fiu":
+            faults.append(f"{data[name].dtype} in {name}")
+    for dim, size in data.sizes.items():
+        if size == 0:
+            faults.append(f"no entries along {dim}")
+    if faults:
+        raise errors.InputError(argument, expected="real numbers", got=", ".join(faults), fix=fix)
     if "time" in names:
         tensors.times(f"{argument}.time", data["time"].values)
 

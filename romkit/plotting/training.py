@@ -34,33 +34,31 @@ def plot_training(model: Projection) -> Figure:
         expected, got = "a trained projection", "one without losses"
         fix = "give what romkit.fit returned for a method with parameters to train"
         raise InputError("model", expected=expected, got=got, fix=fix)
-    width = 0.7 if len(reports) > 1 else 1.1
+    width = 1.1
+    if len(reports) > 1:
+        width = 0.7
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
         for number, report in enumerate(reports):
-            # one seed is enough for the legend
-            labels = ("training", "held out", "kept") if number == 0 else (None,) * 3
-            _draw_losses(axes, report, width, *labels)
+            _draw_losses(axes, report, width, labelled=number == 0)
         title = f"{model.name}, {model.latent_dim} latent coordinates"
         style.plain(axes).set(yscale="log", xlabel="epoch", ylabel="loss", title=title)
         axes.legend(frameon=False)
     return figure
 
 
-def _draw_losses(
-    axes: Axes,
-    report: Mapping,
-    width: float,
-    training: str | None,
-    held_out: str | None,
-    kept: str | None,
-) -> None:
-    """Draw the losses of one seed, with the labels of its lines."""
-    losses, validation = report["losses"], report.get("validation_losses")
+def _draw_losses(axes: Axes, report: Mapping, width: float, *, labelled: bool) -> None:
+    """Draw the losses of one seed; one seed is enough for the legend."""
+    training, held_out, kept = "training", "held out", "kept"
+    if not labelled:
+        training = held_out = kept = None
+    losses = report["losses"]
+    validation = report.get("validation_losses")
     axes.plot(losses, color=style.BLUE, linewidth=width, label=training)
     if validation:
         axes.plot(validation, color=style.ORANGE, linewidth=width, label=held_out)
         best = report["best_epoch"]
         axes.plot(best, validation[best], "o", color=style.ORANGE, markersize=3.5, label=kept)
     if report.get("diverged"):
+        # the last epoch of a seed that was frozen
         axes.axvline(len(losses) - 1, color=style.NEUTRAL, linestyle=":", linewidth=0.8)
