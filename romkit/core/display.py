@@ -6,7 +6,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -127,3 +127,10 @@ def text(value: object) -> str:
     if isinstance(value, Mapping):
         return f"({pairs(value)})"
     return str(value)
+
+
+def listed(words: Iterable[object], most: int = 4) -> str:
+    """Words with commas between, of many the first few."""
+    words = [str(word) for word in words]
+    text = ", ".join(words[:most])
+    return f"{text}, ..." if len(words) > most else text

@@ -1,17 +1,25 @@
 """Arrays in the schema of romkit, and runs at common times."""
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import numpy as np
 import xarray as xr
 
 from romkit.core import tensors
 from romkit.core.boundary import validated
+from romkit.core.display import listed
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.clocks import shared_clock
 from romkit.data.describe import describe
 from romkit.data.roles import LEAD
 from romkit.data.schema import DIMS, check_own_names
+
+SCHEMA = {"states": "state"}
+"""Names of arguments in the schema, where these differ."""
+
+DIMS_OF = {"control": (*LEAD, "input")}
+"""Dimensions of arguments, where these are not those of the state."""
 
 
 @validated
@@ -59,31 +67,39 @@ def from_arrays(
         velocity      none; estimated where it is needed
         missing       20.0% of the snapshots, in 1 trajectories (1); left out, never filled
     """
-    series = {"states": states, "velocity": velocity, "control": control}
-    series = {name: values for name, values in series.items() if values is not None}
-    if isinstance(states, np.ndarray) and states.ndim == 2:
-        series = {name: [values] for name, values in series.items()}
-    runs = {name: _runs_of(name, values) for name, values in series.items()}
+    runs = _runs_by_name(states, velocity, control)
     _check_shapes(runs)
-    own_times = _times_of_runs(times, [len(run) for run in runs["states"]])
-    clock, places, notes = _placed(own_times)
+    clocks = _times_of_runs(times, [len(run) for run in runs["states"]])
+    clock, places, notes = _placed(clocks)
     for note in notes:
         warn(note, DataWarning)
 
     variables = {}
     for name, arrays in runs.items():
         values = _padded(arrays, places, len(clock))  # (C, T, k)
-        if name == "states":
-            variables["state"] = (DIMS, values)
-        elif name == "control":
-            variables["control"] = ((*LEAD, "input"), values)
-        else:
-            variables[name] = (DIMS, values)
+        variables[SCHEMA.get(name, name)] = (DIMS_OF.get(name, DIMS), values)
     coords = {"time": clock, **_labels(runs, names)}
-    check_own_names("context", context or ())
-    for name, values in (context or {}).items():
-        coords[name] = ("trajectory", _parameter(name, values, len(own_times)))
-    return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
+    if context is None:
+        context = {}
+    check_own_names("context", context)
+    for name, values in context.items():
+        coords[name] = ("trajectory", _parameter(name, values, len(clocks)))
+    return describe(xr.Dataset(variables, coords), context=tuple(context))
+
+
+def _runs_by_name(
+    states: np.ndarray | Sequence[np.ndarray],
+    velocity: np.ndarray | Sequence[np.ndarray] | None,
+    control: np.ndarray | Sequence[np.ndarray] | None,
+) -> dict[str, list[np.ndarray]]:
+    """The array (times, k) of each run, of those that are given."""
+    is_single = isinstance(states, np.ndarray) and states.ndim == 2
+    runs = {}
+    for name, values in (("states", states), ("velocity", velocity), ("control", control)):
+        if values is None:
+            continue
+        runs[name] = _runs_of(name, [values] if is_single else values)
+    return runs
 
 
 def _labels(
@@ -102,7 +118,8 @@ def _labels(
             raise InputError("names", expected=expected, got=len(names), fix=fix)
         labels["component"] = list(names)
     if "control" in runs:
-        labels["input"] = [f"u{k}" for k in range(runs["control"][0].shape[1])]
+        q = runs["control"][0].shape[1]
+        labels["input"] = [f"u{k}" for k in range(q)]
     return labels
 
 
@@ -112,16 +129,22 @@ def _runs_of(name: str, values: np.ndarray | Sequence[np.ndarray]) -> list[np.nd
     Raises:
         InputError: none, or arrays of other axes.
     """
-    is_number = isinstance(values, np.ndarray) and values.ndim == 0
-    runs = [] if is_number else list(values)
-    if name == "control":
-        runs = [run[:, None] if run.ndim == 1 else run for run in runs]
-    is_matrix = all(run.ndim == 2 for run in runs)
-    if runs and is_matrix and len({run.shape[1] for run in runs}) == 1:
-        return runs
-    got = ", ".join(str(run.shape) for run in runs[:4]) or "none"
-    if is_number:
-        got = "()"
+    if isinstance(values, np.ndarray) and values.ndim == 0:
+        _refuse_axes(name, "()")
+    runs = []
+    for run in values:
+        is_one_input = name == "control" and run.ndim == 1
+        runs.append(run[:, None] if is_one_input else run)
+    if not runs:
+        _refuse_axes(name, "none")
+    shapes = [run.shape for run in runs]
+    sizes = {shape[1:] for shape in shapes}
+    if len(sizes) != 1 or len(shapes[0]) != 2:
+        _refuse_axes(name, listed(shapes))
+    return runs
+
+
+def _refuse_axes(name: str, got: str) -> NoReturn:
     fix = "put time on the first axis, and one size on the last"
     raise InputError(name, expected="arrays (times, n)", got=got, fix=fix)
 
@@ -135,12 +158,8 @@ def _check_shapes(runs: Mapping[str, list[np.ndarray]]) -> None:
         got = [run.shape[:known] for run in arrays]
         if got == expected:
             continue
-        words = f"shapes {_shown(expected)}, as the states"
-        raise InputError(name, expected=words, got=_shown(got), fix="give one for each state")
-
-
-def _shown(shapes: Sequence[tuple[int, ...]]) -> str:
-    return ", ".join(map(str, shapes[:3])) + (", ..." if len(shapes) > 3 else "")
+        words = f"shapes {listed(expected, 3)}, as the states"
+        raise InputError(name, expected=words, got=listed(got, 3), fix="give one for each state")
 
 
 def _times_of_runs(
@@ -151,26 +170,36 @@ def _times_of_runs(
     Raises:
         InputError: they do not increase, or are not as many as the states.
     """
-    longest = max(lengths)
-    if isinstance(times, np.ndarray) and times.ndim == 0:
-        if not 0 < times < np.inf:
-            expected, fix = "a positive interval, or times", "give times=0.1, say"
-            raise InputError("times", expected=expected, got=times, fix=fix)
-        times = times * np.arange(longest, dtype=np.float64)
-    if isinstance(times, np.ndarray) and times.ndim == 1:
-        common = tensors.times("times", times).double().numpy()
-        if len(common) != longest:
-            fix = "give one time for each state of the longest"
-            raise InputError("times", expected=f"{longest} times", got=len(common), fix=fix)
+    axes = times.ndim if isinstance(times, np.ndarray) else 2
+    if axes < 2:
+        common = _common_times(times, max(lengths))
         return [common[:length] for length in lengths]
     runs = [tensors.times("times", run).double().numpy() for run in times]
     counts = [len(run) for run in runs]
     if counts != list(lengths):
-        expected = f"as many times as states, {', '.join(map(str, lengths))}"
-        fix = "give one list of times for each trajectory"
-        got = ", ".join(map(str, counts))
+        expected = f"as many times as states, {listed(lengths)}"
+        fix = "give one list of times for each trajectory, or times.ravel() for all"
+        got = listed(counts)
         raise InputError("times", expected=expected, got=got, fix=fix)
     return runs
+
+
+def _common_times(times: np.ndarray, longest: int) -> np.ndarray:
+    """Times (T,) by an interval, or as they are given.
+
+    Raises:
+        InputError: an interval that is not positive, or times of another number.
+    """
+    if times.ndim == 0:
+        if not 0 < times < np.inf:
+            expected, fix = "a positive interval, or times", "give times=0.1, say"
+            raise InputError("times", expected=expected, got=times, fix=fix)
+        return times * np.arange(longest, dtype=np.float64)
+    common = tensors.times("times", times).double().numpy()
+    if len(common) != longest:
+        fix = "give one time for each state of the longest"
+        raise InputError("times", expected=f"{longest} times", got=len(common), fix=fix)
+    return common
 
 
 def _placed(
@@ -178,6 +207,7 @@ def _placed(
 ) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
     """Times (T,) of all runs, the places of each run's among them, and sentences for warnings."""
     shared, notes = shared_clock(times)
+    # by their values: equal times of several runs are one row
     clock = np.unique(np.concatenate(shared))
     return clock, [np.searchsorted(clock, run) for run in shared], notes
 
@@ -197,11 +227,12 @@ def _parameter(name: str, values: object, number: int) -> np.ndarray:
     Raises:
         InputError: more or fewer, or no numbers.
     """
-    whole = np.asarray(values)  # whole numbers stay whole
-    if whole.dtype.kind not in "iu":
-        whole = tensors.finite(name, values).double().numpy()
-    whole = np.atleast_1d(whole)
-    if whole.shape != (number,):
-        got, fix = f"shape {whole.shape}", f"give {number} of them"
+    numbers = np.asarray(values)
+    # whole numbers stay whole: `summary` says so, and models may be picky about counts
+    if numbers.dtype.kind not in "iu":
+        numbers = tensors.finite(name, values).double().numpy()
+    numbers = np.atleast_1d(numbers)
+    if numbers.shape != (number,):
+        got, fix = f"shape {numbers.shape}", f"give {number} of them"
         raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
-    return whole
+    return numbers

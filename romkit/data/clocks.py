@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from romkit.core.display import listed
 from romkit.core.errors import InputError
 
 ROUNDING = 1e-3
@@ -36,17 +37,24 @@ def seconds_since_first(times: np.ndarray) -> tuple[np.ndarray, str]:
         InputError: neither numbers nor dates.
     """
     if times.dtype.kind in "mM":
-        first = np.nanmin(times) if times.size else times
-        seconds = (times - first) / np.timedelta64(1, "s")
-        since = str(first) if times.dtype.kind == "M" and times.size else ""
-        return seconds, since
+        return _seconds_of_numpy(times)
     if times.size and all(hasattr(time, "calendar") for time in times.flat):
-        first = min(times.flat)
-        seconds = [(time - first).total_seconds() for time in times.flat]
+        start = min(times.flat)
+        seconds = [(time - start).total_seconds() for time in times.flat]
         return np.reshape(seconds, times.shape), ""
     got = f"dtype {times.dtype}"
     fix = "parse them: pandas.to_datetime(..., format='%d.%m.%Y'), say"
     raise InputError("time", expected="numbers or dates", got=got, fix=fix)
+
+
+def _seconds_of_numpy(times: np.ndarray) -> tuple[np.ndarray, str]:
+    if not times.size:
+        return times.astype(np.float64), ""
+    start = np.nanmin(times)
+    seconds = (times - start) / np.timedelta64(1, "s")
+    # durations have no date to count from
+    since = str(start) if times.dtype.kind == "M" else ""
+    return seconds, since
 
 
 def check_clock(name: str, times: np.ndarray) -> None:
@@ -58,31 +66,28 @@ def check_clock(name: str, times: np.ndarray) -> None:
     missing = np.flatnonzero(~np.isfinite(times))
     if len(missing):
         fix = f"drop them: data.isel({name}=numpy.isfinite(data[{name!r}].values))"
-        got = f"none at {_places(missing)}"
+        got = f"none at {listed(missing)}"
         raise InputError("data", expected=f"a number for every {name}", got=got, fix=fix)
     unique, counts = np.unique(times, return_counts=True)
     repeated = unique[counts > 1]
-    if len(repeated) > len(unique) / 10:
-        fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"
-        got = f"{len(repeated)} of {len(unique)} times twice, as rounding does"
-        raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
     if len(repeated):
         fix = f"keep one of each: data.drop_duplicates({name!r})"
         got = f"{_values(repeated)} twice (duplicate times)"
+        # a few are samples recorded twice; many are distinct samples whose times lost digits
+        if len(repeated) > len(unique) / 10:
+            fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"
+            got = f"{len(repeated)} of {len(unique)} times twice, as rounding does"
         raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
     backward = np.flatnonzero(np.diff(times) < 0)
     if len(backward):
         fix = f"sort them: data.sortby({name!r})"
-        got = f"{times[backward[0]]:g} before {times[backward[0] + 1]:g}"
+        before, after = times[backward[0] : backward[0] + 2]
+        got = f"{before:g} before {after:g}"
         raise InputError("data", expected="increasing times", got=got, fix=fix)
 
 
-def _places(places: np.ndarray) -> str:
-    return ", ".join(map(str, places[:4])) + (", ..." if len(places) > 4 else "")
-
-
 def _values(values: np.ndarray) -> str:
-    return ", ".join(f"{value:g}" for value in values[:4]) + (", ..." if len(values) > 4 else "")
+    return listed(f"{value:g}" for value in values)
 
 
 def shared_clock(times: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
@@ -96,18 +101,20 @@ def shared_clock(times: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[st
     """
     notes = []
     steps = np.concatenate([np.diff(run) for run in times])
-    tolerance = ROUNDING * steps.min() if len(steps) else 0.0
+    tolerance = 0.0
+    if len(steps):
+        tolerance = ROUNDING * steps.min()
     starts = np.array([run[0] for run in times])
     if np.ptp(starts) > tolerance:
         times = [run - run[0] for run in times]
         notes.append(OWN_STARTS)
     times = _equal_where_near(times, tolerance)
+    # shorter runs miss nothing behind their end: only times within a run count
     union = np.unique(np.concatenate(times))
-    # times of the others that lie within a run, and its own among them
     spanned = sum(np.searchsorted(union, run[-1], side="right") for run in times)
-    missing = 1 - sum(map(len, times)) / spanned
-    if missing > MANY:
-        notes.append(OWN_TIMES.format(share=missing))
+    share = 1 - sum(map(len, times)) / spanned
+    if share > MANY:
+        notes.append(OWN_TIMES.format(share=share))
     return times, notes
 
 
@@ -115,11 +122,11 @@ def _equal_where_near(times: Sequence[np.ndarray], tolerance: float) -> list[np.
     """Times of which those that differ by less than the tolerance are equal."""
     values, place = np.unique(np.concatenate(times), return_inverse=True)
     group = np.cumsum(np.diff(values, prepend=values[:1]) > tolerance)
-    first = values[np.searchsorted(group, group)]
-    if (values - first).max() > tolerance:  # a chain of times, each near the next: no rounding
+    earliest = values[np.searchsorted(group, group)]
+    if (values - earliest).max() > tolerance:  # a chain of times, each near the next: no rounding
         return list(times)
     ends = np.cumsum([len(run) for run in times])[:-1]
-    return np.split(first[place], ends)
+    return np.split(earliest[place], ends)
 
 
 def with_missing_times(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, int]:
@@ -132,14 +139,19 @@ def with_missing_times(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, int]:
     if len(steps) < 3:
         return data, 0
     step = float(np.median(steps))
-    counts = np.round(steps / step)
-    even = np.abs(steps - counts * step) <= ROUNDING * step
+    counts = np.round(steps / step)  # intervals of the grid in each interval of the times
+    is_even = np.abs(steps - counts * step) <= ROUNDING * step
+    if not is_even.all() or (counts < 1).any():
+        return data, 0
     size = int(counts.sum()) + 1
-    if not even.all() or (counts < 1).any() or size == len(times) or len(times) < PRESENT * size:
+    missing = size - len(times)
+    # with few of its times there, a grid is a coincidence
+    if not missing or len(times) < PRESENT * size:
         return data, 0
     places = np.concatenate([[0], np.cumsum(counts)]).astype(int)
     grid = np.interp(np.arange(size), places, times)
-    grid[places] = times
-    complete = data.assign_coords({dim: (dim, times, data[dim].attrs)}).reindex({dim: grid})
-    complete[dim].attrs.update(data[dim].attrs)
-    return complete, size - len(times)
+    grid[places] = times  # to the bit, or `reindex` would not find them
+    about = data[dim].attrs
+    complete = data.assign_coords({dim: (dim, times, about)}).reindex({dim: grid})
+    complete[dim].attrs.update(about)
+    return complete, missing

@@ -52,30 +52,33 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
         array([[ 50. ,   0.3],
                [100. ,   0.3]])
     """
-    for name in values:
-        if name not in names:
-            fix = (
-                f"the context is {', '.join(names)}"
-                if names
-                else "this system has no context parameters"
-            )
-            raise InputError(name, expected="a context parameter", got="an unknown name", fix=fix)
-    if missing := [name for name in names if name not in values]:
-        fix = f"add {', '.join(f'{name}=...' for name in missing)}"
-        raise InputError(
-            missing[0], expected="a value for this context parameter", got="none", fix=fix
-        )
+    _check_given(names, values)
+    if not names:
+        return np.zeros((0,))
     columns = [_finite(name, values[name]) for name in names]
     try:
-        return np.stack(np.broadcast_arrays(*columns), axis=-1) if columns else np.zeros((0,))
+        return np.stack(np.broadcast_arrays(*columns), axis=-1)
     except ValueError as error:
-        got = ", ".join(
-            f"{name}: {column.shape}" for name, column in zip(names, columns, strict=True)
-        )
+        shapes = [f"{name}: {column.shape}" for name, column in zip(names, columns, strict=True)]
         fix = "give scalars or arrays of one length"
         raise InputError(
-            ", ".join(names), expected="shapes that broadcast", got=got, fix=fix
+            ", ".join(names), expected="shapes that broadcast", got=", ".join(shapes), fix=fix
         ) from error
+
+
+def _check_given(names: Sequence[str], values: Mapping[str, object]) -> None:
+    """Raise where a parameter is unknown, or has no value."""
+    for name in values:
+        if name not in names:
+            fix = "this system has no context parameters"
+            if names:
+                fix = f"the context is {', '.join(names)}"
+            raise InputError(name, expected="a context parameter", got="an unknown name", fix=fix)
+    missing = [name for name in names if name not in values]
+    if missing:
+        fix = f"add {', '.join(f'{name}=...' for name in missing)}"
+        expected = "a value for this context parameter"
+        raise InputError(missing[0], expected=expected, got="none", fix=fix)
 
 
 ROLE = "role"
@@ -95,14 +98,11 @@ def context_names(data: xr.Dataset) -> tuple[str, ...]:
         >>> romkit.data.context_names(data)
         ('F',)
     """
-    found = {
-        str(name): coord for name, coord in data.coords.items() if _may_be_context(str(name), coord)
-    }
-    return (
-        tuple(found)
-        if not unchecked(is_declared)(data)
-        else tuple(name for name in found if _declared(found[name]))
-    )
+    names = [str(name) for name, coord in data.coords.items() if _may_be_context(name, coord)]
+    if unchecked(is_declared)(data):
+        # numbers along the runs that somebody left out are labels
+        names = [name for name in names if _declared(data[name])]
+    return tuple(names)
 
 
 @validated
@@ -120,13 +120,15 @@ def is_declared(data: xr.Dataset) -> bool:
     )
 
 
-def _may_be_context(name: str, coord: xr.DataArray) -> bool:
-    along = "trajectory" in coord.dims and set(coord.dims) <= {"trajectory", "time"}
-    return along and name != "trajectory" and coord.dtype.kind in "iuf"
+def _may_be_context(name: object, coord: xr.DataArray) -> bool:
+    is_along = "trajectory" in coord.dims and set(coord.dims) <= {"trajectory", "time"}
+    return is_along and name != "trajectory" and coord.dtype.kind in "iuf"
 
 
 def _declared(coord: xr.DataArray) -> bool:
-    return coord.attrs.get(ROLE, "context" if "training_range" in coord.attrs else "") == "context"
+    if ROLE in coord.attrs:
+        return coord.attrs[ROLE] == "context"
+    return "training_range" in coord.attrs  # systems give one to each of their parameters
 
 
 @validated
@@ -158,14 +160,13 @@ def context_columns(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
     for name in names:
         if data[name].chunks:
             fix = f"read it: data = data.assign_coords({name}=data[{name!r}].compute())"
-            raise InputError(
-                "data", expected=f"context {name} in memory", got="chunks of dask", fix=fix
-            )
-    columns = xr.broadcast(*(data[name] for name in names))
-    ordered = (
-        column.transpose("trajectory", "time", ..., missing_dims="ignore") for column in columns
-    )
-    return np.stack([column.values.astype(np.float64) for column in ordered], axis=-1)
+            expected = f"context {name} in memory"
+            raise InputError("data", expected=expected, got="chunks of dask", fix=fix)
+    columns = []
+    for column in xr.broadcast(*(data[name] for name in names)):
+        column = column.transpose("trajectory", "time", ..., missing_dims="ignore")
+        columns.append(column.values.astype(np.float64))
+    return np.stack(columns, axis=-1)  # (C, p) or (C, T, p)
 
 
 @validated
@@ -184,27 +185,32 @@ def context_ranges(data: xr.Dataset) -> np.ndarray:
                [3.193]])
     """
     check_dims(data, "trajectory")
-    columns = [data[name] for name in context_names(data)]
-    ranges = [
-        column.attrs.get("training_range", (np.nanmin(column), np.nanmax(column)))
-        for column in columns
-    ]
-    for column, each in zip(columns, ranges, strict=True):
-        if tensors.finite("data", each).shape != (2,):
-            fix = f"mend the attribute training_range of {column.name}"
-            raise InputError("data", expected="a range of two numbers", got=str(each), fix=fix)
+    ranges = [_range_of(data[name]) for name in context_names(data)]
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
+
+
+def _range_of(column: xr.DataArray) -> object:
+    """Two ends of a parameter, declared or those of its values.
+
+    Raises:
+        InputError: declared as something else than two numbers.
+    """
+    if "training_range" not in column.attrs:
+        return np.nanmin(column), np.nanmax(column)
+    ends = column.attrs["training_range"]
+    if tensors.finite("data", ends).shape != (2,):
+        fix = f"mend the attribute training_range of {column.name}"
+        raise InputError("data", expected="a range of two numbers", got=str(ends), fix=fix)
+    return ends
 
 
 def check_dims(data: xr.Dataset, *dims: str) -> None:
     """Raise unless a dataset has entries along these dimensions."""
     for dim in dims:
         if data.sizes.get(dim, 0) == 0:
-            got, fix = (
-                f"dimensions {dict(data.sizes)}",
-                f"add it: data.expand_dims({dim!r}), or romkit.data.describe",
-            )
-            raise InputError("data", expected=f"a dimension {dim!r} with entries", got=got, fix=fix)
+            expected, got = f"a dimension {dim!r} with entries", f"dimensions {dict(data.sizes)}"
+            fix = f"add it: data.expand_dims({dim!r}), or romkit.data.describe"
+            raise InputError("data", expected=expected, got=got, fix=fix)
 
 
 def check_has(
@@ -253,26 +259,22 @@ class Contexts(NamedTuple):
         moving = tuple(name for name, value in values.items() if varies(value))
 
         def path(t: Tensor) -> Tensor:
-            now = {
-                name: at_time(value, t, name) if name in moving else value
-                for name, value in values.items()
-            }
-            return torch.from_numpy(context_rows(names, now))
+            values_at_t = dict(values)
+            for name in moving:
+                values_at_t[name] = at_time(values[name], t, name)
+            return torch.from_numpy(context_rows(names, values_at_t))  # (C, p)
 
         initial = path(times[0])
         if not moving:
+            # maps of a context that stays are set up once, not at every evaluation
             return unchecked(cls)(initial, initial)
-        each = [path(t) for t in times]
-        for t, c in zip(times, each, strict=True):
+        rows = [path(t) for t in times]
+        for t, c in zip(times, rows, strict=True):
             if c.shape != initial.shape:
-                got, fix = (
-                    f"{len(initial)} at first, {len(c)} at t = {t:g}",
-                    "give as many values at all times",
-                )
-                raise InputError(
-                    ", ".join(moving), expected="one number of trajectories", got=got, fix=fix
-                )
-        return unchecked(cls)(initial, torch.stack(each, dim=-2), path, moving, times)
+                expected, fix = "one number of trajectories", "give as many values at all times"
+                got = f"{len(initial)} at first, {len(c)} at t = {t:g}"
+                raise InputError(", ".join(moving), expected=expected, got=got, fix=fix)
+        return unchecked(cls)(initial, torch.stack(rows, dim=-2), path, moving, times)
 
     @validated
     def expanded(self, number: Count) -> "Contexts":
@@ -293,22 +295,32 @@ class Contexts(NamedTuple):
         values = torch.from_numpy(context_matrix(data))
         if values.ndim == 2:
             return cls(values, values)
-        values = held(values)  # where shorter trajectories have ended
         times = tensors.times("time", data["time"].values)
-        if len(times) < 2:
-            raise InputError(
-                "data", expected="two times or more", got="one", fix="give a context that stays"
-            )
-        if not bool(values.isfinite().all()):
-            fix = "record it at these times, or drop the trajectories"
-            raise InputError(
-                "data",
-                expected="a context that is known while a trajectory lasts",
-                got="gaps",
-                fix=fix,
-            )
+        values = _checked_over_time(values, times)
+        # smooth, since the manifold moves with its rate
         spline = CubicSpline(times.numpy(), values.numpy(), axis=1)
-        return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))), times=times)
+
+        def path(t: Tensor) -> Tensor:
+            return torch.from_numpy(spline(float(t)))
+
+        return cls(values[:, 0], values, path, times=times)
+
+
+def _checked_over_time(values: Tensor, times: Tensor) -> Tensor:
+    """Contexts (C, T, p), the last known one where shorter trajectories have ended.
+
+    Raises:
+        InputError: a single time, or a context that is missing while a trajectory lasts.
+    """
+    if len(times) < 2:
+        fix = "give a context that stays"
+        raise InputError("data", expected="two times or more", got="one", fix=fix)
+    values = held(values)
+    if not bool(values.isfinite().all()):
+        expected = "a context that is known while a trajectory lasts"
+        fix = "record it at these times, or drop the trajectories"
+        raise InputError("data", expected=expected, got="gaps", fix=fix)
+    return values
 
 
 def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
@@ -316,9 +328,8 @@ def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarr
     rows = np.atleast_2d(unchecked(context_array)(names, values))
     if rows.ndim != 2:
         got, fix = f"shape {rows.shape[:-1]}", "give one value for each trajectory"
-        raise InputError(
-            ", ".join(names), expected="a number, or a list of numbers", got=got, fix=fix
-        )
+        expected = "a number, or a list of numbers"
+        raise InputError(", ".join(names), expected=expected, got=got, fix=fix)
     return rows
 
 
@@ -329,9 +340,10 @@ def varies(value: object) -> bool:
 
 def one_context(context: object, names: Sequence[str]) -> Tensor:
     """A context (..., p) that came without names."""
-    found = tensors.finite("context", context)
-    checks.last_axis("context", found.shape, len(names), f"({', '.join(names)})")
-    return found
+    c = tensors.finite("context", context)
+    meaning = ", ".join(names)
+    checks.last_axis("context", c.shape, len(names), f"({meaning})")
+    return c
 
 
 def bound_context(names: Sequence[str], context: object, named: Mapping[str, object]) -> Tensor:
@@ -345,16 +357,13 @@ def bound_context(names: Sequence[str], context: object, named: Mapping[str, obj
 def only_one(context: object, named: Mapping[str, object]) -> None:
     """Raise where a context is given twice, as such and by names."""
     if context is not None and named:
-        fix = "drop one of them"
-        raise InputError(
-            "context", expected="one context", got=f"one and {', '.join(named)}", fix=fix
-        )
+        got = f"one and {', '.join(named)}"
+        raise InputError("context", expected="one context", got=got, fix="drop one of them")
 
 
 def _finite(name: str, value: object) -> np.ndarray:
-    array = np.array(
-        tensors.finite(name, value).tolist(), dtype=np.float64
-    )  # in derivatives, tensors have no memory
+    # by a list: in derivatives, tensors have no memory
+    array = np.array(tensors.finite(name, value).tolist(), dtype=np.float64)
     if array.size == 0:
         raise InputError(name, expected="a number or several", got="none", fix="give at least one")
     return array

@@ -64,10 +64,11 @@ def control_matrix(data: xr.Dataset) -> np.ndarray:
 
 
 @validated
-def control_of(data: xr.Dataset) -> Control | None:
+def control_of(data: xr.Dataset, by_law: bool | None = None) -> Control | None:
     """The inputs of a dataset as a function of time, None where it has none.
 
-    Between two samples they are held or linear, as `inputs_held` says.
+    Between two samples they are held or linear, as the data declare. Where they do not, as those
+    that a law was fitted to (`by_law`), or as `inputs_held` says.
 
     Example:
         >>> import numpy as np
@@ -82,7 +83,9 @@ def control_of(data: xr.Dataset) -> Control | None:
     if "control" not in data:
         return None
     values = unchecked(control_matrix)(data)
-    columns = values.shape[-1] if unchecked(inputs_held)(data) else 0
+    columns = 0
+    if is_held(values, data["control"].attrs.get("between"), by_law):
+        columns = values.shape[-1]
     return course(times_of(data), held(torch.from_numpy(values)).movedim(1, 0), columns)
 
 
@@ -94,23 +97,26 @@ STILL, ISOLATED = 0.5, 0.8
 not declared count as held."""
 
 
-def is_held(values: np.ndarray, declared: object = None) -> bool:
+def is_held(values: np.ndarray, declared: object = None, by_law: bool | None = None) -> bool:
     """Whether inputs (C, T, q) keep their value until the next sample.
 
-    Those that are not declared are held if they look like a staircase: values that stay, and jump
-    at single samples.
+    Those that are not declared are taken as a law takes them (`by_law`). Where it does not say, they
+    are held if they look like a staircase: values that stay, and jump at single samples.
 
     Raises:
         InputError: declared as something else than "held" or "linear".
     """
     if declared is not None:
         return checks.one_of("between", declared, BETWEEN) == HELD
+    if by_law is not None:
+        return by_law
     changed = np.diff(values, axis=1) != 0  # (C, T - 1, q)
     number = changed.sum()
     if number == 0 or changed.mean() > 1 - STILL:
         return False
-    in_a_row = (changed[:, 1:] & changed[:, :-1]).sum()
-    return bool(in_a_row <= (1 - ISOLATED) * number)
+    # a signal that is sampled coarsely rests as well, but then moves for several samples
+    follows_another = changed[:, 1:] & changed[:, :-1]
+    return bool(follows_another.sum() <= (1 - ISOLATED) * number)
 
 
 @validated
@@ -136,16 +142,28 @@ def inputs_held(data: xr.Dataset) -> bool:
     return is_held(unchecked(control_matrix)(data), data["control"].attrs.get("between"))
 
 
+def held_if_told(data: xr.Dataset) -> bool | None:
+    """Whether inputs of a dataset are held; None where nothing tells, since they never change."""
+    if "control" not in data:
+        return None
+    # NaN behind the end of a run is a change, and then the samples tell
+    is_constant = not np.ptp(control_matrix(data), axis=1).any()
+    if is_constant and "between" not in data["control"].attrs:
+        return None
+    return inputs_held(data)
+
+
 def course(times: Tensor, values: Tensor, held: int = 0) -> Callable[[Tensor], Tensor]:
     """Values (T, ..., k) over times (T,): straight lines, but for the last `held` columns, which
     keep their value until the next sample.
     """
     if not held:
         return interpolated(times, values)
-    steps = stepwise(times, values[..., values.shape[-1] - held :])
-    if held == values.shape[-1]:
+    straight = values.shape[-1] - held
+    steps = stepwise(times, values[..., straight:])
+    if not straight:
         return steps
-    lines = interpolated(times, values[..., : values.shape[-1] - held])
+    lines = interpolated(times, values[..., :straight])
     return lambda t: torch.cat([lines(t), steps(t)], dim=-1)
 
 
@@ -154,6 +172,7 @@ def stepwise(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
     times = times.double()
 
     def at(t: Tensor) -> Tensor:
+        # a solver's stage at a jump belongs to the interval that begins there
         k = int(torch.searchsorted(times, t.detach().to(times), right=True)) - 1
         return values[min(max(k, 0), len(times) - 1)]
 
@@ -166,15 +185,16 @@ def by_name(inputs: T, names: Sequence[str]) -> T:
     Raises:
         InputError: inputs of other names.
     """
-    own = [str(name) for name in inputs["input"].values] if "input" in inputs.coords else []
-    if not names or not own:
+    if not names or "input" not in inputs.coords:
         return inputs
-    if sorted(own) != sorted(names):
+    labels = [str(name) for name in inputs["input"].values]
+    if labels == list(names):
+        return inputs
+    if sorted(labels) != sorted(names):
+        expected, got = f"inputs {', '.join(names)}", ", ".join(labels)
         fix = "rename them if they are the same: data.assign_coords(input=[...])"
-        raise InputError(
-            "control", expected=f"inputs {', '.join(names)}", got=", ".join(own), fix=fix
-        )
-    return inputs if own == list(names) else inputs.isel(input=[own.index(name) for name in names])
+        raise InputError("control", expected=expected, got=got, fix=fix)
+    return inputs.isel(input=[labels.index(name) for name in names])
 
 
 def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
@@ -184,23 +204,30 @@ def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
     times = times.double()
 
     def at(t: Tensor) -> Tensor:
-        t = t.detach().to(times)
-        k = int(torch.searchsorted(times, t, right=True).clamp(1, len(times) - 1))
-        part = ((t - times[k - 1]) / (times[k] - times[k - 1])).clamp(0, 1)
-        return torch.lerp(values[k - 1], values[k], part.to(values))
+        t = t.detach().to(times)  # an index has no derivative
+        after = int(torch.searchsorted(times, t, right=True).clamp(1, len(times) - 1))
+        before = after - 1
+        share = (t - times[before]) / (times[after] - times[before])
+        share = share.clamp(0, 1)  # the values at the ends are held outside
+        return torch.lerp(values[before], values[after], share.to(values))
 
     return at
 
 
 @validated
 def given_control(
-    control: object, times: Times, number: Count, names: tuple[str, ...]
+    control: object,
+    times: Times,
+    number: Count,
+    names: tuple[str, ...],
+    by_law: bool | None = None,
 ) -> Control | None:
     """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`;
     None for none.
 
-    Samples are held or linear in between, as the attribute `between` of an `xarray.DataArray` says;
-    others are held if they look like a staircase.
+    Samples are held or linear in between, as the attribute `between` of an `xarray.DataArray` says,
+    else as those that a law was fitted to (`by_law`). Where neither says, they are held if they look
+    like a staircase.
 
     Raises:
         InputError: missing where the law needs them, or of another shape.
@@ -213,33 +240,50 @@ def given_control(
         >>> u(times[1]).flatten()
         tensor([1., 1., 1., 1.], dtype=torch.float64)
     """
-    q = len(names)
-    if control is None:
-        if q:
-            fix = "add control=..., a function of time or an array (times, inputs)"
-            raise InputError("control", expected=f"inputs {', '.join(names)}", got="none", fix=fix)
+    if control is None and not names:
         return None
-    if not q:
-        raise InputError(
-            "control", expected="none for dynamics without inputs", got="some", fix="drop it"
-        )
+    _check_wanted(control, names)
     if varies(control):
         return _function(control, times, number, names)
-    if isinstance(control, xr.DataArray) and {"time", "input"} <= {*control.dims}:
-        control = by_name(control, names).transpose(..., "time", "input")
-    declared = control.attrs.get("between") if isinstance(control, xr.DataArray) else None
-    values = tensors.tensor("control", control).double()
-    values = values.unsqueeze(0) if values.ndim == 2 else values
-    if (
-        values.shape[1:] != (len(times), q)
-        or len(values) not in (1, number)
-        or not bool(values.isfinite().all())
-    ):
-        expected = f"finite inputs ({len(times)} times, {q}: {', '.join(names)})"
-        fix = "give one row for each output time"
-        raise InputError("control", expected=expected, got=f"shape {tuple(values.shape)}", fix=fix)
-    columns = q if is_held(values.cpu().numpy(), declared) else 0
+    declared = None
+    # only labelled inputs can be put into the order of the law
+    if isinstance(control, xr.DataArray):
+        declared = control.attrs.get("between")
+        if {"time", "input"} <= {*control.dims}:
+            control = by_name(control, names).transpose(..., "time", "input")
+    values = _checked_samples(control, len(times), number, names)
+    columns = 0
+    if is_held(values.cpu().numpy(), declared, by_law):
+        columns = len(names)
     return course(times, values.expand(number, -1, -1).movedim(1, 0), columns)
+
+
+def _check_wanted(control: object, names: Sequence[str]) -> None:
+    """Raise where inputs are missing, or given to dynamics without."""
+    if control is None:
+        fix = "add control=..., a function of time or an array (times, inputs)"
+        raise InputError("control", expected=f"inputs {', '.join(names)}", got="none", fix=fix)
+    if not names:
+        expected = "none for dynamics without inputs"
+        raise InputError("control", expected=expected, got="some", fix="drop it")
+
+
+def _checked_samples(control: object, count: int, number: int, names: Sequence[str]) -> Tensor:
+    """Inputs (1 or C, T, q) in float64.
+
+    Raises:
+        InputError: they have another shape, or are not finite.
+    """
+    values = tensors.tensor("control", control).double()
+    if values.ndim == 2:
+        values = values.unsqueeze(0)
+    q = len(names)
+    has_shape = values.shape[1:] == (count, q) and len(values) in (1, number)
+    if has_shape and bool(values.isfinite().all()):
+        return values
+    expected = f"finite inputs ({count} times, {q}: {', '.join(names)})"
+    got, fix = f"shape {tuple(values.shape)}", "give one row for each output time"
+    raise InputError("control", expected=expected, got=got, fix=fix)
 
 
 def _function(
@@ -248,12 +292,14 @@ def _function(
     """Inputs (number, q) by a function of time that gives q numbers, or as many for each
     trajectory.
     """
-    q, size = len(names), np.size(at_time(control, times[0], "control"))
+    q = len(names)
+    size = np.size(at_time(control, times[0], "control"))
     if size not in (q, number * q):
         got, fix = f"{size} numbers", "return one number for each input"
         raise InputError("control", expected=f"{q} inputs, ({', '.join(names)})", got=got, fix=fix)
-    return lambda t: (
-        torch.as_tensor(np.asarray(at_time(control, t, "control"), dtype=np.float64))
-        .reshape(-1, q)
-        .expand(number, q)
-    )
+
+    def inputs(t: Tensor) -> Tensor:
+        values = np.asarray(at_time(control, t, "control"), dtype=np.float64)
+        return torch.as_tensor(values).reshape(-1, q).expand(number, q)
+
+    return inputs

@@ -1,7 +1,5 @@
 """Delay coordinates: a few sensors, and their past, as a state."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 
@@ -57,10 +55,13 @@ def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Data
     for name in ("state", "velocity", "acceleration"):
         if name in data:
             values[name] = _shifted(data[name].transpose(*DIMS), delays, every, size)
-    names = list(component_names(data))
+    present_names = component_names(data)
+    names = list(present_names)
     for k in range(1, delays + 1):
-        names += [f"{name}(t-{k * every * step:.6g})" for name in component_names(data)]
+        delay = f"{k * every * step:.6g}"
+        names += [f"{name}(t-{delay})" for name in present_names]
     units = state_units(data) * (delays + 1)
+    # the layout is that of present states alone
     result = of_other_coordinates(present, values, names, units)
     result.attrs = {key: value for key, value in data.attrs.items() if key != "layout"}
     return result.assign_attrs(delays=delays, delay=every * step)
@@ -85,6 +86,9 @@ def _checked_step(data: xr.Dataset, delays: int, every: int) -> float:
 
 def _shifted(x: xr.DataArray, delays: int, every: int, size: int) -> np.ndarray:
     """x (C, T, n) beside its past, (C, size, n (k + 1))."""
-    starts: Sequence[int] = [(delays - k) * every for k in range(delays + 1)]
-    past = [x.isel(time=slice(start, start + size)).data for start in starts]
-    return np.concatenate(past, axis=x.get_axis_num(AXIS))
+    shifted = []
+    for k in range(delays + 1):
+        # the present begins where the longest delay has passed
+        start = (delays - k) * every
+        shifted.append(x.isel(time=slice(start, start + size)).data)
+    return np.concatenate(shifted, axis=x.get_axis_num(AXIS))

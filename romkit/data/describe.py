@@ -14,9 +14,12 @@ from romkit.data.layout import Layout, layout_of
 from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.numbers import decoded
 from romkit.data.roles import LEAD, Declared, Roles, along_runs_and_time, roles_of
-from romkit.data.schema import DIMS, check_states
+from romkit.data.schema import DIMS, MIXED, check_states
 from romkit.data.summary import summary
 from romkit.data.tables import of_table
+
+ALONG_RUNS = (("trajectory",), LEAD, LEAD[::-1])
+"""Dimensions of what belongs to runs."""
 
 
 @validated
@@ -84,28 +87,35 @@ def describe(
         ('trajectory', 'time', 'component')
     """
     declared = Declared(
-        context=None if context is None else tuple(context),
-        state=None if state is None else tuple(state),
+        context=_names(context),
+        state=_names(state),
         control=tuple(control),
-        velocity=None if velocity is None else tuple(velocity),
-        acceleration=None if acceleration is None else tuple(acceleration),
+        velocity=_names(velocity),
+        acceleration=_names(acceleration),
         trajectory=trajectory,
         time=time,
     )
-    own, declared, notes = _dataset(data, declared)
-    own, unpacked = decoded(own)
-    aligned, roles = roles_of(own, declared)
-    found = _in_schema(aligned, roles)
-    found, names, guesses = _with_context(found, aligned, roles)
-    found.attrs["ignored"] = _ignored(own, found, roles, names)
-    check_states(found)
+    source, declared, notes = _dataset(data, declared)
+    # before roles are looked for: packed counts are whole numbers, and would be no states
+    source, unpacked = decoded(source)
+    aligned, roles = roles_of(source, declared)
+    described = _in_schema(aligned, roles)
+    described, names, guesses = _with_context(described, aligned, roles)
+    described.attrs["ignored"] = _ignored(source, described, roles, names)
+    check_states(described)
+    notes = [*notes, *unpacked, *roles.notes, *guesses]
+    # who names the states knows what is left out
     if roles.left_out and declared.state is None:
-        words = ", ".join(f"{name} ({text})" for name, text in roles.left_out.items())
-        guesses = [*guesses, f"left out: {words}"]
-    for note in (*notes, *unpacked, *roles.notes, *guesses):
+        words = [f"{name} ({text})" for name, text in roles.left_out.items()]
+        notes.append(f"left out: {', '.join(words)}")
+    for note in notes:
         warn(note, DataWarning)
-    print(summary(found))
-    return found
+    print(summary(described))
+    return described
+
+
+def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
 
 
 def _dataset(
@@ -116,58 +126,77 @@ def _dataset(
         return data.to_dataset(name=str(data.name or "state")), declared, []
     if isinstance(data, xr.Dataset):
         return data, declared, []
-    own, time, notes = of_table(data, declared.context or (), declared.trajectory, declared.time)
-    run = declared.trajectory if declared.trajectory in own.dims else None
-    return own, replace(declared, time=time, trajectory=run), notes
+    context = () if declared.context is None else declared.context
+    source, time, notes = of_table(data, context, declared.trajectory, declared.time)
+    run = declared.trajectory if declared.trajectory in source.dims else None
+    return source, replace(declared, time=time, trajectory=run), notes
 
 
-def _ignored(own: xr.Dataset, found: xr.Dataset, roles: Roles, context: Sequence[str]) -> str:
+def _ignored(
+    source: xr.Dataset, described: xr.Dataset, roles: Roles, context: Sequence[str]
+) -> str:
     """Variables that have no role, as text."""
-    used = {*roles.states, *roles.controls, *context, *found.variables, *own.dims, roles.time}
+    used = {*roles.states, *roles.controls, *context, *source.dims, roles.time}
+    used.update(described.variables, layout_of(described).coords)
     for names in roles.rates.values():
-        used |= set(names)
-    used |= set(layout_of(found).coords)
+        used.update(names)
     words = []
-    for name, values in own.variables.items():
-        if name in used:
-            continue
-        words.append(f"{name} ({roles.left_out[name]})" if name in roles.left_out else str(name))
-        is_parameter = values.ndim == 1 and values.dtype.kind in "iuf"
-        if name not in roles.left_out and is_parameter and values.dims[0] not in TIMES:
-            words[-1] += f" (along {values.dims[0]}; if it is a parameter, name it as the context)"
-    for name, values in found.coords.items():
-        if values.attrs.get(ROLE) == "label" and name not in roles.runs and name in own.variables:
+    for name, values in source.variables.items():
+        if name not in used:
+            words.append(_ignored_in_words(str(name), values, roles))
+    # labels along the runs stay with the data, and are no context
+    for name, values in described.coords.items():
+        is_label = values.attrs.get(ROLE) == "label" and name in source.variables
+        if is_label and name not in roles.runs:
             words.append(str(name))
     return ", ".join(dict.fromkeys(words))
 
 
+def _ignored_in_words(name: str, values: xr.Variable, roles: Roles) -> str:
+    if name in roles.left_out:
+        return f"{name} ({roles.left_out[name]})"
+    is_column = values.ndim == 1 and values.dtype.kind in "iuf"
+    if not is_column or values.dims[0] in TIMES:
+        return name
+    return f"{name} (along {values.dims[0]}; if it is a parameter, name it as the context)"
+
+
 def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     """State, rates and inputs along (trajectory, time, ...), with the layout of the state."""
-    time = data["time"]
-    rate_names = [name for names in roles.rates.values() for name in names]
-    data = along_runs_and_time(data, [*roles.states, *rate_names, *roles.controls])
-    time_units = str(time.attrs.get("units", ""))
+    wide = [*roles.states, *roles.controls]
+    for names in roles.rates.values():
+        wide += names
+    data = along_runs_and_time(data, wide)
     layout = Layout.of(data, roles.states, LEAD)
+    time_units = str(data["time"].attrs.get("units", ""))
     layout = replace(layout, runs=roles.runs, time=roles.time, time_units=time_units)
-    coords = {
-        "time": ("time", time.values.astype(np.float64), {"units": time_units, **time.attrs}),
-        "component": ("component", list(layout.names)),
-    }
-    units = "".join(set(layout.units))
-    if len(set(layout.units)) > 1:
-        units = "mixed, see component_units"
-        coords["component_units"] = ("component", list(layout.units))
-    about = {"units": units} if units else {}
+    coords, about = _labels(data, layout)
     variables = {"state": (DIMS, layout.gather(data, LEAD), about)}
     for rate, names in roles.rates.items():
         variables[rate] = (DIMS, _gathered_like(data, layout, names, rate))
     if roles.controls:
         coords["input"], variables["control"] = _inputs(data, roles.controls)
-    found = xr.Dataset(variables, coords, dict(data.attrs))
+    described = xr.Dataset(variables, coords, dict(data.attrs))
     if not layout.is_plain:
-        return found.assign_attrs(layout=layout.to_json())
+        return described.assign_attrs(layout=layout.to_json())
     labels = {name: c for name, c in data.coords.items() if c.dims == ("component",)}
-    return found.assign_coords(labels)
+    return described.assign_coords(labels)
+
+
+def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple], dict[str, str]]:
+    """Coordinates of time and components, and attributes of the state: its unit."""
+    time = data["time"]
+    about_time = {"units": layout.time_units, **time.attrs}
+    coords = {
+        "time": ("time", time.values.astype(np.float64), about_time),
+        "component": ("component", list(layout.names)),
+    }
+    units = set(layout.units)
+    if len(units) > 1:
+        coords["component_units"] = ("component", list(layout.units))
+        return coords, {"units": MIXED}
+    unit = next(iter(units), "")
+    return coords, {"units": unit} if unit else {}
 
 
 def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str) -> np.ndarray:
@@ -178,7 +207,8 @@ def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate:
     """
     shapes = [variable.shape for variable in Layout.of(data, names, LEAD).variables]
     if shapes != [variable.shape for variable in layout.variables]:
-        expected = f"variables like {', '.join(each.name for each in layout.variables)}"
+        states = ", ".join(variable.name for variable in layout.variables)
+        expected = f"variables like {states}"
         fix = "name one for each variable of the state, in its order"
         raise InputError(rate, expected=expected, got=", ".join(names), fix=fix)
     pairs = zip(layout.variables, names, strict=True)
@@ -200,33 +230,29 @@ def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple, tuple]:
 
 
 def _with_context(
-    found: xr.Dataset, data: xr.Dataset, roles: Roles
+    described: xr.Dataset, data: xr.Dataset, roles: Roles
 ) -> tuple[xr.Dataset, tuple[str, ...], list[str]]:
     """The dataset with coordinates along trajectories, names of its context, and warnings.
 
     Those of the context are declared, in its order; others are labels.
     """
-    along = (("trajectory",), LEAD, LEAD[::-1])
-    declared = roles.context or ()
-    coords = {
-        str(name): coord
-        for name, coord in data.coords.items()
-        if coord.dims in along and name not in ("trajectory", *declared)
-    }
+    declared = () if roles.context is None else roles.context
+    coords = {}
+    for name, coord in data.coords.items():
+        if coord.dims in ALONG_RUNS and name not in ("trajectory", *declared):
+            coords[str(name)] = coord
     for name in declared:
         coords[name] = _parameter(data, name)
-    columns = {
-        name: coord.transpose(*LEAD, missing_dims="ignore").variable
-        for name, coord in coords.items()
-    }
-    found = found.assign_coords(columns)
+    for name, coord in coords.items():
+        coords[name] = coord.transpose(*LEAD, missing_dims="ignore").variable
+    described = described.assign_coords(coords)
     if roles.context is None:
-        names, notes = _guessed_context(found)
+        names, notes = _guessed_context(described)
     else:
-        names, notes = declared, _constants_in_words(found, declared)
+        names, notes = declared, _constants_in_words(described, declared)
     for name in coords:
-        found[name].attrs[ROLE] = "context" if name in names else "label"
-    return found, names, notes
+        described[name].attrs[ROLE] = "context" if name in names else "label"
+    return described, names, notes
 
 
 def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
@@ -235,13 +261,13 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     Raises:
         InputError: no numbers, other dimensions, or one number for several runs.
     """
-    value = data[name] if name in data.variables else _number(name, data.attrs[name])
+    value = data[name] if name in data.variables else _number(data.attrs[name])
     if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
         got, fix = f"{name} of dims {value.dims}, dtype {value.dtype}", "convert it to numbers"
         expected = "numbers along trajectory (and time)"
         raise InputError("context", expected=expected, got=got, fix=fix)
     if value.dtype.kind == "b":
-        value = value.astype(float)
+        value = value.astype(float)  # a switch is a parameter of two values
     if "trajectory" in value.dims:
         return value
     number = data.sizes["trajectory"]
@@ -252,14 +278,16 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     return value.expand_dims(trajectory=number)
 
 
-def _constants_in_words(found: xr.Dataset, declared: Sequence[str]) -> list[str]:
+def _constants_in_words(described: xr.Dataset, declared: Sequence[str]) -> list[str]:
     """Warnings of parameters that have one value in several runs, while others vary.
 
     Raises:
         InputError: none varies.
     """
-    number = found.sizes["trajectory"]
-    constant = [name for name in declared if number > 1 and _is_constant(found[name])]
+    number = described.sizes["trajectory"]
+    if number == 1:
+        return []
+    constant = [name for name in declared if _is_constant(described[name])]
     if constant and len(constant) == len(declared):
         names = ", ".join(constant)
         got, fix = f"one in all {number} runs", "leave it out, or give the value of each run"
@@ -269,31 +297,36 @@ def _constants_in_words(found: xr.Dataset, declared: Sequence[str]) -> list[str]
     return [f"{', '.join(constant)}: one value in all runs; models know nothing of another"]
 
 
-def _number(name: str, attribute: object) -> xr.DataArray:
+def _number(attribute: object) -> xr.DataArray:
     """An attribute as a number, also one that was written as text."""
+    if not isinstance(attribute, str):
+        return xr.DataArray(attribute)
     try:
-        return xr.DataArray(float(attribute) if isinstance(attribute, str) else attribute)
+        return xr.DataArray(float(attribute))
     except ValueError:
-        return xr.DataArray(str(attribute))
+        return xr.DataArray(attribute)
 
 
 def _is_constant(values: xr.DataArray) -> bool:
-    known = np.asarray(values.values, dtype=np.float64)
-    known = known[np.isfinite(known)]
+    numbers = np.asarray(values.values, dtype=np.float64)
+    known = numbers[np.isfinite(numbers)]
     return known.size > 0 and bool((known == known[0]).all())
 
 
-def _guessed_context(found: xr.Dataset) -> tuple[tuple[str, ...], list[str]]:
+def _guessed_context(described: xr.Dataset) -> tuple[tuple[str, ...], list[str]]:
     """Coordinates of numbers along the trajectories that vary, and sentences for warnings."""
-    candidates = [name for name in context_names(found) if name not in TRAJECTORIES]
-    if found.sizes["trajectory"] == 1:
+    # the number of a run is no parameter, though it is a number along the runs
+    candidates = [name for name in context_names(described) if name not in TRAJECTORIES]
+    if described.sizes["trajectory"] == 1:
         return tuple(candidates), []
-    names = tuple(name for name in candidates if not _is_constant(found[name]))
-    constant = [name for name in candidates if name not in names]
+    varying, constant = [], []
+    for name in candidates:
+        names = constant if _is_constant(described[name]) else varying
+        names.append(name)
     guesses = []
-    if names:
-        how = f"name it, context={list(names)}, or none, context=[]"
-        guesses.append(f"the context is taken to be {', '.join(names)}; {how}")
+    if varying:
+        how = f"name it, context={varying}, or none, context=[]"
+        guesses.append(f"the context is taken to be {', '.join(varying)}; {how}")
     if constant:
         guesses.append(f"{', '.join(constant)}: one value in all runs, so no context")
-    return names, guesses
+    return tuple(varying), guesses

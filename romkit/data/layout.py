@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import dask.array as da
 import numpy as np
@@ -46,10 +46,10 @@ class Variable:
     @functools.cached_property
     def cells(self) -> np.ndarray:
         """Places of the components among the cells, in C order."""
-        bits = np.frombuffer(base64.b64decode(self.mask), np.uint8)
-        return (
-            np.flatnonzero(np.unpackbits(bits)) if self.mask else np.arange(math.prod(self.shape))
-        )
+        if not self.mask:
+            return np.arange(math.prod(self.shape))
+        packed = np.frombuffer(base64.b64decode(self.mask), np.uint8)
+        return np.flatnonzero(np.unpackbits(packed))
 
     @property
     def size(self) -> int:
@@ -100,12 +100,13 @@ class Layout:
         for name in names:
             check_has(data, name)
         variables = tuple(_variable(data[name], lead) for name in names)
-        own = {dim for variable in variables for dim in variable.dims}
-        coords = {
-            str(name): _coordinate(c)
-            for name, c in data.coords.items()
-            if c.dims and own.issuperset(c.dims)
-        }
+        space = set()
+        for variable in variables:
+            space.update(variable.dims)
+        coords = {}
+        for name, coord in data.coords.items():
+            if coord.dims and space.issuperset(coord.dims):
+                coords[str(name)] = _coordinate(coord)
         return cls(variables, coords)
 
     @classmethod
@@ -120,10 +121,10 @@ class Layout:
     @property
     def is_plain(self) -> bool:
         """Whether the state is one variable `state` over `component`."""
-        return len(self.variables) == 1 and (self.variables[0].name, self.variables[0].dims) == (
-            "state",
-            (AXIS,),
-        )
+        if len(self.variables) != 1:
+            return False
+        variable = self.variables[0]
+        return variable.name == "state" and variable.dims == (AXIS,)
 
     @property
     def size(self) -> int:
@@ -134,16 +135,21 @@ class Layout:
     def names(self) -> tuple[str, ...]:
         """(n,) a name for every component: that of a plain one, else u[3, 7] say."""
         if self.is_plain:
-            known = self.coords.get(AXIS, {}).get("values", [f"x{k}" for k in range(self.size)])
-            return tuple(map(str, known))
-        return tuple(name for variable in self.variables for name in _names(variable))
+            numbered = [f"x{k}" for k in range(self.size)]
+            labels = self.coords.get(AXIS, {}).get("values", numbered)
+            return tuple(map(str, labels))
+        names = []
+        for variable in self.variables:
+            names += _names(variable)
+        return tuple(names)
 
     @property
     def units(self) -> tuple[str, ...]:
         """(n,) the unit of every component."""
-        return tuple(
-            unit for variable in self.variables for unit in [variable.units] * variable.size
-        )
+        units = []
+        for variable in self.variables:
+            units += [variable.units] * variable.size
+        return tuple(units)
 
     @validated
     def gather(self, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray | da.Array:
@@ -153,23 +159,31 @@ class Layout:
             InputError: a variable is missing, or has other dimensions or sizes, or coordinates in
                 another order.
         """
-        parts = []
-        self.check_order({str(dim): data[dim].values for dim in data.dims if dim in data.coords})
-        for variable in self.variables:
-            check_has(data, variable.name)
-            own = data[variable.name]
-            if (
-                set(own.dims) != {*lead, *variable.dims}
-                or tuple(own.sizes[d] for d in variable.dims) != variable.shape
-            ):
-                expected = f"{variable.name} with dims {(*lead, *variable.dims)} of sizes {variable.shape} at the end"
-                raise InputError(
-                    "data", expected=expected, got=str(dict(own.sizes)), fix="rename or select dims"
-                )
-            values = own.transpose(*lead, *variable.dims).data
-            flat = values.reshape(*values.shape[: len(lead)], math.prod(variable.shape))
-            parts.append(flat[..., variable.cells] if variable.mask else flat)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        # numbers alone do not show that a grid was turned round
+        labelled = [dim for dim in data.dims if dim in data.coords]
+        self.check_order({str(dim): data[dim].values for dim in labelled})
+        flat = [self._flat(variable, data, lead) for variable in self.variables]
+        return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=-1)
+
+    @staticmethod
+    def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray | da.Array:
+        """A variable of a dataset as an array (*lead, k) of its components.
+
+        Raises:
+            InputError: it is missing, or has other dimensions or sizes.
+        """
+        check_has(data, variable.name)
+        values = data[variable.name]
+        has_dims = set(values.dims) == {*lead, *variable.dims}
+        if not has_dims or tuple(values.sizes[dim] for dim in variable.dims) != variable.shape:
+            dims = (*lead, *variable.dims)
+            expected = f"{variable.name} with dims {dims} of sizes {variable.shape} at the end"
+            got, fix = str(dict(values.sizes)), "rename or select dims"
+            raise InputError("data", expected=expected, got=got, fix=fix)
+        array = values.transpose(*lead, *variable.dims).data
+        cells = math.prod(variable.shape)
+        flat = array.reshape(*array.shape[: len(lead)], cells)
+        return flat[..., variable.cells] if variable.mask else flat
 
     @validated
     def scatter(
@@ -188,43 +202,29 @@ class Layout:
         """
         if values.ndim != len(lead) + 1 or values.shape[-1] != self.size:
             expected = f"shape ({', '.join([*lead, str(self.size)])})"
-            raise InputError(
-                "values",
-                expected=expected,
-                got=f"shape {values.shape}",
-                fix="add or squeeze an axis",
-            )
-        ends, variables = np.cumsum([0, *(variable.size for variable in self.variables)]), {}
+            got, fix = f"shape {values.shape}", "add or squeeze an axis"
+            raise InputError("values", expected=expected, got=got, fix=fix)
+        ends = np.cumsum([0, *(variable.size for variable in self.variables)])
+        variables = {}
         for variable, (start, stop) in zip(self.variables, itertools.pairwise(ends), strict=True):
-            piece = values[..., start:stop]
-            whole = piece.astype(variable.dtype or piece.dtype, copy=False)
-            if variable.mask:
-                place = np.full(
-                    math.prod(variable.shape), variable.size
-                )  # of each cell in the piece and one NaN
-                place[variable.cells] = np.arange(variable.size)
-                whole = np.concatenate([whole, np.full_like(whole[..., :1], np.nan)], axis=-1)[
-                    ..., place
-                ]
-            shape = (*piece.shape[:-1], *variable.shape)
-            about = {
-                key: text for key in ("units", "long_name") if (text := getattr(variable, key))
-            }
-            variables[variable.name] = ((*lead, *variable.dims), whole.reshape(shape), about)
-        own = {
-            name: (each.get("dims", [name]), np.asarray(each["values"]), each["attrs"])
-            for name, each in self.coords.items()
-        }
-        return xr.Dataset(variables, {**own, **(coords or {})})
+            array = _in_cells(values[..., start:stop], variable)
+            variables[variable.name] = ((*lead, *variable.dims), array, _about(variable))
+        labels = {}
+        for name, coord in self.coords.items():
+            dims = coord.get("dims", [name])
+            labels[name] = (dims, np.asarray(coord["values"]), coord["attrs"])
+        if coords is not None:
+            labels |= coords
+        return xr.Dataset(variables, labels)
 
     def own(self, data: xr.Dataset) -> xr.Dataset:
         """A dataset with the own names of trajectories and time, and with dates where times were
         dates.
         """
-        if since := data["time"].attrs.get("since") if "time" in data.coords else None:
-            dates = np.datetime64(since) + (data["time"].values * 1e9).round().astype(
-                "timedelta64[ns]"
-            )
+        if "time" in data.coords and "since" in data["time"].attrs:
+            # rounded: 0.1 s is no whole number of nanoseconds in binary
+            nanoseconds = (data["time"].values * 1e9).round().astype("timedelta64[ns]")
+            dates = np.datetime64(data["time"].attrs["since"]) + nanoseconds
             data = data.assign_coords(time=(data["time"].dims, dates))
         if "trajectory" in data.dims:
             data = self._with_runs(data)
@@ -236,16 +236,17 @@ class Layout:
             return data.squeeze("trajectory") if data.sizes["trajectory"] == 1 else data
         if len(self.runs) == 1:
             return _renamed(data, "trajectory", self.runs[0])
-        if not all(
-            name in data.coords and data[name].dims == ("trajectory",) for name in self.runs
-        ):
-            return data
+        sizes = []
+        for name in self.runs:
+            if name not in data.coords or data[name].dims != ("trajectory",):
+                return data
+            sizes.append(len(np.unique(data[name])))
         grid = data.set_index(trajectory=list(self.runs))
-        sizes = [len(np.unique(data[name])) for name in self.runs]
-        whole = (
-            grid.indexes["trajectory"].is_unique and math.prod(sizes) == data.sizes["trajectory"]
-        )
-        return grid.unstack("trajectory").transpose(*self.runs, ...) if whole else data
+        is_unique = grid.indexes["trajectory"].is_unique
+        # of a selection of runs the grid has holes, which would be filled by NaN
+        if not is_unique or math.prod(sizes) != data.sizes["trajectory"]:
+            return data
+        return grid.unstack("trajectory").transpose(*self.runs, ...)
 
     @validated
     def check_order(self, coords: Mapping[str, object]) -> None:
@@ -253,14 +254,17 @@ class Layout:
         order.
         """
         for dim in coords.keys() & self.coords.keys():
-            own, given = np.asarray(self.coords[dim]["values"]), np.asarray(coords[dim])
-            if own.ndim != 1 or own.shape != given.shape or tensors.alike(own, given):
+            wanted = np.asarray(self.coords[dim]["values"])
+            values = np.asarray(coords[dim])
+            is_comparable = wanted.ndim == 1 and wanted.shape == values.shape
+            if not is_comparable or tensors.alike(wanted, values):
                 continue
-            if tensors.alike(np.sort(own), np.sort(given)):
-                got, fix = f"{given[0]} ... {given[-1]}", f"sort it: data.sortby({dim!r})"
-                raise InputError(
-                    "data", expected=f"{dim} from {own[0]} to {own[-1]}", got=got, fix=fix
-                )
+            # another grid is found by its size or by `check_grid`; here, only another order
+            if tensors.alike(np.sort(wanted), np.sort(values)):
+                expected = f"{dim} from {wanted[0]} to {wanted[-1]}"
+                got = f"{values[0]} ... {values[-1]}"
+                fix = f"sort it: data.sortby({dim!r})"
+                raise InputError("data", expected=expected, got=got, fix=fix)
 
     def to_json(self) -> str:
         """The layout as text, for an attribute of a dataset."""
@@ -299,14 +303,21 @@ def layout_of(data: xr.Dataset) -> Layout:
         (True, 4)
     """
     check_dims(data, AXIS)
-    if text := data.attrs.get("layout"):
-        layout = _parsed(text)
-        selected = layout.size != data.sizes[AXIS]
-        if not selected and (
-            AXIS not in data.coords or not _reordered(component_names(data), layout.names)
-        ):
-            return layout
-    return Layout.plain(component_names(data))
+    layout = _stored_layout(data)
+    return Layout.plain(component_names(data)) if layout is None else layout
+
+
+def _stored_layout(data: xr.Dataset) -> Layout | None:
+    """The layout in the attributes, None where it is not that of these components."""
+    text = data.attrs.get("layout")
+    if not text:
+        return None
+    layout = _parsed(text)
+    if layout.size != data.sizes[AXIS]:  # some components were selected
+        return None
+    if AXIS in data.coords and _reordered(component_names(data), layout.names):
+        return None
+    return layout
 
 
 @functools.lru_cache(maxsize=4)
@@ -322,8 +333,9 @@ def _reordered(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 def component_names(data: xr.Dataset | xr.DataArray) -> tuple[str, ...]:
     """Names of the components of data; x0, x1, ... where data have none."""
-    given = data[AXIS].values if AXIS in data.coords else [f"x{k}" for k in range(data.sizes[AXIS])]
-    return tuple(map(str, given))
+    if AXIS not in data.coords:
+        return tuple(f"x{k}" for k in range(data.sizes[AXIS]))
+    return tuple(map(str, data[AXIS].values))
 
 
 @validated
@@ -359,69 +371,106 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
     trajectory and time.
     """
     if AXIS not in data.dims and "layout" in data.attrs:
-        layout = _parsed(data.attrs["layout"])
-        runs = [name for name in layout.runs if name in data.dims]
-        data = data.stack(trajectory=runs, create_index=False) if runs else data
-        return _renamed(data, layout.time, "time")
-    layout, found = layout_of(data), {}
+        return _with_schema_names(data)
+    layout = layout_of(data)
     if layout.is_plain:
         return data
     coords = {name: coord.variable for name, coord in data.coords.items() if AXIS not in coord.dims}
+    variables = {}
     for name, values in data.data_vars.items():
-        if values.dims[-1:] == (AXIS,):
-            parts = layout.scatter(values.data, values.dims[:-1])
-            if name in ("velocity", "acceleration"):
-                for part in parts.data_vars.values():
-                    part.attrs.clear()  # unit and name of the state
-            prefix = "" if name == "state" else f"{name}_"
-            found |= {f"{prefix}{own}": part.variable for own, part in parts.data_vars.items()}
-            coords |= {own: coord.variable for own, coord in parts.coords.items()}
-        else:
-            found[name] = values.variable
-    return xr.Dataset(found, coords, data.attrs)
+        if values.dims[-1:] != (AXIS,):
+            variables[name] = values.variable
+            continue
+        split = _split(layout, str(name), values)
+        variables |= {key: variable.variable for key, variable in split.data_vars.items()}
+        coords |= {key: coord.variable for key, coord in split.coords.items()}
+    return xr.Dataset(variables, coords, data.attrs)
 
 
-def _renamed(data: xr.Dataset, old: str, new: str) -> xr.Dataset:
+def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
+    """A variable over components as the variables of a layout, with its name in front."""
+    split = layout.scatter(values.data, values.dims[:-1])
+    if name in ("velocity", "acceleration"):
+        for variable in split.data_vars.values():
+            variable.attrs.clear()  # unit and name of the state
+    if name == "state":
+        return split
+    return split.rename({key: f"{name}_{key}" for key in split.data_vars})
+
+
+def _with_schema_names(data: xr.Dataset) -> xr.Dataset:
+    """Data in the dimensions that they came in, with `trajectory` and `time` by these names."""
+    layout = _parsed(data.attrs["layout"])
+    runs = [name for name in layout.runs if name in data.dims]
+    if runs:
+        data = data.stack(trajectory=runs, create_index=False)
+    return _renamed(data, layout.time, "time")
+
+
+def _renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
     """Dimension by another name; a coordinate of that name along it becomes its own."""
-    if old not in data.dims and old not in data.coords:
+    if before not in data.dims and before not in data.coords:
         return data
-    if new in data.variables:
-        return data.swap_dims({old: new}) if new != old and data[new].dims == (old,) else data
-    return data.rename({old: new})
+    if after not in data.variables:
+        return data.rename({before: after})
+    if after == before or data[after].dims != (before,):
+        return data
+    return data.swap_dims({before: after})
+
+
+def _in_cells(values: np.ndarray | da.Array, variable: Variable) -> np.ndarray | da.Array:
+    """The components (..., k) of a variable as an array of its shape, NaN on masked cells."""
+    values = values.astype(variable.dtype or values.dtype, copy=False)
+    if variable.mask:
+        # place of each cell among the components and one NaN behind them
+        place = np.full(math.prod(variable.shape), variable.size)
+        place[variable.cells] = np.arange(variable.size)
+        missing = np.full_like(values[..., :1], np.nan)
+        values = np.concatenate([values, missing], axis=-1)[..., place]
+    return values.reshape((*values.shape[:-1], *variable.shape))
+
+
+def _about(variable: Variable) -> dict[str, str]:
+    """Attributes of a variable, as far as they are known."""
+    about = {}
+    if variable.units:
+        about["units"] = variable.units
+    if variable.long_name:
+        about["long_name"] = variable.long_name
+    return about
 
 
 def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
     dims = tuple(str(dim) for dim in values.dims if dim not in lead)
-    units, dtype = (
-        str(values.attrs.get("units", "")),
-        str(values.dtype) if values.dtype.kind == "f" else "",
+    variable = Variable(
+        name=str(values.name),
+        dims=dims,
+        shape=tuple(values.sizes[dim] for dim in dims),
+        units=str(values.attrs.get("units", "")),
+        long_name=str(values.attrs.get("long_name", "")),
     )
-    mask, long_name = "", str(values.attrs.get("long_name", ""))
+    if values.dtype.kind == "f":
+        variable = replace(variable, dtype=str(values.dtype))
+    # cells of plain components are never land; nor has a single number any
     if dims and AXIS not in dims:
-        some = (
-            values.notnull()
-            .any([dim for dim in values.dims if dim in lead])
-            .transpose(*dims)
-            .values
-        )
-        mask = "" if some.all() else base64.b64encode(np.packbits(some).tobytes()).decode()
-    return Variable(
-        str(values.name),
-        dims,
-        tuple(values.sizes[dim] for dim in dims),
-        units,
-        dtype,
-        mask,
-        long_name,
-    )
+        variable = replace(variable, mask=_mask(values, dims))
+    return variable
+
+
+def _mask(values: xr.DataArray, dims: Sequence[str]) -> str:
+    """Cells that hold a value at some time of some run, as bits in base64; "" where all do."""
+    lead = [dim for dim in values.dims if dim not in dims]
+    is_known = values.notnull().any(lead).transpose(*dims).values
+    if is_known.all():
+        return ""
+    return base64.b64encode(np.packbits(is_known).tobytes()).decode()
 
 
 def _coordinate(coord: xr.DataArray) -> dict[str, object]:
-    plain = {
-        str(name): value
-        for name, value in coord.attrs.items()
-        if isinstance(value, str | int | float)
-    }
+    plain = {}
+    for name, value in coord.attrs.items():
+        if isinstance(value, str | int | float):
+            plain[str(name)] = value
     return {"values": coord.values.tolist(), "attrs": plain, "dims": list(coord.dims)}
 
 
@@ -429,4 +478,5 @@ def _names(variable: Variable) -> list[str]:
     if not variable.dims:
         return [variable.name]
     places = np.stack(np.unravel_index(variable.cells, variable.shape), axis=-1).tolist()
-    return [f"{variable.name}[{', '.join(map(str, place))}]" for place in places]
+    indices = [", ".join(map(str, place)) for place in places]
+    return [f"{variable.name}[{index}]" for index in indices]

@@ -1,7 +1,7 @@
 """Names and attributes by which data of others say what a variable is."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import xarray as xr
 
@@ -51,34 +51,52 @@ def guessed_time(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[str | None,
     return None, []
 
 
-def _candidates(facts: Mapping[str, tuple[bool, Mapping]]) -> Iterator[list[str]]:
+def _candidates(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[list[str], ...]:
     """Names that may be time's, by their own, by attributes, and by dates, surest first."""
-    plain = {name: UNIT.sub("", name).strip().lower() for name in facts}
-    yield [name for name in facts if plain[name] in TIMES]
-    by_attributes = []
-    for name, (_, about) in facts.items():
+    usual, by_attributes, rarer, dates = [], [], [], []
+    for name, (is_date, about) in facts.items():
+        plain = UNIT.sub("", name).strip().lower()
+        if plain in TIMES:
+            usual.append(name)
         if about.get("standard_name") == "time" or about.get("axis") == "T":
             by_attributes.append(name)
-    yield by_attributes
-    yield [name for name in facts if plain[name] in MORE_TIMES]
-    yield [name for name, (is_date, _) in facts.items() if is_date]
+        if plain in MORE_TIMES:
+            rarer.append(name)
+        if is_date:
+            dates.append(name)
+    return usual, by_attributes, rarer, dates
 
 
 def described(data: xr.Dataset) -> dict[str, str]:
     """Variables that describe others, bounds of time say, and what they are."""
-    found = {}
+    descriptions = {}
     for name, variable in data.variables.items():
         for key in DESCRIBED_BY:
-            text = str(variable.attrs.get(key, variable.encoding.get(key, "")))
-            # "area: areacello volume: volcello" as well as "time_bnds"
-            for word in text.replace(":", " ").split():
+            for word in _named_by(variable, key):
                 if word in data.variables and word != name:
-                    found[word] = f"{key} of {name}"
-    for name, variable in data.data_vars.items():
-        ending = next((end for end in BOUNDS if str(name).endswith(end)), None)
-        if ending is None or name in found:
-            continue
-        owner = str(name).removesuffix(ending)
-        if owner in data.coords and variable.sizes[variable.dims[-1]] in (2, 4):
-            found[str(name)] = f"bounds of {owner}"
-    return found
+                    descriptions[word] = f"{key} of {name}"
+    for name in data.data_vars:
+        owner = _owner_of_bounds(data, str(name))
+        if owner and name not in descriptions:
+            descriptions[str(name)] = f"bounds of {owner}"
+    return descriptions
+
+
+def _named_by(variable: xr.Variable, key: str) -> list[str]:
+    """Words in an attribute, which xarray moves to the encoding of what it has decoded."""
+    text = str(variable.attrs.get(key, variable.encoding.get(key, "")))
+    # "area: areacello volume: volcello" as well as "time_bnds"
+    return text.replace(":", " ").split()
+
+
+def _owner_of_bounds(data: xr.Dataset, name: str) -> str:
+    """The coordinate whose bounds a variable is by its name and size, "" where it is of none."""
+    ending = next((ending for ending in BOUNDS if name.endswith(ending)), None)
+    if ending is None:
+        return ""
+    owner = name.removesuffix(ending)
+    if owner not in data.coords or not data[name].dims:
+        return ""
+    # two ends of an interval, or four corners of a cell
+    has_size = data[name].shape[-1] in (2, 4)
+    return owner if has_size else ""

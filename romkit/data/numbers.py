@@ -14,6 +14,31 @@ FILL = np.float32(9.969209968386869e36)
 """Value of numbers in netCDF that were never written."""
 
 
+MARKS = (
+    999,
+    9999,
+    99999,
+    999999,
+    999.9,
+    9999.9,
+    999.99,
+    9999.99,
+    1e10,
+    1e15,
+    1e20,
+    1e30,
+    1e32,
+    1e34,
+    1e35,
+    1e36,
+    1e38,
+)
+"""Numbers, with either sign, that are written where a value is missing."""
+
+FAR = 5.0
+"""Distance of such a number from the others, in their range, from which on it is taken for a mark."""
+
+
 def decoded(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
     """Data whose values are real numbers, NaN where they are missing; and sentences for warnings.
 
@@ -28,16 +53,27 @@ def decoded(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
         values, missing = _valid(values)
         if missing:
             notes.append(f"{missing} values of {name} lie outside its valid range: missing")
+        notes += _doubtful_marks(str(name), values)
         if values is not variable:
-            data = (
-                data.assign_coords({name: values})
-                if name in data.coords
-                else data.assign({name: values})
-            )
-    for name in [name for name, values in data.data_vars.items() if values.dtype.kind == "c"]:
-        parts = {f"{name}_real": data[name].real, f"{name}_imag": data[name].imag}
-        data = data.drop_vars(name).assign(parts)
-        notes.append(f"{name} is complex; its parts {' and '.join(parts)} are variables")
+            data = _with_variable(data, name, values)
+    data, fields = _with_real_fields(data)
+    return data, [*notes, *fields]
+
+
+def _with_variable(data: xr.Dataset, name: object, values: xr.Variable) -> xr.Dataset:
+    if name in data.coords:
+        return data.assign_coords({name: values})
+    return data.assign({name: values})
+
+
+def _with_real_fields(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
+    """Data with two fields in place of each complex one, and sentences for warnings."""
+    notes = []
+    is_complex = [name for name, values in data.data_vars.items() if values.dtype.kind == "c"]
+    for name in is_complex:
+        fields = {f"{name}_real": data[name].real, f"{name}_imag": data[name].imag}
+        data = data.drop_vars(name).assign(fields)
+        notes.append(f"{name} is complex; its parts {' and '.join(fields)} are variables")
     return data, notes
 
 
@@ -54,6 +90,7 @@ def _numbers_of_pandas(variable: xr.Variable) -> xr.Variable:
 
 def _valid(variable: xr.Variable) -> tuple[xr.Variable, int]:
     """Values with NaN outside the declared range, and how many of these there are."""
+    # a declared range is in stored numbers, and packed ones have been unpacked by their reader
     is_stored = not any(key in variable.encoding for key in ("scale_factor", "add_offset"))
     if variable.dtype.kind != "f" or not is_stored or variable.chunks is not None:
         return variable, 0
@@ -64,6 +101,28 @@ def _valid(variable: xr.Variable) -> tuple[xr.Variable, int]:
     if not outside.any():
         return variable, 0
     return variable.copy(data=np.where(outside, np.nan, values)), int(outside.sum())
+
+
+def _doubtful_marks(name: str, variable: xr.Variable) -> list[str]:
+    """A warning where the largest or smallest number looks like a mark of what is missing.
+
+    It stays a number: 999 may have been measured.
+    """
+    if variable.dtype.kind not in "fiu" or variable.chunks is not None or variable.ndim == 0:
+        return []
+    # one pass: only the ends of the range can lie far from all others
+    values = variable.values[np.isfinite(variable.values)]
+    if values.size < 2:
+        return []
+    for extreme in (values.min(), values.max()):
+        if not np.isclose(abs(float(extreme)), MARKS, rtol=1e-6).any():
+            continue
+        others = values[values != extreme]
+        if others.size and abs(extreme - np.median(others)) > FAR * max(np.ptp(others), 1):
+            number = int((values == extreme).sum())
+            fix = f"if it means missing: data.where(data[{name!r}] != {extreme:g})"
+            return [f"{name} is {extreme:g} in {number} places, far from all others; {fix}"]
+    return []
 
 
 def _range(variable: xr.Variable) -> tuple[float, float]:

@@ -5,6 +5,7 @@ import torch
 import xarray as xr
 
 from romkit.core import runtime
+from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.clocks import check_clock
 from romkit.data.context import context_matrix
@@ -22,24 +23,26 @@ def check_observations(observations: xr.Dataset) -> xr.Dataset:
             or times that are missing, text, dates, repeated or in another order.
     """
     if "state" not in observations:
-        got = ", ".join(map(str, observations.data_vars)) or "nothing"
+        got = listed(observations.data_vars, 8) or "nothing"
         fix = (
             "name it: romkit.data.describe(observations, state=[...]), "
             "or `romkit check FILE --out NEW`"
         )
         raise InputError("observations", expected="a variable 'state'", got=got, fix=fix)
+    # a snapshot of sensors has neither runs nor times
     for dim in DIMS[:2]:
         if dim not in observations["state"].dims:
             observations = observations.expand_dims(dim)
     _check_times(observations)
     values = variable_of(observations, "state", fix="add it").values
-    if np.isinf(values).any():
-        got = f"infinity in {int(np.isinf(values).any((1, 2)).sum())} trajectories"
+    is_infinite = np.isinf(values).any((1, 2))
+    if is_infinite.any():
+        got = f"infinity in {int(is_infinite.sum())} trajectories"
         expected = "finite numbers, or NaN where they are missing"
         raise InputError("observations", expected=expected, got=got, fix="mask or drop them")
     empty = np.flatnonzero(np.isnan(values).all((1, 2)))
     if len(empty):
-        got = f"none in {', '.join(map(str, empty[:8]))}"
+        got = f"none in {listed(empty, 8)}"
         fix = f"drop it: observations.drop_isel(trajectory={empty[:8].tolist()})"
         expected = "numbers in each trajectory"
         raise InputError("observations", expected=expected, got=got, fix=fix)
@@ -61,6 +64,7 @@ def _check_times(observations: xr.Dataset) -> None:
     try:
         check_clock("time", times.values.astype(np.float64))
     except InputError as error:
+        # advice for data, in terms of the argument that came
         fix = error.fix.replace("data", "observations")
         raise InputError("observations", expected=error.expected, got=error.got, fix=fix) from error
 
@@ -83,4 +87,4 @@ def partial_snapshots(data: xr.Dataset, fewest: int) -> Snapshots:
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)  # (C, T, p)
     rows = torch.from_numpy(observed(data, fewest)).flatten()
-    return Snapshots(*(part.flatten(0, 1)[rows] for part in (state, velocity, context)))
+    return Snapshots(*(values.flatten(0, 1)[rows] for values in (state, velocity, context)))

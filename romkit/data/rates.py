@@ -5,6 +5,7 @@ import xarray as xr
 
 from romkit.core import runtime
 from romkit.data.layout import Layout
+from romkit.data.times import pieces
 
 LARGEST = 200_000
 """Numbers that are compared at most."""
@@ -34,11 +35,13 @@ def disagreement(x: np.ndarray, rates: np.ndarray, times: np.ndarray, order: int
     from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
     observed, predicted = [], []
-    is_whole = np.isfinite(x).all(-1) & np.isfinite(rates).all(-1)
-    for run, whole in enumerate(is_whole):
-        for stretch in _stretches(whole):
+    is_known = np.isfinite(x) & np.isfinite(rates)
+    for run, row in enumerate(is_known.all(-1)):
+        for stretch in _stretches(row):
             t = times[stretch]
-            antiderivative = CubicSpline(t, rates[run, stretch]).antiderivative(order)(t)
+            spline = CubicSpline(t, rates[run, stretch])
+            # integrated rather than x differentiated: integration does not amplify noise
+            antiderivative = spline.antiderivative(order)(t)
             observed.append(_quotients(x[run, stretch], t, order))
             predicted.append(_quotients(antiderivative, t, order))
     if not observed:
@@ -46,11 +49,9 @@ def disagreement(x: np.ndarray, rates: np.ndarray, times: np.ndarray, order: int
     return _slope_in_words(np.concatenate(observed), np.concatenate(predicted))
 
 
-def _stretches(whole: np.ndarray) -> list[slice]:
-    """Stretches of samples without a gap that are long enough."""
-    edges = np.flatnonzero(np.diff(whole.astype(np.int8), prepend=0, append=0))
-    pairs = zip(edges[::2], edges[1::2], strict=True)
-    return [slice(start, stop) for start, stop in pairs if stop - start >= FEWEST]
+def _stretches(is_known: np.ndarray) -> list[slice]:
+    """Stretches of samples (T,) without a gap that are long enough."""
+    return [piece for piece in pieces(is_known) if piece.stop - piece.start >= FEWEST]
 
 
 def _quotients(x: np.ndarray, t: np.ndarray, order: int) -> np.ndarray:
@@ -65,13 +66,15 @@ def _quotients(x: np.ndarray, t: np.ndarray, order: int) -> np.ndarray:
 
 def _slope_in_words(observed: np.ndarray, predicted: np.ndarray) -> str:
     """Words where the slope of observed over predicted rates (N, n) is not one."""
+    # regression through the origin: a constant offset of rates is a difference, too
     power = float(np.square(predicted).sum())
     if power == 0:
         return "" if not observed.any() else "it is zero, and the state changes"
     slope = float((observed * predicted).sum()) / power
     residual = observed - slope * predicted
-    error = float(np.sqrt(np.square(residual).mean() / power))
-    if abs(slope - 1) <= TOLERANCE + SIGNIFICANT * error and slope > SIGNIFICANT * error:
+    error = SIGNIFICANT * float(np.sqrt(np.square(residual).mean() / power))
+    # rates of noise alone have a slope within its error of both zero and one
+    if abs(slope - 1) <= TOLERANCE + error and slope > error:
         return ""
     return f"difference quotients are {slope:.3g} times its values, where a rate has 1"
 
@@ -82,6 +85,8 @@ def sampled(data: xr.Dataset, layout: Layout, lead: tuple[str, ...]) -> np.ndarr
     runs, _, n = values.shape
     run_step = max(1, runs // 20)
     component_step = max(1, n // 50)
+    # whole runs of few numbers, the beginnings of larger ones
     longest = max(FEWEST, LARGEST * run_step * component_step // max(1, runs * n))
-    some = values[::run_step, :longest, ::component_step]
-    return np.asarray(runtime.computed("check of the rates", some)[0], dtype=np.float64)
+    sample = values[::run_step, :longest, ::component_step]
+    (sample,) = runtime.computed("check of the rates", sample)
+    return np.asarray(sample, dtype=np.float64)

@@ -8,6 +8,7 @@ import xarray as xr
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.data.context import context_names
+from romkit.data.controls import HELD, LINEAR, inputs_held
 from romkit.data.schema import DIMS, check_states, complete
 
 MOST = 1e9
@@ -28,7 +29,7 @@ def resampled(data: xr.Dataset, step: Positive | None = None) -> xr.Dataset:
 
     Where velocities are given, cubic polynomials meet them and the states. Gaps of more than three
     usual intervals of a run stay missing. So does what is before a run's first sample or behind its
-    last one. Inputs are interpolated by straight lines.
+    last one. Inputs are held or straight lines, as they are in the data.
 
     Args:
         data: in romkit's schema; samples that are missing are NaN, as `from_arrays` and `describe`
@@ -61,45 +62,52 @@ def resampled(data: xr.Dataset, step: Positive | None = None) -> xr.Dataset:
     times = data["time"].values.astype(np.float64)
     # (C, T) samples that a run has, by any of its components: others are gaps of these alone
     has = complete(data, ("state",))
-    own = [times[row] for row in has]
-    step = _checked_step(own, step)
-    count = int(np.floor((times[-1] - times[0]) / step * (1 + 1e-9))) + 1
-    grid = times[0] + step * np.arange(count)  # (K,)
-    gaps = np.stack([_outside(run, grid) for run in own])  # (C, K)
+    clocks = [times[row] for row in has]
+    step = _checked_step(clocks, step)
+    grid = _grid(times, step)  # (K,)
+    is_gap = np.stack([_outside(clock, grid) for clock in clocks])  # (C, K)
 
     variables = {}
     for name in ("state", "velocity", "acceleration"):
-        if name in data:
-            rates = "velocity" if name == "state" and "velocity" in data else None
-            values = _interpolated(data, name, rates, has, grid)
-            variables[name] = (DIMS, np.where(gaps[..., None], np.nan, values), data[name].attrs)
+        if name not in data:
+            continue
+        values = _interpolated(data, name, has, grid)  # (C, K, n)
+        values[is_gap] = np.nan
+        variables[name] = (DIMS, values, data[name].attrs)
     if "control" in data:
-        variables["control"] = _linear(data["control"], (*DIMS[:2], "input"), times, grid)
+        variables["control"] = _inputs(data, times, grid)
     coords = {name: c for name, c in data.coords.items() if "time" not in c.dims}
     coords["time"] = ("time", grid, data["time"].attrs)
     result = xr.Dataset(variables, coords, data.attrs)
-    for name in context_names(data):
-        if "time" in data[name].dims:
-            result[name] = _linear(data[name], DIMS[:2], times, grid)
-            result = result.set_coords(name)
-    return result
+    moving = [name for name in context_names(data) if "time" in data[name].dims]
+    for name in moving:
+        result[name] = _at_times(data[name], DIMS[:2], times, grid, _lines)
+    return result.set_coords(moving)
 
 
-def _checked_step(own: list[np.ndarray], step: float | None) -> float:
+def _grid(times: np.ndarray, step: float) -> np.ndarray:
+    """Even times from the first to the last."""
+    duration = times[-1] - times[0]
+    # the end is kept where rounding puts it just before the last step
+    count = int(np.floor(duration / step * (1 + 1e-9))) + 1
+    return times[0] + step * np.arange(count)
+
+
+def _checked_step(clocks: list[np.ndarray], step: float | None) -> float:
     """The step that was given, or the longest of the usual intervals.
 
     Raises:
         InputError: it leaves one time, or a run is too short for a spline.
     """
-    short = [k for k, run in enumerate(own) if len(run) < FEWEST]
+    short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
     if short:
         expected, fix = f"{FEWEST} complete snapshots in each run", "drop these runs"
         got = f"fewer in {', '.join(map(str, short[:8]))}"
         raise InputError("data", expected=expected, got=got, fix=fix)
-    usual = [float(np.median(np.diff(run))) for run in own]
+    usual = [float(np.median(np.diff(run))) for run in clocks]
     if step is None:
         return max(usual)
-    longest = max(run[-1] - run[0] for run in own)
+    longest = max(run[-1] - run[0] for run in clocks)
     if step >= longest:
         fix = f"give step={max(usual):.3g}, say"
         raise InputError("step", expected=f"less than {longest:g}", got=step, fix=fix)
@@ -114,54 +122,83 @@ def _outside(run: np.ndarray, grid: np.ndarray) -> np.ndarray:
     usual = np.median(np.diff(run))
     tolerance = 1e-9 * max(abs(grid[-1]), usual)
     # interval of the run around each time
-    right = np.clip(np.searchsorted(run, grid - tolerance), 1, len(run) - 1)
-    is_long = run[right] - run[right - 1] > LONGEST * usual
-    is_sample = (np.abs(grid - run[right]) <= tolerance) | (
-        np.abs(grid - run[right - 1]) <= tolerance
-    )
-    is_beside = (grid < run[0] - tolerance) | (grid > run[-1] + tolerance)
-    return is_beside | (is_long & ~is_sample)
+    right = np.searchsorted(run, grid - tolerance).clip(1, len(run) - 1)
+    before, after = run[right - 1], run[right]
+    is_long = after - before > LONGEST * usual
+    distance = np.minimum(np.abs(grid - before), np.abs(grid - after))
+    is_sample = distance <= tolerance
+    is_early = grid < run[0] - tolerance
+    is_late = grid > run[-1] + tolerance
+    return is_early | is_late | (is_long & ~is_sample)
 
 
-def _interpolated(
-    data: xr.Dataset, name: str, rates: str | None, has: np.ndarray, grid: np.ndarray
-) -> np.ndarray:
-    """A variable (C, K, n) at the times of the grid, run by run."""
-    from scipy.interpolate import CubicHermiteSpline, CubicSpline  # slow to import
+def _interpolated(data: xr.Dataset, name: str, has: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """A variable (C, K, n) at the times of the grid, run by run, from samples (C, T).
 
+    States with velocities meet both.
+    """
     times = data["time"].values.astype(np.float64)
     values = data[name].transpose(*DIMS).values.astype(np.float64)
-    slopes = None if rates is None else data[rates].transpose(*DIMS).values
-    runs = []
-    for k, row in enumerate(has):
-        known = row & np.isfinite(values[k]).all(-1)
+    slopes = None
+    if name == "state" and "velocity" in data:
+        slopes = data["velocity"].transpose(*DIMS).values
+    result = np.full((len(has), len(grid), values.shape[-1]), np.nan)
+    for k, is_known in enumerate(has & np.isfinite(values).all(-1)):
         if slopes is not None:
-            known &= np.isfinite(slopes[k]).all(-1)
-        if known.sum() < FEWEST:
-            runs.append(np.full((len(grid), values.shape[-1]), np.nan))
+            is_known = is_known & np.isfinite(slopes[k]).all(-1)
+        if is_known.sum() < FEWEST:
             continue
-        if slopes is None:
-            curve: Rule = CubicSpline(times[known], values[k, known])
-        else:
-            curve = CubicHermiteSpline(times[known], values[k, known], slopes[k, known])
-        runs.append(curve(grid))
-    return np.stack(runs)
+        known_slopes = None if slopes is None else slopes[k, is_known]
+        result[k] = _curve(times[is_known], values[k, is_known], known_slopes)(grid)
+    return result
 
 
-def _linear(
-    values: xr.DataArray, dims: tuple[str, ...], times: np.ndarray, grid: np.ndarray
+def _curve(times: np.ndarray, values: np.ndarray, slopes: np.ndarray | None) -> Rule:
+    from scipy.interpolate import CubicHermiteSpline, CubicSpline  # slow to import
+
+    if slopes is None:
+        return CubicSpline(times, values)
+    return CubicHermiteSpline(times, values, slopes)
+
+
+def _inputs(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> xr.DataArray:
+    """Inputs at the times of the grid, held or straight lines as in the data, which say so."""
+    is_held = inputs_held(data)
+    rule = _steps if is_held else _lines
+    inputs = _at_times(data["control"], (*DIMS[:2], "input"), times, grid, rule)
+    # a finer grid would show a staircase where there are lines
+    return inputs.assign_attrs(between=HELD if is_held else LINEAR)
+
+
+def _lines(grid: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.interp(grid, times, values)
+
+
+def _steps(grid: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values that stay until the next sample."""
+    tolerance = 1e-9 * np.abs([grid[-1], times[-1]]).max()  # times of the grid are rounded
+    place = np.searchsorted(times, grid + tolerance, side="right") - 1
+    return values[np.clip(place, 0, None)]
+
+
+def _at_times(
+    values: xr.DataArray,
+    dims: tuple[str, ...],
+    times: np.ndarray,
+    grid: np.ndarray,
+    rule: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
 ) -> xr.DataArray:
-    """Inputs or contexts at the times of the grid, by straight lines through what is known."""
-    known = values.transpose(*[dim for dim in dims if dim in values.dims])
-    rows = np.moveaxis(known.values.astype(np.float64), 1, -1)  # (C, ..., T)
-    flat = rows.reshape(-1, len(times))
-    lines = []
-    for row in flat:
+    """Inputs or contexts at the times of the grid, by a rule through what is known."""
+    ordered = values.transpose(*[dim for dim in dims if dim in values.dims])
+    rows = np.moveaxis(ordered.values.astype(np.float64), 1, -1)  # (C, ..., T)
+    courses = []
+    for row in rows.reshape(-1, len(times)):
         is_known = np.isfinite(row)
+        course = np.full(len(grid), np.nan)
         if is_known.any():
-            lines.append(np.interp(grid, times[is_known], row[is_known]))
-        else:
-            lines.append(np.full(len(grid), np.nan))
-    result = np.moveaxis(np.reshape(lines, (*rows.shape[:-1], len(grid))), -1, 1)
-    coords = {name: c for name, c in known.coords.items() if "time" not in c.dims}
-    return xr.DataArray(result, dims=known.dims, coords=coords, attrs=known.attrs)
+            course = rule(grid, times[is_known], row[is_known])
+        courses.append(course)
+    result = np.reshape(courses, (*rows.shape[:-1], len(grid)))
+    result = np.moveaxis(result, -1, 1)  # (C, K, ...)
+    coords = {name: c for name, c in ordered.coords.items() if "time" not in c.dims}
+    return xr.DataArray(result, dims=ordered.dims, coords=coords, attrs=ordered.attrs)

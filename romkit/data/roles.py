@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import numpy as np
 import xarray as xr
@@ -71,28 +72,32 @@ def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
         InputError: a name that is not there, or data without times or states.
     """
     data = _without_levels(data)
-    data, own_time, notes = _with_time(data, declared)
-    _check_context_names(data, declared.context or ())
-    runs = _runs(data, declared)
+    data, time, notes = _with_time(data, declared)
+    context = declared.context
+    if context is None:
+        context = ()
+    _check_context_names(data, context)
+    runs = _runs(data, declared.trajectory, context)
     data = _with_trajectories(data, runs)
-    taken = {*declared.control, *(declared.context or ())}
     descriptions = described(data)
+    # a parameter or an input is no state, even where its numbers vary along time
+    taken = {*declared.control, *context}
     states, rates, guesses = _states_and_rates(data, declared, taken, descriptions)
-    controls = tuple(_along_time(data, "control", name) for name in declared.control)
-    if not controls and "control" in data.data_vars and "control" not in states:
-        controls = ("control",)
-    used = {*taken, *controls, *states, *(name for names in rates.values() for name in names)}
-    roles = Roles(
-        own_time,
-        runs,
-        states,
-        rates,
-        controls,
-        declared.context,
-        _left_out(data, used, descriptions),
-        (*notes, *guesses),
-    )
-    return data, roles
+    controls = _controls(data, declared, states)
+    used = {*taken, *controls, *states}
+    for names in rates.values():
+        used.update(names)
+    left_out = _left_out(data, used, descriptions)
+    notes = (*notes, *guesses)
+    return data, Roles(time, runs, states, rates, controls, declared.context, left_out, notes)
+
+
+def _controls(data: xr.Dataset, declared: Declared, states: Sequence[str]) -> tuple[str, ...]:
+    """Variables of the inputs: those that are declared, else the one of romkit's schema."""
+    names = declared.control
+    if not names and "control" in data.data_vars and "control" not in states:
+        return ("control",)
+    return tuple(_along_time(data, "control", name) for name in names)
 
 
 def _without_levels(data: xr.Dataset) -> xr.Dataset:
@@ -101,72 +106,110 @@ def _without_levels(data: xr.Dataset) -> xr.Dataset:
         index = data.indexes.get(dim)
         if index is None or index.nlevels == 1:
             continue
-        if any(name in TIMES for name in index.names):
-            if not index.is_unique:
-                fix = f"keep one of each: data.drop_duplicates({dim!r})"
-                expected = f"one entry for each {', '.join(map(str, index.names))}"
-                raise InputError("data", expected=expected, got="several", fix=fix)
-            data = data.unstack(dim)
-        else:
+        if not set(TIMES).intersection(index.names):
             data = data.reset_index(dim)
+            continue
+        if not index.is_unique:
+            fix = f"keep one of each: data.drop_duplicates({dim!r})"
+            expected = f"one entry for each {', '.join(map(str, index.names))}"
+            raise InputError("data", expected=expected, got="several", fix=fix)
+        data = data.unstack(dim)
     return data
 
 
 def _with_time(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, str, list[str]]:
-    """Data with times as increasing numbers along `time`, own name of time, and warnings."""
+    """Data with times as increasing numbers along `time`, the name of time in the data, and
+    warnings.
+    """
     name, notes = _time_name(data, declared.time)
     if name not in data.variables:
         fix = f"add the times: data.assign_coords({name}=dt * numpy.arange({data.sizes[name]}))"
         expected = f"values of {name!r}"
         raise InputError("data", expected=expected, got="a dimension without", fix=fix)
-    data = data.set_coords(name)
-    times = data[name]
-    if times.dtype.kind not in "fiu":
-        seconds, since = seconds_since_first(times.values)
-        about = {**times.attrs, "units": "s"} | ({"since": since} if since else {})
-        data = data.assign_coords({name: (times.dims, seconds, about)})
+    data = _with_numbers(data.set_coords(name), name)
     if data[name].ndim == 2:
-        data, clock = _on_one_clock(data, name)
-        notes = [*notes, *clock]
+        data, clock_notes = _on_one_clock(data, name)
+        notes = [*notes, *clock_notes]
+    data, dim_notes = _with_dim_of_times(data, name)
+    # checked before the grid is filled: an interval of zero or of NaN has no grid
+    times = data[name].values.astype(np.float64)
+    if times.size:
+        check_clock(name, times)
+    data, missing = with_missing_times(data, name)
+    notes = [*notes, *dim_notes]
+    if missing:
+        notes.append(f"{missing} times are missing from an even grid; they are NaN")
+    if name != "time":
+        data = data.rename({name: "time"})
+    return data, name, notes
+
+
+def _with_numbers(data: xr.Dataset, name: str) -> xr.Dataset:
+    """Data whose dates or durations are seconds since the first."""
+    times = data[name]
+    if times.dtype.kind in "fiu":
+        return data
+    seconds, since = seconds_since_first(times.values)
+    about = {**times.attrs, "units": "s"}
+    if since:
+        about["since"] = since
+    return data.assign_coords({name: (times.dims, seconds, about)})
+
+
+def _with_dim_of_times(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
+    """Data whose dimension of time has the name of its times, with no other variable of this name
+    or of "time"; and warnings.
+    """
+    notes = []
     dim = str(data[name].dims[0])
-    if dim != name:  # the dimension gets the name of its times
+    if dim != name:
         if dim in data.variables:
-            notes = [*notes, f"times are those of {name!r}; the numbers of {dim!r} are left out"]
+            notes.append(f"times are those of {name!r}; the numbers of {dim!r} are left out")
             data = data.drop_vars(dim)
         data = data.swap_dims({dim: name})
     if name != "time" and "time" in data.variables:
-        notes = [*notes, f"times are those of {name!r}; 'time' is left out"]
+        notes.append(f"times are those of {name!r}; 'time' is left out")
         data = data.drop_vars("time")
-    values = data[name].values.astype(np.float64)
-    if values.size:
-        check_clock(name, values)
-    data, missing = with_missing_times(data, name)
-    if missing:
-        notes = [*notes, f"{missing} times are missing from an even grid; they are NaN"]
-    return data.rename({name: "time"}) if name != "time" else data, name, notes
+    return data, notes
 
 
 def _time_name(data: xr.Dataset, declared: str | None) -> tuple[str, list[str]]:
-    """Name of the variable or dimension of time, and a warning where it is a guess."""
-    variables = {
-        str(name): values
-        for name, values in data.variables.items()
-        if values.ndim in (1, 2) and values.dtype.kind in "fiumMO"
-    }
+    """Name of the variable or dimension of time, and a warning where it is a guess.
+
+    Raises:
+        InputError: there is none, or another than declared.
+    """
+    candidates = _candidates_for_time(data)
     if declared is not None:
-        checks.one_of("time", declared, list(map(str, {**variables, **data.sizes})))
+        names = dict.fromkeys([*candidates, *map(str, data.sizes)])
+        checks.one_of("time", declared, list(names))
         return declared, []
     for name in TIMES:
-        if (name in variables and name in data.coords) or name in data.dims:
+        is_coordinate = name in candidates and name in data.coords
+        if is_coordinate or name in data.dims:
             return name, []
-    facts = {
-        name: (values.dtype.kind == "M", values.attrs)
-        for name, values in variables.items()
-        if values.ndim == 1 or name in TIMES
-    }
+    facts = {}
+    for name, values in candidates.items():
+        # times (run, step) are taken by their usual names alone
+        if values.ndim == 1 or name in TIMES:
+            facts[name] = (values.dtype.kind == "M", values.attrs)
     name, notes = guessed_time(facts)
-    if name is not None:
-        return name, notes
+    if name is None:
+        _refuse_without_time(data)
+    return name, notes
+
+
+def _candidates_for_time(data: xr.Dataset) -> dict[str, xr.Variable]:
+    """Variables of numbers, dates or objects that may be dates, along one or two dimensions."""
+    candidates = {}
+    for name, values in data.variables.items():
+        if values.ndim in (1, 2) and values.dtype.kind in "fiumMO":
+            candidates[str(name)] = values
+    return candidates
+
+
+def _refuse_without_time(data: xr.Dataset) -> NoReturn:
+    """Raise InputError: nothing is called time."""
     dims = ", ".join(map(str, data.dims)) or "none"
     fix = "name it: time='...'"
     if "time" in data.variables:
@@ -177,27 +220,27 @@ def _time_name(data: xr.Dataset, declared: str | None) -> tuple[str, list[str]]:
 
 def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
     """Data of runs with times (run, step) of their own along one dimension of time."""
-    first, second = map(str, data[name].dims)
-    run, step = (second, first) if second in TRAJECTORIES else (first, second)
-    is_fixed = [key for key, values in data.variables.items() if step not in values.dims]
-    moving = data.drop_vars(is_fixed)
-    parts, times = [], []
+    run, step = map(str, data[name].dims)
+    if step in TRAJECTORIES:
+        run, step = step, run
+    fixed = {key: values for key, values in data.variables.items() if step not in values.dims}
+    moving = data.drop_vars(list(fixed))
+    runs, times = [], []
     for k in range(data.sizes[run]):
-        own = data[name].isel({run: k}).values.astype(np.float64)
-        is_known = np.isfinite(own)  # shorter runs have no times at the end
-        check_clock(name, own[is_known])
-        parts.append(
-            moving.isel({run: k}).drop_vars([name, step], errors="ignore").isel({step: is_known})
-        )
-        times.append(own[is_known])
+        clock = data[name].isel({run: k}).values.astype(np.float64)
+        is_known = np.isfinite(clock)  # shorter runs have no times at the end
+        check_clock(name, clock[is_known])
+        values = moving.isel({run: k}).drop_vars([name, step], errors="ignore")
+        runs.append(values.isel({step: is_known}))
+        times.append(clock[is_known])
     times, notes = shared_clock(times)
     clocked = []
-    for part, own in zip(parts, times, strict=True):
-        part = part.rename_dims({step: name})
-        clocked.append(part.assign_coords({name: (name, own, data[name].attrs)}))
+    for values, clock in zip(runs, times, strict=True):
+        values = values.rename_dims({step: name})
+        clocked.append(values.assign_coords({name: (name, clock, data[name].attrs)}))
     joined = xr.concat(clocked, dim=run, join="outer", data_vars="all", coords="different")
-    fixed = {key: data.variables[key] for key in is_fixed}
-    joined = joined.assign(fixed).set_coords([key for key in is_fixed if key in data.coords])
+    labels = [key for key in fixed if key in data.coords]
+    joined = joined.assign(fixed).set_coords(labels)
     return joined.assign_attrs(data.attrs), notes
 
 
@@ -210,20 +253,27 @@ def _check_context_names(data: xr.Dataset, context: Sequence[str]) -> None:
     check_own_names("context", context)
 
 
-def _runs(data: xr.Dataset, declared: Declared) -> tuple[str, ...]:
+def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> tuple[str, ...]:
     """Dimensions of which each entry is a run: that of the runs, and those of the context."""
-    runs: list[str] = []
-    if declared.trajectory is not None:
-        names = [str(name) for name, values in data.coords.items() if values.ndim == 1]
-        checks.one_of("trajectory", declared.trajectory, [*map(str, data.dims), *names])
-        is_dim = declared.trajectory in data.dims
-        runs.append(declared.trajectory if is_dim else str(data[declared.trajectory].dims[0]))
-    else:
-        runs.extend([name for name in TRAJECTORIES if name in data.dims][:1])
-    for name in declared.context or ():
+    runs = []
+    dim = _dim_of_runs(data, trajectory)
+    if dim is not None:
+        runs.append(dim)
+    for name in context:
         if name in data.variables:
             runs.extend(str(dim) for dim in data[name].dims if dim != "time")
     return tuple(dict.fromkeys(runs))
+
+
+def _dim_of_runs(data: xr.Dataset, trajectory: str | None) -> str | None:
+    """The dimension of the runs, as the user or its usual names say; None where there is none."""
+    if trajectory is None:
+        return next((name for name in TRAJECTORIES if name in data.dims), None)
+    labels = [str(name) for name, values in data.coords.items() if values.ndim == 1]
+    checks.one_of("trajectory", trajectory, [*map(str, data.dims), *labels])
+    if trajectory in data.dims:
+        return trajectory
+    return str(data[trajectory].dims[0])
 
 
 def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
@@ -234,7 +284,11 @@ def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
         return data.expand_dims("trajectory")
     if len(runs) == 1:
         renamed = data.rename_dims({runs[0]: "trajectory"})
-        return renamed.drop_indexes(runs[0]) if runs[0] in renamed.xindexes else renamed
+        if runs[0] not in renamed.xindexes:
+            return renamed
+        # an index along a dimension of another name would not survive arithmetic
+        return renamed.drop_indexes(runs[0])
+    # without numbers of their own, dimensions leave no trace of the run's place
     numbers = {dim: np.arange(data.sizes[dim]) for dim in runs if dim not in data.coords}
     return data.assign_coords(numbers).stack(trajectory=runs, create_index=False)
 
@@ -243,10 +297,10 @@ def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
     """The name of a variable along time that holds real numbers."""
     if name not in data.data_vars or "time" not in data[name].dims:
         known = [str(key) for key, values in data.data_vars.items() if "time" in values.dims]
-        parts = [f"{name}_real", f"{name}_imag"]
+        fields = [f"{name}_real", f"{name}_imag"]
         fix = "check the spelling"
-        if all(part in known for part in parts):
-            fix = f"name its parts, {', '.join(parts)}"
+        if set(fields) <= set(known):
+            fix = f"name its parts, {', '.join(fields)}"
         expected = f"variables along time, among {', '.join(known)}"
         raise InputError(argument, expected=expected, got=repr(name), fix=fix)
     if data[name].dtype.kind not in "fiu":
@@ -260,56 +314,88 @@ def _states_and_rates(
     data: xr.Dataset, declared: Declared, taken: set[str], descriptions: Mapping[str, str]
 ) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], list[str]]:
     """Variables of the state, those of its rates, and sentences for warnings."""
-    named = {"velocity": declared.velocity, "acceleration": declared.acceleration}
-    rates = {}
-    for rate, names in named.items():
-        if names:
-            rates[rate] = tuple(_along_time(data, rate, name) for name in names)
-    taken = {*taken, "control", *(name for names in rates.values() for name in names)}
-    notes: list[str] = []
-    if declared.state is not None:
-        states = tuple(_along_time(data, "state", name) for name in declared.state)
-        if not states:
-            fix = "name one: state=['u'], say"
-            raise InputError("state", expected="a variable or several", got="none", fix=fix)
-        taken |= set(states)
-    else:
-        states, notes = _found_states(data, taken, descriptions)
+    rates = _declared_rates(data, declared)
+    taken = {*taken, "control"}
+    for names in rates.values():
+        taken.update(names)
+    states, notes = _states(data, declared.state, taken, descriptions)
+    doubtful = list(rates)
     for rate in RATES:
         if rate in rates:
             _check_declared_rate(data, states, rates[rate], rate)
-        elif rate in data.data_vars and rate not in taken and rate not in states:
-            found, note = _named_rate(data, states, rates, rate, declared)
-            if found:
-                rates[rate] = (rate,)
-            elif declared.state is None:
-                states = (*states, rate)
-            notes += note
-    for rate in rates:
-        is_named = named[rate] is None
-        notes += _doubts(data, states, rates, rate) if not is_named or "state" in states else []
+        if rate in {*rates, *taken, *states} or rate not in data.data_vars:
+            continue
+        is_rate, rate_notes = _named_rate(data, states, rates, rate, declared)
+        notes += rate_notes
+        if is_rate:
+            rates[rate] = (rate,)
+        elif declared.state is None:
+            states = (*states, rate)
+    # rates that were found by their name have been compared; those of the schema have not
+    if "state" in states:
+        doubtful = list(rates)
+    for rate in doubtful:
+        notes += _doubts(data, states, rates, rate)
     return states, rates, notes
 
 
-def _found_states(
+def _declared_rates(data: xr.Dataset, declared: Declared) -> dict[str, tuple[str, ...]]:
+    """Variables by "velocity" and "acceleration", as far as they are declared."""
+    rates = {}
+    for rate, names in (
+        ("velocity", declared.velocity),
+        ("acceleration", declared.acceleration),
+    ):
+        if names:
+            rates[rate] = tuple(_along_time(data, rate, name) for name in names)
+    return rates
+
+
+def _states(
+    data: xr.Dataset,
+    declared: Sequence[str] | None,
+    taken: set[str],
+    descriptions: Mapping[str, str],
+) -> tuple[tuple[str, ...], list[str]]:
+    """Variables of the state, declared or not, and sentences for warnings."""
+    if declared is None:
+        return _undeclared_states(data, taken, descriptions)
+    if not declared:
+        fix = "name one: state=['u'], say"
+        raise InputError("state", expected="a variable or several", got="none", fix=fix)
+    return tuple(_along_time(data, "state", name) for name in declared), []
+
+
+def _undeclared_states(
     data: xr.Dataset, taken: set[str], descriptions: Mapping[str, str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The variables of numbers along time that describe no other, and sentences for warnings."""
+    """The variables of numbers along time that describe no other, and sentences for warnings.
+
+    Raises:
+        InputError: there is none.
+    """
     kinds = _kinds_along_time(data, taken, descriptions)
     if kinds.get("state", "") in ("f", "i", "u"):
         return ("state",), []
-    floats = [name for name, kind in kinds.items() if kind == "f"]
+    floats = _of_kind(kinds, "f")
     states = tuple(name for name in floats if name not in RATES)
-    if not states:  # a velocity alone is a state
-        states = tuple(floats)
     if states:
         return states, []
-    whole = tuple(name for name, kind in kinds.items() if kind in "iu")
-    if whole:
-        return whole, [f"whole numbers are taken for the state: {', '.join(whole)}"]
-    known = ", ".join(f"{name} ({values.dtype})" for name, values in data.data_vars.items())
+    if floats:  # a velocity alone is a state
+        return floats, []
+    # whole numbers are counts or flags as often as states: only where nothing else is
+    integers = _of_kind(kinds, "iu")
+    if integers:
+        return integers, [f"whole numbers are taken for the state: {', '.join(integers)}"]
+    variables = [f"{name} ({values.dtype})" for name, values in data.data_vars.items()]
+    got = f"variables {', '.join(variables) or 'none'}"
     expected, fix = "a variable of numbers along time", "name it: state=['u']"
-    raise InputError("data", expected=expected, got=f"variables {known or 'none'}", fix=fix)
+    raise InputError("data", expected=expected, got=got, fix=fix)
+
+
+def _of_kind(kinds: Mapping[str, str], wanted: str) -> tuple[str, ...]:
+    """Names of the variables whose kind of dtype is among the letters that are wanted."""
+    return tuple(name for name, kind in kinds.items() if kind in wanted)
 
 
 def _kinds_along_time(
@@ -317,6 +403,7 @@ def _kinds_along_time(
 ) -> dict[str, str]:
     """Kinds of dtype of the variables along time that have no role yet."""
     kinds = {}
+    # in the order of the data, which becomes that of the state
     for name, values in data.data_vars.items():
         is_free = name not in taken and name not in descriptions
         if is_free and "time" in values.dims:
@@ -338,8 +425,9 @@ def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> b
     """Whether variables have the dimensions of the states, in their order."""
     if len(states) != len(names):
         return False
-    dims = [{*data[name].dims} | set(LEAD) for name in (*states, *names)]
-    return dims[: len(states)] == dims[len(states) :]
+    # what all runs share has neither of the leading dimensions
+    dims = [{*data[name].dims, *LEAD} for name in states]
+    return dims == [{*data[name].dims, *LEAD} for name in names]
 
 
 def _named_rate(
@@ -355,13 +443,13 @@ def _named_rate(
         return True, []
     if data[rate].dtype.kind not in "fiu" or "time" not in data[rate].dims:
         return False, []
-    if not _is_like(data, states, [rate]):
-        reason = "it has other dimensions"
-    else:
+    reason = "it has other dimensions"
+    if _is_like(data, states, [rate]):
+        # a flow has a variable `velocity` that is no derivative: numbers decide, and no name
         reason = _disagreement(data, states, {**rates, rate: (rate,)}, rate)
-        if not reason:
-            words = "difference quotients agree"
-            return True, [f"{rate} is taken for the rate of {states[0]}; {words}"]
+    if not reason:
+        note = f"{rate} is taken for the rate of {states[0]}; difference quotients agree"
+        return True, [note]
     role = "a variable of the state" if declared.state is None else "left out"
     return False, [f"{rate} is no rate of {states[0]}: {reason}; it is {role}"]
 
@@ -374,22 +462,25 @@ def _doubts(
     if not reason:
         return []
     fix = "check its unit of time, or leave it out"
-    return [f"{', '.join(rates[rate])} disagrees with {', '.join(states)}: {reason}; {fix}"]
+    names, integrated = ", ".join(rates[rate]), ", ".join(states)
+    return [f"{names} disagrees with {integrated}: {reason}; {fix}"]
 
 
 def _disagreement(
     data: xr.Dataset, states: Sequence[str], rates: Mapping[str, tuple[str, ...]], rate: str
 ) -> str:
     """Why variables are no rates of others, "" where they may be, each compared with its own."""
-    integrated = states
-    order = 1
+    integrated, order = states, 1
     if rate == "acceleration":
-        integrated = rates.get("velocity", states)
-        order = 1 if "velocity" in rates else 2
+        # the rate of the velocity where there is one: a second difference amplifies noise
+        integrated, order = states, 2
+        if "velocity" in rates:
+            integrated, order = rates["velocity"], 1
     times = data["time"].values.astype(np.float64)
     for name, derivative in zip(integrated, rates[rate], strict=True):
         pair = along_runs_and_time(data[[name, derivative]], [name, derivative])
-        x, v = (sampled(pair, Layout.of(pair, [each], LEAD), LEAD) for each in (name, derivative))
+        x = sampled(pair, Layout.of(pair, [name], LEAD), LEAD)  # (C, T, k)
+        v = sampled(pair, Layout.of(pair, [derivative], LEAD), LEAD)
         if x.shape != v.shape:
             return "other cells are missing"
         reason = disagreement(x, v, times[: x.shape[1]], order)
@@ -406,7 +497,8 @@ def along_runs_and_time(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
         if not missing:
             continue
         variable = data[name].broadcast_like(data["time"])
-        wide[name] = variable.expand_dims({dim: data.sizes[dim] for dim in missing - {"time"}})
+        sizes = {dim: data.sizes[dim] for dim in missing - {"time"}}
+        wide[name] = variable.expand_dims(sizes)
     return data.assign(wide)
 
 
@@ -414,19 +506,20 @@ def _left_out(data: xr.Dataset, used: set[str], descriptions: Mapping[str, str])
     """Variables along time or runs without a role, and what they are."""
     left_out = {}
     for name, values in data.data_vars.items():
-        if name in used or not set(values.dims) & set(LEAD):
-            continue
-        words = f"dtype {values.dtype}"
-        if name in descriptions:
-            words = descriptions[str(name)]
-        elif values.dtype.kind in "iu" and "time" in values.dims:
-            words = (
-                f"whole numbers; if it is a variable of the state, name it: state=[..., {name!r}]"
-            )
-        elif values.dtype.kind in "fiu":
-            words = "along time" if "time" in values.dims else "along runs"
-            words += (
-                "" if "time" in values.dims else "; if it is a parameter, name it as the context"
-            )
-        left_out[str(name)] = words
+        # what lies along space alone is no loss: no state could have taken it
+        if name not in used and set(values.dims) & set(LEAD):
+            left_out[str(name)] = _variable_in_words(str(name), values, descriptions)
     return left_out
+
+
+def _variable_in_words(name: str, values: xr.DataArray, descriptions: Mapping[str, str]) -> str:
+    """Why a variable has no role."""
+    if name in descriptions:
+        return descriptions[name]
+    if values.dtype.kind not in "fiu":
+        return f"dtype {values.dtype}"
+    if "time" not in values.dims:
+        return "along runs; if it is a parameter, name it as the context"
+    if values.dtype.kind == "f":
+        return "along time"
+    return f"whole numbers; if it is a variable of the state, name it: state=[..., {name!r}]"

@@ -94,17 +94,19 @@ def make_dataset(
         "component": ("component", list(state_names), {"long_name": "state component"}),
         "component_units": ("component", list(state_units), unit_of_each),
     }
+    # the declared range is that of training, whatever runs happen to be in the data
     for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
         about = {"units": parameter.units, "long_name": parameter.long_name}
         about["training_range"] = [parameter.low, parameter.high]
         coords[parameter.name] = (DIMS[: column.ndim], column, about)
-    described = {
-        name: (DIMS, values, _describe(name, common, time_units))
-        for name, values in variables.items()
-    }
+    described = {}
+    for name, values in variables.items():
+        described[name] = (DIMS, values, _describe(name, common, time_units))
     facts = {}
     for key, value in plain("attrs", attrs).items():
-        facts[key] = value if isinstance(value, str | int | float) else json.dumps(value)
+        if not isinstance(value, str | int | float):
+            value = json.dumps(value)  # netCDF has neither lists of lists nor dictionaries
+        facts[key] = value
     return xr.Dataset(described, coords, facts)
 
 
@@ -122,11 +124,11 @@ def _check_parts(
     for name, values in variables.items():
         checks.one_of("variables", name, _MEANING)
         if values.ndim != 3 or values.shape[1:] != (count, n) or len(values) == 0:
-            expected, fix = f"shape (trajectories, {count}, {n})", "match times and names"
-            got = f"{name} {values.shape}"
+            expected = f"shape (trajectories, {count}, {n})"
+            got, fix = f"{name} {values.shape}", "match times and names"
             raise InputError("variables", expected=expected, got=got, fix=fix)
     number = next((len(values) for values in variables.values()), 0)
-    leads = ((number,), (number, count))
+    leads = ((number,), (number, count))  # contexts that stay, and that vary
     if contexts.shape[-1:] != (parameters,) or contexts.shape[:-1] not in leads:
         expected = f"shape ({number}, {parameters}), or with times"
         fix = "give one row for each trajectory"
@@ -147,15 +149,19 @@ def of_other_coordinates(
         names: of the r coordinates.
         units: of each.
     """
-    variables = {name: (DIMS, each, data[name].attrs) for name, each in values.items()}
-    if "state" in variables:
-        common = units[0] if len(set(units)) == 1 else MIXED
-        variables["state"] = (DIMS, values["state"], data["state"].attrs | {"units": common})
+    variables = {}
+    for name, array in values.items():
+        about = data[name].attrs
+        if name == "state":
+            about = about | {"units": units[0] if len(set(units)) == 1 else MIXED}
+        variables[name] = (DIMS, array, about)
     if "control" in data:
         variables["control"] = data["control"]
-    dropped = [name for name, coordinate in data.coords.items() if "component" in coordinate.dims]
-    coords = {"component": list(names), "component_units": ("component", list(units))}
-    return xr.Dataset(variables, data.drop_vars(dropped).coords).assign_coords(coords)
+    # labels of the components, of space say, are no labels of the other coordinates
+    of_components = [name for name, coord in data.coords.items() if "component" in coord.dims]
+    labels = {"component": list(names), "component_units": ("component", list(units))}
+    coords = data.drop_vars(of_components).coords
+    return xr.Dataset(variables, coords).assign_coords(labels)
 
 
 def check_dataset(data: xr.Dataset) -> xr.Dataset:
@@ -175,11 +181,11 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
         romkit.core.errors.InputError: data: expected a variable 'velocity', got variables ['state', 'wave_number'];
         estimate it: data = romkit.data.with_velocity(data)
     """
-    whole = _checked(data, velocity=True)
-    if not np.logical_and(*whole).any():
-        fix = "give data with complete snapshots"
+    has_state, has_velocity = _checked(data, velocity=True)
+    if not (has_state & has_velocity).any():
+        expected, got = "snapshots without NaN", "a NaN in every one"
         raise InputError(
-            "data", expected="snapshots without NaN", got="a NaN in every one", fix=fix
+            "data", expected=expected, got=got, fix="give data with complete snapshots"
         )
     return data
 
@@ -228,24 +234,29 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
     if not isinstance(data, xr.Dataset):
         got, fix = checks.shown(data), "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
-    fixes = {"state": STATE} | ({"velocity": VELOCITY} if velocity else {})
+    fixes = {"state": STATE}
+    if velocity:
+        fixes["velocity"] = VELOCITY
     variables = [variable_of(data, name, fix=fix).data for name, fix in fixes.items()]
     times_of(data)
     _check_component_names(data)
-    looks = [(_known(x), np.isinf(x).any((1, 2))) for x in variables]
+    looks = []
+    for x in variables:
+        is_infinite = np.isinf(x).any((1, 2))  # (C,)
+        looks.append((_known(x), is_infinite))
     # one pass over data that may be larger than memory
     results = runtime.computed("check of the data", *looks)
-    complete_of = []
-    for name, ((every, some), infinite) in zip(fixes, results, strict=True):
+    is_complete = []
+    for name, ((has_all, has_some), infinite) in zip(fixes, results, strict=True):
         _check_finite(name, infinite)
-        complete_of.append(every)
+        is_complete.append(has_all)
         if name == "state":
-            _check_known(every if whole else some, whole)
-            known = every if whole else some
+            known = has_all if whole else has_some
+            _check_known(known, whole)
     _check_context(data, known)
     if "control" in data:
         _check_control(data, known)
-    return complete_of
+    return is_complete
 
 
 def _check_component_names(data: xr.Dataset) -> None:
@@ -280,7 +291,9 @@ def _check_known(known: np.ndarray, whole: bool) -> None:
         return
     names = ", ".join(map(str, empty[:8]))
     fix = f"drop them: data.drop_isel(trajectory=[{names}])"
-    expected = f"a {'complete ' if whole else ''}snapshot in every trajectory"
+    expected = "a snapshot in every trajectory"
+    if whole:
+        expected = "a complete snapshot in every trajectory"
     raise InputError("data", expected=expected, got=f"NaN in every snapshot of {names}", fix=fix)
 
 
@@ -289,9 +302,11 @@ def _check_context(data: xr.Dataset, known: np.ndarray) -> None:
     names = context_names(data)
     check_own_names("context of the data", names)
     for name in names:
-        is_number = np.isfinite(context_columns(data, [name])[..., 0])  # (C,) or (C, T)
-        missing = ~is_number if is_number.ndim == 1 else ~is_number & known
-        if missing.any():
+        column = context_columns(data, [name])[..., 0]  # (C,) or (C, T)
+        is_missing = ~np.isfinite(column)
+        if column.ndim == 2:
+            is_missing &= known  # behind the end of a run nobody knows its context
+        if is_missing.any():
             fix = "drop those trajectories"
             raise InputError("data", expected=f"finite context {name}", got="NaN", fix=fix)
 
@@ -312,7 +327,8 @@ def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
         array([[ True, False,  True]])
     """
     fix = "record it, or see romkit.data.describe"
-    looks = [np.isfinite(variable_of(data, name, fix=fix).data).all(-1) for name in names]
+    variables = [variable_of(data, name, fix=fix).data for name in names]
+    looks = [np.isfinite(values).all(-1) for values in variables]
     return np.logical_and.reduce(runtime.computed("check of the data", *looks))
 
 
@@ -326,57 +342,57 @@ def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
     check_has(data, name, fix=fix)
     variable = data[name]
     if set(variable.dims) != set(DIMS):
+        expected, got = f"{name} with dims {DIMS}", f"dims {variable.dims}"
         fix = (
             "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
         )
-        raise InputError(
-            "data", expected=f"{name} with dims {DIMS}", got=f"dims {variable.dims}", fix=fix
-        )
+        raise InputError("data", expected=expected, got=got, fix=fix)
     check_chunks("data", name, variable.shape)
     if variable.dtype.kind not in "fiu" or variable.size == 0:
-        got, fix = (
-            f"dtype {variable.dtype}, sizes {dict(variable.sizes)}",
-            "convert it, or add what is missing",
-        )
+        got = f"dtype {variable.dtype}, sizes {dict(variable.sizes)}"
+        fix = "convert it, or add what is missing"
         raise InputError("data", expected=f"real numbers as {name}", got=got, fix=fix)
     return variable.transpose(*DIMS)
 
 
 def check_chunks(argument: str, name: str, shape: Sequence[float]) -> None:
     """Raise where dask does not know a size."""
-    if any(size != size for size in shape):
-        fix = "let dask count them: data[...].data.compute_chunk_sizes(), before the array enters a dataset"
-        raise InputError(
-            argument, expected=f"chunks of known sizes of {name}", got="unknown ones", fix=fix
+    if np.isnan(shape).any():
+        expected = f"chunks of known sizes of {name}"
+        fix = (
+            "let dask count them: data[...].data.compute_chunk_sizes(), "
+            "before the array enters a dataset"
         )
+        raise InputError(argument, expected=expected, got="unknown ones", fix=fix)
 
 
 def check_own_names(argument: str, names: Iterable[str]) -> None:
     """Raise where a parameter of the context has a name that romkit uses."""
     for name in RESERVED.intersection(names):
-        raise InputError(
-            argument, expected="names that no other variable has", got=repr(name), fix="rename it"
-        )
+        expected = "names that no other variable has"
+        raise InputError(argument, expected=expected, got=repr(name), fix="rename it")
 
 
 def _check_control(data: xr.Dataset, whole: np.ndarray) -> None:
     control = data["control"]
     if set(control.dims) != {*DIMS[:2], "input"}:
-        expected, fix = (
-            "control with dims (trajectory, time, input)",
-            "name it: describe(data, control=[...])",
-        )
-        raise InputError("data", expected=expected, got=f"dims {control.dims}", fix=fix)
-    known = np.isfinite(control.transpose(*DIMS[:2], "input").values).all(-1)
-    last = whole.shape[1] - np.argmax(
-        whole[:, ::-1], axis=1
-    )  # inputs behind the end of a trajectory do not matter
-    if not (known | (np.arange(whole.shape[1]) >= last[:, None])).all():
-        got, fix = "NaN", "record it, or cut the trajectory there"
-        raise InputError("data", expected="control at every time of a trajectory", got=got, fix=fix)
+        expected, got = "control with dims (trajectory, time, input)", f"dims {control.dims}"
+        fix = "name it: describe(data, control=[...])"
+        raise InputError("data", expected=expected, got=got, fix=fix)
+    values = control.transpose(*DIMS[:2], "input").values
+    is_known = np.isfinite(values).all(-1)  # (C, T)
+    # inputs behind the end of a trajectory do not matter
+    count = whole.shape[1]
+    end = count - np.argmax(whole[:, ::-1], axis=1)
+    is_behind = np.arange(count) >= end[:, None]
+    if not (is_known | is_behind).all():
+        expected = "control at every time of a trajectory"
+        fix = "record it, or cut the trajectory there"
+        raise InputError("data", expected=expected, got="NaN", fix=fix)
 
 
 def _describe(name: str, units: str, time_units: str) -> dict[str, str]:
     long_name, order = _MEANING[name]
-    per_time = "" if order == 0 or time_units == "1" else f" {time_units}-{order}"
-    return {"units": units + per_time, "long_name": long_name}
+    if order and time_units != "1":
+        units = f"{units} {time_units}-{order}"
+    return {"units": units, "long_name": long_name}

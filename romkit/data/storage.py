@@ -8,6 +8,7 @@ damaged one.
 """
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 
 import dask
@@ -48,14 +49,14 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
         >>> romkit.data.open_dataset(path).state.sizes == data.state.sizes
         True
     """
-    whole = _storable(data.compute())
+    storable = _storable(data.compute())
     # beside a dask cluster xarray would take a lock of the cluster, which has none for a file in
     # memory
     with dask.config.set(scheduler="synchronous"), atomic(path) as temporary:
         try:
             # in memory first: HDF5 leaves a file that it can neither write nor close when the disk
             # is full
-            content = bytes(whole.to_netcdf(engine="h5netcdf", encoding=_encoding(whole)))
+            content = bytes(storable.to_netcdf(engine="h5netcdf", encoding=_encoding(storable)))
         except (TypeError, ValueError, NotImplementedError) as error:
             got = f"an error: {reason(error)}"
             raise InputError(
@@ -114,7 +115,7 @@ def _loaded(
     try:
         settings = {}
         if engine == "h5netcdf":
-            settings["group"] = _group(name, checked_groups(name, source), group)
+            settings["group"] = group_of(name, checked_groups(name, source), group)
         with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
             data.load()
     except FileError:
@@ -125,7 +126,7 @@ def _loaded(
     return with_plain_attributes(_numpy_text(data))
 
 
-def _group(name: object, groups: dict[str, bool], group: str | None) -> str | None:
+def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | None:
     """The group of a file to read; None for the outermost one."""
     filled = [path for path, has_data in groups.items() if has_data]
     if group is not None:
@@ -134,17 +135,18 @@ def _group(name: object, groups: dict[str, bool], group: str | None) -> str | No
             fix = f"choose one of {', '.join(filled)}"
             raise FileError(name, problem=f"has no group {wanted}", fix=fix)
         return wanted
-    if "/" in filled or not filled:
-        inner = [path for path in filled if path != "/"]
-        if inner:
-            fix = "romkit.data.open_dataset(path, group=...) reads one"
-            warn(f"{name}: groups {', '.join(inner)} are left out; {fix}", DataWarning)
+    inner = [path for path in filled if path != "/"]
+    if not inner:
         return None
-    if len(filled) > 1:
-        fix = f"name one: romkit.data.open_dataset(path, group={filled[0]!r})"
-        raise FileError(name, problem=f"holds its data in groups, {', '.join(filled)}", fix=fix)
-    warn(f"{name}: the data are those of its only group, {filled[0]}", DataWarning)
-    return filled[0]
+    if "/" in filled:
+        fix = "romkit.data.open_dataset(path, group=...) reads one"
+        warn(f"{name}: groups {', '.join(inner)} are left out; {fix}", DataWarning)
+        return None
+    if len(inner) > 1:
+        fix = f"name one: romkit.data.open_dataset(path, group={inner[0]!r})"
+        raise FileError(name, problem=f"holds its data in groups, {', '.join(inner)}", fix=fix)
+    warn(f"{name}: the data are those of its only group, {inner[0]}", DataWarning)
+    return inner[0]
 
 
 def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
@@ -158,49 +160,55 @@ def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
 
 def _storable(data: xr.Dataset) -> xr.Dataset:
     """A shallow copy of `data` that netCDF can hold without changing a value."""
-    whole = _numpy_text(
-        data
-    ).drop_encoding()  # a packing left over from another file would round the values
-    for owner, holder in {
-        "data": whole,
-        **{f"data[{name!r}]": v for name, v in whole.variables.items()},
-    }.items():
-        holder.attrs = {
-            key: _attribute(f"{owner}.attrs[{key!r}]", value) for key, value in holder.attrs.items()
-        }
-    for name, variable in whole.variables.items():
-        if variable.dtype.kind not in "fiubU":
-            fix = "convert it, for example dates to numbers of seconds"
-            raise InputError(
-                f"data[{name!r}]",
-                expected="numbers or text",
-                got=f"dtype {variable.dtype}",
-                fix=fix,
-            )
-        if packed := PACKING & variable.attrs.keys():
-            fix = "apply it to the values (xarray.decode_cf) or drop it: readers would change the values"
-            got = repr(min(packed))
-            raise InputError(
-                f"data[{name!r}].attrs", expected="values that are not packed", got=got, fix=fix
-            )
-    return whole
+    # a packing left over from another file would round the values
+    storable = _numpy_text(data).drop_encoding()
+    storable.attrs = _plain_attributes("data", storable.attrs)
+    for name, variable in storable.variables.items():
+        variable.attrs = _plain_attributes(f"data[{name!r}]", variable.attrs)
+        _check_storable(f"data[{name!r}]", variable)
+    return storable
+
+
+def _check_storable(argument: str, variable: xr.Variable) -> None:
+    """Raise where netCDF has no type for a variable, or readers would change its values."""
+    if variable.dtype.kind not in "fiubU":
+        got = f"dtype {variable.dtype}"
+        fix = "convert it, for example dates to numbers of seconds"
+        raise InputError(argument, expected="numbers or text", got=got, fix=fix)
+    packing = PACKING & variable.attrs.keys()
+    if packing:
+        fix = (
+            "apply it to the values (xarray.decode_cf) or drop it: readers would change the values"
+        )
+        expected, got = "values that are not packed", repr(min(packing))
+        raise InputError(f"{argument}.attrs", expected=expected, got=got, fix=fix)
+
+
+def _plain_attributes(owner: str, attributes: Mapping) -> dict:
+    plain = {}
+    for key, value in attributes.items():
+        plain[key] = _attribute(f"{owner}.attrs[{key!r}]", value)
+    return plain
 
 
 def _attribute(argument: str, value: object) -> object:
+    """An attribute that netCDF can hold.
+
+    Raises:
+        InputError: it cannot.
+    """
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, str | int | float | np.integer | np.floating):
         return value
-    array = np.asarray(value) if isinstance(value, list | tuple | np.ndarray) else None
-    if array is not None and array.ndim == 1:
-        if array.dtype.kind in "iuf":
+    if isinstance(value, list | tuple | np.ndarray):
+        array = np.asarray(value)
+        if array.ndim == 1 and array.dtype.kind in "iuf":
             return array
-        if all(isinstance(entry, str) for entry in value):
+        if array.ndim == 1 and all(isinstance(entry, str) for entry in value):
             return list(value)
-    expected, fix = (
-        "text, a number, or a list of either",
-        "store it as text, for example by json.dumps",
-    )
+    expected = "text, a number, or a list of either"
+    fix = "store it as text, for example by json.dumps"
     raise InputError(argument, expected=expected, got=repr(value)[:80], fix=fix)
 
 
@@ -208,25 +216,25 @@ def _encoding(data: xr.Dataset) -> dict[str, dict[str, object]]:
     """Checksums of numbers; no compression, which is six times slower for 15 %, nor fill values,
     which hide NaN.
     """
-    numbers = {
-        name
-        for name, v in data.variables.items()
-        if v.dtype.kind in "fiub" and v.ndim > 0 and v.size > 0
-    }
-    return {
-        n: {"_FillValue": None} | ({"fletcher32": True} if n in numbers else {})
-        for n in data.variables
-    }
+    encoding = {}
+    for name, variable in data.variables.items():
+        encoding[name] = {"_FillValue": None}
+        # HDF5 checks chunks, and what is empty or a single number has none
+        if variable.dtype.kind in "fiub" and variable.ndim > 0 and variable.size > 0:
+            encoding[name]["fletcher32"] = True
+    return encoding
 
 
 def _numpy_text(data: xr.Dataset) -> xr.Dataset:
     """Arrays of Python strings as arrays of NumPy's; xarray would write None among them as empty
     text.
     """
-    objects = {name: v for name, v in data.variables.items() if v.dtype.kind == "O"}
-    text = {
-        name: v
-        for name, v in objects.items()
-        if all(isinstance(each, str) for each in v.values.flat)
-    }
-    return data.assign({name: (v.dims, v.values.astype(str), v.attrs) for name, v in text.items()})
+    text = {}
+    for name, variable in data.variables.items():
+        if variable.dtype.kind == "O" and _is_text(variable.values):
+            text[name] = (variable.dims, variable.values.astype(str), variable.attrs)
+    return data.assign(text)
+
+
+def _is_text(values: np.ndarray) -> bool:
+    return all(isinstance(entry, str) for entry in values.flat)

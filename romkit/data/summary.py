@@ -6,12 +6,15 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.boundary import validated
-from romkit.core.display import with_unit
+from romkit.core.display import listed, with_unit
 from romkit.data.context import context_names, is_declared
 from romkit.data.controls import control_names
 from romkit.data.layout import Variable, layout_of
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.times import even_step
+
+NAMED = 8
+"""Most trajectories that are named."""
 
 
 @validated
@@ -33,26 +36,31 @@ def summary(data: xr.Dataset) -> str:
         velocity      given
     """
     check_states(data)
-    whole = complete(data, ("state",))
     count, times, n = (data.sizes[dim] for dim in DIMS)
     lines = {
         "trajectories": f"{count} of up to {times} samples, n = {n}",
         "state": _states_in_words(data),
         "context": _context_in_words(data),
         "time": _time_in_words(data),
-        "velocity": "given" if "velocity" in data else "none; estimated where it is needed",
-        "control": ", ".join(control_names(data)),
-        "missing": "" if whole.all() else _missing_in_words(whole),
-        "ignored": str(data.attrs.get("ignored", "")),
+        "velocity": "none; estimated where it is needed",
     }
-    return "\n".join(f"{name:<13} {text}" for name, text in lines.items() if text)
+    if "velocity" in data:
+        lines["velocity"] = "given"
+    if "control" in data:
+        lines["control"] = ", ".join(control_names(data))
+    is_complete = complete(data, ("state",))
+    if not is_complete.all():
+        lines["missing"] = _missing_in_words(is_complete)
+    if data.attrs.get("ignored"):
+        lines["ignored"] = str(data.attrs["ignored"])
+    return "\n".join(f"{name:<13} {text}" for name, text in lines.items())
 
 
 def _states_in_words(data: xr.Dataset) -> str:
     unit = str(data["state"].attrs.get("units", ""))
     common = "" if unit.startswith("mixed") else unit
-    parts = [_variable_in_words(variable, common) for variable in layout_of(data).variables]
-    return f"{', '.join(parts)}, {data['state'].dtype}"
+    variables = [_variable_in_words(variable, common) for variable in layout_of(data).variables]
+    return f"{', '.join(variables)}, {data['state'].dtype}"
 
 
 def _variable_in_words(variable: Variable, common_unit: str) -> str:
@@ -71,15 +79,19 @@ def _variable_in_words(variable: Variable, common_unit: str) -> str:
 
 
 def _context_in_words(data: xr.Dataset) -> str:
-    parts = []
+    parameters = []
     for name in context_names(data):
         values = data[name].values
         kind = "whole numbers" if values.dtype.kind in "iu" else "float"
-        along = "" if values.ndim == 1 else ", along time"
-        span = f"{np.nanmin(values):g} ... {np.nanmax(values):g}{_unit(data[name])}"
-        parts.append(f"{name} {span} ({kind}{along})")
-    how = "" if is_declared(data) else "; found, not declared"
-    return ", ".join(parts) + how if parts else "none"
+        if values.ndim > 1:
+            kind += ", along time"
+        low, high = np.nanmin(values), np.nanmax(values)
+        span = f"{low:g} ... {high:g}{_unit(data[name])}"
+        parameters.append(f"{name} {span} ({kind})")
+    if not parameters:
+        return "none"
+    words = ", ".join(parameters)
+    return words if is_declared(data) else f"{words}; found, not declared"
 
 
 def _time_in_words(data: xr.Dataset) -> str:
@@ -97,6 +109,8 @@ def _unit(variable: xr.DataArray) -> str:
 
 
 def _missing_in_words(whole: np.ndarray) -> str:
-    short = [k for k, row in enumerate(whole) if not row.all()]
-    which = ", ".join(map(str, short[:8])) + (", ..." if len(short) > 8 else "")
-    return f"{(~whole).mean():.1%} of the snapshots, in {len(short)} trajectories ({which}); left out, never filled"
+    incomplete = np.flatnonzero(~whole.all(1))
+    numbers = listed(incomplete, NAMED)
+    share, count = (~whole).mean(), len(incomplete)
+    words = f"{share:.1%} of the snapshots, in {count} trajectories ({numbers})"
+    return f"{words}; left out, never filled"

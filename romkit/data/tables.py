@@ -1,7 +1,11 @@
 """Tables of pandas as datasets: rows of times and runs, columns of variables."""
 
-from collections.abc import Sequence
+import csv
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
@@ -11,10 +15,23 @@ from romkit.core import checks
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import existing, reason
 from romkit.data.clocks import shared_clock
-from romkit.data.names import TRAJECTORIES, guessed_time
+from romkit.data.names import TRAJECTORIES, UNIT, guessed_time
+from romkit.data.units import is_unit
 
 MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
 COMMENT = ("#", "%")
+ENCODING = "utf-8-sig"
+"""UTF-8, without the mark that spreadsheets write in front."""
+
+RECOGNISED_BY = 200
+"""Lines by which the notation of a table is recognised."""
+
+DASHES = {"-", "--", "---", ".", "..", "...", "*", "**", "***", "?"}
+MISSING = DASHES | {"na", "n.a.", "n.a", "nd", "n.d.", "none", "missing", "nodata", "no data"}
+"""Marks of numbers that are missing, in small letters, beside those that pandas knows."""
+
+MOSTLY = 0.5
+"""Share of text from which on a column is one of text."""
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -25,16 +42,10 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """
     file = existing(path)
     try:
-        with file.open(encoding="utf-8-sig") as stream:
-            lines = [line for _, line in zip(range(200), stream, strict=False)]
-        comments = 0
-        while comments < len(lines) and lines[comments].lstrip().startswith(COMMENT):
-            comments += 1
-        header = lines[comments] if comments < len(lines) else ""
-        separator = max(",;\t", key=header.count)
-        decimal = (
-            "," if separator != "," and any("," in line for line in lines[comments + 1 :]) else "."
-        )
+        lines = _beginning(file)
+        comments = _comments_in_front(lines)
+        separator, decimal = _notation(lines[comments:])
+        _check_header(file, lines[comments:], separator)
         return pd.read_csv(
             file,
             sep=separator,
@@ -42,12 +53,48 @@ def read_table(path: str | Path) -> pd.DataFrame:
             skiprows=comments,
             skipinitialspace=True,
             float_precision="round_trip",
-            encoding="utf-8-sig",
+            encoding=ENCODING,
         )
     except (ValueError, OSError) as error:
         problem = f"cannot be read as a table ({reason(error)})"
         fix = "write a row of names first, and commas between"
         raise FileError(path, problem=problem, fix=fix) from error
+
+
+def _beginning(file: Path) -> list[str]:
+    """The lines of a file by which its notation is recognised."""
+    with file.open(encoding=ENCODING) as stream:
+        return list(itertools.islice(stream, RECOGNISED_BY))
+
+
+def _comments_in_front(lines: Sequence[str]) -> int:
+    """Number of lines of comment before the row of names."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith(COMMENT):
+            return number
+    return len(lines)
+
+
+def _notation(lines: Sequence[str]) -> tuple[str, str]:
+    """What stands between columns, and between the digits of a number."""
+    if not lines:
+        return ",", "."
+    header, *rows = lines
+    separator = max(",;\t", key=header.count)
+    # a comma that does not separate columns can only be that of decimals
+    has_comma = any("," in row for row in rows)
+    decimal = "," if separator != "," and has_comma else "."
+    return separator, decimal
+
+
+def _check_header(file: Path, lines: Sequence[str], separator: str) -> None:
+    """Raise where columns share a name: pandas would call the second x.1, a variable of its own."""
+    names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
+    number_of = Counter(name.strip() for name in names)
+    repeated = [name for name, number in number_of.items() if name and number > 1]
+    if repeated:
+        problem = f"has several columns {', '.join(repeated)}"
+        raise FileError(file, problem=problem, fix="give each a name of its own")
 
 
 def of_table(
@@ -61,87 +108,179 @@ def of_table(
         InputError: columns that cannot be told apart, no column of time, or several rows of one
             time in a run.
     """
-    table, space = _with_columns(table)
+    table, levels = _with_columns(table)
     table, units = _without_units_row(table)
-    notes = []
-    if time is None:
-        time, guess = guessed_time(_facts(table))
-        notes += guess
-    if time is None:
-        _refuse_without_time(table)
+    time, notes = _name_of_time(table, time)
     if run is None:
         run = next((name for name in TRAJECTORIES if name in table.columns), None)
     _check_columns(table, context, run, time)
-    space = [name for name in space if name not in (run, time)]
     table = table.assign(**{time: _times(table[time], time)})
+    table, marks = _with_numbers(table, {run, time})
+    notes = [*notes, *marks]
+    space = [name for name in levels if name not in (run, time)]
 
-    single = run is None and not table.duplicated([time, *space]).any()
+    is_single = run is None and not table.duplicated([time, *space]).any()
     if run is None:
-        table, run = _with_runs(table, context, single)
-    _check_repeated(table, [name for name in (run, time, *space) if name in table.columns], run)
-    if not single:
-        table, clock = _on_one_clock(table, run, time)
-        notes += clock
-    data = _with_constant_coordinates(table, [run, time, *space])
-    if single:
+        table, run = _with_runs(table, context, is_single)
+    keys = [run, time, *space]
+    _check_repeated(table, keys, run)
+    if not is_single:
+        table, clock_notes = _on_one_clock(table, run, time)
+        notes = [*notes, *clock_notes]
+    data = _with_constant_coordinates(table, keys)
+    if is_single:
         data = data.isel(trajectory=0)
     data = data.drop_vars("trajectory", errors="ignore")
+    # a row of units knows better than a name
+    units = _units_in_names(list(table.columns)) | units
+    return _with_units(data, units), time, notes
+
+
+def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:
     for name, unit in units.items():
         if name in data.variables:
             data[name].attrs["units"] = unit
-    return data, time, notes
+    return data
+
+
+def _name_of_time(table: pd.DataFrame, time: str | None) -> tuple[str, list[str]]:
+    """The column of time, and a warning where it is a guess."""
+    if time is not None:
+        return time, []
+    time, notes = guessed_time(_facts(table))
+    if time is None:
+        _refuse_without_time(table)
+    return time, notes
 
 
 def _with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The table with a column for each level of its index, and the names of these levels."""
-    if table.columns.nlevels > 1:
-        fix = "join their parts: table.columns = ['_'.join(map(str, c)) for c in table.columns]"
-        got = f"{table.columns.nlevels} levels"
-        raise InputError("data", expected="one name for each column", got=got, fix=fix)
-    is_dated = isinstance(table.index, pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex)
-    if table.index.nlevels == 1 and table.index.name is None and is_dated:
-        table = table.rename_axis("time" if "time" not in table.columns else "index")
+    _check_levels(table)
+    table = _with_named_dates(table)
     levels = [str(name) for name in table.index.names if name is not None]
-    if any(name is None for name in table.index.names) and table.index.nlevels > 1:
-        fix = "name the levels: table.rename_axis(['run', 't']); a file with other separators: "
-        raise InputError("data", expected="names of the index", got="none", fix=fix + MORE)
     table = table.rename(columns=str)
-    names = [*levels, *table.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        fix = "rename one of them: table.columns = [...]"
-        got = f"{', '.join(repeated)} twice"
-        raise InputError("data", expected="one column of each name", got=got, fix=fix)
-    first = str(table.columns[0]) if len(table.columns) else ""
-    if ";" in first or first.startswith(COMMENT):
-        got = f"a column {first[:40]!r}: semicolons between, or a line of comment"
-        raise InputError("data", expected="columns of a table", got=got, fix=f"read it by {MORE}")
+    _check_names(table, levels)
     if levels:
         table = table.reset_index().rename(columns=str)
     return table, levels
 
 
+def _check_levels(table: pd.DataFrame) -> None:
+    """Raise where columns have several levels, or levels of the index have no names."""
+    if table.columns.nlevels > 1:
+        fix = "join their parts: table.columns = ['_'.join(map(str, c)) for c in table.columns]"
+        got = f"{table.columns.nlevels} levels"
+        raise InputError("data", expected="one name for each column", got=got, fix=fix)
+    if table.index.nlevels > 1 and None in table.index.names:
+        fix = "name the levels: table.rename_axis(['run', 't']); a file with other separators: "
+        raise InputError("data", expected="names of the index", got="none", fix=fix + MORE)
+
+
+def _with_named_dates(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a name for an index of dates, which is time's."""
+    is_dated = isinstance(table.index, pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex)
+    if not is_dated or table.index.name is not None:
+        return table
+    return table.rename_axis("index" if "time" in table.columns else "time")
+
+
+def _check_names(table: pd.DataFrame, levels: Sequence[str]) -> None:
+    """Raise where names occur twice, or are those of a file that was not split into columns."""
+    number_of = Counter([*levels, *table.columns])
+    repeated = sorted(name for name, number in number_of.items() if number > 1)
+    if repeated:
+        fix = "rename one of them: table.columns = [...]"
+        got = f"{', '.join(repeated)} twice"
+        raise InputError("data", expected="one column of each name", got=got, fix=fix)
+    if table.columns.empty:
+        return
+    name = str(table.columns[0])
+    if ";" in name or name.startswith(COMMENT):
+        got = f"a column {name[:40]!r}: semicolons between, or a line of comment"
+        raise InputError("data", expected="columns of a table", got=got, fix=f"read it by {MORE}")
+
+
 def _without_units_row(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The table without a first row that holds the units of the columns, and these units."""
-    is_text = [name for name in table.columns if not _is_plain(table[name])]
-    if len(table) < 2 or not is_text:
+    """The table without a row below the names that holds the units of the columns, and these
+    units.
+    """
+    if len(table) < 2:
         return table, {}
-    columns, units = {}, {}
-    for name in is_text:
-        below = pd.to_numeric(table[name].iloc[1:], errors="coerce")
-        first = pd.to_numeric(table[name].iloc[:1], errors="coerce")
-        # text above numbers; cells below that are empty stay missing
-        is_number = below.notna() | table[name].iloc[1:].isna()
-        if first.notna().any() or not is_number.all() or not below.notna().any():
+    columns, units, beside = {}, {}, []
+    for name in table.columns:
+        column = table[name]
+        if _is_plain(column):
+            beside.append(name)
             continue
-        columns[name], units[name] = below, str(table[name].iloc[0])
-    if not columns:
+        numbers = _numbers_below(column)
+        if numbers is not None:
+            columns[name] = numbers
+            units[name] = str(column.iloc[0]).strip(" []()")
+    # numbers beside the text: a row of data, and none of units
+    if not columns or table.iloc[0][beside].notna().any():
         return table, {}
-    others = [name for name in table.columns if name not in columns and _is_plain(table[name])]
-    if table.iloc[0][others].notna().any():  # numbers beside text: no row of units
-        return table, {}
-    units = {name: unit.strip(" []()") for name, unit in units.items()}
     return table.iloc[1:].assign(**columns), units
+
+
+def _numbers_below(column: pd.Series) -> pd.Series | None:
+    """Numbers below an entry of text; None where that is a number, or where others are text."""
+    entries = column.iloc[1:]
+    numbers = pd.to_numeric(entries, errors="coerce")
+    # cells that are empty stay missing, and say nothing
+    is_number = numbers.notna() | entries.isna()
+    if not is_number.all() or not numbers.notna().any():
+        return None
+    is_text = pd.to_numeric(column.iloc[:1], errors="coerce").isna().all()
+    return numbers if is_text else None
+
+
+def _with_numbers(table: pd.DataFrame, labels: set[str | None]) -> tuple[pd.DataFrame, list[str]]:
+    """The table with numbers in place of text that says numbers, NaN where a mark says that one is
+    missing; and sentences for warnings.
+
+    Args:
+        table: without a row of units.
+        labels: columns that stay as they are: "007" is a name of a run.
+
+    Raises:
+        InputError: a column of numbers with text between, of which nobody knows what it means.
+    """
+    columns, notes = {}, []
+    for name in table.columns:
+        column = table[name]
+        if name in labels or _is_plain(column) or not _has_text(column):
+            continue
+        numbers = pd.to_numeric(column, errors="coerce")
+        is_text = numbers.isna() & column.notna()
+        if is_text.mean() > MOSTLY:
+            continue  # names, dates or remarks
+        marks = column[is_text].astype(str).str.strip()
+        unknown = marks[~marks.str.lower().isin(MISSING)]
+        if len(unknown):
+            text, count = unknown.iloc[0][:30], len(unknown)
+            got = f"text, {text!r}, in {count} of {len(table)} rows"
+            fix = "convert or drop it: pandas.read_csv(..., thousands=',', na_values=[...]), say"
+            raise InputError("data", expected=f"numbers in {name!r}", got=got, fix=fix)
+        columns[name] = numbers.astype(np.float64)
+        if len(marks):
+            notes.append(f"{len(marks)} marks {marks.iloc[0]!r} in {name}: missing")
+    return table.assign(**columns), notes
+
+
+def _has_text(column: pd.Series) -> bool:
+    """Whether a column may hold numbers as text, or as objects."""
+    kinds = pd.api.types
+    return kinds.is_object_dtype(column) or kinds.is_string_dtype(column)
+
+
+def _units_in_names(names: Sequence[str]) -> dict[str, str]:
+    """Units in brackets behind names, as in "x [m]"; what is no unit, as in "x[0]", is a name."""
+    units = {}
+    for name in names:
+        match = UNIT.search(name)
+        if match is not None and is_unit(match[1]):
+            units[name] = match[1].strip()
+    return units
 
 
 def _is_plain(column: pd.Series) -> bool:
@@ -159,7 +298,7 @@ def _facts(table: pd.DataFrame) -> dict[str, tuple[bool, dict]]:
     return {name: (pd.api.types.is_datetime64_any_dtype(table[name]), {}) for name in table.columns}
 
 
-def _refuse_without_time(table: pd.DataFrame) -> None:
+def _refuse_without_time(table: pd.DataFrame) -> NoReturn:
     """Raise InputError: no column is called time."""
     got = ", ".join(map(str, table.columns[:6]))
     fix = (
@@ -177,12 +316,14 @@ def _check_columns(table: pd.DataFrame, context: Sequence[str], run: str | None,
     checks.one_of("time", time, columns)
     for name in context:
         checks.one_of("context", name, columns)
-    if run is not None:
-        checks.one_of("trajectory", run, columns)
-        if table[run].isna().any():
-            fix = f"fill or drop its rows: table.dropna(subset=[{run!r}])"
-            got = f"{int(table[run].isna().sum())} rows without"
-            raise InputError("data", expected=f"a {run} in every row", got=got, fix=fix)
+    if run is None:
+        return
+    checks.one_of("trajectory", run, columns)
+    missing = int(table[run].isna().sum())
+    if missing:
+        fix = f"fill or drop its rows: table.dropna(subset=[{run!r}])"
+        got = f"{missing} rows without"
+        raise InputError("data", expected=f"a {run} in every row", got=got, fix=fix)
 
 
 def _times(column: pd.Series, name: str) -> pd.Series:
@@ -199,16 +340,19 @@ def _times(column: pd.Series, name: str) -> pd.Series:
     elif pd.api.types.is_numeric_dtype(column):
         column = column.astype(np.float64)
     if isinstance(column.dtype, pd.DatetimeTZDtype):
+        # in UTC no hour is there twice, as it is where clocks are put back
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    if column.isna().any():
+    missing = int(column.isna().sum())
+    if missing:
         fix = f"drop these rows: table.dropna(subset=[{name!r}])"
-        got = f"{int(column.isna().sum())} rows without"
+        got = f"{missing} rows without"
         raise InputError("data", expected=f"a {name} in every row", got=got, fix=fix)
     return column
 
 
 def _times_of_text(column: pd.Series, name: str) -> pd.Series:
     """Numbers, or dates in the order year, month, day, that were written as text."""
+    # numbers first: 20200101 would be a date, and counts of seconds are no dates
     try:
         return pd.to_numeric(column)
     except (ValueError, TypeError):
@@ -216,7 +360,9 @@ def _times_of_text(column: pd.Series, name: str) -> pd.Series:
     try:
         dates = pd.to_datetime(column, format="ISO8601", utc=True)
     except (ValueError, TypeError) as error:
-        got = f"text, {str(column.iloc[0])[:30]!r}"
+        numbers = pd.to_numeric(column, errors="coerce")
+        text = column[numbers.isna()].iloc[0]
+        got = f"text, {str(text)[:30]!r}"
         fix = (
             f"say how it is written: table[{name!r}] = pandas.to_datetime(table[{name!r}], "
             "format='%d.%m.%Y'), or pandas.read_csv(..., parse_dates=[...], date_format=...)"
@@ -226,10 +372,10 @@ def _times_of_text(column: pd.Series, name: str) -> pd.Series:
 
 
 def _with_runs(
-    table: pd.DataFrame, context: Sequence[str], single: bool
+    table: pd.DataFrame, context: Sequence[str], is_single: bool
 ) -> tuple[pd.DataFrame, str]:
     """The table with a column of runs, and its name: rows of one context are a run."""
-    if single or not context:
+    if is_single or not context:
         return table.assign(trajectory=0), "trajectory"
     if len(context) == 1:
         return table, context[0]
@@ -241,7 +387,7 @@ def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
     repeated = table.duplicated(list(keys))
     if not repeated.any():
         return
-    row = table.loc[repeated, [name for name in keys if name != run]].iloc[0]
+    row = table.loc[repeated, list(keys)].iloc[0].drop(run)
     got = ", ".join(f"{name}={_shown(value)}" for name, value in row.items())
     fix = (
         "name the runs, trajectory='...', or put dimensions into the index, "
@@ -252,7 +398,9 @@ def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
 
 
 def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float | np.number) else str(value)
+    if isinstance(value, int | float | np.number):
+        return f"{value:g}"
+    return str(value)
 
 
 def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFrame, list[str]]:
@@ -261,15 +409,15 @@ def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFram
     if times.dtype.kind in "mM":
         starts = times.groupby(table[run]).min()
         if starts.nunique() == 1:
-            return table, []
+            return table, []  # dates stay dates, which forecasts give back
         times = (times - times.min()) / np.timedelta64(1, "s")
     values = times.to_numpy(np.float64)
-    rows = list(table.groupby(run, sort=True).indices.values())
-    own = [np.unique(values[each]) for each in rows]
-    shared, notes = shared_clock(own)
+    rows_of_runs = list(table.groupby(run, sort=True).indices.values())
+    clocks = [np.unique(values[rows]) for rows in rows_of_runs]
+    shared, notes = shared_clock(clocks)
     moved = np.empty_like(values)
-    for each, before, after in zip(rows, own, shared, strict=True):
-        moved[each] = after[np.searchsorted(before, values[each])]
+    for rows, before, after in zip(rows_of_runs, clocks, shared, strict=True):
+        moved[rows] = after[np.searchsorted(before, values[rows])]
     return table.assign(**{time: moved}), notes
 
 
@@ -278,6 +426,7 @@ def _with_constant_coordinates(table: pd.DataFrame, keys: Sequence[str]) -> xr.D
     run = keys[0]
     groups = table.groupby(run)
     data = table.set_index(list(keys)).to_xarray()
+    # a parameter stands in each row of its run
     for name in table.columns:
         if name not in keys and groups[name].nunique(dropna=False).max() <= 1:
             data = data.drop_vars(name).assign_coords({name: (run, groups[name].first().values)})

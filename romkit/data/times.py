@@ -56,9 +56,10 @@ def _step_before_rounding(times: np.ndarray) -> float | None:
     for decimals in range(DECIMALS + 1):
         # rounding of both the times and the fit through them
         largest = 1.05 * 10.0**-decimals
-        is_rounded = np.allclose(np.round(times, decimals), times, rtol=0, atol=1e-6 * largest)
-        if is_rounded:
-            return float(step) if error <= largest and largest <= 2 * ROUNDED * step else None
+        if not np.allclose(np.round(times, decimals), times, rtol=0, atol=1e-6 * largest):
+            continue
+        is_explained = error <= largest and largest <= 2 * ROUNDED * step
+        return float(step) if is_explained else None
     return None
 
 
@@ -79,17 +80,17 @@ def pieces(observed: Mask) -> list[slice]:
     if observed.ndim != 1:
         got, fix = f"shape {observed.shape}", "give those of one trajectory"
         raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], observed, [False]]).astype(np.int8)))
-    return [
-        slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)
-    ]
+    padded = np.concatenate([[False], observed, [False]]).astype(np.int8)
+    edges = np.flatnonzero(np.diff(padded)).tolist()
+    return [slice(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def held(values: Tensor) -> Tensor:
     """(C, T, k) with the last finite value of each trajectory in place of the NaN behind it."""
     finite = values.isfinite().all(-1)
-    last = (finite * torch.arange(1, finite.shape[1] + 1)).amax(1, keepdim=True).clamp(min=1) - 1
-    index = torch.minimum(torch.arange(finite.shape[1]).expand_as(finite), last)
+    count = torch.arange(finite.shape[1])
+    end = (finite * (count + 1)).amax(1, keepdim=True).clamp(min=1) - 1  # (C, 1) last finite
+    index = torch.minimum(count.expand_as(finite), end)
     return values.gather(1, index.unsqueeze(-1).expand_as(values))
 
 

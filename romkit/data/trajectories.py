@@ -30,14 +30,16 @@ def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None
     """Raise unless the context of a dataset has these names, in any order, or it has them and
     declares none.
     """
-    found = unchecked(context_names)(data)
-    if set(found) != set(names) and (
-        unchecked(is_declared)(data) or not set(names) <= set(map(str, data.variables))
-    ):
-        expected = f"the context {', '.join(names) or 'of no parameter'}"
-        raise InputError(
-            argument, expected=expected, got=", ".join(found) or "none", fix="use matching data"
-        )
+    context = unchecked(context_names)(data)
+    if set(context) == set(names):
+        return
+    # data that declare nothing may have more numbers along their runs than the model knows
+    has_all = set(names) <= set(map(str, data.variables))
+    if has_all and not unchecked(is_declared)(data):
+        return
+    expected = f"the context {', '.join(names) or 'of no parameter'}"
+    got = ", ".join(context) or "none"
+    raise InputError(argument, expected=expected, got=got, fix="use matching data")
 
 
 def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequence[str]) -> None:
@@ -45,19 +47,22 @@ def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequ
     if data.sizes["component"] != len(names):
         expected, got = f"{len(names)} components", f"{data.sizes['component']}"
         raise InputError(argument, expected=expected, got=got, fix="use matching data")
-    own = component_names(data)
-    if own != tuple(names) and sorted(own) == sorted(names):
-        fix = "select them in this order: data.sel(component=[...])"
+    labels = component_names(data)
+    if labels != tuple(names) and sorted(labels) == sorted(names):
         expected = f"components in the order {names[0]} ... {names[-1]}"
-        raise InputError(argument, expected=expected, got=f"{own[0]} ... {own[-1]}", fix=fix)
+        got = f"{labels[0]} ... {labels[-1]}"
+        fix = "select them in this order: data.sel(component=[...])"
+        raise InputError(argument, expected=expected, got=got, fix=fix)
 
 
 def check_grid(data: xr.Dataset, layout: Layout) -> None:
     """Raise where data know the coordinates of their state, which are those of the layout in
     another order.
     """
+    # plain components are compared by their names
     if data.attrs.get("layout"):
-        layout.check_order({dim: own["values"] for dim, own in layout_of(data).coords.items()})
+        coords = layout_of(data).coords
+        layout.check_order({dim: coord["values"] for dim, coord in coords.items()})
 
 
 def in_order(
@@ -92,11 +97,15 @@ def matched(
     check_components(argument, data, components)
     if units is not None:
         data = in_units_of(argument, data, units, names)
-    found = unchecked(context_names)(data)
-    if found == tuple(names):
+    context = unchecked(context_names)(data)
+    if context == tuple(names):
         return data
-    roles = {name: "label" for name in found if name not in names} | dict.fromkeys(names, "context")
-    coords = {name: data[name].assign_attrs({ROLE: role}).variable for name, role in roles.items()}
+    roles = {name: "label" for name in context if name not in names}
+    roles |= dict.fromkeys(names, "context")
+    coords = {}
+    for name, role in roles.items():
+        coords[name] = data[name].assign_attrs({ROLE: role}).variable
+    # dropped first, since the order of coordinates is that of the context
     return data.drop_vars(list(coords)).assign_coords(coords)
 
 
@@ -132,21 +141,24 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
     if count < 2:
         got, fix = "a single one", "give data of more contexts, or hold out nothing"
         raise InputError("data", expected="two contexts or more", got=got, fix=fix)
-    wanted = min(count - 1, max(1, round(share * count)))
-    inner = _inner(data, groups, count)
+    number = min(count - 1, max(1, round(share * count)))
+    is_inner = _inner(data, groups, count)
     order = np.random.default_rng(seed).permutation(count)
-    chosen = [group for group in order if inner[group]] + [
-        group for group in order if not inner[group]
-    ]
-    held = np.isin(groups, chosen[:wanted])
-    return data.isel(trajectory=np.flatnonzero(~held)), data.isel(trajectory=np.flatnonzero(held))
+    # in random order, but ends of the range only where nothing inside is left
+    chosen = np.concatenate([order[is_inner[order]], order[~is_inner[order]]])
+    is_held_out = np.isin(groups, chosen[:number])
+    train = data.isel(trajectory=np.flatnonzero(~is_held_out))
+    return train, data.isel(trajectory=np.flatnonzero(is_held_out))
 
 
 def _groups(data: xr.Dataset) -> np.ndarray:
     """(C,) number of the context of each trajectory; of the trajectory where there is no context."""
     c = context_matrix(data)
-    c = c.reshape(len(c), -1)
-    return np.unique(c, axis=0, return_inverse=True)[1].ravel() if c.shape[1] else np.arange(len(c))
+    c = c.reshape(len(c), -1)  # (C, p) or (C, T p)
+    if not c.shape[1]:
+        return np.arange(len(c))
+    _, groups = np.unique(c, axis=0, return_inverse=True)
+    return groups.ravel()
 
 
 def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
@@ -154,12 +166,15 @@ def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
     time.
     """
     c = context_matrix(data)
-    c = c if c.ndim == 2 else c[:, 0]
+    if c.ndim == 3:
+        c = c[:, 0]
     if not c.shape[1]:
         return np.ones(count, dtype=bool)
-    varies = c.min(0) < c.max(0)
-    at_end = (((c == c.min(0)) | (c == c.max(0))) & varies).any(1)
-    return np.array([not at_end[groups == group].any() for group in range(count)])
+    low, high = c.min(0), c.max(0)
+    is_at_end = ((c == low) | (c == high)) & (low < high)  # (C, p)
+    is_inner = np.ones(count, dtype=bool)
+    is_inner[groups[is_at_end.any(1)]] = False
+    return is_inner
 
 
 @dataclass(frozen=True)
@@ -204,6 +219,7 @@ class Trajectories:
         layout: Layout | None = None,
         *,
         control: Sequence[str] = (),
+        held: bool | None = None,
         contexts: Contexts | None = None,
         units: Units | None = None,
     ) -> "Trajectories":
@@ -215,6 +231,7 @@ class Trajectories:
             components: names of the components, with which the data must agree.
             layout: of the state, with which coordinates of the data must agree.
             control: names of the inputs, in order.
+            held: whether a law takes inputs as held, where the data do not declare it.
             contexts: in place of those of the data: of a simulation, which may diverge, so that its
                 states are not checked.
             units: of the model that takes the data.
@@ -228,12 +245,10 @@ class Trajectories:
         data = matched("data", data, context, components, units)
         if layout is not None:
             check_grid(data, layout)
-        return cls(
-            data,
-            unchecked(times_of)(data),
-            contexts or Contexts.of_dataset(data),
-            unchecked(control_of)(by_name(data, control)),
-        )
+        if contexts is None:
+            contexts = Contexts.of_dataset(data)
+        inputs = unchecked(control_of)(by_name(data, control), held)
+        return cls(data, unchecked(times_of)(data), contexts, inputs)
 
     def start(self, order: int, *, complete: bool = True) -> tuple[Tensor, ...]:
         """First state, or first state and velocity of a problem of order two, each (C, n).
@@ -249,20 +264,26 @@ class Trajectories:
         if order == 2 and "velocity" not in self.data:
             fix = "record it, or follow a law of first order"
             raise InputError("data", expected="a variable 'velocity'", got="none", fix=fix)
-        first = self.data.isel(time=slice(1))
-        parts = tuple(
-            unchecked(trajectories)(first, name)[:, 0] for name in ("state", "velocity")[:order]
-        )
-        missing = [
-            k
-            for k, start in enumerate(torch.cat(parts, dim=-1))
-            if not bool(start.isfinite().all())
-        ]
-        if complete and missing:
-            fix = f"begin later, data.isel(time=slice(k, None)), or drop them, data.drop_isel(trajectory={missing})"
-            got = f"none for trajectories {', '.join(map(str, missing))}"
-            raise InputError("data", expected="a complete first state", got=got, fix=fix)
-        return parts
+        start = self.data.isel(time=slice(1))
+        names = ("state", "velocity")[:order]
+        states = tuple(unchecked(trajectories)(start, name)[:, 0] for name in names)
+        if complete:
+            _check_complete(states)
+        return states  # (C, n) each
+
+
+def _check_complete(states: Sequence[Tensor]) -> None:
+    """Raise where the start of a trajectory has missing values."""
+    is_complete = torch.cat(states, dim=-1).isfinite().all(-1)
+    missing = torch.nonzero(~is_complete).flatten().tolist()
+    if not missing:
+        return
+    got = f"none for trajectories {', '.join(map(str, missing))}"
+    fix = (
+        "begin later, data.isel(time=slice(k, None)), "
+        f"or drop them, data.drop_isel(trajectory={missing})"
+    )
+    raise InputError("data", expected="a complete first state", got=got, fix=fix)
 
 
 class Snapshots(NamedTuple):
@@ -296,7 +317,8 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
         >>> x.shape, x.dtype
         (torch.Size([2, 10, 36]), torch.float64)
     """
-    return torch.from_numpy(np.array(variable_of(data, name, fix=fix), dtype=np.float64, order="C"))
+    values = np.array(variable_of(data, name, fix=fix), dtype=np.float64, order="C")
+    return torch.from_numpy(values)
 
 
 @validated
@@ -317,10 +339,12 @@ def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     state, velocity = trajectories(data, "state"), trajectories(data, "velocity")
     context = torch.from_numpy(context_matrix(data))
     if context.ndim == 2:
-        context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)
-    flat = [part.flatten(0, 1) for part in (state, velocity, context)]
+        context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)  # (C, T, p)
+    flat = [values.flatten(0, 1) for values in (state, velocity, context)]  # (C T, ...)
     rows = torch.from_numpy(complete(data, ("state", "velocity"))).flatten()
-    return Snapshots(*(flat if bool(rows.all()) else (part[rows] for part in flat)))
+    if not bool(rows.all()):  # indexing copies, which large data should be spared
+        flat = [values[rows] for values in flat]
+    return Snapshots(*flat)
 
 
 @validated
@@ -338,10 +362,13 @@ def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """
     missing = int((~complete(data, ("state", "velocity"))).any(1).sum())
     if missing:
-        fix = "train on snapshots alone (rollouts=None, phase=None), or select trajectories and times without gaps"
+        expected = "whole trajectories for training by rollouts"
         got = f"missing samples in {missing} of them"
-        raise InputError(
-            "data", expected="whole trajectories for training by rollouts", got=got, fix=fix
+        fix = (
+            "train on snapshots alone (rollouts=None, phase=None), "
+            "or select trajectories and times without gaps"
         )
+        raise InputError("data", expected=expected, got=got, fix=fix)
     count = data.sizes["trajectory"]
-    return Snapshots(*(part.unflatten(0, (count, -1)) for part in snapshots(data, every=every)))
+    flat = snapshots(data, every=every)
+    return Snapshots(*(values.unflatten(0, (count, -1)) for values in flat))

@@ -34,6 +34,35 @@ NAMES = {
 }
 """Names of one unit."""
 
+PREFIXES = "fpnumcdhkMGT"
+PREFIXED = {
+    "s",
+    "m",
+    "g",
+    "N",
+    "Pa",
+    "J",
+    "W",
+    "V",
+    "A",
+    "Hz",
+    "mol",
+    "C",
+    "ohm",
+    "L",
+    "l",
+    "eV",
+    "F",
+    "T",
+    "bar",
+}
+KNOWN = (
+    PREFIXED
+    | {*NAMES} - {"1"}
+    | {"rpm", "%", "Ω", "ppm", "rev", "yr", "a", "atm", "psi", "ft", "mph"}
+)
+"""Units by which text in brackets behind a name is recognised as one."""
+
 SAME = {name: unit for unit, names in NAMES.items() for name in names}
 PRODUCT = re.compile(r"\s*[*·.]\s*|\s+")
 FACTOR = re.compile(r"([^\d\s^*+/-]+)(?:\^|\*\*)?([+-]?\d+)?")
@@ -56,12 +85,8 @@ class Units(NamedTuple):
     @classmethod
     def of(cls, data: xr.Dataset, context: Sequence[str]) -> "Units":
         """Units of a dataset in romkit's schema, and of these parameters of it."""
-        time = data["time"].attrs.get("units", "") if "time" in data.coords else ""
-        return cls(
-            state_units(data),
-            [str(data[name].attrs.get("units", "")) for name in context],
-            str(time),
-        )
+        contexts = [str(data[name].attrs.get("units", "")) for name in context]
+        return cls(state_units(data), contexts, time_units(data))
 
 
 def state_units(data: xr.Dataset) -> list[str]:
@@ -74,25 +99,46 @@ def state_units(data: xr.Dataset) -> list[str]:
     return [common] * data.sizes["component"]
 
 
+def time_units(data: xr.Dataset) -> str:
+    """The unit of the times of a dataset, "" where nobody said."""
+    if "time" not in data.coords:
+        return ""
+    return str(data["time"].attrs.get("units", ""))
+
+
 def factors(unit: str) -> dict[str, int] | None:
     """Powers of the units in a product, "kg m s-2" or "kg*m/s^2"; None of what is no product."""
-    powers: dict[str, int] = {}
     text = unit.partition(" since ")[0].strip().translate(SUPERSCRIPTS).replace("**", "^")
-    if text in ("", "1"):
-        return powers
-    for place, part in enumerate(text.split("/")):
-        for factor in filter(None, PRODUCT.split(part.strip(" ()"))):
+    powers: dict[str, int] = {}
+    for place, product in enumerate(text.split("/")):
+        sign = -1 if place else 1
+        for factor in _factors_of(product):
             match = FACTOR.fullmatch(factor)
-            if match is None and factor != "1":
-                return None
             if match is None:
-                continue
+                return None
             name, power = match.groups()
             name = SAME.get(name, name)
-            if name == "1":
-                continue
-            powers[name] = powers.get(name, 0) + (-1 if place else 1) * int(power or 1)
+            powers[name] = powers.get(name, 0) + sign * int(power or 1)
+    powers.pop("1", None)
     return {name: power for name, power in powers.items() if power}
+
+
+def _factors_of(product: str) -> list[str]:
+    """The factors of a product, without those that are one."""
+    factors = PRODUCT.split(product.strip(" ()"))
+    return [factor for factor in factors if factor not in ("", "1")]
+
+
+def is_unit(text: str) -> bool:
+    """Whether text is a product of units that are known by name, with their usual prefixes."""
+    powers = factors(text)
+    return bool(powers) and all(_is_known(name) for name in powers)
+
+
+def _is_known(name: str) -> bool:
+    if name in KNOWN:
+        return True
+    return name[:1] in PREFIXES and name[1:] in PREFIXED
 
 
 def same_unit(a: str, b: str) -> bool:
@@ -114,17 +160,17 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
     """
     got = f"{name} in {source}, where the model has {target}"
     try:
-        import pint
+        import pint  # an extra: most data need no conversion
     except ImportError as error:
         fix = "convert it, or install pint, by which romkit does"
         expected = f"{name} in {target}"
         raise InputError(argument, expected=expected, got=f"{source}", fix=fix) from error
     registry = pint.UnitRegistry()
     try:
-        zero, one = (
-            registry.Quantity(value, _for_pint(source)).to(_for_pint(target)).magnitude
-            for value in (0.0, 1.0)
-        )
+        images = []
+        for value in (0.0, 1.0):
+            quantity = registry.Quantity(value, _for_pint(source))
+            images.append(float(quantity.to(_for_pint(target)).magnitude))
     except Exception as error:  # pint raises many kinds on text that is no unit
         fix = "convert it, or give its unit another name"
         raise InputError(argument, expected=f"{name} in {target}", got=got, fix=fix) from error
@@ -132,30 +178,54 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
         f"{argument}: {name} is converted from {source} to {target}, the unit of the model",
         DataWarning,
     )
-    return float(one - zero), float(zero)
+    # units of temperature have an offset; all others map zero to zero
+    zero, one = images
+    return one - zero, zero
 
 
 def _for_pint(unit: str) -> str:
     powers = factors(unit)
     if powers is None:
         return unit
-    return (
-        " * ".join(f"{name} ** {power}" if power != 1 else name for name, power in powers.items())
-        or "1"
-    )
+    words = [f"{name} ** {power}" for name, power in powers.items()]
+    return " * ".join(words) or "1"
 
 
 def check_units(argument: str, data: xr.Dataset, other: xr.Dataset, context: Sequence[str]) -> None:
     """Raise InputError where two datasets have states, contexts or times of other units."""
     own, wanted = Units.of(data, context), Units.of(other, context)
+    fix = "convert one of them, units included"
+    check_same(argument, own, wanted, components="the state", context=context, fix=fix)
+
+
+def check_same(
+    argument: str,
+    own: Units,
+    wanted: Units,
+    *,
+    components: str | Sequence[str],
+    context: Sequence[str],
+    fix: str,
+) -> None:
+    """Raise InputError where units of states, contexts or times differ.
+
+    Args:
+        argument: whose units are `own`.
+        own: units that are checked.
+        wanted: units that they have to be.
+        components: names of the components of the state, or one for all.
+        context: names of the parameters.
+        fix: what the user may do.
+    """
+    if isinstance(components, str):
+        components = [components] * len(own.state)
     pairs = [
-        *(("the state", *pair) for pair in zip(own.state, wanted.state, strict=True)),
+        *zip(components, own.state, wanted.state, strict=True),
         *zip(context, own.context, wanted.context, strict=True),
         ("time", own.time, wanted.time),
     ]
     for name, unit, expected in pairs:
         if not same_unit(unit, expected):
-            fix = "convert one of them, units included"
             raise InputError(argument, expected=f"{name} in {expected}", got=unit, fix=fix)
 
 
@@ -167,42 +237,55 @@ def in_units_of(
     Raises:
         InputError: units that differ and cannot be converted.
     """
-    own = Units.of(data, context)
-    data = _states_in_units(argument, data, own.state, model.state)
-    for name, source, target in zip(context, own.context, model.context, strict=True):
+    units = Units.of(data, context)
+    data = _states_in_units(argument, data, units.state, model.state)
+    for name, source, target in zip(context, units.context, model.context, strict=True):
         if not same_unit(source, target):
             data = _context_in_unit(argument, data, name, source, target)
-    if not same_unit(own.time, model.time):
-        data = _times_in_unit(argument, data, own.time, model.time)
+    if not same_unit(units.time, model.time):
+        data = _times_in_unit(argument, data, units.time, model.time)
     return data
 
 
 def _states_in_units(
-    argument: str, data: xr.Dataset, own: Sequence[str], wanted: Sequence[str]
+    argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
 ) -> xr.Dataset:
-    differing = [k for k, pair in enumerate(zip(own, wanted, strict=True)) if not same_unit(*pair)]
-    if not differing:
+    factor, offset = _conversions(argument, data, sources, targets)
+    if factor is None:
         return data
-    names = data["component"].values if "component" in data.coords else np.arange(len(own))
-    known: dict[tuple[str, str], tuple[float, float]] = {}
-    factor, offset = np.ones(len(own)), np.zeros(len(own))
-    for k in differing:
-        pair = own[k], wanted[k]
-        if pair not in known:
-            known[pair] = conversion(argument, f"the state {names[k]}", *pair)
-        factor[k], offset[k] = known[pair]
-    factor, offset = (xr.DataArray(values, dims="component") for values in (factor, offset))
     converted = {"state": data["state"] * factor + offset}
+    # an offset, as of temperatures, has no rate
     for rate in ("velocity", "acceleration"):
         if rate in data:
             converted[rate] = data[rate] * factor
+    about = {"units": targets[0]} if len({*targets}) == 1 else {}
     for name, values in converted.items():
-        units = {"units": wanted[0]} if len({*wanted}) == 1 else {}
-        values = values.transpose(*data[name].dims).astype(data[name].dtype.newbyteorder("="))
-        data = data.assign({name: values.assign_attrs(data[name].attrs | units)})
+        dtype = data[name].dtype.newbyteorder("=")
+        values = values.transpose(*data[name].dims).astype(dtype)
+        data = data.assign({name: values.assign_attrs(data[name].attrs | about)})
     if "component_units" in data.coords:
-        data = data.assign_coords(component_units=("component", list(wanted)))
+        data = data.assign_coords(component_units=("component", list(targets)))
     return data
+
+
+def _conversions(
+    argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
+) -> tuple[xr.DataArray | None, xr.DataArray | None]:
+    """Factor and offset (n,) of each component of the state; None where no unit differs."""
+    pairs = list(zip(sources, targets, strict=True))
+    differing = [k for k, pair in enumerate(pairs) if not same_unit(*pair)]
+    if not differing:
+        return None, None
+    labels = data["component"].values if "component" in data.coords else np.arange(len(pairs))
+    factor, offset = np.ones(len(pairs)), np.zeros(len(pairs))
+    known: dict[tuple[str, str], tuple[float, float]] = {}
+    for k in differing:
+        pair = pairs[k]
+        # asked once for each pair: a field has thousands of components of one unit
+        if pair not in known:
+            known[pair] = conversion(argument, f"the state {labels[k]}", *pair)
+        factor[k], offset[k] = known[pair]
+    return xr.DataArray(factor, dims="component"), xr.DataArray(offset, dims="component")
 
 
 def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) -> xr.DataArray:
@@ -225,6 +308,7 @@ def _context_in_unit(
 ) -> xr.Dataset:
     factor, offset = conversion(argument, name, source, target)
     about = data[name].attrs | {"units": target}
+    # the range is in the unit of the data, too
     if "training_range" in about:
         about["training_range"] = [factor * end + offset for end in about["training_range"]]
     values = data[name].astype(np.float64) * factor + offset
@@ -236,6 +320,7 @@ def _times_in_unit(argument: str, data: xr.Dataset, source: str, target: str) ->
     factor, _ = conversion(argument, "time", *units)
     about = data["time"].attrs | {"units": target}
     data = data.assign_coords(time=("time", data["time"].values * factor, about))
+    # rates are by time, whose unit they do not name
     for order, rate in enumerate(("velocity", "acceleration"), start=1):
         if rate in data:
             data[rate] = (data[rate] / factor**order).assign_attrs(data[rate].attrs)

@@ -43,6 +43,7 @@ def check_seal_of_file(file: Path) -> None:
     """`check_seal` of a file that may be larger than memory."""
     size = file.stat().st_size
     with file.open("rb") as stream:
+        # the seal is at the end; most files of others have none, and are read no further
         stream.seek(max(0, size - TAIL))
         _, seal, digest = stream.read().rpartition(SEAL)
         if not seal:
@@ -99,6 +100,7 @@ def checked_groups(name: object, source: Path | io.BytesIO) -> dict[str, bool]:
             visited.add(address)
             groups[path] = False
             for key in group:
+                # by its link first: opening a member would open the file that it lies in
                 below = f"{path.rstrip('/')}/{key}"
                 member = _own_member(name, group, key, below)
                 if isinstance(member, h5py.Group):
@@ -133,6 +135,7 @@ def check_store(store: Path) -> None:
     """Raise FileError where a zarr store names a codec that unpickles, or has links to other
     places.
     """
+    # no library is asked: zarr would make the codec, and so run its code
     for folder, folders, files in os.walk(store):
         for name in (*folders, *files):
             path = Path(folder, name)
@@ -150,6 +153,7 @@ def _codecs(description: Path) -> Iterator[str]:
     except (ValueError, RecursionError) as error:
         problem = f"has a damaged {description.name} ({reason(error)})"
         raise FileError(description.parent, problem=problem, fix=RESTORE) from error
+    # by a stack: descriptions of strangers may nest deeper than Python recurses
     while waiting:
         entry = waiting.pop()
         if isinstance(entry, list):

@@ -24,6 +24,9 @@ WINDOWS = (5, 7, 9, 13, 17, 25, 35, 49, 69)
 DEGREES = (4, 2)
 """Degrees of the polynomials that are tried in each window."""
 
+COMPONENTS = 50
+"""Components, about, by which window and degree are chosen."""
+
 
 class Smoothing(NamedTuple):
     """A window of samples and the degree of the polynomial in it; a rule for x (T, n) at even times
@@ -69,51 +72,49 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
         True
     """
     check_states(data)
-    times, whole = data["time"].values.astype(np.float64), complete(data, ("state",))
+    times = data["time"].values.astype(np.float64)
+    is_complete = complete(data, ("state",))  # (C, T)
     x = data["state"].transpose(*DIMS).values
-    rule, name, shortest = _differentiator(method, x, times, whole, layout_of(data))
-    velocity = differentiated(x, times, stretches(whole, shortest), rule)
+    rule, name, shortest = _differentiator(method, x, times, is_complete, layout_of(data))
+    velocity = differentiated(x, times, stretches(is_complete, shortest), rule)
     if not np.isfinite(velocity).any():
-        got, fix = (
-            f"stretches shorter than {shortest} samples",
-            "record velocities, or sample more densely",
-        )
+        got = f"stretches shorter than {shortest} samples"
+        fix = "record velocities, or sample more densely"
         raise InputError("data", expected="states to differentiate", got=got, fix=fix)
-    return data.assign(
-        velocity=(DIMS, velocity, {"long_name": "time derivative of the state", "method": name})
-    )
+    about = {"long_name": "time derivative of the state", "method": name}
+    return data.assign(velocity=(DIMS, velocity, about))
 
 
-def stretches(whole: np.ndarray, shortest: int = 1) -> list[tuple[int, slice]]:
+def stretches(is_complete: np.ndarray, shortest: int = 1) -> list[tuple[int, slice]]:
     """Trajectory and times of each stretch without a missing sample, of samples (C, T) that are
     complete or not.
     """
-    found = [(k, piece) for k, row in enumerate(whole) for piece in pieces(row)]
-    return [(k, piece) for k, piece in found if piece.stop - piece.start >= shortest]
+    places = []
+    for k, row in enumerate(is_complete):
+        for piece in pieces(row):
+            if piece.stop - piece.start >= shortest:
+                places.append((k, piece))
+    return places
 
 
 def differentiated(
-    x: np.ndarray, times: np.ndarray, parts: Sequence[tuple[int, slice]], rule: Differentiate
+    x: np.ndarray, times: np.ndarray, places: Sequence[tuple[int, slice]], rule: Differentiate
 ) -> np.ndarray:
     """Rates of x (C, T, n) in these stretches, NaN elsewhere.
 
     Raises:
         InputError: a rule that gives another shape.
     """
-    rates = np.full(
-        x.shape, np.nan, dtype=np.result_type(x, np.float32)
-    )  # states may be whole numbers
-    for part in parts:
-        rate = np.asarray(rule(x[part].astype(np.float64), times[part[1]]))
-        if rate.shape != x[part].shape:
-            expected, got = (
-                f"a method that gives the shape of its states, {x[part].shape}",
-                f"{rate.shape}",
-            )
-            raise InputError(
-                "method", expected=expected, got=got, fix="return a velocity for each state"
-            )
-        rates[part] = rate
+    # states may be whole numbers, rates are none
+    rates = np.full(x.shape, np.nan, dtype=np.result_type(x, np.float32))
+    for place in places:
+        states = x[place].astype(np.float64)
+        rate = np.asarray(rule(states, times[place[1]]))
+        if rate.shape != states.shape:
+            expected = f"a method that gives the shape of its states, {states.shape}"
+            fix = "return a velocity for each state"
+            raise InputError("method", expected=expected, got=f"{rate.shape}", fix=fix)
+        rates[place] = rate
     return rates
 
 
@@ -131,6 +132,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
         >>> caught[0].category.__name__, "velocity" in estimated
         ('DataWarning', True)
     """
+    # without states, those who need them say so
     if "state" not in data or "velocity" in data:
         return data
     data = with_velocity(data)
@@ -141,38 +143,40 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
 
 
 def _differentiator(
-    method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray, layout: Layout
+    method: object, x: np.ndarray, times: np.ndarray, is_complete: np.ndarray, layout: Layout
 ) -> tuple[Differentiate, str, int]:
     """Differentiation rule, its name, and the fewest samples that it needs."""
     if callable(method):
         return method, getattr(method, "__name__", type(method).__name__), 5
     checks.one_of("method", method, ("auto", "savitzky-golay", "gradient"))
-    step = even_step(times)
-    if method == "savitzky-golay" and step is None:
+    is_even = even_step(times) is not None
+    if method == "savitzky-golay" and not is_even:
+        expected = "evenly spaced times for 'savitzky-golay'"
         fix = "take method='gradient', or resample the data"
-        raise InputError(
-            "method",
-            expected="evenly spaced times for 'savitzky-golay'",
-            got="uneven steps",
-            fix=fix,
-        )
-    longest = max(piece.stop - piece.start for _, piece in stretches(whole))
-    if method == "gradient" or step is None or longest < WINDOWS[0]:
-        return (
-            lambda x, t: np.gradient(x, t, axis=0, edge_order=1),
-            "gradient (central differences)",
-            2,
-        )
-    owner = np.repeat(
-        np.arange(len(layout.variables)), [variable.size for variable in layout.variables]
-    )
-    some = slice(None, None, max(1, x.shape[-1] // 50))
-    part, owner = x[..., some].astype(np.float64), owner[some]
-    scale = np.sqrt(
-        np.bincount(owner, np.nanvar(part, axis=(0, 1)), len(layout.variables))[owner]
-    )  # of its variable
-    best = smoothest(part / np.where(scale > 0, scale, 1.0), whole)
+        raise InputError("method", expected=expected, got="uneven steps", fix=fix)
+    longest = max(piece.stop - piece.start for _, piece in stretches(is_complete))
+    if method == "gradient" or not is_even or longest < WINDOWS[0]:
+        return _central_differences, "gradient (central differences)", 2
+    best = smoothest(_in_common_scale(x, layout), is_complete)
     return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
+
+
+def _central_differences(x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    return np.gradient(x, t, axis=0, edge_order=1)
+
+
+def _in_common_scale(x: np.ndarray, layout: Layout) -> np.ndarray:
+    """Some components of x (C, T, n), in root mean squares of their variable.
+
+    Without, the variable with the largest numbers would choose the window for all.
+    """
+    sizes = [variable.size for variable in layout.variables]
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    some = slice(None, None, max(1, x.shape[-1] // COMPONENTS))
+    sample, owner = x[..., some].astype(np.float64), owner[some]
+    variance = np.bincount(owner, np.nanvar(sample, axis=(0, 1)), len(sizes))
+    scale = np.sqrt(variance[owner])
+    return sample / np.where(scale > 0, scale, 1.0)
 
 
 @validated
@@ -198,33 +202,37 @@ def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
     """
     whole = np.asarray(whole)
     if x.ndim != 3 or whole.shape != x.shape[:2] or not whole.any():
-        expected, got = (
-            "(C, T, n) with (C, T) samples, some complete",
-            f"shapes {x.shape} and {whole.shape}",
-        )
+        expected = "(C, T, n) with (C, T) samples, some complete"
+        got = f"shapes {x.shape} and {whole.shape}"
         raise InputError("x, whole", expected=expected, got=got, fix="match the axes")
-    parts = [x[part] for part in stretches(whole)]
-    typical = sorted(map(len, parts))[len(parts) // 2]
-    tried = [
-        Smoothing(w, d)
-        for w in WINDOWS
-        for d in DEGREES
-        if w > d + 1 and (w <= typical or w == WINDOWS[0])
-    ]
-    return min(tried, key=lambda each: _left_out_error(parts, each))
+    runs = [x[place] for place in stretches(whole)]
+    typical = sorted(map(len, runs))[len(runs) // 2]
+    candidates = []
+    for window in WINDOWS:
+        # a window longer than most stretches would leave their rates missing
+        if window > typical and window != WINDOWS[0]:
+            continue
+        # one sample more than coefficients, or nothing is smoothed and 1 - h is zero
+        candidates += [Smoothing(window, degree) for degree in DEGREES if window > degree + 1]
+    return min(candidates, key=lambda smoothing: _left_out_error(runs, smoothing))
 
 
-def _left_out_error(parts: list[np.ndarray], smoothing: Smoothing) -> float:
+def _left_out_error(runs: list[np.ndarray], smoothing: Smoothing) -> float:
     """Mean square of (x - x̂) / (1 - h): what a polynomial without the sample itself misses it by."""
     from scipy.signal import savgol_coeffs, savgol_filter
 
     window, degree = smoothing
-    half, own = window // 2, savgol_coeffs(window, degree)[window // 2]
+    half = window // 2
+    influence = savgol_coeffs(window, degree)[half]  # h, of a sample on its own fit
     total, count = 0.0, 0
-    for x in parts:
-        if len(x) >= max(window, 3 * half):
-            sample = x[:, :: max(1, x.shape[1] // 50)].astype(np.float64)
-            inner = slice(half, len(x) - half)
-            miss = (sample - savgol_filter(sample, window, degree, axis=0))[inner] / (1 - own)
-            total, count = total + float(np.square(miss).sum()), count + miss.size
+    for x in runs:
+        if len(x) < max(window, 3 * half):
+            continue
+        every = max(1, x.shape[1] // COMPONENTS)
+        sample = x[:, ::every].astype(np.float64)
+        residual = sample - savgol_filter(sample, window, degree, axis=0)
+        # at the ends the window is cut, and h another
+        miss = residual[half : len(x) - half] / (1 - influence)
+        total += float(np.square(miss).sum())
+        count += miss.size
     return total / count if count else np.inf

@@ -96,3 +96,13 @@ def test_files_along_time_are_one_run(tmp_path):
     parts = [run(0).isel(time=slice(10)), run(0).isel(time=slice(10, None))]
     data = romkit.open(written(tmp_path, parts), along="time")
     xr.testing.assert_allclose(data.compute(), run(0))
+
+
+def test_a_file_of_groups_is_read_by_its_only_group_or_refused(tmp_path):
+    run(0).to_netcdf(tmp_path / "run0.nc", group="results", engine="h5netcdf")
+    with pytest.warns(DataWarning, match="group"), romkit.open(tmp_path / "run0.nc") as data:
+        assert np.allclose(data.u, run(0).u)
+    run(1).to_netcdf(tmp_path / "run0.nc", group="more", engine="h5netcdf", mode="a")
+    refused("groups", romkit.open, tmp_path / "run0.nc", error=FileError)
+    run(0).to_zarr(tmp_path / "run.zarr", group="results")
+    refused("group", romkit.open, tmp_path / "run.zarr", error=FileError)

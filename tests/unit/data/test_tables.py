@@ -1,12 +1,16 @@
 """Tables as loggers and spreadsheets write them: read, or one line with advice that works."""
 
+import decimal
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import romkit
 from romkit.cli.options import read_own
 from romkit.data import describe
 from romkit.data.tables import read_table
+from romkit.errors import FileError
 from tests.refusals import refused
 from tests.unit.data.test_roles import said
 
@@ -134,3 +138,68 @@ def test_a_late_column_of_one_value_is_a_parameter_and_rounding_no_other_time():
     own["time"] += 1e-9 * own["run"] * np.sin(np.arange(80.0))
     data, texts = said(describe, own, context=["w"])
     assert (data.sizes["time"], texts) == (40, [])
+
+
+@pytest.mark.parametrize("mark", ["-", "---", "n.a.", "missing", "*", "No data"])
+def test_marks_among_numbers_are_missing_and_it_is_said(mark, tmp_path):
+    column = pd.Series(np.cos(TIME)).astype(object)
+    column[[3, 17]] = mark
+    (tmp_path / "own.csv").write_text(table(b=column).to_csv(index=False))
+    for source in (table(b=column), read_table(tmp_path / "own.csv")):
+        data, texts = said(describe, source)
+        assert np.isnan(data.state[0, [3, 17], 1]).all()
+        assert int(np.isnan(data.state).sum()) == 2
+        assert np.allclose(data.state[0, 18:, 1], np.cos(TIME)[18:])
+        assert len(texts) == 1
+
+
+@pytest.mark.parametrize("text", ["1,234.5", "1.2e3 m", "0x12", "overflow"])
+def test_other_text_among_numbers_is_refused(text):
+    column = pd.Series(np.cos(TIME)).astype(object)
+    column[5] = text
+    refused(f"data: expected numbers in 'b', got text, {text!r}", describe, table(b=column))
+
+
+def test_numbers_as_text_and_as_decimals_are_numbers_but_names_of_runs_are_not():
+    right = describe(table())
+    for kind in (str, decimal.Decimal, np.float32):
+        column = pd.Series([kind(value) for value in np.cos(TIME)], dtype=object)
+        assert np.allclose(describe(table(b=column)).state, right.state, atol=1e-6)
+    rows = pd.concat([table(run=name, w=float(k)) for k, name in enumerate(("007", "7"))])
+    assert describe(rows, context=["w"]).sizes["trajectory"] == 2
+    as_text = describe(rows.assign(w=rows.w.astype(str)), context=["w"])
+    assert as_text.w.values.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_file_with_two_columns_of_one_name_is_refused(separator, tmp_path):
+    text = table().to_csv(index=False, sep=separator).replace(f"a{separator}b", f"a{separator} a")
+    (tmp_path / "own.csv").write_text("# a comment\n" + text)
+    refused("several columns a", read_table, tmp_path / "own.csv", error=FileError)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [("b [m]", "m"), ("b (kPa)", "kPa"), ("b [m/s^2]", "m/s^2"), ("b[0]", ""), ("b (mean)", "")],
+)
+def test_units_in_brackets_behind_names(name, unit):
+    data = describe(table().rename(columns={"b": name, "time": "time [ms]"}))
+    assert data.time.attrs["units"] == "ms"
+    units = romkit.data.units.state_units(data)
+    assert units == ["", unit]
+
+
+@pytest.mark.parametrize("mark", [-999.0, 9999.0, -9999.9, 1e20])
+def test_numbers_that_look_like_marks_are_warned_of(mark):
+    column = np.cos(TIME)
+    column[4] = mark
+    data, texts = said(describe, table(b=column))
+    assert data.state[0, 4, 1] == mark
+    assert len(texts) == 1
+    assert f"{mark:g}" in texts[0]
+
+
+@pytest.mark.parametrize("largest", [999.0, -999.0, 1e20])
+def test_numbers_that_others_come_near_to_are_measured(largest):
+    _, texts = said(describe, table(b=np.linspace(0.0, largest, 40)))
+    assert texts == []
