@@ -2,6 +2,7 @@
 are orthonormal.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 
 import dask.array as da
@@ -18,7 +19,9 @@ from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.data import DIMS
+from romkit.data.layout import component_names
 from romkit.data.schema import of_other_coordinates, variable_of
+from romkit.data.units import Units, check_same, state_units
 
 Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n,
@@ -140,6 +143,7 @@ class Basis(Display):
         dual: W V, in place of a weight that is not at hand.
         singular_values: (r,), where they are known: of the snapshots minus their mean.
         energy: (r,) share of the energy ‖x - x̄‖² of the snapshots that the first k modes hold.
+        units: of the n components, where they are known.
 
     Attributes:
         dual: W V (n, r), kept in place of W, which nothing else needs.
@@ -168,6 +172,7 @@ class Basis(Display):
         dual: np.ndarray | Tensor | None = None,
         singular_values: np.ndarray | Tensor | None = None,
         energy: np.ndarray | Tensor | None = None,
+        units: Sequence[str] = (),
     ):
         modes = _float64("modes", modes)
         if modes.ndim != 2 or not modes.shape[0] >= modes.shape[1] >= 1:
@@ -191,11 +196,20 @@ class Basis(Display):
             self.singular_values = _float64("singular_values", singular_values, (r,))
         if energy is not None:
             self.energy = _float64("energy", energy, (r,))
+        self.units = tuple(units)
+        if len(self.units) not in (0, n):
+            raise InputError(
+                "units", expected=f"{n} units", got=len(self.units), fix="name one for each"
+            )
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
     @classmethod
     def with_dual(
-        cls, modes: Tensor, dual: Tensor | None, mean: Tensor, **spectrum: Tensor | None
+        cls,
+        modes: Tensor,
+        dual: Tensor | None,
+        mean: Tensor,
+        **spectrum: Tensor | Sequence[str] | None,
     ) -> "Basis":
         """A basis from V and W V, where W itself is not at hand; further arguments are those of the
         class.
@@ -301,7 +315,13 @@ class Basis(Display):
             value = getattr(self, name)
             if value is not None:
                 spectrum[name] = value[:rank]
-        return Basis.with_dual(self.modes[:, :rank], dual, self.mean, **spectrum)
+        return Basis.with_dual(self.modes[:, :rank], dual, self.mean, units=self.units, **spectrum)
+
+    def with_units(self, units: Sequence[str]) -> "Basis":
+        """The same basis, of components in these units."""
+        basis = copy.copy(self)
+        basis.units = tuple(units)
+        return basis
 
     def facts(self) -> dict[str, str]:
         """Sizes, and what is left out of the energy of the snapshots."""
@@ -335,7 +355,8 @@ class Basis(Display):
 
 @validated
 def check_size(basis: Basis, data: xr.Dataset) -> None:
-    """Raise InputError unless the states of a dataset have as many components as the basis.
+    """Raise InputError unless the states of a dataset have as many components as the basis, in its
+    units.
 
     Example:
         >>> import torch
@@ -356,6 +377,15 @@ def check_size(basis: Basis, data: xr.Dataset) -> None:
             expected=f"the {basis.size} components of the basis",
             got=f"{data.sizes['component']}",
             fix="use data on the grid of the basis, or a basis of these data",
+        )
+    if basis.units:
+        check_same(
+            "data",
+            Units(state_units(data), []),
+            Units(basis.units, []),
+            components=component_names(data),
+            context=[],
+            fix="convert the data to the units of the basis, or make a basis of them",
         )
 
 

@@ -13,6 +13,7 @@ from romkit.core.boundary import Count, FilePath, Positive, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, check_states
 from romkit.data.schema import variable_of
+from romkit.data.units import state_units
 from romkit.engine import Device
 
 
@@ -75,7 +76,10 @@ def basis(
         summary = stream(chunks, rank, weight, checkpoint, device)
     if tolerance is not None:
         rank = _smallest(summary.share, tolerance, rank)
-    return summary.basis(rank, weight)
+    basis = summary.basis(rank, weight)
+    if isinstance(data, xr.Dataset):
+        basis = basis.with_units(state_units(data))
+    return basis
 
 
 def _check_rank(state: xr.DataArray, rank: int) -> None:

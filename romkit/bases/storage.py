@@ -1,6 +1,7 @@
 """Storage of a basis: header and tensors of its file."""
 
 import os
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -26,7 +27,12 @@ def packed(basis: Basis) -> tuple[Header, Tensors]:
         value = getattr(basis, name)
         if value is not None:
             tensors[name] = value
-    return {"basis": basis.rank}, tensors
+    header = {"basis": basis.rank}
+    if basis.units:
+        header["units"] = list(basis.units)
+        if len({*basis.units}) == 1:
+            header["units"] = basis.units[0]  # one for all of a million components
+    return header, tensors
 
 
 def compact(basis: Basis, weight: Weight, precision: torch.dtype) -> Tensors:
@@ -57,14 +63,18 @@ def compact(basis: Basis, weight: Weight, precision: torch.dtype) -> Tensors:
     return tensors
 
 
-def rebuilt(tensors: Tensors) -> Basis:
-    """The basis of these tensors; KeyError, InputError or RuntimeError where they are not of one."""
+def rebuilt(tensors: Tensors, units: str | Sequence[str] = ()) -> Basis:
+    """The basis of these tensors and units, one for all or for each; KeyError, InputError or
+    RuntimeError where they are not of one.
+    """
+    if isinstance(units, str):
+        units = [units] * len(tensors["mean"])
     spectrum = {name: tensors[name] for name in OPTIONAL if name in tensors}
     modes = _turned(tensors, "modes")
     dual = None
     if "dual" in tensors:
         dual = _turned(tensors, "dual")
-    return Basis.with_dual(modes, dual, tensors["mean"], **spectrum)
+    return Basis.with_dual(modes, dual, tensors["mean"], units=units, **spectrum)
 
 
 def _turned(tensors: Tensors, name: str) -> Tensor:
@@ -75,14 +85,14 @@ def _turned(tensors: Tensors, name: str) -> Tensor:
     return tensors[name].double() @ turn
 
 
-def unpacked(path: str | os.PathLike, tensors: Tensors) -> Basis:
+def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Basis:
     """The basis of a sealed file.
 
     Raises:
         FileError: content that does not fit.
     """
     try:
-        return rebuilt(tensors)
-    except (KeyError, InputError, RuntimeError) as error:
+        return rebuilt(tensors, header.get("units", ()))
+    except (KeyError, InputError, RuntimeError, TypeError) as error:
         problem = f"does not hold a basis ({reason(error)})"
         raise FileError(path, problem=problem, fix="restore it from a copy") from error

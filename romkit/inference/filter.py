@@ -19,6 +19,7 @@ from romkit.core.errors import InputError
 from romkit.data import even_step
 from romkit.data.context import context_array
 from romkit.data.trajectories import Trajectories
+from romkit.data.units import Units
 from romkit.engine.threads import one_thread
 from romkit.inference.calibration import noises_of
 from romkit.inference.models import model_of
@@ -362,7 +363,8 @@ class Tracker:
         free = [every.index(name) for name in self.parameters]
         noise = noises_of(noise, rows).numpy()
         drift = _checked_drift(drift, len(free))
-        data = _training(training, every, names)
+        units = owner.units if isinstance(source, Projection) else owner.known_units
+        data = _training(training, every, names, units)
         c = _contexts(data, every, context)
         model = forecasting(model_of(source, dynamics, system), rows)
         with torch.no_grad(), one_thread():
@@ -585,9 +587,11 @@ def _learned(
     return np.column_stack([w, contexts[:, free]]), views, (error**2).mean(0), size
 
 
-def _training(training: xr.Dataset, context: Sequence[str], names: Sequence[str]) -> Trajectories:
+def _training(
+    training: xr.Dataset, context: Sequence[str], names: Sequence[str], units: Units
+) -> Trajectories:
     """Trajectories at even times and constant contexts, without missing states."""
-    data = Trajectories.of(training, context, names)
+    data = Trajectories.of(training, context, names, units=units)
     complete = bool(data.states.isfinite().all())
     if data.contexts.path is not None or not complete or even_step(data.times.numpy()) is None:
         got = (

@@ -54,13 +54,14 @@ class Observations(NamedTuple):
                 finite or do not increase, infinite values, a trajectory without any number.
         """
         owner = source.frame if isinstance(source, Projection) else source
-        names, units = tuple(owner.state_names), tuple(owner.state_units)
+        names = tuple(owner.state_names)
+        units = owner.units if isinstance(source, Projection) else owner.known_units
         rows = torch.tensor(rows_of(names, sensors))
         known = "time" in observations.coords
         checked = _checked(observations, timed)
         state = _components(checked[["state"]], [names[row] for row in rows])
         _check_numbers(state)
-        wanted = Units([units[row] for row in rows], [], _unit_of_time(source))
+        wanted = Units([units.state[row] for row in rows], [], units.time)
         state = in_units_of("observations", state, wanted, [])
         times = torch.zeros(1, dtype=torch.float64)
         if known:
@@ -81,10 +82,6 @@ def _checked(observations: xr.Dataset, timed: bool) -> xr.Dataset:
         got, fix = f"values of type {observations['state'].dtype}", "give what the sensors see"
         raise InputError("observations", expected="real numbers", got=got, fix=fix)
     return check_observations(observations)
-
-
-def _unit_of_time(source: Projection | System) -> str:
-    return source.frame.units.time if isinstance(source, Projection) else source.time_units
 
 
 def _components(state: xr.Dataset, observed: Sequence[str]) -> xr.Dataset:

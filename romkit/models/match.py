@@ -6,6 +6,7 @@ import torch
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.data.units import check_same
 from romkit.integrators import Estimator, LatentDynamics, LatentField
 from romkit.projections import Frame, Projection
 from romkit.systems import System
@@ -26,6 +27,14 @@ def check_match(system: System, projection: Projection) -> None:
         frame = frame.of_coordinates()
     _check_names("state components", system, frame, frame.state_names, system.state_names)
     _check_names("context parameters", system, frame, frame.context_names, system.context_names)
+    check_same(
+        "projection",
+        frame.units,
+        system.known_units,
+        components=frame.state_names,
+        context=frame.context_names,
+        fix="convert the data, units included, and fit again; or give the system their units",
+    )
 
 
 def _check_same_basis(system: System, projection: Projection) -> None:

@@ -62,7 +62,7 @@ def _variables(
 
 
 def _coords(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object]:
-    time_attrs = {"long_name": "time", "units": frame.fields.time_units}
+    time_attrs = {"long_name": "time", "units": frame.units.time}
     std_attrs = {"units": _units(frame), "long_name": "standard deviation in training"}
     coords = {
         "time": ("time", times.numpy(), time_attrs),

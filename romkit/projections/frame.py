@@ -17,7 +17,7 @@ from romkit.core.errors import InputError
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
 from romkit.data.context import context_ranges
 from romkit.data.layout import component_names
-from romkit.data.units import Units, state_units
+from romkit.data.units import Units, state_units, time_units
 
 FIELDS = (
     "system",
@@ -27,6 +27,7 @@ FIELDS = (
     "context_units",
     "layout",
     "fixed",
+    "time_units",
 )
 """Names in a frame, which are compared with the system or data that a projection is used on."""
 
@@ -50,6 +51,7 @@ class Frame(nn.Module):
         system: name of the system, "" for data without one.
         state_names, state_units: one entry per state component.
         context_names, context_units: one entry per context parameter.
+        time_units: unit of the times of the data, "" where nobody said.
         layout: of the state on its axis, as text (see `romkit.data.Layout`); "" where it is a plain
             vector.
         fixed: context parameters that had one value in training, of which nothing is known at
@@ -89,8 +91,10 @@ class Frame(nn.Module):
         fixed: tuple[str, ...] = (),
         *,
         basis: Basis | None = None,
+        time_units: str = "",
     ):
         super().__init__()
+        self.time_units = time_units
         self.system, self.state_names, self.state_units = system, state_names, state_units
         self.context_names, self.context_units, self.layout, self.fixed = (
             context_names,
@@ -197,6 +201,7 @@ class Frame(nn.Module):
             "context_names": self.context_names,
             "context_units": self.context_units,
             "fixed": self.fixed,
+            "time_units": self.time_units,
         }
         frame = Frame(
             self.system, [f"y{k}" for k in range(self.size)], [unit] * self.size, **contexts
@@ -231,7 +236,10 @@ class Frame(nn.Module):
     @property
     def units(self) -> Units:
         """Units of states, contexts and times."""
-        return Units(self.state_units, self.context_units, self.fields.time_units)
+        time = self.time_units
+        if not time:
+            time = self.fields.time_units
+        return Units(self.state_units, self.context_units, time)
 
     @property
     def fields(self) -> Layout:
@@ -315,7 +323,18 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     fixed = [name for name, a, b in zip(contexts, low, high, strict=True) if a == b]
     plain = "" if layout.is_plain else layout.to_json()
     names, system = component_names(data), str(data.attrs.get("system", ""))
-    return Frame(system, names, state_units(data), contexts, units, plain, fixed, basis=basis)
+    time = time_units(data)
+    return Frame(
+        system,
+        names,
+        state_units(data),
+        contexts,
+        units,
+        plain,
+        fixed,
+        basis=basis,
+        time_units=time,
+    )
 
 
 def _nonzero(scale: np.ndarray) -> np.ndarray:

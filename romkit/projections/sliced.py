@@ -354,6 +354,7 @@ class Sliced(Projection):
             "context_names": frame.context_names,
             "context_units": frame.context_units,
             "fixed": frame.fixed,
+            "time_units": frame.time_units,
         }
         inner = Frame("", self.wave.names, self.wave.component_units, **contexts)
         self._hold(method_named(method)(inner, generator, **settings))

@@ -282,7 +282,8 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
     rank, basis = header.get("basis_rank"), None
     if rank is not None:
         basis = bases.rebuilt(
-            {name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)}
+            {name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)},
+            header["frame"]["state_units"],
         )
         if basis.rank != rank:
             raise ValueError(f"a basis of {basis.rank} modes")

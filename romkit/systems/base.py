@@ -22,6 +22,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction, Field, Metric
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.context import bound_context, context_rows, one_context, varies
+from romkit.data.units import Units
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts
@@ -194,6 +195,21 @@ class System(abc.ABC):
     def state_units(self) -> Sequence[str]:
         """One entry per component of x: dimensionless, unless overridden."""
         return ["1"] * self.state_size
+
+    @property
+    def known_units(self) -> Units:
+        """Units of states, contexts and times; "" where the class does not declare them.
+
+        A class that declares its unit of time means it where its states are left dimensionless.
+        """
+        below = type(self).__mro__[: type(self).__mro__.index(System)]
+        has_time = any("time_units" in vars(kind) for kind in below)
+        has_state = any("state_units" in vars(kind) for kind in below)
+        state = list(self.state_units)
+        if not has_state and not has_time:
+            state = [""] * len(state)
+        time = self.time_units if has_time else ""
+        return Units(state, [parameter.units for parameter in self.context], time)
 
     @property
     def state_size(self) -> int:

@@ -64,6 +64,7 @@ class KuramotoSivashinsky(System):
     horizon: Positive = 100.0
 
     name = "kuramoto-sivashinsky"
+    time_units = "1"
     context = (ContextParameter("L", "1", 5.0, 22.0, "length of the ring"),)
     context_may_move = False
     symmetry = Shifts()

@@ -53,6 +53,7 @@ class Lorenz96(System):
     horizon: Positive = 100.0
 
     name = "lorenz96"
+    time_units = "1"
     context = (ContextParameter("F", "1", 3.133, 3.193, "forcing constant"),)
     symmetry = Shifts(continuous=False)
 

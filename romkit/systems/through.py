@@ -15,6 +15,7 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction, Field
 from romkit.data.context import varies
+from romkit.data.units import Units, check_same
 from romkit.engine import Device
 from romkit.systems.base import System
 from romkit.systems.problem import Parts
@@ -80,6 +81,13 @@ class SystemThroughBasis(System):
         if more:
             unit = "mixed"
         return [unit] * self.basis.rank
+
+    @property
+    def known_units(self) -> Units:
+        full = self.full.known_units
+        units = set(full.state)
+        unit = units.pop() if len(units) == 1 else "mixed"
+        return full._replace(state=[unit] * self.basis.rank)
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         return self.image.rate(t, x, c)
@@ -220,6 +228,15 @@ def check_fits(system: System, basis: Basis) -> None:
         expected = f"a basis of {system.state_size} components, as {system.name} has"
         got, fix = f"one of {basis.size}", "use one of its data"
         raise InputError("basis", expected=expected, got=got, fix=fix)
+    if basis.units:
+        check_same(
+            "basis",
+            Units(basis.units, []),
+            Units(system.known_units.state, []),
+            components=system.state_names,
+            context=[],
+            fix=f"make it of data in the units of {system.name}",
+        )
     gram = basis.modes.mT @ weigher(system.weight, basis.size)(basis.modes)
     error = (gram - torch.eye(basis.rank, dtype=gram.dtype)).abs().max().item()
     # a metric that depends on the state has no matrix to compare with

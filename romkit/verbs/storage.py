@@ -74,7 +74,7 @@ def load(path: FilePath) -> Projection | LearnedField | Basis:
     """
     header, tensors = files.read(projections.find(path))
     if "basis" in header:
-        return bases.unpacked(path, tensors)
+        return bases.unpacked(path, header, tensors)
     return (laws if "law" in header else projections).unpacked(path, header, tensors)
 
 

@@ -79,6 +79,7 @@ class Burgers2D(System):
     horizon: Positive = 25.0
 
     name = "burgers2d"
+    time_units = "1"
     context = (
         ContextParameter("mu1", "1", 4.25, 5.5, "velocity of the inflow"),
         ContextParameter("mu2", "1", 0.015, 0.03, "growth of the source"),
