@@ -1,5 +1,6 @@
-// Functions of FMI 3.0 for co-simulation, around an exported model. Sizes come from its header; STEP, TOKEN and START,
-// which stand above, from the FMU. References of variables: 0 is time, then context, control, latent state, state.
+// Functions of FMI 3.0 for co-simulation, around an exported model. Sizes come from its header; STEP, TOKEN, START and
+// SLOPES, which stand above, from the FMU. References of variables: 0 is time, then context, control, slopes of the
+// control (SLOPES of them: all or none), latent state, state.
 
 #include <math.h>
 #include <stdbool.h>
@@ -12,7 +13,8 @@ enum { OK, WARNING, DISCARD, ERROR };
 enum {
   CONTEXT = 1,
   CONTROL = CONTEXT + model_CONTEXT,
-  LATENT = CONTROL + model_CONTROL,
+  SLOPE = CONTROL + model_CONTROL,
+  LATENT = SLOPE + SLOPES,
   STATE = LATENT + model_LATENT,
   END = STATE + model_STATE
 };
@@ -34,12 +36,24 @@ static int failed(const struct instance *self, const char *message) {
 
 const char *fmi3GetVersion(void) { return "3.0"; }
 
+// Inputs of a communication step that begins at t.
+static void set_control(struct instance *self, double t) {
+  double *control = self->values + CONTROL;
+#if SLOPES
+  double later[model_CONTROL];
+  for (int i = 0; i < model_CONTROL; i++) later[i] = control[i] + self->values[SLOPE + i];
+  model_set_control(&self->model, t, control, 1, later);
+#else
+  (void)t;
+  model_set_control(&self->model, control);
+#endif
+}
+
 int fmi3Reset(struct instance *self) {
   self->decoded = self->started = false;
   memset(self->values, 0, sizeof self->values);
   memcpy(self->values + CONTEXT, START, (STATE - CONTEXT) * sizeof(double));
   model_set_context(&self->model, self->values + CONTEXT);
-  model_set_control(&self->model, self->values + CONTROL);
   return OK;
 }
 
@@ -93,7 +107,6 @@ int fmi3SetFloat64(struct instance *self, const uint32_t which[], size_t count, 
   if (moved && self->started) model_decode(&self->model, self->values + LATENT, self->values + STATE);
   if (moved) model_set_context(&self->model, self->values + CONTEXT);
   if (moved && self->started) model_encode(&self->model, self->values + STATE, self->values + LATENT);
-  model_set_control(&self->model, self->values + CONTROL);
   self->decoded = false;
   return OK;
 }
@@ -101,6 +114,7 @@ int fmi3SetFloat64(struct instance *self, const uint32_t which[], size_t count, 
 int fmi3DoStep(struct instance *self, double t, double h, bool no_return, bool *event, bool *terminate, bool *early,
                double *reached) {
   (void)no_return;
+  set_control(self, t);
   const double steps = fmax(1, ceil(h / STEP * (1 - 1e-9)));
   for (double k = 0; k < steps; k++) model_step(&self->model, t + k * (h / steps), h / steps, self->values + LATENT);
   self->values[0] = *reached = t + h;

@@ -39,9 +39,7 @@ void ${name}_set_context(struct $name *model, const double context[]) {
 $setting
 }
 
-void ${name}_set_control(struct $name *model, const double control[]) {
-  for (int i = 0; i < $control; i++) model->numbers[$context + i] = control[i];
-}
+$set_control
 
 void ${name}_encode(const struct $name *model, const double state[], double latent[]) {
   const T *C = NUMBERS, *M = model->numbers;

@@ -16,8 +16,7 @@ struct $name {
 
 void ${name}_set_context(struct $name *model, const double context[]);
 
-// Inputs stay as they are until they are set again; set them before the first step, if there are any.
-void ${name}_set_control(struct $name *model, const double control[]);
+$declare_control
 
 // latent = rho(state), and state = phi(latent), in physical units.
 void ${name}_encode(const struct $name *model, const double state[], double latent[]);

@@ -27,7 +27,7 @@ class Source(NamedTuple):
     header: str
 
 
-def source(name: str, about: Sequence[str], trace: Trace) -> Source:
+def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Source:
     """A model in C.
 
     Args:
@@ -35,6 +35,8 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
         about: lines that the header begins with.
         trace: of (t, latent, state, context, control) to (rate, encoded state, decoded latent): t a
             scalar, all others with one leading axis, of one entry.
+        lines: number of inputs that are straight lines over a step; `control` then holds their
+            values, their slopes, and the time of the values.
 
     Raises:
         Unsupported: a call that has no compiled form.
@@ -75,6 +77,13 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
     facts = {key: each.shape[-1] for key, each in sizes.items()} | {
         "name": name,
         "numbers": max(1, taken),
+    }
+    if lines:
+        facts["control"] = lines
+    set_control = "set_lines" if lines else "set_control"
+    facts |= {
+        "declare_control": source_text(f"{set_control}.h").replace("$name", name).strip(),
+        "set_control": Template(source_text(f"{set_control}.c")).substitute(facts).strip(),
     }
     facts["about"] = "\n".join(f"// {line}" for line in about)
     functions = _used("\n".join(statements.values()))

@@ -70,6 +70,8 @@ class LatentDynamics(abc.ABC):
         order: 2 of a law that gives z̈, else 1.
         context_names, control_names: parameters and inputs that a law depends on; none of dynamics
             that are no law.
+        held: whether these inputs keep their value until the next sample, as those that the law was
+            fitted to; else they are straight lines. None where that is not known.
         domain: latent states to which its field is fitted; None where that is not known or not
             limited.
         mesh: rows of the full model that it runs on; None for all.
@@ -87,6 +89,7 @@ class LatentDynamics(abc.ABC):
     order = Default(1)
     context_names = Default(())
     control_names: tuple[str, ...] = ()
+    held: bool | None = None
     domain: Region | None = None
     mesh = None
 
@@ -179,6 +182,7 @@ class LearnedField(LatentField, Display):
         context_names: of the parameters that it depends on; one without any holds at every context.
         control_names: of the inputs that it depends on; it knows them as further parameters, behind
             the context.
+        held: whether inputs keep their value between samples.
         source: what it was fitted to, in words.
         samples: to how many samples.
         domain: where those are; None if that is not known.
@@ -367,6 +371,7 @@ class Reencoded(LatentDynamics):
     order = property(attrgetter("dynamics.order"))
     context_names = property(attrgetter("dynamics.context_names"))
     control_names = property(attrgetter("dynamics.control_names"))
+    held = property(attrgetter("dynamics.held"))
     domain = property(attrgetter("dynamics.domain"))
 
     @property

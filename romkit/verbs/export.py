@@ -2,9 +2,10 @@
 programs.
 """
 
+import contextlib
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from romkit.core.boundary import FilePath, Positive, validated
 from romkit.core.errors import InputError, one_line, warn
 from romkit.core.types import Field
 from romkit.core.version import VERSION
+from romkit.data import Control
 from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.build import Unavailable
 from romkit.engine.portable import source
@@ -67,7 +69,11 @@ def export(
 
     A latent state of dynamics of order two is (z, ż), and a state (q, q̇). Encoding is ρ, while
     rollouts of `Galerkin` begin at the point of the manifold nearest to the state: the same for
-    states on it. Inputs stay during a step.
+    states on it.
+
+    Inputs stay during a step where the law was fitted to inputs that are held, or does not say
+    (`law.held`). Of a law that was fitted to straight lines, a step takes the inputs at both of its
+    ends, and an FMU their slopes `der(name)`.
 
     Args:
         projection: a single one.
@@ -84,6 +90,9 @@ def export(
 
     Returns:
         The path.
+
+    Warns:
+        RuntimeWarning: an FMU takes a shorter step than `dt`, or has slopes of inputs.
 
     Raises:
         InputError: a stack of seeds, dynamics without a differential equation or that need a system
@@ -183,28 +192,44 @@ def _ending(target: Path) -> str:
 def _try(model: ReducedModel) -> None:
     """Evaluate the model once, so that those who look at values refuse what does not fit."""
     t, latent, state, context, control = _examples(model)
-    rate, encode, decode = _bound(model, context, control)
+    rate, encode, decode = _bound(model, context, _inputs(model, control))
     rate(t, latent)
     encode(state)
     decode(latent)
 
 
+def _takes_lines(model: ReducedModel) -> bool:
+    """Whether inputs are straight lines over a step; a law that does not say takes held ones."""
+    return bool(model.dynamics.control_names) and model.dynamics.held is False
+
+
+def _inputs(model: ReducedModel, control: Tensor) -> Control | None:
+    """Inputs (C, q) over time, by numbers that stay: values, and of lines slopes and their time."""
+    q = len(model.dynamics.control_names)
+    if not q:
+        return None
+    if not _takes_lines(model):
+        return lambda t: control
+    values, slopes, origin = control.split([q, q, 1], dim=-1)
+    return lambda t: values + (t - origin) * slopes
+
+
 def _examples(model: ReducedModel) -> tuple[Tensor, ...]:
-    """Time, and latent state, state, context and control of one trajectory."""
-    full_size = model.order * len(model.projection.frame.state_names)
-    sizes = (model.latent_size, full_size, len(model.dynamics.control_names))
-    latent, state, control = (torch.zeros(1, size, dtype=torch.float64) for size in sizes)
-    return torch.zeros((), dtype=torch.float64), latent, state, model.middle, control
+    """Time, and latent state, state, context and control (see `_inputs`) of one trajectory."""
+    inputs = len(model.dynamics.control_names)
+    if _takes_lines(model):
+        inputs = 2 * inputs + 1  # values, slopes and the time of the values
+    t = torch.zeros((), dtype=torch.float64)
+    latent = t.new_zeros(1, model.latent_size)
+    state = t.new_zeros(1, model.order * len(model.projection.frame.state_names))
+    return t, latent, state, model.middle, t.new_zeros(1, inputs)
 
 
 def _bound(
-    model: ReducedModel, context: Tensor, control: Tensor
+    model: ReducedModel, context: Tensor, control: Control | None
 ) -> tuple[Field, Function, Function]:
-    """The rate of latent states, the encoder and the decoder at contexts (C, p) and inputs (C, q)
-    that stay.
-    """
-    inputs = (lambda t: control) if model.dynamics.control_names else None
-    bound = model.at(constant(context), inputs)
+    """The rate of latent states, the encoder and the decoder at contexts (C, p) that stay."""
+    bound = model.at(constant(context), control)
 
     def encode(x: Tensor) -> Tensor:
         return bound.encode(x.chunk(model.order, dim=-1))
@@ -219,33 +244,57 @@ def _traced(model: ReducedModel) -> Trace:
     def evaluate(
         t: Tensor, latent: Tensor, state: Tensor, context: Tensor, control: Tensor
     ) -> tuple[Tensor, ...]:
-        rate, encode, decode = _bound(model, context, control)
+        rate, encode, decode = _bound(model, context, _inputs(model, control))
         return rate(t, latent), encode(state), decode(latent)
 
     return trace(evaluate, *_examples(model))
 
 
 def _write_c(model: ReducedModel, target: Path) -> None:
-    made = source(target.stem, _about(model), _traced(model))
-    for file, text in ((target, made.code), (target.with_suffix(".h"), made.header)):
-        with files.atomic(file) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    code, header = source(target.stem, _about(model), _traced(model), _lines(model))
+    _write_together({target: code.encode(), target.with_suffix(".h"): header.encode()})
+
+
+def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
+    """Write several files: all of them, or none."""
+    with contextlib.ExitStack() as stack:
+        for file, content in contents.items():
+            temporary = stack.enter_context(files.atomic(file))
+            temporary.write_bytes(content)
+
+
+def _lines(model: ReducedModel) -> int:
+    """Number of inputs that are straight lines."""
+    return len(model.dynamics.control_names) if _takes_lines(model) else 0
 
 
 def _about(model: ReducedModel) -> list[str]:
     """Lines that say what the model is, and what its arguments are."""
-    frame, dynamics = model.projection.frame, model.dynamics
+    frame = model.projection.frame
+    dynamics = type(model.dynamics).__name__
     states = ", ".join(frame.state_names[:NAMES_TOLD])
-    more = ", ..." if len(frame.state_names) > NAMES_TOLD else ""
-    velocities = ", then their velocities" if model.order == 2 else ""
-    context = ", ".join(map("{} [{}]".format, frame.context_names, frame.context_units))
+    if len(frame.state_names) > NAMES_TOLD:
+        states += ", ..."
+    if model.order == 2:
+        states += ", then their velocities"
+    parameters = zip(frame.context_names, frame.context_units, strict=True)
+    context = ", ".join(f"{name} [{unit}]" for name, unit in parameters)
     lines = [
-        f"Reduced model by romkit {VERSION}: {type(dynamics).__name__} on {model.projection!r}",
-        f"state: {states}{more}{velocities}",
+        f"Reduced model by romkit {VERSION}: {dynamics} on {model.projection!r}",
+        f"state: {states}",
         f"context: {context or 'none'}",
-        f"control: {', '.join(dynamics.control_names) or 'none'}",
+        f"control: {_control_in_words(model)}",
     ]
+    # a backslash at the end of a comment would join the next line to it
     return [one_line(line).replace("\\", "/") for line in lines]
+
+
+def _control_in_words(model: ReducedModel) -> str:
+    names = ", ".join(model.dynamics.control_names)
+    if not names:
+        return "none"
+    how = "straight lines" if _takes_lines(model) else "held"
+    return f"{names}, {how} over a step"
 
 
 def _write_fmu(
@@ -259,19 +308,37 @@ def _write_fmu(
     state = _outputs(model)
     for name in outputs or ():
         checks.one_of("outputs", name, state)
-    frame, about = model.projection.frame, _about(model)
-    context = model.middle[0].tolist()
-    variables = fmu.variables(
-        list(zip(frame.context_names, frame.context_units, context, strict=True)),
+    about = _about(model)
+    code = source("model", about, _traced(model), _lines(model))
+    if _takes_lines(model):
+        _warn_of_slopes(model.dynamics.control_names)
+    shown = set(state if outputs is None else outputs)
+    step = _short_enough(model, dt)
+    fmu.write(target, code, _variables(model, state), shown, step, about[0], platforms)
+
+
+def _variables(model: ReducedModel, state: Mapping[str, str]) -> list[fmu.Variable]:
+    """Variables of an FMU, with components of the state by name and unit."""
+    frame = model.projection.frame
+    middle = model.middle[0].tolist()
+    return fmu.variables(
+        list(zip(frame.context_names, frame.context_units, middle, strict=True)),
         model.dynamics.control_names,
         _mean_latent(model),
         list(state.items()),
-        frame.fields.time_units or "1",
+        frame.units.time or "1",
+        are_lines=_takes_lines(model),
     )
-    code = source("model", about, _traced(model))
-    shown = set(state if outputs is None else outputs)
-    step = _short_enough(model, dt)
-    fmu.write(target, code, variables, shown, step, about[0], platforms)
+
+
+def _warn_of_slopes(names: Sequence[str]) -> None:
+    # importers hold inputs between communication points, and connect no slope by themselves
+    slopes = ", ".join(f"der({name})" for name in names)
+    warn(
+        "dynamics: expected inputs that are held for an FMU, got a law of straight lines; "
+        f"connect their slopes {slopes}, which are 0 by default, or take short steps",
+        RuntimeWarning,
+    )
 
 
 def _short_enough(model: ReducedModel, dt: float) -> float:
@@ -296,14 +363,15 @@ def _short_enough(model: ReducedModel, dt: float) -> float:
 def _outputs(model: ReducedModel) -> dict[str, str]:
     """Unit of each component of the state, and of `der(name)` for velocities."""
     frame = model.projection.frame
-    units = {
-        name: unit or "1" for name, unit in zip(frame.state_names, frame.state_units, strict=True)
-    }
+    units = {}
+    for name, unit in zip(frame.state_names, frame.state_units, strict=True):
+        units[name] = unit or "1"
     if model.order == 1:
         return units
-    seconds = frame.fields.time_units or "1"
-    per_time = "" if seconds == "1" else f"/{seconds}"
-    return units | {f"der({name})": f"{unit}{per_time}" for name, unit in units.items()}
+    time = frame.units.time
+    per_time = f"/{time}" if time not in ("", "1") else ""
+    rates = {f"der({name})": f"{unit}{per_time}" for name, unit in units.items()}
+    return units | rates
 
 
 def _mean_latent(model: ReducedModel) -> list[float]:
@@ -312,7 +380,7 @@ def _mean_latent(model: ReducedModel) -> list[float]:
     state, context, control = _examples(model)[2:]
     mean = frame.denormalise(torch.zeros(1, frame.size, dtype=torch.float64))
     state[:, : mean.shape[-1]] = mean
-    _, encode, _ = _bound(model, context, control)
+    _, encode, _ = _bound(model, context, _inputs(model, control))
     return encode(state)[0].tolist()
 
 
@@ -321,36 +389,56 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
     t, latent, state, context, control = (
         torch.cat([x, x]) if x.ndim else x for x in _examples(model)
     )
-    inputs = (control,) if model.dynamics.control_names else ()
+    q = len(model.dynamics.control_names)
+    inputs = ()
+    if q:
+        inputs = (control[:, :q],)
+    if _takes_lines(model):
+        inputs = (control[:, :q], control[:, :q].clone())
 
-    def step(t: Tensor, h: Tensor, w: Tensor, c: Tensor, u: Tensor = control) -> Tensor:
-        return step_by_tensor(_bound(model, c, u)[0], t, w, h)
+    def step(t: Tensor, h: Tensor, w: Tensor, c: Tensor, *u: Tensor) -> Tensor:
+        return step_by_tensor(_bound(model, c, _over_step(t, h, *u))[0], t, w, h)
 
     def encode(x: Tensor, c: Tensor) -> Tensor:
-        return _bound(model, c, control)[1](x)
+        return _bound(model, c, _over_step(t, 1.0, *inputs))[1](x)
 
     def decode(w: Tensor, c: Tensor) -> Tensor:
-        return _bound(model, c, control)[2](w)
+        return _bound(model, c, _over_step(t, 1.0, *inputs))[2](w)
 
     programs = {
         target: (step, (t, t + 0.01, latent, context, *inputs)),
         target.with_stem(f"{target.stem}-encode"): (encode, (state, context)),
         target.with_stem(f"{target.stem}-decode"): (decode, (latent, context)),
     }
-    trajectories = {0: torch.export.Dim("trajectories", min=1)}
+    contents = {}
     for file in runtime.track(programs, "programs"):
-        function, arguments = programs[file]
-        dims = tuple(trajectories if argument.ndim else None for argument in arguments)
-        shapes = {"arguments": dims}
-        try:
-            program = torch.export.export(_Program(function), arguments, dynamic_shapes=shapes)
-        except Exception as error:  # of any kind: the field is the user's
-            raise Unsupported(f"torch.export cannot write it ({files.reason(error)})") from error
-        # Into memory first: where a disk is full, torch ends the whole interpreter.
-        content = io.BytesIO()
-        torch.export.save(program, content)
-        with files.atomic(file) as temporary:
-            temporary.write_bytes(content.getbuffer())
+        contents[file] = _program(*programs[file])
+    _write_together(contents)
+
+
+def _program(function: Callable[..., Tensor], arguments: tuple[Tensor, ...]) -> memoryview:
+    """A program of `torch.export` for any number of trajectories, as the content of a file."""
+    trajectories = {0: torch.export.Dim("trajectories", min=1)}
+    dims = tuple(trajectories if argument.ndim else None for argument in arguments)
+    shapes = {"arguments": dims}
+    try:
+        program = torch.export.export(_Program(function), arguments, dynamic_shapes=shapes)
+    except Exception as error:  # of any kind: the field is the user's
+        raise Unsupported(f"torch.export cannot write it ({files.reason(error)})") from error
+    # Into memory first: where a disk is full, torch ends the whole interpreter.
+    content = io.BytesIO()
+    torch.export.save(program, content)
+    return content.getbuffer()
+
+
+def _over_step(t: Tensor, h: Tensor | float, *ends: Tensor) -> Control | None:
+    """Inputs over a step from t to t + h: none, held ones, or a line between those at its ends."""
+    if not ends:
+        return None
+    if len(ends) == 1:
+        return lambda at: ends[0]
+    before, after = ends
+    return lambda at: torch.lerp(before, after, (at - t) / h)
 
 
 class _Program(torch.nn.Module):

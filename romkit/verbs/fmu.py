@@ -56,29 +56,45 @@ def variables(
     latent: Sequence[float],
     state: Sequence[tuple[str, str]],
     time: str,
+    are_lines: bool = False,
 ) -> list[Variable]:
-    """The variables in the order of `fmi3.c`: (name, unit, start), names, start, (name, unit), and
-    the unit of time.
+    """The variables in the order of `fmi3.c`.
+
+    Args:
+        context: name, unit and start value of each parameter.
+        control: names of the inputs.
+        latent: start values.
+        state: name and unit of each component.
+        time: unit of time.
+        are_lines: whether inputs are straight lines, and have slopes.
     """
-    given = {"causality": "input", "variability": "continuous"}
-    starting = {"causality": "output", "variability": "continuous", "initial": "exact"}
-    decoded = starting | {"initial": "calculated"}
-    return [
-        Variable("time", time, {"causality": "independent", "variability": "continuous"}),
-        *(Variable(name, unit, given | {"start": repr(start)}) for name, unit, start in context),
-        *(Variable(name, "1", given | {"start": "0.0"}) for name in control),
-        *(
-            Variable(f"latent[{k}]", "1", starting | {"start": repr(start)})
-            for k, start in enumerate(latent)
-        ),
-        *(Variable(name, unit, decoded) for name, unit in state),
-    ]
+    independent = {"causality": "independent", "variability": "continuous"}
+    set_by_simulation = {"causality": "input", "variability": "continuous"}
+    # start values of the latent state may be set; components of the state follow from it
+    started = {"causality": "output", "variability": "continuous", "initial": "exact"}
+    decoded = {"causality": "output", "variability": "continuous", "initial": "calculated"}
+
+    table = [Variable("time", time, independent)]
+    for name, unit, start in context:
+        table.append(Variable(name, unit, set_by_simulation | {"start": repr(start)}))
+    place_of_control = len(table)
+    for name in control:
+        table.append(Variable(name, "1", set_by_simulation | {"start": "0.0"}))
+    if are_lines:
+        for place, name in enumerate(control, start=place_of_control):
+            about = {"start": "0.0", "derivative": str(place)}
+            table.append(Variable(f"der({name})", "1", set_by_simulation | about))
+    for k, start in enumerate(latent):
+        table.append(Variable(f"latent[{k}]", "1", started | {"start": repr(start)}))
+    for name, unit in state:
+        table.append(Variable(name, unit, decoded))
+    return table
 
 
 def write(
     path: Path,
-    made: Source,
-    every: Sequence[Variable],
+    model: Source,
+    table: Sequence[Variable],
     outputs: set[str],
     dt: float,
     about: str,
@@ -88,8 +104,8 @@ def write(
 
     Args:
         path: its name is that of the model.
-        made: the model, called `model` in C.
-        every: variables.
+        model: in C, under the name `model`.
+        table: variables.
         outputs: names of components of the state that are outputs.
         dt: longest step.
         about: a line that says what the model is.
@@ -99,19 +115,14 @@ def write(
         InputError: names that XML or an FMU cannot hold.
         Unavailable: no compiler, or it fails.
     """
-    _check_names(every)
-    shown = [
-        k
-        for k, x in enumerate(every)
-        if x.attributes.get("initial") != "calculated" or x.name in outputs
-    ]
-    starts = [x.attributes["start"] for x in every if "start" in x.attributes]
-    facts = [made.code, *starts, *sorted(outputs), repr(dt)]
-    token = hashlib.sha256("\n".join(facts).encode()).hexdigest()
-    sources = _sources(made, token, starts, dt)
+    _check_names(table)
+    token = _token(model, table, outputs, dt)
+    sources = _sources(model, token, table, dt)
+    shown = _shown(table, outputs)
+    description = _description(path.stem, token, table, shown, dt, about)
+    # in memory first, so that a full disk leaves no half of a file
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        description = _description(path.stem, token, every, shown, dt, about)
         archive.writestr("modelDescription.xml", description)
         archive.writestr("sources/buildDescription.xml", _build(path.stem))
         for place, library in _libraries(path.stem, sources, platforms).items():
@@ -122,10 +133,31 @@ def write(
         temporary.write_bytes(content.getbuffer())
 
 
-def _check_names(every: Sequence[Variable]) -> None:
+def _token(model: Source, table: Sequence[Variable], outputs: set[str], dt: float) -> str:
+    """Text by which the library recognises its description."""
+    facts = [model.code, *_starts(table), *sorted(outputs), repr(dt)]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def _starts(table: Sequence[Variable]) -> list[str]:
+    """Start values of the variables that have one, in the order of the table."""
+    return [x.attributes["start"] for x in table if "start" in x.attributes]
+
+
+def _shown(table: Sequence[Variable], outputs: set[str]) -> list[int]:
+    """Places of the variables that importers see: all but components that are no outputs."""
+    places = []
+    for place, variable in enumerate(table):
+        is_component = variable.attributes.get("initial") == "calculated"
+        if not is_component or variable.name in outputs:
+            places.append(place)
+    return places
+
+
+def _check_names(table: Sequence[Variable]) -> None:
     """Raise InputError for names and units that XML or an FMU cannot hold."""
-    number_of = Counter(variable.name for variable in every)
-    for variable in every:
+    number_of = Counter(variable.name for variable in table)
+    for variable in table:
         for text in (variable.name, variable.unit):
             if not text.isprintable():  # control characters, line feeds, lone surrogates
                 raise InputError(
@@ -134,27 +166,31 @@ def _check_names(every: Sequence[Variable]) -> None:
                     got=repr(text),
                     fix="rename it in the data, and fit again",
                 )
-        if number_of[variable.name] > 1:
+        number = number_of[variable.name]
+        if number > 1:
             raise InputError(
                 "projection",
                 expected="a name of its own for each variable of an FMU: time, context, inputs, "
                 "latent[k] and state",
-                got=f"{number_of[variable.name]} named {variable.name!r}",
+                got=f"{number} named {variable.name!r}",
                 fix="rename the component or parameter in the data, and fit again",
             )
 
 
-def _sources(made: Source, token: str, starts: Sequence[str], dt: float) -> dict[str, str]:
+def _sources(model: Source, token: str, table: Sequence[Variable], dt: float) -> dict[str, str]:
     """Text of each file in C."""
-    constants = (
-        f"#define STEP {dt!r}\n"
-        f'#define TOKEN "{token}"\n'
-        f"static const double START[] = {{{', '.join(starts)}}};\n"
-    )
+    slopes = sum("derivative" in variable.attributes for variable in table)
+    constants = [
+        f"#define STEP {dt!r}",
+        f"#define SLOPES {slopes}",
+        f'#define TOKEN "{token}"',
+        f"static const double START[] = {{{', '.join(_starts(table))}}};",
+    ]
+    header = "\n".join(['#include "model.h"', "", *constants])
     return {
-        "model.c": made.code,
-        "model.h": made.header,
-        "fmi3.c": f'#include "model.h"\n\n{constants}\n{source_text("fmi3.c")}',
+        "model.c": model.code,
+        "model.h": model.header,
+        "fmi3.c": f"{header}\n\n{source_text('fmi3.c')}",
     }
 
 
@@ -181,32 +217,47 @@ def _library(sources: dict[str, str], target: str | None) -> bytes:
 
 
 def _description(
-    name: str, token: str, every: Sequence[Variable], shown: Sequence[int], dt: float, about: str
+    name: str, token: str, table: Sequence[Variable], shown: Sequence[int], dt: float, about: str
 ) -> bytes:
-    named = {"modelName": name, "instantiationToken": token, "description": about}
-    made = {"generationTool": f"romkit {VERSION}", "variableNamingConvention": "flat"}
-    root = Xml.Element("fmiModelDescription", {"fmiVersion": "3.0"} | named | made)
-    able = {"modelIdentifier": name, "canHandleVariableCommunicationStepSize": "true"}
-    Xml.SubElement(root, "CoSimulation", able)
+    model = {
+        "fmiVersion": "3.0",
+        "modelName": name,
+        "instantiationToken": token,
+        "description": about,
+        "generationTool": f"romkit {VERSION}",
+        "variableNamingConvention": "flat",
+    }
+    root = Xml.Element("fmiModelDescription", model)
+    abilities = {"modelIdentifier": name, "canHandleVariableCommunicationStepSize": "true"}
+    Xml.SubElement(root, "CoSimulation", abilities)
     units = Xml.SubElement(root, "UnitDefinitions")
-    for unit in sorted({every[k].unit for k in shown}):
+    for unit in sorted({table[place].unit for place in shown}):
         Xml.SubElement(units, "Unit", name=unit)
     Xml.SubElement(root, "DefaultExperiment", startTime="0.0", stepSize=repr(dt))
-    listed, structure = (
-        Xml.SubElement(root, "ModelVariables"),
-        Xml.SubElement(root, "ModelStructure"),
-    )
-    for k in shown:
-        reference = {"name": every[k].name, "valueReference": str(k)}
-        Xml.SubElement(listed, "Float64", reference | {"unit": every[k].unit} | every[k].attributes)
-    for kind, key, value in (
-        ("Output", "causality", "output"),
-        ("InitialUnknown", "initial", "calculated"),
-    ):
-        for k in shown:
-            if every[k].attributes.get(key) == value:
-                Xml.SubElement(structure, kind, valueReference=str(k))
+    listing = Xml.SubElement(root, "ModelVariables")
+    for place in shown:
+        variable = table[place]
+        facts = {"name": variable.name, "valueReference": str(place), "unit": variable.unit}
+        Xml.SubElement(listing, "Float64", facts | variable.attributes)
+    structure = Xml.SubElement(root, "ModelStructure")
+    # outputs before unknowns of the start, as the schema of the standard wants
+    _add_references(structure, "Output", table, shown, ("causality", "output"))
+    _add_references(structure, "InitialUnknown", table, shown, ("initial", "calculated"))
     return Xml.tostring(root, encoding="UTF-8", xml_declaration=True)
+
+
+def _add_references(
+    parent: Xml.Element,
+    kind: str,
+    table: Sequence[Variable],
+    shown: Sequence[int],
+    attribute: tuple[str, str],
+) -> None:
+    """Add an element for each variable that has this attribute."""
+    key, value = attribute
+    for place in shown:
+        if table[place].attributes.get(key) == value:
+            Xml.SubElement(parent, kind, valueReference=str(place))
 
 
 def _build(name: str) -> bytes:

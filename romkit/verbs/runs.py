@@ -245,6 +245,7 @@ def follow(
         frame.state_names,
         frame.fields,
         control=_inputs_of(dynamics),
+        held=_held_of(dynamics),
         contexts=contexts,
         units=frame.units,
     )
@@ -274,6 +275,10 @@ def _to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
 
 def _inputs_of(dynamics: LatentDynamics | None) -> tuple[str, ...]:
     return dynamics.control_names if dynamics is not None else ()
+
+
+def _held_of(dynamics: LatentDynamics | None) -> bool | None:
+    return dynamics.held if dynamics is not None else None
 
 
 def _system_for(
@@ -367,7 +372,7 @@ def forecast(
     start = _forecast_start(projection, initial_state, initial_velocity)
     contexts = unchecked(Contexts.of)(frame.context_names, named | (context or {}), times)
     number = _number_of_forecasts(start["initial_state"], contexts, control, frame.context_names)
-    inputs = given_control(control, times, number, _inputs_of(dynamics))
+    inputs = given_control(control, times, number, _inputs_of(dynamics), _held_of(dynamics))
     solver = _to_tolerance(solver, rtol)
     model = ReducedModel.of(projection, dynamics, system, device)
     model = model.at(unchecked(contexts.expanded)(number), inputs)

@@ -434,6 +434,23 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("ending", ["c", "pt2"])
+def test_a_disk_that_is_full_at_the_second_file_leaves_none(modes, tmp_path, monkeypatch, ending):
+    written, write = [], Path.write_bytes
+
+    def fails(path, content):
+        written.append(path)
+        if len(written) > 1:
+            raise OSError(28, "No space left on device")
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", fails)
+    with pytest.raises(romkit.errors.FileError, match="cannot be written"):
+        romkit.export(modes, tmp_path / f"model.{ending}", system=Lorenz96())
+    assert len(written) == 2
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "name", ["time", "a", "latent[0]", "b\x01", "c\udc80", "line\nfeed", "tab\t", "der(q)", "q"]
 )

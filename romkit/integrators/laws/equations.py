@@ -390,7 +390,7 @@ class Equation(LearnedField):
     Attributes:
         basis: the candidate terms.
         coefficients: ξ (..., terms, latent), float64.
-        order, source, samples, control_names, domain, report: as in every `LearnedField`.
+        order, source, samples, control_names, held, domain, report: as in every `LearnedField`.
         condition: (...) condition number of the library with columns of norm 1. From about 1e4 on,
             coefficients of single terms depend on details of the data, while the fitted field need
             not.
@@ -421,6 +421,7 @@ class Equation(LearnedField):
     converged: Mask
     residual: Tensor
     control_names: tuple[str, ...] = ()
+    held: bool | None = None
     domain: Region | None = None
     report: Sequence[object] = ()
 

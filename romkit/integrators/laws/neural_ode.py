@@ -43,7 +43,7 @@ class NeuralODEModel(LearnedField):
             ż counts as 0.
         rate: (..., m) root mean square of ż, or of z̈, over the training data.
         context: names and scaling of the context.
-        order, source, samples, control_names, domain, report: as in every `LearnedField`.
+        order, source, samples, control_names, held, domain, report: as in every `LearnedField`.
         velocity_error: (...) root mean square error of the rates of the training data, in units of
             `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
@@ -69,6 +69,7 @@ class NeuralODEModel(LearnedField):
     velocity_error: Tensor
     trajectory_error: Tensor
     control_names: tuple[str, ...] = ()
+    held: bool | None = None
     domain: Region | None = None
     report: Sequence[object] = ()
 
@@ -483,7 +484,7 @@ class NeuralODE(Estimator):
         facts = (samples.order, samples.source, int(paths.observed.sum()))
         unknown = torch.full((S,), torch.nan, dtype=w.dtype)
         errors = {"velocity_error": unknown, "trajectory_error": unknown}
-        control = samples.control_names
+        inputs = {"control_names": samples.control_names, "held": samples.held}
         return NeuralODEModel(
-            tuple(layers), shift, scale, rate, context, *facts, **errors, control_names=control
+            tuple(layers), shift, scale, rate, context, *facts, **errors, **inputs
         )

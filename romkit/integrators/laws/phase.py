@@ -54,6 +54,7 @@ class PhaseLaw(LearnedField):
     order = property(attrgetter("shape.order"))
     context_names = property(attrgetter("shape.context_names"))
     control_names = property(attrgetter("shape.control_names"))
+    held = property(attrgetter("shape.held"))
     source = property(attrgetter("shape.source"))
     samples = property(attrgetter("shape.samples"))
     report = property(attrgetter("shape.report"))

@@ -392,4 +392,5 @@ def equation(
         converged=torch.ones(lead, dtype=torch.bool),
         residual=unexplained,
         control_names=samples.control_names,
+        held=samples.held,
     )

@@ -127,6 +127,7 @@ def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Eq
         source=f"{kind} of {samples.source}",
         samples=int(samples.observed.sum()),
         control_names=samples.control_names,
+        held=samples.held,
         **parts,
     )
 

@@ -17,7 +17,7 @@ from romkit.core.boundary import Count, Mask, NotNegative, Order, Seed, Times, v
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.data.context import context_ranges
-from romkit.data.controls import control_matrix
+from romkit.data.controls import control_matrix, held_if_told
 from romkit.data.trajectories import check_grid, matched
 from romkit.data.velocity import Smoothing, differentiated, smoothest, stretches
 from romkit.integrators.base import LatentField
@@ -801,4 +801,4 @@ def _samples(
     }
     make = LatentSamples.first_order if len(rates) == 1 else LatentSamples.second_order
     samples = make(*values, torch.from_numpy(context).to(z), source=source, drift=drift, **labels)
-    return replace(samples, held=datasets.inputs_held(data)) if inputs else samples
+    return replace(samples, held=held_if_told(data)) if inputs else samples

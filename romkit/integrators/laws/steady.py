@@ -65,7 +65,7 @@ class Steady(Estimator):
         }
         left = (z - terms @ rest).square().mean(-2).sqrt()
         source = f"{known.source}, taken to be at rest"
-        facts |= {"residual": left, "control_names": known.control_names}
+        facts |= {"residual": left, "control_names": known.control_names, "held": known.held}
         return Equation(basis, coefficients.flatten(-3, -2), 1, source, len(known), **facts)
 
     def _unexplained(self, law: LearnedField, samples: LatentSamples) -> None:
