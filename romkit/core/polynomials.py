@@ -68,14 +68,24 @@ class Monomials:
         """Number of each monomial, by its factors."""
         return {factors: k for k, factors in enumerate(self.factors)}
 
-    def products(self) -> Tensor:
-        """(K, K) number, among the monomials of degree 2d, of the product of each two."""
-        places = Monomials(self.variables, 2 * self.degree).places
-        numbers = torch.zeros(len(self), len(self), dtype=torch.long)
-        for i, a in enumerate(self.factors):
-            for j, b in enumerate(self.factors):
-                numbers[i, j] = places[tuple(sorted(a + b))]
-        return numbers
+    @property
+    def exponents(self) -> Tensor:
+        """(K, m) power of each variable in each monomial."""
+        variables = range(self.variables)
+        return torch.tensor([[factors.count(i) for i in variables] for factors in self.factors])
+
+    def products(self, other: "Monomials | None" = None) -> Tensor:
+        """(K, K') number of the product with each monomial of `other`, itself by default, among
+        the monomials up to the sum of both degrees.
+        """
+        if other is None:
+            other = self
+        together = Monomials(self.variables, self.degree + other.degree)
+        # exponents as digits of one number, so that a product of monomials is a sum of numbers
+        digits = (together.degree + 1) ** torch.arange(self.variables)
+        keys, order = (together.exponents @ digits).sort()
+        of_products = (self.exponents @ digits).unsqueeze(-1) + other.exponents @ digits
+        return order[torch.searchsorted(keys, of_products)]
 
     def slopes(self) -> Tensor:
         """D (m, K, K) with ∂ᵢ of the monomials = monomials @ D[i]."""

@@ -3,17 +3,20 @@ that a decoder is, contracted with a quadratic field once.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from romkit.core.broadcast import linear_solve
+from romkit.core.polynomials import Monomials
 from romkit.integrators.base import LatentDynamics
 from romkit.integrators.galerkin import PetrovGalerkin
 from romkit.projections import Path
-from romkit.projections.networks import Affine, Curve, Curves, Networks
+from romkit.projections.networks import Curve, Curves
 from romkit.projections.operator import PolynomialMaps
 from romkit.systems.problem import FirstOrder, Problem, euclidean
-from romkit.systems.terms import Quadratic
+from romkit.systems.terms import Polynomial, Quadratic
 
 
 def contracted(problem: Problem, dynamics: LatentDynamics, quadratic: Quadratic | None) -> Problem:
@@ -28,16 +31,18 @@ def contracted(problem: Problem, dynamics: LatentDynamics, quadratic: Quadratic 
         return precontracted(problem, quadratic)
     if isinstance(dynamics, PetrovGalerkin) and _is_plain(problem, quadratic):
         maps = problem.path.operator.polynomial()
-        return problem if maps is None else _in_latents(problem, quadratic, maps)
+        if maps is not None:
+            field = quadratic.of_polynomial(maps.monomials, maps.rows, maps.test)
+            return _in_latents(problem, field)
     return problem
 
 
 def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
-    """Problem in the hidden units before the decoder's last layer, with the same decoder-side
-    dynamics.
+    """Problem with the same decoder-side dynamics: in the latents where the decoder is a
+    polynomial, else in the hidden units before the decoder's last layer.
 
-    The last layer is contracted with the field once. Problems without such a layer are returned
-    unchanged.
+    The polynomial or the last layer is contracted with the field once. Problems without either are
+    returned unchanged.
 
     Args:
         problem: of first order, at contexts that stay, with the identity as metric.
@@ -45,8 +50,23 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
     """
     if not _is_plain(problem, quadratic) or problem.metric is not euclidean:
         return problem
-    if (maps := problem.path.operator.polynomial()) is not None:
-        return _in_modes(problem, quadratic, maps)
+    maps = problem.path.operator.polynomial()
+    if maps is None:
+        return _in_hidden_units(problem, quadratic)
+    # of many latents and a high degree the field itself costs less
+    r = maps.rows.shape[-1]
+    if NormalEquations.multiplications(maps.monomials) >= r * r * (r + 1) // 2:
+        return problem
+    return _in_latents(problem, NormalEquations.of(quadratic, maps))
+
+
+def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
+    """Whether the field is quadratic, without inputs, at contexts that stay."""
+    return quadratic is not None and problem.control is None and problem.path.operator is not None
+
+
+def _in_hidden_units(problem: Problem, quadratic: Quadratic) -> Problem:
+    """Problem in the units before the decoder's last layer, where these are fewer."""
     layer = problem.path.operator.last_layer()
     if layer is None or layer.factor.shape[-1] >= layer.factor.shape[-2]:
         return problem
@@ -61,11 +81,6 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
     return FirstOrder(Path.constant(layer.hidden), lambda t, a: field(a), metric)
 
 
-def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
-    """Whether the field is quadratic, without inputs, at contexts that stay."""
-    return quadratic is not None and problem.control is None and problem.path.operator is not None
-
-
 class Identity(Curves):
     """Maps of latents to themselves."""
 
@@ -76,34 +91,83 @@ class Identity(Curves):
         return z
 
 
-def _in_latents(problem: Problem, quadratic: Quadratic, maps: PolynomialMaps) -> Problem:
-    """Problem in the latents alone, whose field is the encoded one."""
-    field = quadratic.of_polynomial(maps.monomials, maps.rows, maps.test)
+def _in_latents(problem: Problem, field: "Polynomial | NormalEquations") -> Problem:
+    """Problem in the latents alone, whose field gives their rate."""
+    # latents decode to themselves, so that any dynamics has the rate as it is
     P = problem.path.operator
     latents = P.of_hidden(Identity(), P.latent_dim)
     return FirstOrder(Path.constant(latents), lambda t, z: field(z))
 
 
-def _in_modes(problem: Problem, quadratic: Quadratic, maps: PolynomialMaps) -> Problem:
-    """Problem in orthonormal coordinates b of the subspace that the decoder reaches, y = y₀ + Q b,
-    with the field as a polynomial of the latents.
+class NormalEquations(NamedTuple):
+    """z -> (JᵀJ)⁻¹ Jᵀ g(φ(z)), J = Dφ(z), of a polynomial φ of degree p and a quadratic g: Jᵀg has
+    degree 3p - 1, and JᵀJ has 2p - 2.
+
+    Attributes:
+        monomials: m(z) up to degree 3p - 1.
+        force: (..., m, K) coefficients of Jᵀg.
+        gram: (..., m (m + 1) / 2, K') coefficients of the upper triangle of JᵀJ, for the monomials
+            up to degree 2p - 2, which come first.
+        places: (m, m) entry of that triangle for each entry of JᵀJ.
     """
-    rows = maps.rows[..., 1:, :]  # those of the constant do not move
-    Q, triangle = torch.linalg.qr(rows.mT)  # (..., r, k), (..., k, K - 1)
-    r, k = Q.shape[-2:]
-    m, degree = maps.monomials.variables, maps.monomials.degree
-    multiplications = math.comb(m + 2 * degree, m) * k
-    if multiplications >= r * r * (r + 1) // 2:
-        return problem
-    field = quadratic.of_polynomial(maps.monomials, maps.rows, Q)
-    powers, _ = maps.decoder
-    still = triangle.new_zeros(*triangle.shape[:-2], k)
-    P = problem.path.operator
-    hidden = P.of_hidden(Networks([], [powers, Affine(triangle.mT, still)]), k)
-    back = Q.mT @ maps.test  # of b to z, since the encoder is linear and takes y₀ to zero
 
-    def rate(t: Tensor, b: Tensor) -> Tensor:
-        z = b @ back if back.ndim == 2 else (b.unsqueeze(-2) @ back).squeeze(-2)
-        return field(z)
+    monomials: Monomials
+    force: Tensor
+    gram: Tensor
+    places: Tensor
 
-    return FirstOrder(Path.constant(hidden), rate)
+    @staticmethod
+    def multiplications(monomials: Monomials) -> int:
+        """Multiplications in an evaluation, about."""
+        m, p = monomials.variables, monomials.degree
+        force = math.comb(m + 3 * p - 1, m) * (m + 1)
+        gram = math.comb(m + 2 * p - 2, m) * m * (m + 1) // 2
+        return force + gram
+
+    @classmethod
+    def of(cls, quadratic: Quadratic, maps: PolynomialMaps) -> "NormalEquations":
+        """Normal equations of Galerkin's rate, at the contexts of the maps."""
+        m, p = maps.monomials.variables, maps.monomials.degree
+        slopes = maps.monomials.slopes().to(maps.rows)
+        lower = Monomials(m, p - 1)  # of the derivatives; monomials are ordered by degree
+        # orthonormal coordinates of the subspace that the decoder reaches, beside its constant
+        Q, triangle = torch.linalg.qr(maps.rows[..., 1:, :].mT)  # (..., r, k), (..., k, K - 1)
+        field = quadratic.of_polynomial(maps.monomials, maps.rows, Q)
+        slopes = slopes[:, : len(lower), 1:]
+        tangents = slopes @ triangle.mT.unsqueeze(-3)  # (..., m, K of p - 1, k)
+        force = tangents @ field.coefficients.mT.unsqueeze(-3)  # (..., m, K of p - 1, K of 2p)
+        first, second = torch.triu_indices(m, m)
+        gram = tangents[..., first, :, :] @ tangents[..., second, :, :].mT
+        places = torch.empty(m, m, dtype=torch.int64)
+        places[first, second] = torch.arange(len(first))
+        places[second, first] = torch.arange(len(first))
+        return cls(
+            Monomials(m, 3 * p - 1),
+            _collected(force, lower.products(field.monomials)),
+            _collected(gram, lower.products()),
+            places,
+        )
+
+    def __call__(self, z: Tensor) -> Tensor:
+        powers = self.monomials(z)
+        force = _weighted(powers, self.force)
+        triangle = _weighted(powers[..., : self.gram.shape[-1]], self.gram)
+        return linear_solve(triangle[..., self.places], force)
+
+
+def _weighted(powers: Tensor, coefficients: Tensor) -> Tensor:
+    """Sums (..., k) of monomials (..., K) with coefficients (..., k, K).
+
+    Not as a product of matrices: of few columns a single member's has no use for wide vectors.
+    """
+    return (coefficients * powers.unsqueeze(-2)).sum(-1)
+
+
+def _collected(coefficients: Tensor, products: Tensor) -> Tensor:
+    """(..., k, K) sums of the coefficients (..., k, I, J) of products of monomials, by the number
+    (I, J) of each product.
+    """
+    # products that are the same monomial meet
+    flat = coefficients.flatten(-2)  # (..., k, I J)
+    sums = flat.new_zeros(*flat.shape[:-1], int(products.max()) + 1)
+    return sums.index_add(-1, products.flatten(), flat)

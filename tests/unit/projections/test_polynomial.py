@@ -54,6 +54,9 @@ def test_monomials_are_those_of_their_factors():
     twice = Monomials(3, 8)(z)
     a, b = monomials(z).unsqueeze(-1), monomials(z).unsqueeze(-2)
     assert torch.allclose(twice[:, monomials.products()], a * b, rtol=1e-12)
+    other = Monomials(3, 2)
+    a, b = monomials(z).unsqueeze(-1), other(z).unsqueeze(-2)
+    assert torch.allclose(Monomials(3, 6)(z)[:, monomials.products(other)], a * b, rtol=1e-12)
 
 
 def test_chebyshev_polynomials_go_on_along_their_tangents():
