@@ -31,14 +31,12 @@ Engine = Annotated[str, checks.choice(ENGINES)]
 def device_of(argument: str, value: object) -> torch.device:
     """The device of this name, if torch finds it."""
     with contextlib.suppress(RuntimeError, TypeError, AssertionError):
-        found = torch.device(value)
-        if found.type in ("cpu", "cuda"):
-            torch.empty(0, device=found)
-            return found
-    expected, fix = (
-        "'cpu', or 'cuda' where torch finds a GPU",
-        "leave device out, and see torch.cuda.is_available()",
-    )
+        device = torch.device(value)
+        if device.type in ("cpu", "cuda"):
+            torch.empty(0, device=device)  # fails where torch has no such device
+            return device
+    expected = "'cpu', or 'cuda' where torch finds a GPU"
+    fix = "leave device out, and see torch.cuda.is_available()"
     raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
 
 

@@ -142,6 +142,7 @@ class Controlled(Kernel):
         """
         count, real = ctypes.c_int64, self._real
         numbers = (limits.rtol, limits.atol, limits.floor, limits.longest, limits.bound)
+        # in the order of `advance` in adaptive.hpp
         arrays = (
             *(progress.t, progress.h, progress.previous, progress.scale, progress.y),
             *(

@@ -66,10 +66,10 @@ def library(source: str) -> ctypes.CDLL:
     Raises:
         Unavailable: no compiler, or it fails, or its library cannot be kept and loaded anywhere.
     """
-    found = _library(source, *map(os.environ.get, ("CXX", "PATH", "XDG_CACHE_HOME", "HOME")))
-    if isinstance(found, str):
-        raise Unavailable(found)
-    return found
+    outcome = _library(source, *map(os.environ.get, ("CXX", "PATH", "XDG_CACHE_HOME", "HOME")))
+    if isinstance(outcome, str):
+        raise Unavailable(outcome)
+    return outcome
 
 
 @functools.cache
@@ -89,9 +89,9 @@ def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
             torch.backends.cpu.get_cpu_capability(),
             sys.platform,
         )
-        parts = (source, *command, *FLAGS, *machine, _run([*command, "--version"]))
+        version = _run([*command, "--version"])
         return cached(
-            parts,
+            (source, *command, *FLAGS, *machine, version),
             lambda folder: _compiled(folder, command, source),
             lambda file: ctypes.CDLL(str(file)),
         )
@@ -99,9 +99,9 @@ def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
         return str(verdict)
 
 
-def cached(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
+def cached(key: Sequence[str], make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
     """The result of `load` for the file that `make` writes into a folder, or that it wrote before
-    for these parts.
+    for this key.
 
     The SHA-256 of its content stands in a file beside it: appended, it would break the signatures
     that some systems ask of a library.
@@ -109,16 +109,17 @@ def cached(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[P
     Raises:
         Unavailable: `make` says so, or the file cannot be kept and loaded anywhere.
     """
-    failures, name = [], f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}.so"
+    digest = hashlib.sha256(chr(0).join(key).encode()).hexdigest()
+    failures = []
     for folder in (_cache_folder, lambda: Path(_temporary_folder(os.getpid()).name)):
         try:
-            found = _loaded(folder() / name, make, load)
+            result = _loaded(folder() / f"{digest}.so", make, load)
         except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
             failures.append(files.reason(error))
             continue
         if failures:
             warn_once(f"compiled code is not kept, so each process compiles it anew: {failures[0]}")
-        return found
+        return result
     raise Unavailable(f"compiled code cannot be kept or loaded: {'; '.join(failures)}")
 
 
@@ -197,13 +198,14 @@ def _owned_by_user(status: os.stat_result) -> bool:
 def _compiled(folder: Path, command: list[str], source: str) -> Path:
     """Library of C++ source for this very processor, in a folder."""
     (folder / "kernel.cpp").write_text(source, encoding="utf-8")
-    rest = ["-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"]
+    output = ["-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"]
     try:
-        _run([*command, *FLAGS, *rest], str(folder))
+        _run([*command, *FLAGS, *output], str(folder))
     except Unavailable as verdict:
+        # some compilers do not know the processor of this machine
         portable = [flag for flag in FLAGS if flag != NATIVE]
         try:
-            _run([*command, *portable, *rest], str(folder))
+            _run([*command, *portable, *output], str(folder))
         except Unavailable:
             raise verdict from None
     return folder / "kernel.so"
@@ -216,13 +218,15 @@ def _loaded(file: Path, make: Callable[[Path], Path], load: Callable[[Path], X])
             library = make(Path(folder))
             digest = library.with_suffix(DIGEST)
             digest.write_bytes(hashlib.sha256(library.read_bytes()).digest())
-            for part in (library, digest):
-                part.chmod(0o600)
+            for file_of_user in (library, digest):
+                file_of_user.chmod(0o600)
+            # by renaming, so that no other process loads half a library
             os.replace(library, file)
             os.replace(digest, file.with_suffix(DIGEST))
     try:
         return load(file)
     except OSError:
+        # the next call makes it anew
         file.unlink()
         raise
 

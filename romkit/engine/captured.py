@@ -52,11 +52,12 @@ class Captured:
 
     def __call__(self, *arguments: object) -> object:
         if self.graph is None:
+            # arguments of later calls are copied here
             fixed = tree_map(Tensor.clone, arguments)
             self.inputs = tree_leaves(fixed)
             self.graph, self.results = captured(self.function, fixed)
-        for fixed, given in zip(self.inputs, tree_leaves(arguments), strict=True):
-            fixed.copy_(given)
+        for fixed, value in zip(self.inputs, tree_leaves(arguments), strict=True):
+            fixed.copy_(value)
         self.graph.replay()
         return tree_map(Tensor.clone, self.results)
 
@@ -80,6 +81,7 @@ class CapturedSteps:
     """
 
     def __init__(self, step: Step, field: Field, t: Tensor, y: Tensor, h: Tensor, *, fused: bool):
+        # the graph works on memory of its own
         self.t, self.y, self.h = t.clone(), y.clone(), h.to(y)
         expected = step(field, t, y, self.h)
         forward = functools.partial(step, field)
@@ -94,6 +96,7 @@ class CapturedSteps:
         except RuntimeError as failure:
             reason = str(failure).strip().splitlines()[0]
             raise Unsupported(f"its step cannot be captured ({reason})") from failure
+        # fused kernels round differently
         allowed = TOLERANCE * torch.finfo(y.dtype).eps * expected.abs().amax(-1, keepdim=True)
         close = ((self._after(t, y, h, 1) - expected).abs() <= allowed) | ~expected.isfinite()
         if not bool(close.all()):
@@ -105,13 +108,13 @@ class CapturedSteps:
         """Integrate like `RungeKutta.integrate`, for tensors on the GPU; `steps` (K,) on the CPU."""
         for k, number in enumerate(steps.tolist()):
             states[k] = self._after(t[k], y, h[k], number)
-            y.copy_(
-                torch.where((states[k].abs() <= threshold).all(-1, keepdim=True), states[k], 0.0)
-            )
+            alive = (states[k].abs() <= threshold).all(-1, keepdim=True)
+            y.copy_(torch.where(alive, states[k], 0.0))
 
     def _after(self, t: Tensor, y: Tensor, h: Tensor, steps: int) -> Tensor:
-        for own, given in ((self.t, t), (self.y, y), (self.h, h)):
-            own.copy_(given)
+        # the graph reads and writes these alone
+        for fixed, value in ((self.t, t), (self.y, y), (self.h, h)):
+            fixed.copy_(value)
         for _ in range(steps):
             self.graph.replay()
         return self.y

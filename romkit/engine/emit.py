@@ -6,10 +6,11 @@ nothing at run time. `locate` then reads off the places of one member's elements
 operations that mix members.
 """
 
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -44,7 +45,8 @@ def fresh(buffer: str, shape: Sequence[int], members: int | None = None) -> Loca
     """
     owner = torch.tensor([_EVERY_MEMBER]) if members is None else torch.arange(members)
     place = torch.arange(math.prod(shape) // len(owner))
-    return Located(buffer, ((owner.unsqueeze(1) << _BITS) + place).reshape(shape))
+    ids = (owner.unsqueeze(1) << _BITS) + place  # (members, elements)
+    return Located(buffer, ids.reshape(shape))
 
 
 def numbered(tensor: Tensor) -> Tensor:
@@ -67,8 +69,8 @@ def locate(ids: Tensor, members: int) -> Tensor:
     rows = split(ids, members)
     owner = rows >> _BITS
     place = rows & ((1 << _BITS) - 1)
-    own = (owner == torch.arange(members).unsqueeze(1)) | (owner == _EVERY_MEMBER)
-    if not bool(own.all()) or not torch.equal(place, place[:1].expand_as(place)):
+    owned = (owner == torch.arange(members).unsqueeze(1)) | (owner == _EVERY_MEMBER)
+    if not bool(owned.all()) or not torch.equal(place, place[:1].expand_as(place)):
         raise Unsupported("it mixes the members of the batch")
     return place[0]
 
@@ -86,18 +88,23 @@ def members_first(ids: Tensor, lead: Sequence[int]) -> list[int]:
     """The axes of a tensor with these ids, those of the members first: as they are, or `lead` moved
     to the front.
     """
-    members = torch.arange(math.prod(lead)).unsqueeze(1)
     axes = list(range(ids.ndim))
     owner = ids >> _BITS
     for start in range(ids.ndim - len(lead) + 1):
         front = axes[start : start + len(lead)]
         order = front + [axis for axis in axes if axis not in front]
-        rows = owner.permute(order)
-        if rows.numel() % len(members) == 0:
-            rows = rows.reshape(len(members), -1)
-            if bool(((rows == members) | (rows == _EVERY_MEMBER)).all()):
-                return order
+        if _in_order(owner.permute(order), math.prod(lead)):
+            return order
     return axes
+
+
+def _in_order(owner: Tensor, members: int) -> bool:
+    """Whether elements of these owners are those of the first member, then of the second, ..."""
+    if owner.numel() % members:
+        return False
+    rows = owner.reshape(members, -1)
+    expected = torch.arange(members).unsqueeze(1)
+    return bool(((rows == expected) | (rows == _EVERY_MEMBER)).all())
 
 
 def by_owner(ids: Tensor) -> Tensor:
@@ -114,12 +121,15 @@ class AffineIndex(NamedTuple):
     strides: tuple[int, ...]
 
     def __str__(self) -> str:
-        terms = [
-            f"{stride} * i{d}" if stride != 1 else f"i{d}"
-            for d, stride in enumerate(self.strides)
-            if stride
-        ]
-        return " + ".join(([str(self.base)] if self.base or not terms else []) + terms)
+        terms = []
+        for d, stride in enumerate(self.strides):
+            if stride == 1:
+                terms.append(f"i{d}")
+            elif stride:
+                terms.append(f"{stride} * i{d}")
+        if self.base or not terms:
+            terms.insert(0, str(self.base))
+        return " + ".join(terms)
 
 
 def affine(places: Tensor, dims: tuple[int, ...]) -> AffineIndex | None:
@@ -128,41 +138,48 @@ def affine(places: Tensor, dims: tuple[int, ...]) -> AffineIndex | None:
     base = int(grid.flatten()[0])
     strides, rebuilt = [], torch.full((), base)
     for axis, size in enumerate(dims):
-        stride = int(grid.select(axis, 1).flatten()[0]) - base if size > 1 else 0
+        stride = 0
+        if size > 1:
+            stride = int(grid.select(axis, 1).flatten()[0]) - base
         strides.append(stride)
         rebuilt = rebuilt.unsqueeze(-1) + stride * torch.arange(size)
-    return AffineIndex(base, tuple(strides)) if torch.equal(rebuilt, grid) else None
+    if not torch.equal(rebuilt, grid):
+        return None
+    return AffineIndex(base, tuple(strides))
 
 
 def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
     """Axes of one member in a tensor of this shape, without those of size one."""
-    left, dims = math.prod(shape) // members, []
+    outer, dims = math.prod(shape) // members, []
     for size in reversed(shape):
-        if left <= 1 or left % size:
+        if outer <= 1 or outer % size:
             break
         dims.insert(0, size)
-        left //= size
-    return tuple(size for size in [left, *dims] if size > 1) or (1,)
+        outer //= size
+    return tuple(size for size in [outer, *dims] if size > 1) or (1,)
 
 
 def contiguous(dims: tuple[int, ...]) -> AffineIndex:
     """The places of a fresh buffer."""
-    return AffineIndex(
-        0, tuple(math.prod(dims[axis + 1 :]) if size > 1 else 0 for axis, size in enumerate(dims))
-    )
+    strides = []
+    for axis, size in enumerate(dims):
+        strides.append(math.prod(dims[axis + 1 :]) if size > 1 else 0)
+    return AffineIndex(0, tuple(strides))
 
 
 def runs(places: list[int]) -> list[tuple[int, int, int, int]]:
     """Places cut into arithmetic progressions: (first position, place, stride, length)."""
-    found, start = [], 0
+    progressions, start = [], 0
     while start < len(places):
-        stride = places[start + 1] - places[start] if start + 1 < len(places) else 1
         end = start + 1
+        stride = 1
+        if end < len(places):
+            stride = places[end] - places[start]
         while end < len(places) and places[end] - places[end - 1] == stride:
             end += 1
-        found.append((start, places[start], stride, end - start))
+        progressions.append((start, places[start], stride, end - start))
         start = end
-    return found
+    return progressions
 
 
 class ConstantPools:
@@ -188,14 +205,17 @@ class ConstantPools:
             count: how many members share them out; 1 if all of them go to everyone.
         """
         rows = split(elements, count)
+        # one copy is read by all, and stays in the cache
         if torch.equal(rows, rows[:1].expand_as(rows)):
             return "C", rows[0] + self._store("C", (id(tensor),), tensor, None)
-        first = rows.min(dim=1, keepdim=True).values
+        first = rows.min(dim=1, keepdim=True).values  # (members, 1)
         relative = rows - first
-        if not torch.equal(relative, relative[:1].expand_as(relative)):
-            first, relative = None, torch.arange(rows.shape[1]).unsqueeze(0)
-        taken = rows if first is None else first + torch.arange(int(relative.max()) + 1)
-        key = (id(tensor), taken.shape[1], taken[:, 0].numpy().tobytes(), first is None)
+        aligned = torch.equal(relative, relative[:1].expand_as(relative))
+        if aligned:  # each member has the same piece of the tensor, from another place on
+            taken = first + torch.arange(int(relative.max()) + 1)
+        else:
+            taken, relative = rows, torch.arange(rows.shape[1]).unsqueeze(0)
+        key = (id(tensor), taken.shape[1], taken[:, 0].numpy().tobytes(), not aligned)
         return "M", relative[0] + self._store("M", key, tensor, taken)
 
     def pack(self, lanes: int) -> tuple[Tensor, Tensor]:
@@ -204,13 +224,16 @@ class ConstantPools:
 
         The numbers are those that the constants have now.
         """
+        zero = torch.zeros(self._members, 1, dtype=self.dtype)  # no pool is empty
         shared = [tensor.reshape(1, -1).to(self.dtype) for tensor, _ in self._pools["C"]]
-        shared = torch.cat([*shared, torch.zeros(1, 1, dtype=self.dtype)], dim=1)[0]
-        own = [tensor.reshape(-1)[taken].to(self.dtype) for tensor, taken in self._pools["M"]]
-        own = torch.cat([*own, torch.zeros(self._members, 1, dtype=self.dtype)], dim=1)
+        shared = torch.cat([*shared, zero[:1]], dim=1)[0]
+        rows = [tensor.reshape(-1)[taken].to(self.dtype) for tensor, taken in self._pools["M"]]
+        rows = torch.cat([*rows, zero], dim=1)  # (members, size)
         blocks = math.ceil(self._members / lanes)
+        # lanes without a member compute the last one again
         member = torch.arange(blocks * lanes).clamp(max=self._members - 1)
-        return shared.contiguous(), own[member].reshape(blocks, lanes, -1).mT.contiguous()
+        by_block = rows[member].reshape(blocks, lanes, -1)
+        return shared.contiguous(), by_block.mT.contiguous()
 
     @property
     def own_size(self) -> int:
@@ -221,7 +244,8 @@ class ConstantPools:
         if (pool, *key) not in self._offsets:
             self._offsets[pool, *key] = self._sizes[pool]
             self._pools[pool].append((tensor, taken))
-            self._sizes[pool] += tensor.numel() if taken is None else taken.shape[1]
+            size = tensor.numel() if taken is None else taken.shape[1]
+            self._sizes[pool] += size
         return self._offsets[pool, *key]
 
 
@@ -234,6 +258,38 @@ class _Loop:
     dims: tuple[int, ...]
     lines: list[str] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
+
+    def serves(self, dims: tuple[int, ...], places: Sequence[object]) -> bool:
+        """Whether a statement over these axes may join, whose operands are at these places."""
+        if self.dims != dims:
+            return False
+        # of a buffer that the loop fills, other elements are not there yet
+        tensors = [place for place in places if isinstance(place, tuple)]
+        filled = [index for array, index in tensors if array in self.held]
+        return all(index == contiguous(dims) for index in filled)
+
+    def element(self, place: object) -> object:
+        """Expression for an operand at a place; numbers as they are."""
+        if not isinstance(place, tuple):
+            return place
+        array, index = place
+        return f"x_{array}" if array in self.held else f"vec({array}[{index}])"
+
+
+def _without_unread(text: str, keep: Collection[str]) -> tuple[str, set[str]]:
+    """Statements without stores to arrays that nothing reads, and the names of these arrays."""
+    mentions = Counter(re.findall(r"\bv\d+\b", text))
+    # a store whose array is named nowhere else has no reader
+    store = re.compile(r"\n  (v\d+)\[[^]]*\] = x_\1;")
+    unread = set()
+    for name in store.findall(text):
+        if mentions[name] == 1 and name not in keep:
+            unread.add(name)
+
+    def kept(match: re.Match) -> str:
+        return "" if match[1] in unread else match[0]
+
+    return store.sub(kept, text), unread
 
 
 class Emitter:
@@ -280,21 +336,23 @@ class Emitter:
         kept there.
         """
         self._flush()
-        text, places = "\n".join(self._lines), places or {}
-        words = Counter(re.findall(r"\bv\d+\b", text))
-        store = re.compile(r"\n  (v\d+)\[[^]]*\] = x_\1;")
-        unread = {name for name in store.findall(text) if words[name] == 1 and name not in places}
-        text = store.sub(lambda found: "" if found[1] in unread else found[0], text)
-        self.sizes = {name: size for name, size in self.sizes.items() if name not in unread}
-        kept = {name: f"V *const {name} = M + {place};" for name, place in places.items()}
-        return "\n".join(
-            [*(kept.get(name, f"V {name}[{size}];") for name, size in self.sizes.items()), text]
-        )
+        places = places or {}
+        text, unread = _without_unread("\n".join(self._lines), keep=places)
+        for name in unread:
+            del self.sizes[name]
+        declared = []
+        for name, size in self.sizes.items():
+            if name in places:
+                declared.append(f"V *const {name} = M + {places[name]};")
+            else:
+                declared.append(f"V {name}[{size}];")
+        return "\n".join([*declared, text])
 
     # -- where things are ------------------------------------------------------------------------------------------
 
     def keep(self, tensor: Tensor) -> Tensor:
         """Hold a tensor that is not part of the trace: tensors are known by their identity."""
+        # else its id could be given to another tensor
         self._kept.append(tensor)
         return tensor
 
@@ -325,14 +383,11 @@ class Emitter:
         """Number of members that a result of this shape is split among, the members being
         outermost.
         """
-        per_member = tuple(shape[: len(self.lead)]) == tuple(self.lead) and len(shape) > len(
-            self.lead
-        )
-        return (
-            self.members
-            if per_member or not all(is_shared(self.value(s)) for s in call.symbols)
-            else 1
-        )
+        lead = self.lead
+        if len(shape) > len(lead) and tuple(shape[: len(lead)]) == lead:
+            return self.members
+        shared = all(is_shared(self.value(symbol)) for symbol in call.symbols)
+        return 1 if shared else self.members
 
     def order(self, call: Call, shape: Sequence[int]) -> list[int]:
         """The axes of a result that arguments are broadcast to, with those of the members put
@@ -362,6 +417,7 @@ class Emitter:
         index = affine(places, dims)
         if index is not None:
             return array, index
+        # copied side by side, where loops can go
         name = self.array(len(places))
         self.copy(name, [(array, place) for place in places.tolist()])
         return name, contiguous(dims)
@@ -400,17 +456,13 @@ class Emitter:
         allow.
         """
         start = 0
-        while start < len(sources):
-            array = sources[start][0]
-            end = next(
-                (k for k in range(start, len(sources)) if sources[k][0] != array), len(sources)
-            )
-            for position, place, stride, length in runs([place for _, place in sources[start:end]]):
+        for array, group in itertools.groupby(sources, key=lambda source: source[0]):
+            places = [place for _, place in group]
+            for position, place, stride, length in runs(places):
                 index = AffineIndex(place, (stride,))
-                self.emit(
-                    nest((length,), [f"{target}[{start + position} + i0] = vec({array}[{index}]);"])
-                )
-            start = end
+                line = f"{target}[{start + position} + i0] = vec({array}[{index}]);"
+                self.emit(nest((length,), [line]))
+            start += len(places)
 
     def elementwise(self, call: Call, formula: Callable[..., str]) -> None:
         """Compute each number of the result from one of each argument; calls in a row share a loop
@@ -421,37 +473,35 @@ class Emitter:
         shape = torch.Size(out.shape[axis] for axis in order)
         count = self.count(call, shape)
         dims = member_dims(shape, count)
-        here = contiguous(dims)
 
-        def find(arg: Tensor) -> tuple[str, AffineIndex]:
-            return self.strided(arg, numbered(arg).expand(out.shape).permute(order), dims, count)
+        def located(arg: object) -> object:
+            """Array and index of a tensor; numbers as they are."""
+            if not isinstance(arg, Tensor):
+                return arg
+            elements = numbered(arg).expand(out.shape).permute(order)
+            return self.strided(arg, elements, dims, count)
 
-        found = [find(arg) if isinstance(arg, Tensor) else arg for arg in call.args]
-        places = [operand for operand in found if isinstance(operand, tuple)]
-        if self._loop and (
-            self._loop.dims != dims or any(a in self._loop.held and at != here for a, at in places)
-        ):
-            self._flush()
-        self._loop = self._loop or _Loop(dims)
-        operands = [
-            self._element(*operand) if isinstance(operand, tuple) else operand for operand in found
-        ]
+        places = [located(arg) for arg in call.args]
+        loop = self._loop_for(dims, places)
+        operands = [loop.element(place) for place in places]
         try:
             written = formula(*operands, **call.kwargs)
         except TypeError as error:
-            raise Unsupported(
-                f"{call.op} with {sorted(call.kwargs)} has no compiled form"
-            ) from error
+            reason = f"{call.op} with {sorted(call.kwargs)} has no compiled form"
+            raise Unsupported(reason) from error
         target = self.new(out, shape, count)
         self.move(out, lambda ids: ids.permute(inverse(order)))
-        self._loop.lines += [
-            f"const V x_{target} = {vector(written)};",
-            f"{target}[{here}] = x_{target};",
-        ]
-        self._loop.held.add(target)
+        loop.lines.append(f"const V x_{target} = {vector(written)};")
+        loop.lines.append(f"{target}[{contiguous(dims)}] = x_{target};")
+        loop.held.add(target)
 
-    def _element(self, array: str, index: AffineIndex) -> str:
-        return f"x_{array}" if array in self._loop.held else f"vec({array}[{index}])"
+    def _loop_for(self, dims: tuple[int, ...], places: Sequence[object]) -> _Loop:
+        """The open loop if it goes over these axes and has the elements at hand; else another one."""
+        if self._loop is not None and not self._loop.serves(dims, places):
+            self._flush()
+        if self._loop is None:
+            self._loop = _Loop(dims)
+        return self._loop
 
     def _flush(self) -> None:
         if self._loop is not None:

@@ -15,7 +15,9 @@ def number(x: float) -> str:
     """A number with all its digits."""
     if math.isfinite(x):
         return repr(float(x))
-    return "NAN" if math.isnan(x) else "INFINITY" if x > 0 else "-INFINITY"
+    if math.isnan(x):
+        return "NAN"
+    return "INFINITY" if x > 0 else "-INFINITY"
 
 
 def literal(x: Operand) -> str:
@@ -38,9 +40,12 @@ def _call(name: str) -> Callable[..., str]:
 
 def _add(a: Operand, b: Operand, alpha: float = 1) -> str:
     """a + alpha b."""
-    if abs(alpha) == 1:
-        return f"({literal(a)} {'+' if alpha > 0 else '-'} {literal(b)})"
-    return f"({literal(a)} + {literal(alpha)} * {literal(b)})"
+    a, b = literal(a), literal(b)
+    if alpha == 1:
+        return f"({a} + {b})"
+    if alpha == -1:
+        return f"({a} - {b})"
+    return f"({a} + {literal(alpha)} * {b})"
 
 
 _POWERS: dict[float, Callable[[str], str]] = {
@@ -61,8 +66,12 @@ def _pow(a: Operand, b: Operand) -> str:
 
 def _clamp(a: Operand, low: Operand = None, high: Operand = None) -> str:
     """The number between two limits, either of which may be absent."""
-    lower = a if low is None else _call("each_maximum")(a, low)
-    return literal(lower) if high is None else _call("each_minimum")(lower, high)
+    clamped = a
+    if low is not None:
+        clamped = _call("each_maximum")(clamped, low)
+    if high is not None:
+        clamped = _call("each_minimum")(clamped, high)
+    return literal(clamped)
 
 
 FUNCTIONS = re.findall(r"each_(\w+)\(V", source_text("elementwise.h"))

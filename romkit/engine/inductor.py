@@ -79,23 +79,28 @@ class Traced:
             return results
 
         try:
-            graph = make_fx(flat)(*leaves)
-            ops = [node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)]
-            if not any(op._schema.is_mutable for op in ops):
-                graph = CSEPass()(graph).graph_module
-            for node in graph.graph.nodes:
-                # the compiler works out shapes itself, and refuses those of another tracer
-                node.meta.clear()
-            known = FakeTensorMode(
+            # derivatives repeat operations of the values
+            graph = _without_repetition(make_fx(flat)(*leaves))
+            # without a `ShapeEnv` torch caches nothing
+            fake = FakeTensorMode(
                 shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True
             )
-            shapes = [
-                known.from_tensor(leaf) for leaf in leaves
-            ]  # without a `ShapeEnv` torch caches nothing
+            shapes = [fake.from_tensor(leaf) for leaf in leaves]
             with _silent_fallbacks():
                 return compile_graph(graph, shapes, _options(leaves[0].device))
         except Exception as failure:
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
+
+
+def _without_repetition(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph with each operation once, where none changes its arguments."""
+    ops = [node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)]
+    if not any(op._schema.is_mutable for op in ops):
+        graph = CSEPass()(graph).graph_module
+    for node in graph.graph.nodes:
+        # the compiler works out shapes itself, and refuses those of another tracer
+        node.meta.clear()
+    return graph
 
 
 def compile_anew(function: F, device: torch.device) -> F:
@@ -109,8 +114,8 @@ def compile_anew(function: F, device: torch.device) -> F:
     def call(*arguments: object) -> object:
         return function(*arguments)
 
-    own = types.FunctionType(call.__code__.replace(), globals(), closure=call.__closure__)
-    compiled = torch.compile(own, dynamic=False, options=_options(device))
+    copied = types.FunctionType(call.__code__.replace(), globals(), closure=call.__closure__)
+    compiled = torch.compile(copied, dynamic=False, options=_options(device))
 
     def quiet(*arguments: object) -> object:
         with _silent_fallbacks():  # the first call compiles

@@ -73,28 +73,31 @@ class Kernel(abc.ABC):
     tables: ClassVar[str] = ""
 
     def __init__(self, field: Field, times: Tensor, y: Tensor, trace: Trace | None = None):
-        trace = trace or trace_field(field, y)
+        if trace is None:
+            trace = trace_field(field, y)
         self._members, self._size = math.prod(y.shape[:-1]), y.shape[-1]
         self._real = TYPES[y.dtype][1]
         self._library, constants, lanes = self._build(trace, y)
-        self._shared, self._own = (numbers.to(y.device) for numbers in constants.pack(lanes))
-        self._renewed = (
-            functools.partial(constants.pack, lanes) if isinstance(field, Parametrised) else None
-        )
-        noise = torch.arange(y.numel(), dtype=y.dtype, device=y.device).mul(2.4).cos().reshape(
-            y.shape
-        ) * _largest(y)
+        shared, by_member = constants.pack(lanes)
+        self._shared, self._by_member = shared.to(y.device), by_member.to(y.device)
+        self._renewed = None
+        if isinstance(field, Parametrised):
+            self._renewed = functools.partial(constants.pack, lanes)
+        self._check_trials(field, trace, times, y)
+
+    def _check_trials(self, field: Field, trace: Trace, times: Tensor, y: Tensor) -> None:
+        """Compare with torch at several times and distances from the given state."""
+        # the same noise in every run, so that the verdict is the same
+        phases = torch.arange(y.numel(), dtype=y.dtype, device=y.device).mul(2.4)
+        noise = phases.cos().reshape(y.shape) * _largest(y)
         with torch.no_grad():
             for k, distance in enumerate(TRIALS):
-                self._check(
-                    field,
-                    trace,
-                    times[k * (len(times) - 1) // (len(TRIALS) - 1)],
-                    y + distance * noise,
-                )
+                t = times[k * (len(times) - 1) // (len(TRIALS) - 1)]
+                self._check(field, trace, t, y + distance * noise)
 
     def evaluate(self, t: float, y: Tensor) -> Tensor:
         """f(t, y) for y (..., d), by the compiled code."""
+        # kernels read rows of numbers without strides
         y = y.contiguous()
         out = torch.empty_like(y)
         self._library.evaluate(self._real(t), at(y), at(out), *self._constants())
@@ -107,7 +110,10 @@ class Kernel(abc.ABC):
         if y.is_cuda:
             raise Unsupported("on a GPU RK4 alone is compiled")
         name, _, block = TYPES[y.dtype]
-        lanes, body = block if self._members > 1 else 1, lower(trace)
+        # a single member uses wide vectors within its own arrays
+        lanes = block if self._members > 1 else 1
+        body = lower(trace)
+        # all intermediate results of a block are on the stack
         numbers = (body.scratch + self.numbers_kept(self._size)) * lanes
         if numbers * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
             raise Unsupported("its intermediate results do not fit the cache, or the stack")
@@ -120,9 +126,9 @@ class Kernel(abc.ABC):
         """Number of values of each member the loop keeps, of a state of so many components."""
 
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
-        if self._renewed:
-            self._shared, self._own = self._renewed()
-        return at(self._shared), at(self._own), ctypes.c_int64(self._members)
+        if self._renewed is not None:
+            self._shared, self._by_member = self._renewed()
+        return at(self._shared), at(self._by_member), ctypes.c_int64(self._members)
 
     def _check(self, field: Field, trace: Trace, t: Tensor, y: Tensor) -> None:
         """Compare with torch, so that a mistranslation can never pass for a result.
@@ -131,27 +137,28 @@ class Kernel(abc.ABC):
         double precision, in units of single precision; in double precision it is as many units of
         that.
         """
-        unit, expected, found = (
-            torch.finfo(y.dtype).eps,
-            field(t, y).expand_as(y),
-            self.evaluate(t.item(), y),
-        )
-        if _equal(
-            found, expected, TOLERANCE * unit * _largest(expected)
-        ):  # most are; what follows takes longer
+        unit = torch.finfo(y.dtype).eps
+        expected = field(t, y).expand_as(y)
+        compiled = self.evaluate(t.item(), y)
+        # most are equal within this, and what follows takes longer
+        if _equal(compiled, expected, TOLERANCE * unit * _largest(expected)):
             return
-        single, double = (
-            trace.module(x)(t.to(x), y.to(x)).expand_as(y).double()
-            for x in (torch.float32, torch.float64)
-        )
-        rounding = _largest(single - double).to(y.dtype) / torch.finfo(
-            torch.float32
-        ).eps + _largest(expected)
-        allowed = TOLERANCE * unit * rounding
-        if not _equal(found, expected, allowed):
-            change = _largest(field(t, y * (1 + 4 * unit)) - expected)
-            if not _equal(found, expected, allowed + SENSITIVITY * change):
-                raise Unsupported("its compiled form disagrees with torch")
+        allowed = TOLERANCE * unit * (_rounding(trace, t, y) + _largest(expected))
+        if _equal(compiled, expected, allowed):
+            return
+        change = _largest(field(t, y * (1 + 4 * unit)) - expected)
+        if not _equal(compiled, expected, allowed + SENSITIVITY * change):
+            raise Unsupported("its compiled form disagrees with torch")
+
+
+def _rounding(trace: Trace, t: Tensor, y: Tensor) -> Tensor:
+    """(..., 1) difference of the calls in single and in double precision, in units of the former."""
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        result = trace.module(dtype)(t.to(dtype), y.to(dtype))
+        results.append(result.expand_as(y).double())
+    single, double = results
+    return _largest(single - double).to(y.dtype) / torch.finfo(torch.float32).eps
 
 
 def _largest(x: Tensor) -> Tensor:
@@ -161,7 +168,10 @@ def _largest(x: Tensor) -> Tensor:
 
 def _equal(a: Tensor, b: Tensor, allowed: Tensor) -> bool:
     """Whether a and b differ by no more than `allowed`; infinities and NaN have to be the same."""
-    return bool((((a - b).abs() <= allowed) | (a == b) | (a.isnan() & b.isnan())).all())
+    near = (a - b).abs() <= allowed
+    same_infinity = a == b
+    both_nan = a.isnan() & b.isnan()
+    return bool((near | same_infinity | both_nan).all())
 
 
 def _stack() -> int:
@@ -173,7 +183,9 @@ def _stack() -> int:
     except ImportError:  # Windows
         return 2**20
     limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
-    return threading.stack_size() or (2**21 if limit == resource.RLIM_INFINITY else limit)
+    if limit == resource.RLIM_INFINITY:
+        limit = 2**21
+    return threading.stack_size() or limit
 
 
 SAME_TIME = """#if W > 1
@@ -188,15 +200,15 @@ def source(
     """Text of a file in C++ with the field as a function, and the loop around it, which may read
     tables of numbers.
     """
-    head = f"#define W {lanes}\n#define D {size}\n#define M_SIZE {body.constants.own_size}\nusing T = {real};\n"
-    before, after = (
-        map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h")),
-        map(source_text, loop),
-    )
+    sizes = {"W": lanes, "D": size, "M_SIZE": body.constants.own_size}
+    head = [f"#define {name} {value}" for name, value in sizes.items()]
+    head.append(f"using T = {real};\n")
+    arithmetic = map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h"))
     field = "static void field(V time, const V *y, V *out, const T *C, const V *M)"
-    opening = f"{field} {{\nconst V t[1] = {{time}};"
     declared = f"{field};\n{SAME_TIME}"
-    return "\n".join([head, *before, declared, tables, *after, opening, body.source, "}\n"])
+    opening = f"{field} {{\nconst V t[1] = {{time}};"
+    texts = [*head, *arithmetic, declared, tables, *map(source_text, loop)]
+    return "\n".join([*texts, opening, body.source, "}\n"])
 
 
 def at(tensor: Tensor) -> ctypes.c_void_p:
@@ -228,16 +240,9 @@ class RungeKutta(Kernel):
             states: (K, ..., d), contiguous; filled with the state at the end of each interval.
         """
         t, h, steps = (numbers.to(y.device) for numbers in (t, h, steps))
-        arguments = [
-            at(t),
-            at(h),
-            at(steps),
-            ctypes.c_int64(len(t)),
-            self._real(threshold),
-            at(y),
-            at(states),
-        ]
-        self._library.integrate(*arguments, *self._constants())
+        grid = (at(t), at(h), at(steps), ctypes.c_int64(len(t)))
+        bound = self._real(threshold)
+        self._library.integrate(*grid, bound, at(y), at(states), *self._constants())
 
 
 class Newton(Kernel):
@@ -260,5 +265,5 @@ class Newton(Kernel):
             tolerance: length of the last step of a member, relative to 1 + the norm of those
                 components.
         """
-        limits = [ctypes.c_int64(start), ctypes.c_int64(iterations), self._real(tolerance)]
+        limits = (ctypes.c_int64(start), ctypes.c_int64(iterations), self._real(tolerance))
         self._library.settle(self._real(t), *limits, at(y), *self._constants())

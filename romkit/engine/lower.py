@@ -11,6 +11,7 @@ from torch import Tensor
 
 from romkit.engine._torch import tree_flatten, tree_leaves
 from romkit.engine.build import Unsupported
+from romkit.engine.decompositions import axes_of
 from romkit.engine.emit import (
     UNOWNED,
     ConstantPools,
@@ -24,7 +25,7 @@ from romkit.engine.emit import (
     numbered,
 )
 from romkit.engine.formulas import FORMULAS
-from romkit.engine.trace import Call, Trace, axes_of, is_symbol
+from romkit.engine.trace import Call, Trace, is_symbol
 
 VIEWS = {
     "alias", "clone", "detach", "diagonal", "expand", "flip", "index", "index_select", "permute",
@@ -81,6 +82,7 @@ def _lower(emitter: Emitter, call: Call) -> None:
         OTHERS[call.name](emitter, call)
     else:
         raise Unsupported(f"{call.op} has no compiled form")
+    # kernels have one type of number
     for output in call.outputs:
         if emitter.known(output) and output.dtype not in (emitter.dtype, torch.bool):
             raise Unsupported(f"{call.op} gives {output.dtype} where the state is {emitter.dtype}")
@@ -88,18 +90,22 @@ def _lower(emitter: Emitter, call: Call) -> None:
 
 def _view(emitter: Emitter, call: Call) -> None:
     """Views cost nothing: torch moves the indices of the elements."""
-    source, *rest = call.args
-    if not is_symbol(source) or any(map(is_symbol, tree_leaves((rest, call.kwargs)))):
+    source, *indices = call.args
+    if not is_symbol(source) or any(map(is_symbol, tree_leaves((indices, call.kwargs)))):
         raise Unsupported(f"{call.op} with indices that depend on the state has no compiled form")
-    buffer, ids = emitter.value(source).buffer, emitter.value(source).ids
+    value = emitter.value(source)
+    # a view has no statement: the same buffer in another order
+    for output, ids in zip(call.outputs, _moved(call, value.ids, indices), strict=True):
+        emitter.assign(output, Located(value.buffer, ids))
+
+
+def _moved(call: Call, ids: Tensor, indices: Sequence[object]) -> list[Tensor]:
+    """The ids in the order of each result of a view."""
     if call.name in ("view", "_unsafe_view"):  # indices have strides of their own
-        moved = [ids.reshape(call.outputs[0].shape)]
-    else:
-        moved = (
-            [ids] if call.name == "clone" else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
-        )
-    for output, outcome in zip(call.outputs, moved, strict=True):
-        emitter.assign(output, Located(buffer, outcome))
+        return [ids.reshape(call.outputs[0].shape)]
+    if call.name == "clone":
+        return [ids]
+    return tree_flatten(call.op(ids, *indices, **call.kwargs))[0]
 
 
 def _matmul(emitter: Emitter, call: Call) -> None:
@@ -108,10 +114,13 @@ def _matmul(emitter: Emitter, call: Call) -> None:
     """
     a, b = call.args
     left, right = numbered(a), numbered(b)
+    # torch folds batches into rows, and a member's rows may be apart
     order = _rows_by_member(emitter, (a, left), (b, right))
-    right = right[order] if right.ndim == 3 else right
+    if right.ndim == 3:
+        right = right[order]
+    product = call.outputs[0]
     _multiply(emitter, call, left[order], right, (*left.shape[:-1], right.shape[-1]))
-    emitter.move(call.outputs[0], lambda ids: ids[order.argsort()].reshape(call.outputs[0].shape))
+    emitter.move(product, lambda ids: ids[order.argsort()].reshape(product.shape))
 
 
 def _rows_by_member(emitter: Emitter, *factors: tuple[Tensor, Tensor]) -> Tensor:
@@ -130,23 +139,26 @@ def _multiply(
     """
     count = emitter.count(call, shape)
     batches = shape[0] if len(shape) == 3 else 1
-    common = batches < count
+    common = batches < count  # to all members, each of which takes its own rows
     products = 1 if common else batches // count
-    rows, inner, columns = math.prod(shape[:-1]) // (count * products), left.shape[-1], shape[-1]
+    inner, columns = left.shape[-1], shape[-1]
+    rows = math.prod(shape[:-1]) // (count * products)
     if math.prod(shape[:-1]) != count * products * rows:
         raise Unsupported("it mixes the members of the batch")
+    # rows and columns need strides alone, so that views and transposes are not copied
     a, at_a = emitter.strided(call.args[0], left, (products, rows, inner), count)
+    sharers = count
     if common and batches > 1:
         right = right.repeat_interleave(count // batches, dim=0)
-    sharers = 1 if common and batches == 1 else count
+    elif common:
+        sharers = 1
     b, at_b = emitter.strided(call.args[1], right, (products, inner, columns), sharers)
     target = emitter.new(call.outputs[0], shape, count)
-    sizes = ", ".join(map(str, (rows, inner, columns, *at_a.strides[1:], *at_b.strides[1:])))
+    numbers = (rows, inner, columns, *at_a.strides[1:], *at_b.strides[1:])
+    sizes = ", ".join(map(str, numbers))
     for p in range(products):
-        first, second = (
-            f"{a} + {at_a.base + p * at_a.strides[0]}",
-            f"{b} + {at_b.base + p * at_b.strides[0]}",
-        )
+        first = f"{a} + {at_a.base + p * at_a.strides[0]}"
+        second = f"{b} + {at_b.base + p * at_b.strides[0]}"
         emitter.emit(f"matmul({sizes}, {target} + {p * rows * columns}, {first}, {second});")
 
 
@@ -157,40 +169,47 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
         source, out = call.args[0], call.outputs[0]
         axes = [axis % source.ndim for axis in axes_of(source, *call.args[1:2])]
         kept = [axis for axis in emitter.order(call, source.shape) if axis not in axes]
-        elements = numbered(source).permute(*kept, *axes)
-        shape, length = (
-            [source.shape[axis] for axis in kept],
-            math.prod(source.shape[axis] for axis in axes),
-        )
+        shape = [source.shape[axis] for axis in kept]
+        size, length = math.prod(shape), math.prod(source.shape[axis] for axis in axes)
         count = emitter.count(call, shape)
-        if math.prod(shape) % count:
+        if size % count:
             raise Unsupported("it mixes the members of the batch")
-        pointer = emitter.pointer(source, elements, count)
+        # what is summed comes innermost, side by side
+        pointer = emitter.pointer(source, numbered(source).permute(*kept, *axes), count)
         target = emitter.new(out, shape, count)
         statement = f"{target}[i0] = {function}({length}, {pointer} + {length} * i0);"
-        emitter.emit(nest((math.prod(shape) // count,), [statement]))
-        back = inverse([sorted(kept).index(axis) for axis in kept])
+        emitter.emit(nest((size // count,), [statement]))
+        back = _back_in_order(kept)
         emitter.move(out, lambda ids: ids.permute(back).reshape(out.shape))
 
     return reduce
 
 
+def _back_in_order(axes: Sequence[int]) -> list[int]:
+    """The permutation that sorts axes."""
+    ranks = sorted(axes)
+    return inverse([ranks.index(axis) for axis in axes])
+
+
 def _cumsum(emitter: Emitter, call: Call) -> None:
     """Running totals along one axis, which becomes the innermost one."""
-    source, along = call.args[0], call.args[1] % call.args[0].ndim
-    order = [axis for axis in emitter.order(call, source.shape) if axis != along] + [along]
+    source, out = call.args[0], call.outputs[0]
+    along = call.args[1] % source.ndim
+    order = [axis for axis in emitter.order(call, source.shape) if axis != along]
+    order.append(along)
     elements = numbered(source).permute(order)
     length, count = elements.shape[-1], emitter.count(call, elements.shape)
     pointer = emitter.pointer(source, elements, count)
-    target = emitter.new(call.outputs[0], elements.shape, count)
+    target = emitter.new(out, elements.shape, count)
     statement = f"running_total({length}, {target} + {length} * i0, {pointer} + {length} * i0);"
     emitter.emit(nest((source.numel() // (count * length),), [statement]))
-    emitter.move(call.outputs[0], lambda ids: ids.permute(inverse(order)))
+    emitter.move(out, lambda ids: ids.permute(inverse(order)))
 
 
 def _solve(emitter: Emitter, call: Call) -> None:
     """Solve linear systems, and remember whose factors these are."""
     matrix, right = call.args[:2]
+    # derivatives of a solve ask for its factors, which elimination does not keep
     emitter.matrices[id(call.outputs[1])] = matrix
     _eliminate(emitter, call, matrix, right)
 
@@ -199,9 +218,8 @@ def _solve_again(emitter: Emitter, call: Call) -> None:
     """Solve with the factors of a matrix that was met before, as derivatives of linear solves do."""
     factors, _, right = call.args
     if id(factors) not in emitter.matrices or call.kwargs.get("adjoint"):
-        raise Unsupported(
-            "a linear solve with other factors, or with the transposed matrix, has no compiled form"
-        )
+        kinds = "with other factors, or with the transposed matrix"
+        raise Unsupported(f"a linear solve {kinds}, has no compiled form")
     _eliminate(emitter, call, emitter.matrices[id(factors)], right)
 
 
@@ -210,9 +228,11 @@ def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> N
     out = call.outputs[0]
     if call.kwargs.get("left", True) is False:
         raise Unsupported("a linear solve from the right has no compiled form")
-    n, columns = matrix.shape[-1], out.numel() * matrix.shape[-1] // matrix.numel()
+    n = matrix.shape[-1]
+    columns = out.numel() * n // matrix.numel()
     count = emitter.count(call, out.shape)
-    a, b = (emitter.pointer(x, numbered(x), count) for x in (matrix, right))
+    a = emitter.pointer(matrix, numbered(matrix), count)
+    b = emitter.pointer(right, numbered(right), count)
     target = emitter.new(out, out.shape, count)
     pointers = f"{target} + {n * columns} * i0, {a} + {n * n} * i0, {b} + {n * columns} * i0"
     statement = f"solve({n}, {columns}, {emitter.array(n * (n + columns))}, {pointers});"
@@ -221,70 +241,78 @@ def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> N
 
 def _join(emitter: Emitter, call: Call) -> None:
     """`cat` and `stack`."""
-    parts, *rest = call.args
-    _gather(emitter, call, parts, lambda each: call.op(each, *rest, **call.kwargs))
+    tensors, *axis = call.args
+    _gather(emitter, call, tensors, lambda pieces: call.op(pieces, *axis, **call.kwargs))
 
 
 def _pad(emitter: Emitter, call: Call) -> None:
     """The source, and a constant around it."""
     source, widths, fill = (*call.args, 0)[:3]
     constant = emitter.keep(torch.tensor([float(fill)], dtype=emitter.dtype))
-    _gather(
-        emitter,
-        call,
-        [source, constant],
-        lambda each: torch.constant_pad_nd(each[0], widths, each[1].item()),
-    )
+
+    def padded(pieces: list[Tensor]) -> Tensor:
+        values, around = pieces
+        return torch.constant_pad_nd(values, widths, around.item())
+
+    _gather(emitter, call, [source, constant], padded)
 
 
 def _scatter(emitter: Emitter, call: Call) -> None:
     """A tensor with a part replaced: the form of `result[..., 0] = part` once nothing works in
     place.
     """
-    source, part, *rest = call.args
-    _gather(emitter, call, [source, part], lambda each: call.op(*each, *rest, **call.kwargs))
+    source, piece, *place = call.args
+    _gather(emitter, call, [source, piece], lambda pair: call.op(*pair, *place, **call.kwargs))
 
 
 def _gather(
     emitter: Emitter,
     call: Call,
-    parts: Sequence[Tensor],
+    tensors: Sequence[Tensor],
     assemble: Callable[[list[Tensor]], Tensor],
 ) -> None:
     """Put a result together from the entries of several tensors, whose numbers `assemble` puts
     together likewise.
     """
     out = call.outputs[0]
-    numbers = assemble([torch.full(part.shape, number) for number, part in enumerate(parts)])
-    elements = assemble([numbered(part) for part in parts])
-    order = _order_of_parts(emitter, parts, numbers, elements)
+    # of each entry of the result, the tensor that it comes from, and its place there
+    origins = assemble([torch.full(x.shape, k) for k, x in enumerate(tensors)])
+    elements = assemble([numbered(x) for x in tensors])
+    order = _order_of_origins(emitter, tensors, origins, elements)
     shape = [out.shape[axis] for axis in order]
     count = emitter.count(call, shape)
-    numbers, rows = (
-        numbers.permute(order).reshape(count, -1),
-        elements.permute(order).reshape(count, -1),
-    )
-    if not torch.equal(numbers, numbers[:1].expand_as(numbers)):
+    origins = origins.permute(order).reshape(count, -1)  # (members, K)
+    elements = elements.permute(order).reshape(count, -1)
+    if not torch.equal(origins, origins[:1].expand_as(origins)):
         raise Unsupported("it mixes the members of the batch")
-    sources: list[tuple[str, int]] = [("", 0)] * numbers.shape[1]
-    for part in numbers[0].unique().tolist():
-        positions = (numbers[0] == part).nonzero().flatten()
-        array, places = emitter.place(parts[part], rows[:, positions], count)
-        for position, place in zip(positions.tolist(), places.tolist(), strict=True):
-            sources[position] = (array, place)
+    sources = _sources(emitter, tensors, origins[0], elements)
     emitter.copy(emitter.new(out, shape, count), sources)
     emitter.move(out, lambda ids: ids.permute(inverse(order)))
 
 
-def _order_of_parts(
-    emitter: Emitter, parts: Sequence[Tensor], numbers: Tensor, elements: Tensor
+def _sources(
+    emitter: Emitter, tensors: Sequence[Tensor], origins: Tensor, elements: Tensor
+) -> list[tuple[str, int]]:
+    """Array and place of each entry of a member, of origins (K,) and elements (members, K)."""
+    sources: list[tuple[str, int]] = [("", 0)] * len(origins)
+    for origin in origins.unique().tolist():
+        positions = (origins == origin).nonzero().flatten()
+        array, places = emitter.place(tensors[origin], elements[:, positions], len(elements))
+        for position, place in zip(positions.tolist(), places.tolist(), strict=True):
+            sources[position] = (array, place)
+    return sources
+
+
+def _order_of_origins(
+    emitter: Emitter, tensors: Sequence[Tensor], origins: Tensor, elements: Tensor
 ) -> list[int]:
-    """The axes of the result with those of the members first, as the elements of its parts tell."""
-    ids = torch.full(numbers.shape, UNOWNED)
-    for number, part in enumerate(parts):
-        if is_symbol(part):
-            here = numbers == number
-            ids[here] = emitter.value(part).ids.reshape(-1)[elements[here]]
+    """The axes of the result with those of the members first, as the elements of its tensors tell."""
+    # entries of constants belong to any member
+    ids = torch.full(origins.shape, UNOWNED)
+    for k, tensor in enumerate(tensors):
+        if is_symbol(tensor):
+            entries = origins == k
+            ids[entries] = emitter.value(tensor).ids.reshape(-1)[elements[entries]]
     return members_first(ids, emitter.lead)
 
 

@@ -61,6 +61,7 @@ def compiled_if(
     """
     if engine == "torch":
         return None, "torch"
+    # no clock is asked, and not the cache either: the choice has to be the same every time
     short = "torch (too short a run to compile)"
     if engine == "auto" and evaluations < FEW:
         return None, short
@@ -71,6 +72,7 @@ def compiled_if(
         return kernel(field, times, y, recorded), "compiled"
     except Unsupported as verdict:
         _refuse_if_wanted(engine, verdict)
+        # a field that cannot be compiled is no reason to warn, a machine without compiler is
         if isinstance(verdict, Unavailable):
             consequence = "long runs go through torch, which is slower"
             warn_once(f"{consequence}: {verdict}; engine='torch' does so in silence")
@@ -94,6 +96,7 @@ def captured_if(
         return None, "torch"
     if engine == "auto" and evaluations < FEW:
         return None, "torch (too short a run to capture)"
+    # fusing takes seconds, a capture alone none
     fused = engine == "compiled" or evaluations >= FUSED
     try:
         return CapturedSteps(step, field, times[0], y, h, fused=fused), "captured"

@@ -6,7 +6,7 @@ once, where it is set, and write what the others need into the struct of the mod
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import Template
 from typing import NamedTuple
 
@@ -42,23 +42,21 @@ def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Sou
         Unsupported: a call that has no compiled form.
     """
     t, latent, state, context, control = trace.inputs
-    constants, given = ConstantPools(1, latent.dtype), context.shape[-1] + control.shape[-1]
-    inputs = fresh("M", (1, given), 1).ids.split([context.shape[-1], control.shape[-1]], dim=-1)
-    context_in, control_in = (Located("M", ids) for ids in inputs)
+    constants = ConstantPools(1, latent.dtype)
+    parameters = _parameters(context, control)
     early, late = trace.parted(t, latent, state, control)
-    setting = translated(early, [(context, context_in)], (1,), constants)
-    shared, places = _shared(
-        setting, [x for call in late for x in call.symbols] + tree_leaves(trace.result), given
-    )
-    taken = given + sum(setting.sizes[array] for array in places)
+    # once for each context, where it is set
+    setting = translated(early, parameters[:1], (1,), constants)
+    # their numbers stay in the struct of the model
+    needed_later = [symbol for call in late for symbol in call.symbols]
+    needed_later += tree_leaves(trace.result)
+    first_free = context.shape[-1] + control.shape[-1]
+    shared, places = _shared(setting, needed_later, first_free)
 
     def body(array: str, argument: Tensor, target: str, result: Tensor, size: int) -> str:
-        own = [
-            (t, fresh("t", ())),
-            (control, control_in),
-            (argument, fresh(array, argument.shape, 1)),
-        ]
-        emitter = translated(needed(late, result), [*own, *shared], (1,), constants)
+        """Statements of a function of one array, which write another one of this size."""
+        inputs = [(t, fresh("t", ())), parameters[1], (argument, fresh(array, argument.shape, 1))]
+        emitter = translated(needed(late, result), [*inputs, *shared], (1,), constants)
         emitter.give(target, result, (1, size))
         return emitter.source()
 
@@ -72,47 +70,68 @@ def source(name: str, about: Sequence[str], trace: Trace, lines: int = 0) -> Sou
         "step": source_text("rk4.h"),
     }
     numbers = constants.pack(1)[0].tolist()
-    table = {"count": len(numbers), "table": ", ".join(map(number, numbers))}
-    sizes = {"latent": latent, "state": state, "context": context, "control": control}
-    facts = {key: each.shape[-1] for key, each in sizes.items()} | {
+    kept = first_free + sum(setting.sizes[array] for array in places)
+    facts = {
         "name": name,
-        "numbers": max(1, taken),
+        "about": "\n".join(f"// {line}" for line in about),
+        "numbers": max(1, kept),  # C has no empty arrays
+        "latent": latent.shape[-1],
+        "state": state.shape[-1],
+        "context": context.shape[-1],
+        "control": lines or control.shape[-1],
     }
-    if lines:
-        facts["control"] = lines
-    set_control = "set_lines" if lines else "set_control"
-    facts |= {
-        "declare_control": source_text(f"{set_control}.h").replace("$name", name).strip(),
-        "set_control": Template(source_text(f"{set_control}.c")).substitute(facts).strip(),
-    }
-    facts["about"] = "\n".join(f"// {line}" for line in about)
-    functions = _used("\n".join(statements.values()))
-    code, header = (Template(source_text(file)) for file in ("model.c", "model.h"))
-    return Source(
-        code.substitute(facts, functions=functions, **table, **statements), header.substitute(facts)
+    facts |= _control_functions(name, facts, lines)
+    code = Template(source_text("model.c")).substitute(
+        facts,
+        functions=_used("\n".join(statements.values())),
+        count=len(numbers),
+        table=", ".join(map(number, numbers)),
+        **statements,
     )
+    return Source(code, Template(source_text("model.h")).substitute(facts))
+
+
+def _control_functions(name: str, facts: Mapping[str, object], lines: int) -> dict[str, str]:
+    """Declaration and text of the function that sets the inputs, held or straight lines."""
+    file = "set_lines" if lines else "set_control"
+    declared = source_text(f"{file}.h").replace("$name", name)
+    written = Template(source_text(f"{file}.c")).substitute(facts)
+    return {"declare_control": declared.strip(), "set_control": written.strip()}
+
+
+def _parameters(context: Tensor, control: Tensor) -> list[tuple[Tensor, Located]]:
+    """Context and inputs, and where they stand in M: one behind the other."""
+    p, q = context.shape[-1], control.shape[-1]
+    ids = fresh("M", (1, p + q), 1).ids
+    return [(context, Located("M", ids[..., :p])), (control, Located("M", ids[..., p:]))]
 
 
 def _shared(
     setting: Emitter, wanted: list[Tensor], start: int
 ) -> tuple[list[tuple[Tensor, Located]], dict[str, int]]:
-    """Places in M of tensors that were computed with the context, and of their arrays."""
-    found, places = [], {}
+    """Places in M, from `start` on, of tensors that were computed with the context, and of their arrays."""
+    tensors, places = [], {}
+    free = start
     for tensor in wanted:
-        if is_symbol(tensor) and setting.known(tensor):
-            array, ids = setting.value(tensor).buffer, setting.value(tensor).ids
-            if array != "M" and array not in places:
-                places[array] = start + sum(setting.sizes[each] for each in places)
-            found.append((tensor, Located("M", ids + places.get(array, 0))))
-    return found, places
+        # constants stand in the table
+        if not is_symbol(tensor) or not setting.known(tensor):
+            continue
+        array, ids = setting.value(tensor).buffer, setting.value(tensor).ids
+        if array != "M" and array not in places:
+            places[array] = free
+            free += setting.sizes[array]
+        tensors.append((tensor, Located("M", ids + places.get(array, 0))))
+    return tensors, places
 
 
 def _used(statements: str) -> str:
     """The functions that the statements call, and those call, since compilers warn of others."""
     text = re.sub(r"(?m)^//.*\n", "", f"{source_text('elementwise.h')}\n{source_text('arrays.h')}")
-    parts, kept = re.split(r"(?m)^(?=static inline |ANY )", text), ""
-    for part in reversed(parts):
-        name = re.match(r"(?:static inline|ANY INLINE) \w+ (\w+)\(", part)
+    definitions = re.split(r"(?m)^(?=static inline |ANY )", text)
+    kept = ""
+    # backwards, since a function calls those above it
+    for definition in reversed(definitions):
+        name = re.match(r"(?:static inline|ANY INLINE) \w+ (\w+)\(", definition)
         if not name or re.search(rf"\b{name[1]}\(", kept + statements):
-            kept = part.rstrip() + "\n" + kept
+            kept = definition.rstrip() + "\n" + kept
     return kept

@@ -30,10 +30,10 @@ def one_thread() -> Iterator[None]:
         yield
         return
     with _lock:
-        found = torch.get_num_threads()
+        number = torch.get_num_threads()
         if _within == 0:
-            _outside = found
-        before = _outside if found == 1 else found
+            _outside = number
+        before = _outside if number == 1 else number
         _within += 1
         torch.set_num_threads(1)
     _own.depth = 1

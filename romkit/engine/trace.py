@@ -13,7 +13,6 @@ notice.
 """
 
 import functools
-import math
 import operator
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
@@ -22,16 +21,9 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Field
-from romkit.engine._torch import (
-    TorchDispatchMode,
-    get_decompositions,
-    tree_flatten,
-    tree_leaves,
-    tree_map,
-)
+from romkit.engine._torch import TorchDispatchMode, tree_flatten, tree_leaves, tree_map
 from romkit.engine.build import Unsupported
-
-Axes = int | Sequence[int] | None
+from romkit.engine.decompositions import decompositions
 
 
 class Call(NamedTuple):
@@ -70,48 +62,84 @@ class Trace(NamedTuple):
         """Turn the trace back into a function of tensors; `dtype` is a precision other than that of
         the inputs.
         """
-        graph, constants, own = torch.fx.Graph(), {}, self.inputs[0].dtype
-        nodes = {id(symbol): graph.placeholder(f"input{k}") for k, symbol in enumerate(self.inputs)}
-
-        def given(leaf: object) -> object:
-            if is_symbol(leaf):
-                return nodes[id(leaf)]
-            if isinstance(leaf, Tensor):
-                name = f"constant{len(constants)}"
-                constants[name] = leaf.to(dtype) if dtype and leaf.is_floating_point() else leaf
-                return graph.get_attr(name)
-            return dtype if dtype and leaf == own else leaf
-
+        graph = _Graph(self.inputs, dtype)
         for call in self.calls:
-            op = (
-                torch.reshape if call.name in ("view", "_unsafe_view") else call.op
-            )  # strides may differ then
-            args, kwargs = tree_map(given, (call.args, call.kwargs))
-            node = graph.call_function(op, args, kwargs)
-            single = [type(found.type) for found in call.op._schema.returns] == [torch.TensorType]
-            for k, output in enumerate(call.outputs):
-                nodes[id(output)] = (
-                    node if single else graph.call_function(operator.getitem, (node, k))
-                )
-        graph.output(tree_map(given, self.result))
-        return torch.fx.GraphModule(constants, graph)
+            graph.add(call)
+        return graph.module(self.result)
 
     def replaced(self, change: Callable[[object], object]) -> "Trace":
         """The trace with other leaves in its arguments and its result."""
-        calls = [
-            Call(call.op, *tree_map(change, (call.args, call.kwargs)), call.outputs)
-            for call in self.calls
-        ]
+        calls = []
+        for call in self.calls:
+            args, kwargs = tree_map(change, (call.args, call.kwargs))
+            calls.append(Call(call.op, args, kwargs, call.outputs))
         return Trace(calls, self.inputs, tree_map(change, self.result))
 
     def parted(self, *late: Tensor) -> tuple[list[Call], list[Call]]:
         """Calls that depend on none of these inputs, and those that do."""
-        parts, moving = ([], []), {id(symbol) for symbol in late}
+        early, dependent = [], []
+        moving = {id(symbol) for symbol in late}
         for call in self.calls:
-            moves = not moving.isdisjoint(map(id, call.symbols))
-            parts[moves].append(call)
-            moving.update(map(id, call.outputs) if moves else ())
-        return parts
+            if moving.isdisjoint(map(id, call.symbols)):
+                early.append(call)
+            else:
+                dependent.append(call)
+                moving.update(map(id, call.outputs))
+        return early, dependent
+
+
+class _Graph:
+    """A trace as a graph of torch.fx in the making.
+
+    Args:
+        inputs: of the trace.
+        dtype: precision other than that of the inputs, if any.
+    """
+
+    def __init__(self, inputs: Sequence[Tensor], dtype: torch.dtype | None):
+        self._graph = torch.fx.Graph()
+        self._constants: dict[str, Tensor] = {}
+        self._traced_dtype, self._dtype = inputs[0].dtype, dtype
+        self._nodes = {}
+        for k, symbol in enumerate(inputs):
+            self._nodes[id(symbol)] = self._graph.placeholder(f"input{k}")
+
+    def add(self, call: Call) -> None:
+        """Append a call."""
+        op = call.op
+        if call.name in ("view", "_unsafe_view"):  # strides may differ then
+            op = torch.reshape
+        args, kwargs = tree_map(self._argument, (call.args, call.kwargs))
+        node = self._graph.call_function(op, args, kwargs)
+        returned = [type(value.type) for value in call.op._schema.returns]
+        if returned == [torch.TensorType]:
+            self._nodes[id(call.outputs[0])] = node
+            return
+        # torch returns several results as a tuple
+        for k, output in enumerate(call.outputs):
+            self._nodes[id(output)] = self._graph.call_function(operator.getitem, (node, k))
+
+    def module(self, result: Tensor | tuple[Tensor, ...]) -> torch.fx.GraphModule:
+        """The graph as a function that gives this result of the trace."""
+        self._graph.output(tree_map(self._argument, result))
+        return torch.fx.GraphModule(self._constants, self._graph)
+
+    def _argument(self, leaf: object) -> object:
+        """A leaf of the arguments of a call as the graph has it."""
+        if is_symbol(leaf):
+            return self._nodes[id(leaf)]
+        if isinstance(leaf, Tensor):
+            return self._constant(leaf)
+        if self._dtype is not None and leaf == self._traced_dtype:
+            return self._dtype
+        return leaf
+
+    def _constant(self, tensor: Tensor) -> torch.fx.Node:
+        if self._dtype is not None and tensor.is_floating_point():
+            tensor = tensor.to(self._dtype)
+        name = f"constant{len(self._constants)}"
+        self._constants[name] = tensor
+        return self._graph.get_attr(name)
 
 
 def trace(
@@ -132,6 +160,7 @@ def trace(
     """
     if torch.is_grad_enabled() and any(example.requires_grad for example in examples):
         raise Unsupported("gradients flow through its inputs")
+    # without values, no decision of the function can depend on them
     symbols = tuple(torch.empty_like(example, device="meta") for example in examples)
 
     def run(function: Callable[..., Tensor]) -> Trace:
@@ -148,18 +177,21 @@ def trace(
     except Unsupported:
         raise
     except Exception as error:  # of any kind: the function is the user's
-        reason = (str(error).splitlines() or [""])[0]
+        lines = str(error).splitlines()
+        reason = lines[0] if lines else ""
         raise Unsupported(f"it cannot be recorded ({type(error).__name__}: {reason})") from error
 
 
 def needed(calls: Sequence[Call], result: Tensor | tuple[Tensor, ...]) -> list[Call]:
     """The calls that the result depends on."""
-    wanted, kept = {id(leaf) for leaf in tree_leaves(result)}, []
+    # a call whose results nobody reads may be one without a compiled form
+    wanted = {id(leaf) for leaf in tree_leaves(result)}
+    backwards = []
     for call in reversed(calls):
-        if any(id(output) in wanted for output in call.outputs):
-            kept.append(call)
+        if not wanted.isdisjoint(map(id, call.outputs)):
+            backwards.append(call)
             wanted.update(map(id, call.symbols))
-    return kept[::-1]
+    return backwards[::-1]
 
 
 def trace_field(field: Field, y: Tensor) -> Trace:
@@ -168,16 +200,23 @@ def trace_field(field: Field, y: Tensor) -> Trace:
     Raises:
         Unsupported: y is neither on a CPU nor on a GPU of CUDA, or as `trace`.
     """
-    if y.device.type not in ("cpu", "cuda") or y.dtype not in (torch.float64, torch.float32):
-        raise Unsupported(
-            f"the state is {y.dtype} on {y.device.type}; compiled are float32, float64 on cpu and cuda"
-        )
+    _check_compiled_kind(y)
+    t = y.new_empty(())
+    if not isinstance(field, Parametrised):
+        return trace(field, t, y)
+    if y.is_cuda:
+        raise Unsupported("parameters that change are compiled on a CPU alone")
+    return field.recorded(t, y)
+
+
+def _check_compiled_kind(y: Tensor) -> None:
+    """Raise unless states like y can be compiled."""
+    kind = y.device.type
+    if kind not in ("cpu", "cuda") or y.dtype not in (torch.float64, torch.float32):
+        compiled = "compiled are float32, float64 on cpu and cuda"
+        raise Unsupported(f"the state is {y.dtype} on {kind}; {compiled}")
     if y.numel() == 0:
         raise Unsupported("the state is empty")
-    if y.is_cuda and isinstance(field, Parametrised):
-        raise Unsupported("parameters that change are compiled on a CPU alone")
-    t = y.new_empty(())
-    return field.recorded(t, y) if isinstance(field, Parametrised) else trace(field, t, y)
 
 
 class Parametrised:
@@ -200,31 +239,36 @@ class Parametrised:
         """Give the parameters other values (N, p)."""
         self._values, self._field = values, None
         if self._early is not None:
+            # in place, since kernels read the same memory in every run
             for constant, value in zip(self._constants, self._early(values), strict=True):
                 constant.copy_(value)
 
     def __call__(self, t: Tensor, y: Tensor) -> Tensor:
-        self._field = self._field or self._family(self._values)
+        if self._field is None:
+            self._field = self._family(self._values)
         return self._field(t, y)
 
     def recorded(self, t: Tensor, y: Tensor) -> Trace:
         """Calls that depend on t or y."""
-        whole = trace(lambda t, y, values: self._family(values)(t, y), t, y, self._values)
-        early, late = whole.parted(*whole.inputs[:2])
-        used = {id(leaf) for call in late for leaf in call.symbols} | set(
-            map(id, tree_leaves(whole.result))
-        )
-        known = [*whole.inputs[2:], *(output for call in early for output in call.outputs)]
-        between = {id(leaf): leaf for leaf in known if id(leaf) in used}
-        self._early = Trace(early, whole.inputs[2:], tuple(between.values())).module()
-        self._constants = [
-            value.clone(memory_format=torch.contiguous_format)
-            for value in self._early(self._values)
-        ]
+        family = self._family
+        recorded = trace(lambda t, y, values: family(values)(t, y), t, y, self._values)
+        t, y, values = recorded.inputs
+        early, late = recorded.parted(t, y)
+        used = {id(leaf) for leaf in tree_leaves(recorded.result)}
+        for call in late:
+            used.update(map(id, call.symbols))
+        # what later calls read of the parameters, and of what was computed of them alone
+        between = {}
+        for leaf in (values, *(output for call in early for output in call.outputs)):
+            if id(leaf) in used:
+                between[id(leaf)] = leaf
+        self._early = Trace(early, (values,), tuple(between.values())).module()
+        self._constants = []
+        for value in self._early(self._values):
+            self._constants.append(value.clone(memory_format=torch.contiguous_format))
         constants = dict(zip(between, self._constants, strict=True))
-        return Trace(late, whole.inputs[:2], whole.result).replaced(
-            lambda leaf: constants.get(id(leaf), leaf)
-        )
+        dependent = Trace(late, (t, y), recorded.result)
+        return dependent.replaced(lambda leaf: constants.get(id(leaf), leaf))
 
 
 def is_symbol(leaf: object) -> bool:
@@ -249,33 +293,39 @@ class _Recorder(TorchDispatchMode):
     ) -> object:
         kwargs = kwargs or {}
         with self:  # in inference mode composite operations such as mT arrive whole
-            parts = op.decompose(*args, **kwargs)
-        if parts is not NotImplemented:
-            return parts
-        if torch.Tag.nondeterministic_seeded in op.tags:
-            raise Unsupported(f"it draws random numbers ({op})")
+            decomposed = op.decompose(*args, **kwargs)
+        if decomposed is not NotImplemented:
+            return decomposed
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if self._differentiable and any(tensor.requires_grad for tensor in tensors):
-            raise Unsupported(
-                "gradients flow through its parameters (torch.no_grad() switches them off)"
-            )
-        if not any(map(is_symbol, tensors)) or op.overloadpacket.__name__ in _SHAPE_ONLY:
+        self._check(op, tensors)
+        name = op.overloadpacket.__name__
+        if name in _SHAPE_ONLY or not any(map(is_symbol, tensors)):
             return op(*tree_map(self._real, args), **tree_map(self._real, kwargs))
         if op._schema.is_mutable:
             raise _InPlace(f"it changes a tensor in place ({op})")
-        if op in decompositions() and op.overloadpacket.__name__ not in self._keep:
+        if op in decompositions() and name not in self._keep:
             with self:
                 return decompositions()[op](*args, **kwargs)
-        if not any(
-            "Tensor" in str(given.type) for given in op._schema.returns
-        ):  # about shapes, or it raises
+        if not _gives_tensors(op):  # about shapes, or it raises
             return op(*args, **kwargs)
+        return self._recorded(op, args, kwargs, tensors)
+
+    def _check(self, op: Callable, tensors: Sequence[Tensor]) -> None:
+        """Raise where a call must not be recorded, whatever it is."""
+        if torch.Tag.nondeterministic_seeded in op.tags:
+            raise Unsupported(f"it draws random numbers ({op})")
+        if self._differentiable and any(tensor.requires_grad for tensor in tensors):
+            how = "torch.no_grad() switches them off"
+            raise Unsupported(f"gradients flow through its parameters ({how})")
+
+    def _recorded(self, op: Callable, args: tuple, kwargs: dict, tensors: list[Tensor]) -> object:
+        """Results of a call on meta tensors, which is kept."""
         args, kwargs = tree_map(self._real_device, (args, kwargs))
-        # Inner operations of torch, with which it works out shapes of derivatives that are zero, do
-        # not broadcast.
-        shape = (
-            torch.broadcast_shapes(*(x.shape for x in tensors)) if op.namespace == "prims" else ()
-        )
+        shape: Sequence[int] = ()
+        if op.namespace == "prims":
+            # Inner operations of torch, with which it works out shapes of derivatives that are zero,
+            # do not broadcast.
+            shape = torch.broadcast_shapes(*(x.shape for x in tensors))
         on_meta = functools.partial(_on_meta, shape)
         outputs = op(*tree_map(on_meta, args), **tree_map(on_meta, kwargs))
         self.calls.append(Call(op, args, kwargs, tree_flatten(outputs)[0]))
@@ -285,14 +335,17 @@ class _Recorder(TorchDispatchMode):
         """Constants are made on the device of the inputs, where the function asks for that of its
         meta tensors.
         """
-        return (
-            torch.empty_like(leaf, device=self._device)
-            if is_symbol(leaf)
-            else self._real_device(leaf)
-        )
+        if is_symbol(leaf):
+            return torch.empty_like(leaf, device=self._device)
+        return self._real_device(leaf)
 
     def _real_device(self, leaf: object) -> object:
         return self._device if isinstance(leaf, torch.device) and leaf.type == "meta" else leaf
+
+
+def _gives_tensors(op: Callable) -> bool:
+    """Whether any result of an operation is a tensor."""
+    return any("Tensor" in str(value.type) for value in op._schema.returns)
 
 
 _SHAPE_ONLY = {
@@ -305,95 +358,6 @@ def _on_meta(shape: Sequence[int], leaf: object) -> object:
     `shape`.
     """
     if isinstance(leaf, Tensor):
-        return leaf.to("meta") if leaf.ndim else leaf.to("meta").expand(shape)
+        on_meta = leaf.to("meta")
+        return on_meta if leaf.ndim else on_meta.expand(shape)
     return torch.device("meta") if isinstance(leaf, torch.device) else leaf
-
-
-# -- operations that are recorded as several simpler ones --------------------------------------------------------------
-
-DECOMPOSED = (
-    "_log_softmax", "_softmax", "celu", "diag_embed", "elu", "gelu", "hardtanh", "leaky_relu", "lerp",
-    "linalg_vector_norm", "logsumexp", "masked_fill", "native_layer_norm", "softplus", "std",
-)  # fmt: skip
-"""Operations for which torch's own decompositions are taken."""
-
-
-def axes_of(x: Tensor, given: Axes = None) -> list[int]:
-    """The axes as a list; all of them where none is given."""
-    return [given] if isinstance(given, int) else list(given or range(x.ndim))
-
-
-def _variance(
-    x: Tensor, dims: Axes = None, correction: float | None = None, keepdim: bool = False
-) -> Tensor:
-    """Variance along axes, as torch.var."""
-    axes = axes_of(x, dims)
-    degrees = max(
-        0, math.prod(x.shape[axis] for axis in axes) - (1 if correction is None else correction)
-    )
-    return (x - x.mean(axes, True)).square().sum(axes, keepdim) * (
-        1 / degrees if degrees else math.nan
-    )
-
-
-def _variance_and_mean(x: Tensor, dims: Axes = None, **options: object) -> tuple[Tensor, Tensor]:
-    """Variance and mean along axes, as torch.var_mean."""
-    return _variance(x, dims, **options), x.mean(axes_of(x, dims), bool(options.get("keepdim")))
-
-
-def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:
-    """Largest or smallest elements, as torch.max or torch.min."""
-
-    def extreme(x: Tensor, dim: int | None = None, keepdim: bool = False) -> object:
-        if dim is None:
-            return reduce(x, axes_of(x))
-        values = reduce(x, dim, keepdim)
-        return values, torch.empty_like(
-            values, dtype=torch.int64
-        )  # where they are: has no compiled form
-
-    return extreme
-
-
-def _remainder(a: Tensor, b: Tensor | float) -> Tensor:
-    """Remainder with the sign of the divisor."""
-    rest = torch.fmod(a, b)
-    return torch.where(
-        (rest != 0) & ((rest < 0) != torch.lt(torch.as_tensor(b), 0)), rest + b, rest
-    )
-
-
-def _multiply_and_add(x: Tensor, a: Tensor, b: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta x + alpha a b, of matrices or batches of them."""
-    product = torch.bmm(a, b) if a.ndim == 3 else torch.mm(a, b)
-    return torch.add(x if beta == 1 else beta * x, product, alpha=alpha)
-
-
-OWN = {
-    "addmm": _multiply_and_add,
-    "all": lambda x, *rest: (x != 0).amin(*rest or (axes_of(x),)),
-    "any": lambda x, *rest: (x != 0).amax(*rest or (axes_of(x),)),
-    "baddbmm": _multiply_and_add,
-    "copy": lambda x, source, *_: source.to(x.dtype).expand(x.shape),
-    "dot": lambda a, b: (a * b).sum(),
-    "max": _extreme(torch.amax),
-    "min": _extreme(torch.amin),
-    "mv": lambda a, b: torch.mm(a, b.unsqueeze(-1)).squeeze(-1),
-    "remainder": _remainder,
-    "var": _variance,
-    "var_mean": _variance_and_mean,
-}
-"""Decompositions of this package, where torch has none or one in terms of its inner operations."""
-
-
-@functools.cache
-def decompositions() -> dict[Callable, Callable]:
-    """All decompositions, by overload."""
-    aten = torch.ops.aten
-    packets = {getattr(aten, name): function for name, function in OWN.items()}
-    own = {
-        getattr(packet, name): function
-        for packet, function in packets.items()
-        for name in packet.overloads()
-    }
-    return dict(get_decompositions([getattr(aten, name) for name in DECOMPOSED])) | own

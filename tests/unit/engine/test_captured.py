@@ -6,7 +6,7 @@ import torch
 
 import romkit
 from romkit.integrators import LSPG, Galerkin, NeuralODE, PetrovGalerkin, SINDy
-from romkit.solvers import RK4
+from romkit.solvers import RK4, Adaptive
 from romkit.systems import Burgers2D, Lorenz96
 from tests.refusals import refused
 
@@ -48,6 +48,28 @@ def test_a_field_that_looks_at_values_runs_call_by_call():
     assert found.cost["engine"].startswith("torch (")
     assert found.states[:, -1].cpu().numpy() == pytest.approx(np.exp(-3.0), rel=1e-6)
     refused("engine: expected a field to compile", RK4(0.01), field, y0, TIMES, engine="compiled")
+
+
+def relaxing(t, y):
+    """A slow component, which a fast one follows within 1e-4."""
+    slow, fast = y.unbind(-1)
+    return torch.stack([-slow, 1e4 * (slow**2 - fast)], dim=-1)
+
+
+@pytest.mark.parametrize("field", [logistic, relaxing])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_steps_to_a_tolerance_go_call_by_call_and_are_those_of_a_cpu(field, dtype):
+    y0 = torch.rand(20, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    solver = Adaptive(rtol=1e-4)
+    there = solver(field, y0.cuda(), TIMES)
+    here = solver(field, y0, TIMES, engine="torch")
+    assert there.states.is_cuda
+    assert there.cost["engine"].startswith("torch")
+    assert there.status.tolist() == here.status.tolist()
+    assert torch.allclose(there.states.cpu(), here.states, rtol=0, atol=1e-3)
+    refused(
+        "engine: expected a field to compile", solver, field, y0.cuda(), TIMES, engine="compiled"
+    )
 
 
 @pytest.mark.parametrize("make", [Galerkin, PetrovGalerkin, LSPG, SINDy, NeuralODE])

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as nn
 
 from romkit.engine import Parametrised, RungeKutta, Unsupported, trace_field
+from romkit.engine.decompositions import DECOMPOSED, OWN
 from romkit.engine.formulas import FORMULAS
 from romkit.engine.kernel import Newton
 from romkit.engine.lower import OTHERS, VIEWS
-from romkit.engine.trace import DECOMPOSED, OWN
 from romkit.solvers import RK4
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
