@@ -89,9 +89,11 @@ class Adaptive(Solver):
     divergence_threshold: Positive = 1e6
 
     def __str__(self) -> str:
-        options = {"atol": self.atol, "max_step": self.max_step}
-        said = [f"{name}={value:g}" for name, value in options.items() if value is not None]
-        return f"Adaptive({', '.join([f'rtol={self.rtol:g}', *said])})"
+        settings = [f"rtol={self.rtol:g}"]
+        for name, value in (("atol", self.atol), ("max_step", self.max_step)):
+            if value is not None:
+                settings.append(f"{name}={value:g}")
+        return f"Adaptive({', '.join(settings)})"
 
     def prepare(
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
@@ -100,6 +102,7 @@ class Adaptive(Solver):
         self._check_tolerance(y0)
         if len(times) == 1:
             return lambda y, times: y.unsqueeze(0), "torch"
+        # members have steps of their own only where no evaluation asks for the time
         timed = depends_on_time(field, times[0], y0)
         longest, jumps = forcing(self, field, y0, times)
         rate = of_rows(field, y0)
@@ -110,23 +113,26 @@ class Adaptive(Solver):
         kernel, name = compiled_if(
             engine, adaptive.Explicit, field, times, y0, STAGES * steps, CALLS * steps
         )
-        way = Torch(rate, timed) if kernel is None else Compiled(kernel, timed, (field, times, y0))
+        if kernel is None:
+            way = Torch(rate, timed)
+        else:
+            way = Compiled(kernel, timed, (field, times, y0))
         return partial(self._integrate, way, longest, jumps, label), name
 
     def _check_tolerance(self, y0: Tensor) -> None:
         """Refuse a tolerance that rounding exceeds in every step: steps would shrink without end."""
         largest = float(y0.detach().abs().nan_to_num(0.0, 0.0, 0.0).amax())
         least = REACHED * torch.finfo(y0.dtype).eps
-        absolute = self.atol or 0.0
-        if self.rtol >= least or absolute > least * largest:
+        if self.rtol >= least:
             return
+        if self.atol is not None and self.atol > least * largest:
+            return
+        fix = "raise rtol"
+        if y0.dtype != torch.float64:
+            fix = "raise rtol, or take float64"
         precision = str(y0.dtype).removeprefix("torch.")
-        raise InputError(
-            "rtol",
-            expected=f"at least {least:.0e}, or an atol, in {precision}",
-            got=f"{self.rtol:g}",
-            fix="raise rtol" if y0.dtype == torch.float64 else "raise rtol, or take float64",
-        )
+        expected = f"at least {least:.0e}, or an atol, in {precision}"
+        raise InputError("rtol", expected=expected, got=f"{self.rtol:g}", fix=fix)
 
     def _limits(self, times: Tensor, longest: float, jumps: Tensor) -> Limits:
         return Limits(
@@ -152,6 +158,7 @@ class Adaptive(Solver):
             times = times - times[0]  # late times have fewer digits
         limits = self._limits(times, longest, jumps)
         rows = y0.reshape(-1, y0.shape[-1])  # (N, d)
+        # lost members do arithmetic too, which must stay cheap
         alive = inside(rows, self.divergence_threshold)
         start = torch.where(alive, rows, 0.0)
         h = first_steps(way.rate, times[0], start.detach(), limits)
@@ -196,6 +203,7 @@ class Compiled:
 
     def implicit(self) -> adaptive.Implicit:
         """Steps of a stiff field."""
+        # most fields are not stiff, and need no second kernel
         if self._implicit is None:
             self._implicit = adaptive.Implicit(*self._example)
         return self._implicit
@@ -224,13 +232,17 @@ def first_steps(rate: stepping.Rate, t: Tensor, y: Tensor, limits: Limits) -> Te
 
     with torch.no_grad():
         slope = rate(t, y)
+        # a hundredth of the time in which the state would change by itself
         moved = (0.01 * size(y) / size(slope)).nan_to_num(nan=0.0, posinf=0.0)
         moved = torch.where(moved > 0, moved, 1e-6 * span).clamp(max=float(span))
-        bend = size(rate(t, y + moved.unsqueeze(-1) * slope) - slope) / moved
+        slope_there = rate(t, y + moved.unsqueeze(-1) * slope)
+        bend = size(slope_there - slope) / moved
+    # the error of a step is of fifth order in the larger of both
     steepest = torch.maximum(size(slope), bend)
     h = (0.01 / steepest) ** (1 / 5)
     h = torch.where(h.isfinite() & (h > 0), h, 1e-3 * span)
-    return torch.minimum(100 * moved, h).clamp(max=min(float(span), limits.longest))
+    longest = min(float(span), limits.longest)
+    return torch.minimum(100 * moved, h).clamp(max=longest)
 
 
 def _drive(
@@ -241,6 +253,7 @@ def _drive(
     label: str,
 ) -> None:
     """Take steps until no member runs any more, with a bar where that takes long."""
+    # short runs show no bar
     stepper.advance(progress, limits, states, FEW)
     if not _running(progress):
         return
@@ -252,6 +265,7 @@ def _drive(
             stepper.advance(progress, limits, states, attempts)
             before, outputs = outputs, progress.next.sum()
             bar.update(int(outputs - before))
+            # pieces of work are long enough to be cheap, and short enough for the bar
             attempts *= 2 if time.perf_counter() - began < PIECE else 1
 
 
@@ -264,7 +278,9 @@ def _go_on(
 ) -> None:
     """Take members that are stiff to the end, by implicit steps where these take less time."""
     stiff = progress.code == Code.STIFF
+    # few short steps cost less than a Jacobian
     steps = ((limits.times[-1] - progress.t) / progress.h)[stiff].max()
+    # the test has done its work, whatever method goes on
     progress.stiff = torch.where(stiff, UNCOUNTED, progress.stiff)
     progress.code = torch.where(stiff, int(Code.RUNNING), progress.code)
     stepper = way.explicit

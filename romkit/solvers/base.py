@@ -142,16 +142,14 @@ def check_field(field: Field, t: Tensor, y: Tensor) -> None:
     word.
     """
     rate = field(t, y.clone())  # derivatives along a path need numbers with memory of their own
-    if not isinstance(rate, Tensor) or rate.shape != y.shape or not rate.is_floating_point():
-        got = (
-            f"shape {tuple(rate.shape)}, {rate.dtype}"
-            if isinstance(rate, Tensor)
-            else type(rate).__name__
-        )
-        expected = f"a field that gives real numbers of shape {tuple(y.shape)}, as the state"
-        raise errors.InputError(
-            "field", expected=expected, got=got, fix="return a rate for each component"
-        )
+    got = type(rate).__name__
+    if isinstance(rate, Tensor):
+        if rate.shape == y.shape and rate.is_floating_point():
+            return
+        got = f"shape {tuple(rate.shape)}, {rate.dtype}"
+    expected = f"a field that gives real numbers of shape {tuple(y.shape)}, as the state"
+    fix = "return a rate for each component"
+    raise errors.InputError("field", expected=expected, got=got, fix=fix)
 
 
 def depends_on_time(field: Field, t: Tensor, y: Tensor) -> bool:
@@ -186,11 +184,18 @@ def forcing(solver: Solver, field: Field, y0: Tensor, times: Tensor) -> tuple[fl
         times: (T,) of the output.
     """
     span = float(times[-1] - times[0])
+    # steps begin and end a run anyway
     jumps = times.new_tensor(sorted(solver.jump_times))
     jumps = jumps[(jumps > times[0]) & (jumps < times[-1])]
     if not depends_on_time(field, times[0], y0):
-        return solver.max_step or span, jumps[:0]
-    return solver.max_step or solver.forced_step or span / FORCED_STEPS, jumps
+        return _chosen(solver.max_step, span), jumps[:0]
+    forced = _chosen(solver.forced_step, span / FORCED_STEPS)
+    return _chosen(solver.max_step, forced), jumps
+
+
+def _chosen(setting: float | None, otherwise: float) -> float:
+    """A setting, or another value where it is left open."""
+    return otherwise if setting is None else setting
 
 
 def inside(y: Tensor, threshold: float) -> Tensor:

@@ -51,9 +51,11 @@ class Exponential(Solver):
         steps: dict[float, Tensor] = {}
         resolution = SAME * float(times[-1] - times[0])
         for k, h in enumerate(times.diff().tolist()):
+            # times are rounded, and equal intervals share an exponential, which costs most
             interval = round(h / resolution)
             if interval not in steps:
                 steps[interval] = torch.linalg.matrix_exp(h * matrix)
+            # once out, out for good
             y = torch.where(inside(y, self.divergence_threshold), y, torch.nan)
             y = advanced(steps[interval], y)
             states[k + 1] = y
@@ -63,6 +65,7 @@ class Exponential(Solver):
 def augmented(field: Field, t: Tensor, y: Tensor) -> Tensor:
     """[[A, b], [0, 0]] (..., d + 1, d + 1) of an affine field of states like y (..., d)."""
     size = y.shape[-1]
+    # at states as large as the given one, the field rounds as it does there
     scale = y.abs().nan_to_num(0.0, 0.0, 0.0).amax().clamp(min=torch.finfo(y.dtype).eps)
     constant = field(t, torch.zeros_like(y))  # b
     columns = []

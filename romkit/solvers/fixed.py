@@ -37,6 +37,7 @@ class Grid(NamedTuple):
     def between(cls, times: Tensor, dt: float) -> "Grid":
         """The fewest equal steps that are no longer than `dt`, but for rounding of the times."""
         gaps = np.diff(times.numpy(force=True)).astype(np.float64)
+        # the fewest equal ones, so that every output time is the end of a step
         steps = np.maximum(np.ceil(gaps / dt - ROUNDING), 1)
         if steps.sum() > MOST_STEPS:
             fix = "give a larger step, in the time unit of the field"
@@ -59,13 +60,16 @@ def march(
     """States (T, ..., d) of a solver with a `dt`, from one output time to the next; lost members go
     on from `rest`.
     """
-    intervals = list(zip(*(part.tolist() for part in Grid.between(times, solver.dt)), strict=True))
+    grid = Grid.between(times, solver.dt)
+    intervals = list(zip(grid.h.tolist(), grid.steps.tolist(), strict=True))
     states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
     states[0] = y
     y = y.clone()  # derivatives along a path need numbers with memory of their own
     for k in track(range(len(intervals)), label):
-        y = steps(times[k], y, *intervals[k])
+        h, number = intervals[k]
+        y = steps(times[k], y, h, number)
         states[k + 1] = y
+        # arithmetic with infinities is slow
         y = torch.where(inside(y, solver.divergence_threshold), y, rest)
     return states
 
@@ -110,12 +114,12 @@ class RK4(Solver):
     ) -> tuple[Run, str]:
         check_field(field, times[0], y0)
         grid = Grid.between(times, self.dt)
+        evaluations = STAGES * grid.count
         if y0.is_cuda and grid.count:
-            kernel, name = captured_if(
-                engine, step_by_tensor, field, times, y0, grid.h[0], STAGES * grid.count
-            )
+            captured = (step_by_tensor, field, times, y0, grid.h[0])
+            kernel, name = captured_if(engine, *captured, evaluations)
         else:
-            kernel, name = compiled_if(engine, RungeKutta, field, times, y0, STAGES * grid.count)
+            kernel, name = compiled_if(engine, RungeKutta, field, times, y0, evaluations)
         if kernel is None:
             return partial(self._integrate, field, label), name
         return partial(self._integrate_compiled, kernel, label), name
@@ -134,16 +138,12 @@ class RK4(Solver):
         y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
         states[0] = y
+        # in pieces, so that the bar moves and an interrupt is seen
         h, steps = grid.h.to(y.dtype), grid.steps
-        for part in pieces(len(steps), label):
-            kernel.integrate(
-                times[:-1][part],
-                h[part],
-                steps[part],
-                self.divergence_threshold,
-                y,
-                states[1:][part],
-            )
+        bound = self.divergence_threshold
+        for piece in pieces(len(steps), label):
+            at = (times[:-1][piece], h[piece], steps[piece])
+            kernel.integrate(*at, bound, y, states[1:][piece])
         return states
 
 
@@ -231,12 +231,16 @@ class Iterated(Solver):
         sizes = [part.shape[-1] for part in example]
 
         def move(t: Tensor, packed: Tensor) -> Tensor:
+            # Newton's kernel knows one array, of which the known numbers stay
             known, u = packed.split(sizes, dim=-1)
             return torch.cat([torch.zeros_like(known), self.correction(t, known, u)], dim=-1)
 
-        packed, evaluations = torch.cat(example, dim=-1), self.rule.corrections * grid.count
+        packed = torch.cat(example, dim=-1)
+        evaluations = self.rule.corrections * grid.count
         kernel, name = compiled_if(engine, Newton, move, times, packed, evaluations)
-        settle = self._settle if kernel is None else partial(self._settle_compiled, kernel)
+        settle = self._settle
+        if kernel is not None:
+            settle = partial(self._settle_compiled, kernel)
         return partial(self._integrate, settle, label), name
 
     def _integrate(
@@ -250,10 +254,9 @@ class Iterated(Solver):
             rate = torch.where(rate.isfinite(), rate, 0.0)  # that of a member that was lost
             for i in range(number):
                 start = t + i * length
-                known, u = self.rule.begin(start, y, rate, length)
-                y, rate = self.rule.end(
-                    y, length, known, settle(start + self.rule.at * length, known, u)
-                )
+                known, guess = self.rule.begin(start, y, rate, length)
+                u = settle(start + self.rule.at * length, known, guess)
+                y, rate = self.rule.end(y, length, known, u)
             return y
 
         return march(self, steps, y0, times, label)
@@ -263,7 +266,7 @@ class Iterated(Solver):
         for _ in range(self.iterations):
             step = self.correction(t, known, u)
             u = torch.where(moving, u + step, u)
-            length, size = (x.norm(dim=-1, keepdim=True) for x in (step, u))
+            length, size = step.norm(dim=-1, keepdim=True), u.norm(dim=-1, keepdim=True)
             # A member that is lost has NaN here; the others must not wait for it.
             moving = moving & (length > self._limit(u) * (1 + size))
             if not bool(moving.any()):
@@ -272,9 +275,8 @@ class Iterated(Solver):
 
     def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         packed, start = torch.cat([known, u], dim=-1), known.shape[-1]
-        kernel.settle(
-            t.item(), packed, start=start, iterations=self.iterations, tolerance=self._limit(u)
-        )
+        limits = {"iterations": self.iterations, "tolerance": self._limit(u)}
+        kernel.settle(t.item(), packed, start=start, **limits)
         return packed[..., start:]
 
     def _limit(self, u: Tensor) -> float:
@@ -385,12 +387,12 @@ class Restarted(Solver):
         return partial(self._run_parts, run), name
 
     def _run_parts(self, run: Run, y: Tensor, times: Tensor) -> Tensor:
-        parts = [y.unsqueeze(0)]
+        runs = [y.unsqueeze(0)]
         for first in track(range(0, len(times) - 1, self.every), "restarting"):
-            part = times[first : first + self.every + 1]
+            piece = times[first : first + self.every + 1]
             if first:
-                y = self.jump(part[0], y)
-            states = run(y, part)
-            parts.append(states[1:])
+                y = self.jump(piece[0], y)
+            states = run(y, piece)
+            runs.append(states[1:])
             y = states[-1]
-        return torch.cat(parts)
+        return torch.cat(runs)

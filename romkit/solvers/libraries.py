@@ -44,17 +44,19 @@ class Controlled(Solver):
 
     def __str__(self) -> str:
         options = {"rtol": self.rtol, "atol": self.atol, "max_step": self.max_step}
-        said = [f"{name}={value:g}" for name, value in options.items() if value is not None]
-        return f"{type(self).__name__}({', '.join([self.method, *said])})"
+        settings = [self.method]
+        for name, value in options.items():
+            if value is not None:
+                settings.append(f"{name}={value:g}")
+        return f"{type(self).__name__}({', '.join(settings)})"
 
     def prepare(
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
         if engine == "compiled":
+            expected = f"'torch' for {type(self).__name__}"
             fix = "leave engine out, or take Adaptive or RK4"
-            raise errors.InputError(
-                "engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix
-            )
+            raise errors.InputError("engine", expected=expected, got=repr(engine), fix=fix)
         check_field(field, times[0], y0)
         longest, jumps = forcing(self, field, y0, times)
         return partial(self._integrate, field, label, longest, jumps), self.ENGINE
@@ -105,6 +107,7 @@ class TorchDiffEq(Controlled):
         self, field: Field, label: str, longest: float, jumps: Tensor, y0: Tensor, times: Tensor
     ) -> Tensor:
         def usable(y: Tensor, rate: Tensor) -> Tensor:
+            # the norm of the error squares rates
             squared_is_finite = inside(rate, torch.finfo(rate.dtype).max ** 0.5)
             return inside(y, self.divergence_threshold) & squared_is_finite
 
@@ -114,6 +117,7 @@ class TorchDiffEq(Controlled):
 
         start = torch.where(inside(y0, self.divergence_threshold), y0, 0.0)
         states = self._solve(held, start, times, longest, jumps)
+        # a member that was held has states that are no solution
         moving = torch.stack([usable(y, field(t, y)) for t, y in zip(times, states, strict=True)])
         lost_as_nan = torch.where(moving, states, torch.nan)
         return torch.cat([y0.unsqueeze(0), lost_as_nan[1:]])
@@ -124,8 +128,9 @@ class TorchDiffEq(Controlled):
         """States (T, ..., d) of the held field at `times`."""
         import torchdiffeq  # it brings half of scipy along
 
-        stops = {"step_t": times[1:]} if self.method in STOPPING else {}
-        options = {"norm": lambda error: error_norm(error).max(), "max_step": longest} | stops
+        options = {"norm": lambda error: error_norm(error).max(), "max_step": longest}
+        if self.method in STOPPING:
+            options["step_t"] = times[1:]
         if len(jumps):
             options["jump_t"] = jumps
         control = {"rtol": self.rtol, "atol": self.atol, "options": options}
@@ -222,18 +227,22 @@ class SciPy(Controlled):
                 rate = field(torch.tensor(t, dtype=torch.float64), batch.reshape(y0.shape))
             return rate.double().reshape(batch.shape)[k].numpy()
 
-        span, start = times.double().numpy(), batch[k].numpy().copy()
-        found = np.full((len(span), len(start)), np.nan)
-        found[0] = start
-        if len(span) > 1 and np.isfinite(start).all() and np.isfinite(alone(span[0], start)).all():
+        instants, start = times.double().numpy(), batch[k].numpy().copy()
+        states = np.full((len(instants), len(start)), np.nan)
+        states[0] = start
+        if len(instants) > 1 and _is_finite(start) and _is_finite(alone(instants[0], start)):
             with np.errstate(all="ignore"):
-                try:
-                    self._fill(found, alone, span, longest, ends)
-                except errors.InputError:
-                    raise  # of the user's field
-                except ValueError:
-                    pass  # a Jacobian that is not finite: the member is lost
-        return torch.from_numpy(found)
+                self._fill_until_lost(states, alone, instants, longest, ends)
+        return torch.from_numpy(states)
+
+    def _fill_until_lost(self, states: np.ndarray, *problem: object) -> None:
+        """`_fill`, where a Jacobian that is not finite loses the member."""
+        try:
+            self._fill(states, *problem)
+        except errors.InputError:  # of the user's field, and a ValueError too
+            raise
+        except ValueError:
+            pass
 
     def _fill(
         self,
@@ -248,20 +257,24 @@ class SciPy(Controlled):
         """
         from scipy import integrate  # slow to import, and seldom needed
 
-        make = partial(
-            getattr(integrate, self.method), field, rtol=self.rtol, atol=self.atol, max_step=longest
-        )
+        method = getattr(integrate, self.method)
+        control = {"rtol": self.rtol, "atol": self.atol, "max_step": longest}
         begin, y, count = times[0], states[0], 1
         for end in ends:
             # the rate at a jump is that behind it, which the last stages before it must not see
             before = end if end == times[-1] else np.nextafter(end, -np.inf)
-            steps = make(begin, y, before)
+            # a jump ends what the method knows of earlier steps
+            steps = method(field, begin, y, before, **control)
             while steps.status == "running" and np.abs(steps.y).max() <= self.divergence_threshold:
                 steps.step()
-                upto = count + np.searchsorted(times[count:], steps.t, side="right")
-                if upto > count and steps.status != "failed":
-                    states[count:upto] = steps.dense_output()(times[count:upto]).T
-                    count = upto
+                passed = count + np.searchsorted(times[count:], steps.t, side="right")
+                if passed > count and steps.status != "failed":
+                    states[count:passed] = steps.dense_output()(times[count:passed]).T
+                    count = passed
             if steps.status != "finished":
                 return
             begin, y = np.nextafter(end, np.inf), steps.y
+
+
+def _is_finite(numbers: np.ndarray) -> bool:
+    return bool(np.isfinite(numbers).all())

@@ -98,6 +98,7 @@ class Explicit(Method):
         length = h.unsqueeze(-1)  # (N, 1)
         rates, reached = self.rates[:1], y
         for weights, node in zip(TSIT5.stages[1:], TSIT5.nodes[1:], strict=True):
+            # its distance from the seventh tells the stiffness
             self.sixth = reached
             reached = y + length * _combined(weights, rates)
             rates.append(self.field(torch.minimum(t + step * node, target.latest), reached))
@@ -164,11 +165,13 @@ class Implicit(Method):
     def _jacobian(self, t: Tensor, y: Tensor, rate: Tensor, scale: Tensor) -> Tensor:
         """(N, d, d), column by column."""
         size = torch.maximum(y.abs(), FLOOR * scale.unsqueeze(-1))
+        # half of the digits are lost to the difference, half to its error
         distance = math.sqrt(torch.finfo(y.dtype).eps) * torch.where(size > 0, size, 1.0)
         columns = []
         for k in range(y.shape[-1]):
             moved = y.clone()
             moved[:, k] += distance[:, k]
+            # as the numbers are, after rounding
             apart = moved[:, k] - y[:, k]
             columns.append((self.field(t, moved) - rate) / apart.unsqueeze(-1))
         return torch.stack(columns, dim=-1)
@@ -213,6 +216,7 @@ class Target(NamedTuple):
     def of(cls, t: Tensor, limits: Limits) -> "Target":
         """Course from the present time t on."""
         infinity = torch.full_like(t, math.inf)
+        # which side of a jump the field counts the jump itself to is not known
         start = torch.nextafter(t, infinity) if bool((limits.jumps == t).any()) else t
         jumps = limits.jumps[(limits.jumps > t) & (limits.jumps < limits.times[-1])]
         if len(jumps) == 0:
@@ -256,24 +260,26 @@ class Stepper:
         self, progress: Progress, limits: Limits, states: Tensor, running: Tensor, target: Target
     ) -> bool:
         """Try a step with those that run; whether it led to where the field jumps."""
-        left = target.stop - progress.t
-        h = torch.where(running, self._length(progress, limits, running, left), 0.0)
+        remaining = target.stop - progress.t
+        h = torch.where(running, self._length(progress, limits, running, remaining), 0.0)
         t, y = progress.t[running][0], progress.y
         some_h = h[running][0]
         reached, error = self.method.attempt(target, t, some_h, h, y, progress.scale)
-        own, largest = error_norm(progress, limits, reached, error)
-        norm = own[running].max().expand_as(own) if self.together else own
+        norms, largest = error_norm(progress, limits, reached, error)  # (N,)
+        norm = norms
+        if self.together:
+            norm = norms[running].max().expand_as(norms)
         # where the field jumps no step is short enough, so the shortest one is taken
         eps = torch.finfo(y.dtype).eps
         least = 16 * eps * torch.maximum(progress.t.abs(), target.stop.abs())
         accepted = running & ((norm <= 1) | ((h <= least) & norm.isfinite()))
 
-        stops = h == left
+        stops = h == remaining
         ends = torch.where(stops, target.stop, progress.t + h)
         _report(self.method, progress, limits, states, accepted, h, ends, reached)
         self._count_unstable(progress, accepted, self.method.unstable(h, reached))
         self._set_lengths(progress, accepted, running, norm, h)
-        self._lose(progress, running & ~accepted, own, least)
+        self._lose(progress, running & ~accepted, norms, least)
 
         progress.t = torch.where(accepted, ends, progress.t)
         progress.y = torch.where(accepted.unsqueeze(-1), reached, y)
@@ -286,13 +292,16 @@ class Stepper:
         self.method.accept(accepted)
         return bool((accepted & stops).any())
 
-    def _length(self, progress: Progress, limits: Limits, running: Tensor, left: Tensor) -> Tensor:
-        """(N,) lengths of the next steps: all that is left, if that is nearly as short."""
+    def _length(
+        self, progress: Progress, limits: Limits, running: Tensor, remaining: Tensor
+    ) -> Tensor:
+        """(N,) lengths of the next steps: all that remains, if that is nearly as short."""
         h = progress.h.clamp(max=limits.longest)
         if self.together:
             h = h[running].min().expand_as(h)
-        halved = torch.where(left < 2 * h, left / 2, h)
-        return torch.where(left <= 1.01 * h, left, halved)
+        # two steps of equal length rather than a long and a tiny one
+        halved = torch.where(remaining < 2 * h, remaining / 2, h)
+        return torch.where(remaining <= 1.01 * h, remaining, halved)
 
     def _set_lengths(
         self, progress: Progress, accepted: Tensor, running: Tensor, norm: Tensor, h: Tensor
@@ -304,12 +313,15 @@ class Stepper:
         factor = SAFETY * (STABILISER * progress.previous - proportional * size).exp()
         factor = factor.clamp(SHORTER, LONGER)
         again = progress.rejected
+        # after a step that was refused the next one does not grow
         factor = torch.where(again > 0, factor.clamp(max=1.0), factor)
         # a step that was cut at a jump says little of how long the next one may be
         cut = (h < progress.h) & (factor > 1)
         longer = torch.where(cut, torch.maximum(progress.h, h * factor), h * factor)
+        # an error that is no number says nothing of the step that would do
         back = torch.where(norm.isfinite(), SAFETY * (-size / order).exp(), 0.0)
         shorter = h * back.clamp(SHORTER, 1.0)
+        # from here members that are lost let the others go on
         if self.together and bool(accepted.any()):
             self.safe = h
         refused = running & ~accepted
@@ -317,16 +329,18 @@ class Stepper:
         progress.previous = torch.where(accepted, size.clamp(min=-9.2), progress.previous)
         progress.rejected = torch.where(accepted | refused, refused.long(), again)
 
-    def _lose(self, progress: Progress, refused: Tensor, own: Tensor, least: Tensor) -> None:
+    def _lose(self, progress: Progress, refused: Tensor, norms: Tensor, least: Tensor) -> None:
         """Give up members whose rates are not finite however short the step; others that share their
         steps go on.
         """
         stuck = refused & (progress.h <= least)
         if not bool(stuck.any()):
             return
-        lost = stuck & ~own.isfinite()
+        lost = stuck & ~norms.isfinite()
         progress.code = torch.where(lost, int(Code.LOST), progress.code)
-        after = self.safe if self.together and bool(lost.any()) else least
+        after = least
+        if self.together and bool(lost.any()):
+            after = self.safe
         progress.h = torch.where(stuck, torch.maximum(after, least), progress.h)
 
     @staticmethod
@@ -347,8 +361,10 @@ def error_norm(
     far.
     """
     size = torch.maximum(progress.y.abs(), reached.abs())  # (N, d)
+    # components that are small beside the largest one need no digits of their own
     largest = torch.maximum(progress.scale, size.amax(-1))
     allowed = limits.atol + limits.rtol * (size + limits.floor * largest.unsqueeze(-1))
+    # a component at rest at zero has neither an error nor a tolerance
     ratio = torch.where(error == 0, error, error / allowed)
     return ratio.square().mean(-1).sqrt(), largest
 
