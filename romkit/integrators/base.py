@@ -30,9 +30,6 @@ from romkit.systems.problem import Parts, Problem
 
 T0 = torch.zeros((), dtype=torch.float64)
 
-LONG = 1e300
-"""A step that bounds nothing."""
-
 TRACING_PAYS = 50
 """Time steps from which tracing pays: it takes as long as some tens of them."""
 
@@ -49,9 +46,8 @@ class Default:
         self.value = value
 
     def __get__(self, instance: object, owner: type) -> object:
-        if (
-            instance is None
-        ):  # asked by `dataclass`, which would take a value for the field's default
+        # asked by `dataclass`, which would take a value for the field's default
+        if instance is None:
             raise AttributeError("no value on the class")
         return self.value
 
@@ -165,12 +161,20 @@ class LatentField(LatentDynamics):
         solver: Solver | None = None,
         engine: str = "auto",
     ) -> Solution:
-        stays = problem.path.operator is not None  # the context
-        if solver is None and self.affine and stays and engine != "compiled":
-            solver = unchecked(Exponential)()
-        solver = suited(solver or unchecked(Adaptive)(), problem, times)
+        if solver is None:
+            solver = self._default_solver(problem, engine)
+        solver = suited(solver, problem, times)
         integrate = unchecked(solver.__call__)
         return integrate(self.field(problem), start, times, engine=engine, label="reduced model")
+
+    def _default_solver(self, problem: Problem, engine: str) -> Solver:
+        """Exact steps of an affine field at a context that stays, which are not compiled; else
+        steps whose error is controlled.
+        """
+        context_stays = problem.path.operator is not None
+        if self.affine and context_stays and engine != "compiled":
+            return unchecked(Exponential)()
+        return unchecked(Adaptive)()
 
 
 class LearnedField(LatentField, Display):
@@ -249,38 +253,47 @@ class LearnedField(LatentField, Display):
                 inputs do not fit.
         """
         if P.latent_dim != self.latent_dim:
-            expected, fix = (
-                f"{self.latent_dim} latent coordinates",
-                "use the one that the law was fitted on",
-            )
+            expected = f"{self.latent_dim} latent coordinates"
+            fix = "use the one that the law was fitted on"
             raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
         c = P.context if self.context_names else P.context[..., :0]
         names = ", ".join(self.context_names)
         checks.last_axis("projection's context", c.shape, len(self.context_names), f"({names})")
-        return self.right_hand_side(c if control is None else joined(c, control.to(c)))
+        if control is not None:
+            c = joined(c, control.to(c))
+        return self.right_hand_side(c)
 
     def latent_rate(self, problem: Problem) -> LatentRate:
-        if problem.order != self.order:
-            expected, got = (
-                f"a law of order {problem.order}, as the system",
-                f"one of order {self.order}",
-            )
-            fix = "fit it on data of this system, with `acceleration` if it is mechanical"
-            raise InputError("dynamics", expected=expected, got=got, fix=fix)
+        self._check_order(problem)
+        path = problem.path
         if not self.control_names:
-            law = problem.path.each(self.at)
-            return lambda t, w: problem.path.carried(t, w, law(t)(w))
-        if problem.control is None:
-            expected, fix = (
-                f"inputs {', '.join(self.control_names)}",
-                "give them: control=..., or data with `control`",
+            law = path.each(self.at)
+            return lambda t, w: path.carried(t, w, law(t)(w))
+        control = problem.control
+        self._check_inputs(control)
+
+        def rate(t: Tensor, w: Tensor) -> Tensor:
+            law = self.at(path.at(t), control(t))
+            return path.carried(t, w, law(w))
+
+        return rate
+
+    def _check_order(self, problem: Problem) -> None:
+        """Raise where the law gives another derivative than the problem asks for."""
+        if problem.order != self.order:
+            expected = f"a law of order {problem.order}, as the system"
+            fix = "fit it on data of this system, with `acceleration` if it is mechanical"
+            raise InputError(
+                "dynamics", expected=expected, got=f"one of order {self.order}", fix=fix
             )
-            raise InputError("control", expected=expected, got="none", fix=fix)
-        names = self.control_names
-        checks.last_axis("control", problem.control(T0).shape, len(names), f"({', '.join(names)})")
-        return lambda t, w: problem.path.carried(
-            t, w, self.at(problem.path.at(t), problem.control(t))(w)
-        )
+
+    def _check_inputs(self, control: Callable[[Tensor], Tensor] | None) -> None:
+        """Raise unless the inputs of the law are there."""
+        names = ", ".join(self.control_names)
+        if control is None:
+            fix = "give them: control=..., or data with `control`"
+            raise InputError("control", expected=f"inputs {names}", got="none", fix=fix)
+        checks.last_axis("control", control(T0).shape, len(self.control_names), f"({names})")
 
 
 def default_solver(problem: Problem | None = None, times: Tensor | None = None) -> Solver:
@@ -292,19 +305,20 @@ def default_solver(problem: Problem | None = None, times: Tensor | None = None) 
 def suited(solver: Solver, problem: Problem, times: Tensor) -> Solver:
     """The solver with what it does not say of steps of a forced problem, for a run to `times` (T,).
 
-    Inputs and contexts that move are known at the output times, and straight in between, so that
-    steps end there. A system that depends on time is not passed over in longer steps than its own.
+    Inputs and contexts that move may be samples at the output times, with kinks or jumps there, so
+    steps end at these. A system that depends on time is not passed over in longer steps than its
+    own.
     """
     if not isinstance(solver, Adaptive):
         return solver
-    moving = problem.control is not None or problem.path.operator is None
     jumps = solver.jump_times
     if not jumps:
-        between = times[1:-1].tolist() if moving else []
-        jumps = tuple(sorted({*problem.jump_times, *between}))
-    step = solver.forced_step or problem.step
-    if step is None and moving:
-        step = LONG
+        moving = problem.control is not None or problem.path.operator is None
+        sampled = times[1:-1].tolist() if moving else []
+        jumps = tuple(sorted({*problem.jump_times, *sampled}))
+    step = solver.forced_step
+    if step is None:
+        step = problem.step
     if (step, jumps) == (solver.forced_step, solver.jump_times):
         return solver
     settings = {entry.name: getattr(solver, entry.name) for entry in fields(solver)}
@@ -327,6 +341,7 @@ def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[...,
     are zero. It is left as it is where gradients are wanted, or where what it calls depends on
     values.
     """
+    # constants of a trace have no gradients
     if torch.is_grad_enabled():
         return function
     try:

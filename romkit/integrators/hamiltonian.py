@@ -62,14 +62,14 @@ class Hamiltonian(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         if problem.order not in self.orders:
-            fix = "use Galerkin(), or a system with velocities of its own"
-            raise InputError(
-                "dynamics", expected="dynamics of first order", got="Hamiltonian()", fix=fix
+            expected, fix = (
+                "dynamics of first order",
+                "use Galerkin(), or a system with velocities of its own",
             )
+            raise InputError("dynamics", expected=expected, got="Hamiltonian()", fix=fix)
         field, y0 = self.field(problem), self.momentum(problem, times[0], start)
-        if (
-            len(times) >= TRACING_PAYS or engine == "compiled"
-        ):  # forward differentiation is slow, call by call
+        # forward differentiation is slow, call by call
+        if len(times) >= TRACING_PAYS or engine == "compiled":
             field = traced(field, times[0], y0)
         if solver is None:
             solver = ImplicitMidpoint(problem.step or midpoint_step(field, y0, times))
@@ -84,14 +84,15 @@ class Hamiltonian(LatentDynamics):
             P = problem.path.at(t)
             q, J = P.decode_jacobian(z)
             v = matvec(J, dz)
+            # one evaluation of the inertia for both
             columns = torch.stack([v, problem.field(t, q, v)], dim=-1)
             momentum, force = problem.metric(q, columns).unbind(-1)
-            changing = torch.func.jvp(lambda q: problem.metric(q, columns[..., :1]), (q,), (v,))[
-                1
-            ].squeeze(-1)
-            return torch.cat(
-                [dz, matvec(J.mT, force + changing) + _curvature_force(P, z, dz, momentum)], dim=-1
+            _, changing = torch.func.jvp(  # Ṁ q̇
+                lambda q: problem.metric(q, columns[..., :1]), (q,), (v,)
             )
+            along_manifold = matvec(J.mT, force + changing.squeeze(-1))
+            dr = along_manifold + _curvature_force(P, z, dz, momentum)
+            return torch.cat([dz, dr], dim=-1)
 
         return canonical
 
@@ -136,5 +137,6 @@ def _curvature_force(P: object, z: Tensor, dz: Tensor, momentum: Tensor) -> Tens
     """J̇ᵀ p (..., m): D²φ(ż, eᵢ) from D²φ(ż + eᵢ, ż + eᵢ) and D²φ(ż - eᵢ, ż - eᵢ)."""
     unit = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
     z, dz = z.unsqueeze(-2), dz.unsqueeze(-2)
+    # the curvature is quadratic, so that mixed directions are differences of squares
     rows = (P.decode_curvature(z, dz + unit) - P.decode_curvature(z, dz - unit)) / 4
     return matvec(rows, momentum)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from romkit.bases import Basis
-from romkit.core.boundary import Count, Limit, Part, Positive, validated
+from romkit.core.boundary import Count, Limit, Part, Positive, unchecked, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Dual
@@ -99,28 +99,28 @@ class LSPG(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         if solver is not None:
-            fix = "set its step, LSPG(dt=...)"
-            raise InputError(
-                "solver", expected="none: LSPG steps in time by itself", got=str(solver), fix=fix
-            )
-        if self.mesh is None:
-            rule = (
-                TrapezoidalRule(problem) if problem.order == 1 else AverageAccelerationRule(problem)
-            )
-        else:
-            problem = self.mesh.problem(problem.path)
-            rule = ClampedRule(problem, self.mesh.region)
-        rate = Galerkin().latent_rate(problem)(times[0], start)
+            expected, fix = "none: LSPG steps in time by itself", "set its step, LSPG(dt=...)"
+            raise InputError("solver", expected=expected, got=str(solver), fix=fix)
+        rule = self._rule(problem)
+        rate = Galerkin().latent_rate(rule.problem)(times[0], start)
         correction, grid = rule.correction, Grid.between(times, self.dt)
-        if grid.count >= TRACING_PAYS or (
-            grid.count and engine == "compiled"
-        ):  # differentiation is slow, call by call
+        asked_for = engine == "compiled" and grid.count > 0
+        if grid.count >= TRACING_PAYS or asked_for:  # differentiation is slow, call by call
             t, h = times[0].to(start), grid.h[0].to(start)
             correction = traced(correction, t, *rule.begin(t, start, rate, h))
-        steps = Iterated(
-            rule, correction, rate, self.dt, self.iterations, self.tolerance, str(self)
-        )
-        return steps(problem.field, start, times, engine=engine, label="reduced model")
+        settings = (self.dt, self.iterations, self.tolerance, str(self))
+        steps = Iterated(rule, correction, rate, *settings)
+        # a mechanical field has two states, and the rule alone evaluates it
+        integrate = unchecked(steps.__call__)
+        return integrate(rule.problem.field, start, times, engine=engine, label="reduced model")
+
+    def _rule(self, problem: Problem) -> "TrapezoidalRule | AverageAccelerationRule":
+        """Rule of the steps, on the rows of the mesh where there is one."""
+        if self.mesh is not None:
+            return ClampedRule(self.mesh.problem(problem.path), self.mesh.region)
+        if problem.order == 1:
+            return TrapezoidalRule(problem)
+        return AverageAccelerationRule(problem)
 
 
 @dataclass(frozen=True)
@@ -162,28 +162,22 @@ class AverageAccelerationRule(Rule):
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         z, dz = y.chunk(2, dim=-1)
-        return with_step(
-            torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), h
-        ), rate
+        known = torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1)
+        return with_step(known, h), rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        (start, z, dz), h, P = (
-            known[..., :-1].chunk(3, dim=-1),
-            known[..., -1:],
-            self.problem.path.at(t),
-        )
+        start, z, dz = known[..., :-1].chunk(3, dim=-1)
+        h, P = known[..., -1:], self.problem.path.at(t)
 
         def residual(state: Tensor) -> Tensor:
             w, ddz = state.tensor_split([2 * u.shape[-1]], dim=-1)
-            return (
-                P.decode_jvp(w.chunk(2, dim=-1)[0], ddz).tangent - self.problem.decoded(t, w).target
-            )
+            acceleration = P.decode_jvp(w.chunk(2, dim=-1)[0], ddz).tangent
+            return acceleration - self.problem.decoded(t, w).target
 
+        reached = torch.cat([z + h * h / 4 * u, dz + h / 2 * u, u], dim=-1)  # (z, ż, z̈)
         unit = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, -1)
-        reached = torch.cat([z + h * h / 4 * u, dz + h / 2 * u, u], dim=-1)
-        along = torch.cat(
-            [(h * h / 4).unsqueeze(-1) * unit, h.unsqueeze(-1) / 2 * unit, unit], dim=-2
-        )
+        step = h.unsqueeze(-1)
+        along = torch.cat([step * step / 4 * unit, step / 2 * unit, unit], dim=-2)
         value, slopes = _along_columns(residual, reached, along)
         return -least_squares(self.problem.metric, P.decode(start), slopes, value)
 
@@ -215,16 +209,16 @@ def _along_columns(
     return values[..., 0, :], columns.mT
 
 
-def cubature(parts: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
-    """Rows (s,) and positive weights (s,) with Σ weightᵢ partsᵢ = Σ partsᵢ up to the tolerance,
+def cubature(shares: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
+    """Rows (s,) and positive weights (s,) with Σ weightᵢ shareᵢ = Σ shareᵢ up to the tolerance,
     relative.
 
-    The row whose parts point most along what is missing joins; then all weights are fitted anew,
+    The row whose shares point most along what is missing joins; then all weights are fitted anew,
     and a row whose weight would turn negative leaves. Positive weights keep sums of squares
     positive.
 
     Args:
-        parts: (n, q), what each row adds to q sums.
+        shares: (n, q), what each row adds to q sums.
         tolerance: above 0.
 
     Raises:
@@ -233,23 +227,28 @@ def cubature(parts: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
     Source: Chapman, Avery, Collins, Farhat (2017), Accelerated mesh sampling for the hyper
     reduction of nonlinear computational models, algorithm 1 (Lawson & Hanson's with an end).
     """
-    total, n = parts.sum(0), len(parts)
-    rows, weights, before = torch.zeros(0, dtype=torch.int64), parts.new_zeros(0), torch.inf
-    while (left := ((total - weights @ parts[rows]).norm() / total.norm()).item()) > tolerance:
-        gain = parts @ (total - weights @ parts[rows])
-        gain[rows] = -torch.inf
-        if not left < before or len(rows) == min(parts.shape):
-            fix = f"raise it, or give more data: sums are compared in {parts.shape[1]} numbers"
-            got = f"{left:.1e} left by {len(rows)} of {n} rows"
+    total, n = shares.sum(0), len(shares)
+    rows, weights = torch.zeros(0, dtype=torch.int64), shares.new_zeros(0)
+    smallest = torch.inf
+    while True:
+        missing = total - weights @ shares[rows]
+        error = (missing.norm() / total.norm()).item()
+        if error <= tolerance:
+            break
+        if not error < smallest or len(rows) == min(shares.shape):
+            fix = f"raise it, or give more data: sums are compared in {shares.shape[1]} numbers"
+            got = f"{error:.1e} left by {len(rows)} of {n} rows"
             raise InputError("tolerance", expected="one that can be reached", got=got, fix=fix)
-        rows, weights = _fitted(
-            parts, total, torch.cat([rows, gain.argmax().unsqueeze(0)]), weights
-        )
-        before = left
+        gain = shares @ missing
+        # a row joins once
+        gain[rows] = -torch.inf
+        joined = torch.cat([rows, gain.argmax().unsqueeze(0)])
+        rows, weights = _fitted(shares, total, joined, weights)
+        smallest = error
     return rows, weights
 
 
-def _fitted(parts: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+def _fitted(shares: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and weights of the best fit that is positive, on the way from the weights before, of all
     rows but the last.
 
@@ -258,12 +257,13 @@ def _fitted(parts: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> tuple
     """
     weights = torch.cat([before, before.new_zeros(1)])
     while True:
-        chosen = parts[rows]
+        chosen = shares[rows]
         goal = torch.linalg.solve(chosen @ chosen.mT, chosen @ total)
         down = goal <= 0
         if not bool(down.any()):
             return rows, goal
         share = (weights / (weights - goal))[down].min()
+        # as far towards the fit as all weights stay positive
         weights = weights + share * (goal - weights)
         kept = weights > 1e-12 * weights.max()
         rows, weights = rows[kept], weights[kept]
@@ -300,18 +300,20 @@ class ReducedMesh(Rows):
         """The full problem at the points of the mesh alone; the path is that of coordinates in the
         basis.
         """
-        if (size := path.at(T0).state_size) != self.basis.rank:
-            fix = "use the projection, or the basis, that the mesh was chosen with"
+        size = path.at(T0).state_size
+        if size != self.basis.rank:
             expected, got = (
                 f"a model behind the {self.basis} of the mesh",
                 f"one of {size} components",
             )
+            fix = "use the projection, or the basis, that the mesh was chosen with"
             raise InputError("projection", expected=expected, got=got, fix=fix)
         others = len(self.points) - len(self.rows)
 
         def field(t: Tensor, x: Tensor) -> Tensor:
-            found = self.rhs(t, x, align(path.at(t).context.to(x), x))
-            return torch.cat([found, found.new_zeros(*found.shape[:-1], others)], dim=-1)
+            rates = self.rhs(t, x, align(path.at(t).context.to(x), x))
+            # points that are no rows serve the rows alone, and have weight zero
+            return torch.nn.functional.pad(rates, (0, others))
 
         at_points = path.mapped(lambda P: _AtPoints(P, self))
         return FirstOrder(at_points, field, lambda x, u: self.constants.like(u)["metric"] * u)
@@ -365,61 +367,73 @@ def reduced_mesh(
     """
     basis = _checked(system, projection)
     weights = torch.ones(basis.size, dtype=torch.float64)
-    weights = (
-        weights if system.weight is None else torch.as_tensor(system.weight, dtype=torch.float64)
-    )
+    if system.weight is not None:
+        weights = torch.as_tensor(system.weight, dtype=torch.float64)
     times, y, c = training_data(system, basis, data)
-    steps = times_of(data).diff()
-    if dt is None and not len(steps):
-        raise InputError(
-            "dt", expected="a step", got="none, and data of a single time", fix="give dt=0.1, say"
-        )
-    h = times.new_tensor(float(steps.min()) if dt is None else dt)
+    if dt is None:
+        dt = _smallest_interval(data)
+    h = times.new_tensor(dt)
+    # sums of neighbours in time are alike
     taken = torch.linspace(0, len(y) - 1, min(SNAPSHOTS, len(y))).round().long()
     model = copy.deepcopy(projection).double()
     with torch.no_grad(), one_thread():
         z = model.of_coordinates().operator(c).encode(y)
         snapshots = zip(times[taken], z[taken], c[taken], strict=True)
-        parts = _parts(system, model, h, weights, snapshots)
-    rows, factors = cubature(parts, tolerance)
+        sums = _sums(system, model, h, weights, snapshots)
+    rows, factors = cubature(sums, tolerance)
     return ReducedMesh(system, basis, rows, factors * weights[rows], Region.ellipsoid(z))
+
+
+def _smallest_interval(data: xr.Dataset) -> float:
+    """Smallest interval between two times."""
+    steps = times_of(data).diff()
+    if not len(steps):
+        got = "none, and data of a single time"
+        raise InputError("dt", expected="a step", got=got, fix="give dt=0.1, say")
+    return float(steps.min())
 
 
 def _checked(system: System, projection: Projection) -> Basis:
     """The basis in front of the projection."""
-    if system.order != 1 or not gives_rows(system):
-        expected, fix = (
-            "one of first order that gives its rows",
-            "write stencil() and rhs_rows(), see System",
-        )
-        raise InputError("system", expected=expected, got=system.name, fix=fix)
-    diagonal = system.weight is None or getattr(system.weight, "ndim", 2) == 1
-    if not diagonal or (system.weight is None and type(system).weigh is not System.weigh):
-        expected, fix = (
-            "a metric that weighs each component alone",
-            "write the system in such unknowns",
-        )
-        raise InputError(
-            "system", expected=expected, got=f"another metric of {system.name}", fix=fix
-        )
+    _check_system(system)
     if projection.basis is None or projection.seeds is not None:
-        got = "one without" if projection.basis is None else f"a stack of {projection.seeds} seeds"
+        got = "one without"
+        if projection.basis is not None:
+            got = f"a stack of {projection.seeds} seeds"
         fix = "fit it with basis=..., and take one seed, unstack(projection)[0]"
         raise InputError("projection", expected="a single one behind a basis", got=got, fix=fix)
     check_fits(system, projection.basis)
     names = projection.frame.context_names
     if names != system.context_names:
-        expected, fix = (
-            f"one with the context {', '.join(system.context_names)}",
-            "fit it to data of this system",
-        )
-        raise InputError(
-            "projection", expected=expected, got=f"one with {', '.join(names)}", fix=fix
-        )
+        expected = f"one with the context {', '.join(system.context_names)}"
+        got, fix = f"one with {', '.join(names)}", "fit it to data of this system"
+        raise InputError("projection", expected=expected, got=got, fix=fix)
     return projection.basis
 
 
-def _parts(
+def _check_system(system: System) -> None:
+    """Raise unless a system has rows that can be weighed one by one."""
+    if system.order != 1 or not gives_rows(system):
+        expected = "one of first order that gives its rows"
+        fix = "write stencil() and rhs_rows(), see System"
+        raise InputError("system", expected=expected, got=system.name, fix=fix)
+    if not _weighs_components(system):
+        expected, got = (
+            "a metric that weighs each component alone",
+            f"another metric of {system.name}",
+        )
+        fix = "write the system in such unknowns"
+        raise InputError("system", expected=expected, got=got, fix=fix)
+
+
+def _weighs_components(system: System) -> bool:
+    """Whether the metric of a system is diagonal."""
+    if system.weight is None:
+        return type(system).weigh is System.weigh
+    return getattr(system.weight, "ndim", 2) == 1
+
+
+def _sums(
     system: System,
     model: Projection,
     h: Tensor,
@@ -433,23 +447,22 @@ def _parts(
     identity and the residual has length one: of row i, ±(aᵀQᵢ)² of the matrix and (bᵀQᵢ) rᵢ of the
     vector, with a and b drawn anew.
     """
-    n, draw = len(weights), torch.Generator().manual_seed(0)
-    parts, roots = (
-        torch.zeros(n, min(COMBINATIONS, MEMORY // n), dtype=torch.float64),
-        weights.sqrt(),
-    )
+    draw = torch.Generator().manual_seed(0)
+    n, roots = len(weights), weights.sqrt()
+    sums = torch.zeros(n, min(COMBINATIONS, MEMORY // n), dtype=torch.float64)
     for t, z, c in snapshots:
         problem = system.problem(Path.constant(model.operator(c)), c)
         rule = TrapezoidalRule(problem)
         known, u = rule.begin(t, z, Galerkin().latent_rate(problem)(t, z), h)
         _, slopes, residual = rule.linearised(t + h, known, u)
-        Q, residual = torch.linalg.qr(roots.unsqueeze(-1) * slopes).Q, roots * residual
-        a, b = torch.randn(2, Q.shape[-1], parts.shape[-1], generator=draw, dtype=torch.float64)
-        signs = torch.randn(parts.shape[-1], generator=draw, dtype=torch.float64).sign()
-        parts.addcmul_((Q @ a).square_(), signs).addcmul_(
-            Q @ b, normalize(residual, dim=0, eps=TINY).unsqueeze(-1)
-        )
-    return parts
+        Q = torch.linalg.qr(roots.unsqueeze(-1) * slopes).Q  # (n, m)
+        residual = normalize(roots * residual, dim=0, eps=TINY)
+        a, b = torch.randn(2, Q.shape[-1], sums.shape[-1], generator=draw, dtype=torch.float64)
+        # positive squares would add up to the same combination
+        signs = torch.randn(sums.shape[-1], generator=draw, dtype=torch.float64).sign()
+        sums.addcmul_((Q @ a).square_(), signs)
+        sums.addcmul_(Q @ b, residual.unsqueeze(-1))
+    return sums
 
 
 @dataclass(frozen=True)

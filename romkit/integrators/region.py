@@ -1,6 +1,7 @@
 """Regions of the latent space: where a law was fitted, and where a decoder was trained."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -57,27 +58,20 @@ class Region:
         """
         z = z.detach().double().cpu()
         most = min(POINTS, z.shape[-2])
-        run = torch.arange(z.shape[-2]) // (z.shape[-2] if times is None else len(times))
-        there = z.isfinite().all(-1).reshape(-1, z.shape[-2]).all(0)
-        z, run = z[..., there, :], run[there]
-        scale = torch.where((spread := z.std(-2)) > 0, spread, 1.0)
-        rows = torch.linspace(0, z.shape[-2] - 1, min(most, z.shape[-2])).round().long()
-        points = z[..., rows, :].contiguous()
-        y = points / scale.unsqueeze(-2)
-        apart = torch.cdist(y, y) + torch.diag(torch.full((len(rows),), torch.inf, dtype=y.dtype))
-        nearest = apart.amin(-1) if len(rows) > 1 else torch.zeros_like(y[..., 0])
-        reach, run = (REACH * nearest.quantile(0.95, dim=-1)).clamp(min=CLOSEST), run[rows]
-        if len(runs := run.unique()) > 1:
-            other = apart.masked_fill(run == run.unsqueeze(-1), torch.inf).amin(
-                -1
-            )  # nearest of another trajectory
-            between = torch.stack([other[..., run == each].amin(-1) for each in runs], dim=-1)
-            reach = torch.maximum(reach, between.quantile(0.95, dim=-1))
-        points = torch.cat(
-            [points, points[..., -1:, :].expand(*(-1,) * (z.ndim - 2), most - len(rows), -1)],
-            dim=-2,
-        )
-        return cls(points, scale, reach)
+        length = z.shape[-2] if times is None else len(times)
+        run = torch.arange(z.shape[-2]) // length
+        observed = z.isfinite().all(-1).reshape(-1, z.shape[-2]).all(0)
+        z, run = z[..., observed, :], run[observed]
+        spread = z.std(-2)
+        # along a latent that never moves, distances count as they are
+        scale = torch.where(spread > 0, spread, 1.0)  # (..., m)
+        count = z.shape[-2]
+        rows = torch.linspace(0, count - 1, min(most, count)).round().long()
+        points = z[..., rows, :].contiguous()  # (..., P, m)
+        reach = _reach(points / scale.unsqueeze(-2), run[rows])
+        # regions of a stack have as many points each
+        filling = points[..., -1:, :].expand(*(-1,) * (z.ndim - 2), most - len(rows), -1)
+        return cls(torch.cat([points, filling], dim=-2), scale, reach)
 
     @classmethod
     def ellipsoid(cls, z: Tensor) -> "Region":
@@ -86,7 +80,8 @@ class Region:
         """
         center, spread = z.mean(0), z.std(0, correction=0)
         spread = torch.where(spread > 0, spread, 1.0)
-        longest = ((z - center) / spread).norm(dim=-1).max().clamp(min=1.0)
+        distance = ((z - center) / spread).norm(dim=-1)
+        longest = distance.max().clamp(min=1.0)
         return cls(center.unsqueeze(0), spread * longest, torch.ones_like(longest))
 
     def distance(self, z: Tensor) -> Tensor:
@@ -96,26 +91,55 @@ class Region:
         Leading axes of z begin with those of a stack of regions, if it is one.
         """
         stack, scale = self.reach.shape, self.scale
-        scale = scale.reshape(*scale.shape[:-1], *(1,) * (z.ndim - scale.ndim), scale.shape[-1])
+        samples = (1,) * (z.ndim - scale.ndim)
+        scale = scale.reshape(*scale.shape[:-1], *samples, scale.shape[-1])
         rows = (z.double() / scale).reshape(*stack, -1, z.shape[-1])
-        known = (self.points / self.scale.unsqueeze(-2)).double()
-        parts = [torch.cdist(part, known).amin(-1) for part in rows.split(ROWS, dim=-2)]
-        return (torch.cat(parts, dim=-1) / self.reach.unsqueeze(-1)).reshape(z.shape[:-1])
+        points = (self.points / self.scale.unsqueeze(-2)).double()
+        nearest = [torch.cdist(chunk, points).amin(-1) for chunk in rows.split(ROWS, dim=-2)]
+        distance = torch.cat(nearest, dim=-1) / self.reach.unsqueeze(-1)
+        return distance.reshape(z.shape[:-1])
 
     def clamp(self, z: Tensor) -> Tensor:
         """States (..., m), those beyond `FARTHEST` from the centre of an ellipsoid brought back to
         there.
         """
         center = self.points[0].to(z)
-        apart = ((z - center) / self.scale.to(z)).norm(dim=-1)
-        return center + (z - center) / (apart / FARTHEST).clamp(min=1.0).unsqueeze(-1)
+        away = z - center
+        distance = (away / self.scale.to(z)).norm(dim=-1, keepdim=True)
+        return center + away / (distance / FARTHEST).clamp(min=1.0)
 
     def repeated(self, number: int) -> "Region":
         """Stack of this many equal regions, or stacks of regions."""
-        return Region(*(part.expand(number, *part.shape) for part in self._parts()))
+        return self._mapped(lambda numbers: numbers.expand(number, *numbers.shape))
 
     def __getitem__(self, index: int) -> "Region":
-        return Region(*(part[index] for part in self._parts()))
+        return self._mapped(lambda numbers: numbers[index])
 
-    def _parts(self) -> list[Tensor]:
-        return [getattr(self, field.name) for field in fields(self)]
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> "Region":
+        return Region(change(self.points), change(self.scale), change(self.reach))
+
+
+def _reach(points: Tensor, run: Tensor) -> Tensor:
+    """(...) distance that counts as 1, of points (..., P, m) in units of the scale.
+
+    Args:
+        points: samples.
+        run: (P,) number of the trajectory of each.
+    """
+    count = points.shape[-2]
+    # a point is not its own neighbour
+    itself = torch.diag(torch.full((count,), torch.inf, dtype=points.dtype))
+    apart = torch.cdist(points, points) + itself  # (..., P, P)
+    nearest = torch.zeros_like(points[..., 0])
+    if count > 1:
+        nearest = apart.amin(-1)
+    # of nearly all points, so that a few far away do not widen the region
+    reach = REACH * nearest.quantile(0.95, dim=-1)
+    reach = reach.clamp(min=CLOSEST)
+    runs = run.unique()
+    if len(runs) == 1:
+        return reach
+    same_run = run == run.unsqueeze(-1)
+    to_others = apart.masked_fill(same_run, torch.inf).amin(-1)  # (..., P)
+    between = torch.stack([to_others[..., run == k].amin(-1) for k in runs], dim=-1)
+    return torch.maximum(reach, between.quantile(0.95, dim=-1))
