@@ -8,22 +8,22 @@ from romkit.integrators.hamiltonian import Hamiltonian
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.chebyshev import Chebyshev as Chebyshev
 from romkit.integrators.laws.equations import Equation
-from romkit.integrators.laws.equations import Fourier as Fourier
-from romkit.integrators.laws.equations import Functions as Functions
-from romkit.integrators.laws.equations import Library as Library
-from romkit.integrators.laws.equations import Polynomial as Polynomial
+from romkit.integrators.laws.libraries import Fourier as Fourier
+from romkit.integrators.laws.libraries import Functions as Functions
+from romkit.integrators.laws.libraries import Library as Library
+from romkit.integrators.laws.libraries import Polynomial as Polynomial
 from romkit.integrators.laws.neural_ode import NeuralODE, NeuralODEModel
 from romkit.integrators.laws.operators import DMD, OperatorInference
 from romkit.integrators.laws.phase import PhaseLaw
 from romkit.integrators.laws.polynomial import PolynomialLaw
-from romkit.integrators.laws.samples import (
-    LatentSamples,
-    Scaling,
+from romkit.integrators.laws.samples import LatentSamples
+from romkit.integrators.laws.scaling import Scaling
+from romkit.integrators.laws.sindy import SINDy, WeakSINDy
+from romkit.integrators.laws.sources import (
     differentiated_samples,
     encoded_samples,
     galerkin_samples,
 )
-from romkit.integrators.laws.sindy import SINDy, WeakSINDy
 from romkit.integrators.laws.steady import Steady
 from romkit.integrators.lspg import LSPG
 from romkit.integrators.lspg import reduced_mesh as reduced_mesh

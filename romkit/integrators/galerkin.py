@@ -134,6 +134,7 @@ def nearest(P: Operator, x: Tensor, metric: Metric, *, steps: int = 10) -> Tenso
         r = (x - P.decode(z)).unsqueeze(-1)
         return (r.mT @ metric(x, r)).squeeze(-1)
 
+    # Gauss-Newton converges from near the solution, and the encoded state is near it
     z = P.encode(x)
     best = distance(z)
     for _ in range(steps):

@@ -21,7 +21,8 @@ from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.noise import is_map
 from romkit.integrators.laws.phase import with_phase
-from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily, one_axis
+from romkit.integrators.laws.samples import LatentSamples, one_axis
+from romkit.integrators.laws.sources import ProjectionFamily
 from romkit.integrators.laws.useless import AT_REST, warn_if_useless
 
 KINDS = ("polynomial", "neural-ode")

@@ -11,7 +11,7 @@ from torch import Tensor
 from romkit import integrators
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics
-from romkit.integrators.laws.equations import Functions, Library
+from romkit.integrators.laws.libraries import Functions, Library
 from romkit.projections import Path, Projection, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import System

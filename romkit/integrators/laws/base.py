@@ -13,14 +13,14 @@ from romkit.core import checks
 from romkit.core.boundary import Part, Seed, validated
 from romkit.core.errors import InputError
 from romkit.integrators.base import LearnedField
-from romkit.integrators.laws import samples as sources
-from romkit.integrators.laws import useless
+from romkit.integrators.laws import sources, useless
 from romkit.integrators.laws.choice import HELD_OUT, chosen_settings, fitted, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.refine import refined
-from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily
+from romkit.integrators.laws.samples import LatentSamples, trajectory_times
+from romkit.integrators.laws.sources import ProjectionFamily
 from romkit.integrators.region import Region
 
 
@@ -197,7 +197,7 @@ class Estimator(abc.ABC):
             law = settings[0]._fit(several[0], seed)
             return replace(law, domain=Region.of(several[0].latents, several[0].times))
         if judge is None:
-            sources.trajectory_times(several[0])  # refuses single samples
+            trajectory_times(several[0])  # refuses single samples
         candidates = list(itertools.product(settings, several))
         share = HELD_OUT
         if validation is not None:

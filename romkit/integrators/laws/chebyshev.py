@@ -10,7 +10,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Natural, validated
 from romkit.core.polynomials import chebyshev, total_degree
-from romkit.integrators.laws.equations import CONSTANT, Library
+from romkit.integrators.laws.libraries import CONSTANT, Library
 
 if TYPE_CHECKING:
     import sympy

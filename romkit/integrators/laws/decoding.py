@@ -7,7 +7,8 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.integrators.laws.judge import Judge
-from romkit.integrators.laws.samples import Encoder, LatentSamples, ProjectionFamily
+from romkit.integrators.laws.samples import LatentSamples
+from romkit.integrators.laws.sources import Encoder, ProjectionFamily
 
 COMPONENTS = 2048
 """Most state components by which forecasts are judged, evenly out of all."""

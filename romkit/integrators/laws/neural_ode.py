@@ -17,11 +17,13 @@ from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, W
 from romkit.core.broadcast import align, matmul
 from romkit.core.errors import InputError
 from romkit.core.runtime import bars, track
+from romkit.core.types import Field
 from romkit.data.controls import course, interpolated
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.samples import LatentSamples, Scaling, interval
+from romkit.integrators.laws.samples import LatentSamples, interval
+from romkit.integrators.laws.scaling import Scaling
 from romkit.integrators.region import Region
 from romkit.solvers import odeint
 
@@ -105,43 +107,46 @@ class NeuralODEModel(LearnedField):
         """A copy without gradients; with `single`, the only field of its stack, without the leading
         axis.
         """
-        plain = lambda tensor: tensor.detach()[0] if single else tensor.detach()  # noqa: E731
-        parts = ("shift", "scale", "rate", "velocity_error", "trajectory_error")
-        layers = tuple(tuple(map(plain, layer)) for layer in self.layers)
-        return replace(self, layers=layers, **{part: plain(getattr(self, part)) for part in parts})
+
+        def plain(tensor: Tensor) -> Tensor:
+            tensor = tensor.detach()
+            return tensor[0] if single else tensor
+
+        layers = tuple((plain(weight), plain(bias)) for weight, bias in self.layers)
+        numbers = {}
+        for name in ("shift", "scale", "rate", *self.FACTS):
+            numbers[name] = plain(getattr(self, name))
+        return replace(self, layers=layers, **numbers)
 
     def _scaled(self, like: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Layers with shift, scale and rate multiplied into the first and the last."""
         layers = [(weight.to(like), bias.to(like)) for weight, bias in self.layers]
-        shift, scale, rate = (
-            value.to(like).unsqueeze(-2) for value in (self.shift, self.scale, self.rate)
-        )
-        d, (weight, bias) = scale.shape[-1], layers[0]
+        shift, scale = self.shift.to(like).unsqueeze(-2), self.scale.to(like).unsqueeze(-2)
+        d = scale.shape[-1]
+        weight, bias = layers[0]
         inner = weight[..., :d, :] / scale.mT
-        layers[0] = (
-            torch.cat([inner, weight[..., d:, :]], dim=-2),
-            bias - (shift @ inner).squeeze(-2),
-        )
+        # of the context, which is scaled already, the weights stay
+        first = torch.cat([inner, weight[..., d:, :]], dim=-2)
+        layers[0] = first, bias - (shift @ inner).squeeze(-2)
         weight, bias = layers[-1]
-        layers[-1] = weight * rate, bias * rate.squeeze(-2)
+        rate = self.rate.to(like)
+        layers[-1] = weight * rate.unsqueeze(-2), bias * rate
         return layers
 
     def details(self) -> list[str]:
         """Widths of the network, and its errors on the training data, the largest of a stack."""
-        widths = (
-            " -> ".join(str(weight.shape[-2]) for weight, _ in self.layers)
-            + f" -> {self.latent_dim}"
-        )
-        errors = f"velocity {self.velocity_error.max():.1e}, trajectory {self.trajectory_error.max():.1e}"
-        return [
-            "".join(f"stack of {size}, " for size in self.rate.shape[:-1]) + widths,
-            f"training errors: {errors}",
-        ]
+        sizes = [*(weight.shape[-2] for weight, _ in self.layers), self.latent_dim]
+        widths = " -> ".join(map(str, sizes))
+        for size in reversed(self.rate.shape[:-1]):
+            widths = f"stack of {size}, {widths}"
+        velocity, trajectory = self.velocity_error.max(), self.trajectory_error.max()
+        return [widths, f"training errors: velocity {velocity:.1e}, trajectory {trajectory:.1e}"]
 
     def __repr__(self) -> str:
         names = ", ".join(self.context.names) or "none"
-        facts = f"order {self.order}, context {names}; {'; '.join(self.details())}; {self.samples} samples"
-        return f"NeuralODEModel({facts}; {self.source})"
+        facts = [f"order {self.order}, context {names}", *self.details()]
+        facts += [f"{self.samples} samples", self.source]
+        return f"NeuralODEModel({'; '.join(facts)})"
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -189,47 +194,62 @@ class Paths(NamedTuple):
 def make_paths(samples: LatentSamples) -> Paths:
     """Scaled trajectories of samples, and the context of each."""
     if samples.inputs.ndim > 3:
+        expected = "one problem or a stack of them"
         got = f"a stack of shape {tuple(samples.inputs.shape[:-2])}"
-        raise InputError(
-            "samples", expected="one problem or a stack of them", got=got, fix="flatten the stack"
-        )
-    dt, scaled_context = interval(samples), samples.parameters.on(samples.context)(samples.context)
-    w, rates, c, drift = samples.paths(
-        samples.inputs, samples.targets, scaled_context, samples.drift
-    )
-    observed, m = samples.observed.unflatten(0, (-1, len(samples.times))), rates.shape[-1]
-    z = w[:, observed][..., :m]
+        raise InputError("samples", expected=expected, got=got, fix="flatten the stack")
+    dt, order = interval(samples), samples.order
+    context = samples.parameters.on(samples.context)(samples.context)
+    w, rates, c, drift = samples.paths(samples.inputs, samples.targets, context, samples.drift)
+    observed = samples.observed.unflatten(0, (-1, len(samples.times)))  # (C, T)
+    z = w[:, observed][..., : rates.shape[-1]]  # (S, N, m)
     mean, deviation = z.mean(1), z.std(1)
     deviation = torch.where(deviation > 0, deviation, 1.0)
-    origin = torch.cat([mean, torch.zeros_like(mean)][: samples.order], dim=-1)
-    unit = torch.cat([deviation, deviation / dt][: samples.order], dim=-1)
+    origin = torch.cat([mean, torch.zeros_like(mean)][:order], dim=-1)
+    unit = torch.cat([deviation, deviation / dt][:order], dim=-1)
     per = deviation[:, None, None]
-    parts = (
+    scaled = [
         (w - origin[:, None, None]) / unit[:, None, None],
-        rates * dt**samples.order / per,
+        rates * dt**order / per,
         c,
         drift * dt / per,
-    )
+    ]
     held = len(samples.control_names) if samples.held else 0
-    return Paths(*(part.float().to(part) for part in parts), observed, origin, unit, dt, held)
+    rounded = [numbers.float().to(numbers) for numbers in scaled]
+    return Paths(*rounded, observed, origin, unit, dt, held)
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
     """Samples (S,) in one step of a segment."""
-    T, m = paths.states.shape[2], paths.rates.shape[-1]
+    S, _, T, _ = paths.states.shape
     longest = (T - 1) // segment
-    if step is None:
-        z = paths.states[..., :m] * paths.unit[:, None, None, :m]
-        speed = z.diff(dim=2).square().sum(-1).nanmean((1, 2)).sqrt()
-        steps = z[:, paths.observed].var(1).sum(-1).sqrt() / speed / STEPS_PER_DEVIATION
-        strides = steps.nan_to_num(nan=1.0).round().clamp(min=1, max=max(1, longest)).long()
+    if step is not None:
+        strides = torch.full((S,), max(1, round(step / paths.dt)))
     else:
-        strides = torch.full(paths.states.shape[:1], max(1, round(step / paths.dt)))
-    if int(strides.max()) > longest:
-        length = segment * int(strides.max())
-        fix = "shorten the segment or the step, or give longer trajectories"
-        raise InputError("segment", expected=f"at most {T - 1} samples", got=f"{length}", fix=fix)
+        strides = _steps_per_motion(paths).clamp(min=1, max=max(1, longest)).long()
+    length = segment * int(strides.max())
+    if length > longest * segment:
+        expected, fix = (
+            f"at most {T - 1} samples",
+            "shorten the segment or the step, or give longer trajectories",
+        )
+        raise InputError("segment", expected=expected, got=f"{length}", fix=fix)
     return strides
+
+
+def _steps_per_motion(paths: Paths) -> Tensor:
+    """Samples (S,) in a step of which there are `STEPS_PER_DEVIATION` while the latents move by one
+    deviation; 1 where they do not move.
+    """
+    m = paths.rates.shape[-1]
+    z = paths.states[..., :m] * paths.unit[:, None, None, :m]
+    speed = z.diff(dim=2).square().sum(-1).nanmean((1, 2)).sqrt()
+    deviation = z[:, paths.observed].var(1).sum(-1).sqrt()
+    samples = deviation / speed / STEPS_PER_DEVIATION
+    return samples.nan_to_num(nan=1.0).round()
+
+
+Index = tuple[Tensor, Tensor, Tensor]
+"""Problem (S, 1), path and sample (length + 1, S, batch) of segments."""
 
 
 class Shooting(NamedTuple):
@@ -255,50 +275,64 @@ class Shooting(NamedTuple):
         missing = ~paths.observed
         if not bool(missing.any()):
             return cls(paths, strides, length, None)
-        count, starts = torch.nn.functional.pad(missing.long().cumsum(1), (1, 0)), []
+        count = torch.nn.functional.pad(missing.long().cumsum(1), (1, 0))  # before each sample
+        starts = []
         for size in (length * strides).tolist():
-            starts.append((count[:, size + 1 :] == count[:, : -size - 1]).nonzero())
+            whole = count[:, size + 1 :] == count[:, : -size - 1]
+            starts.append(whole.nonzero())
         if min(map(len, starts)) == 0:
-            got, fix = (
-                "a missing sample in every one",
-                "shorten the segment or the step, or fit SINDy",
-            )
-            raise InputError("segment", expected=f"stretches of {length} steps", got=got, fix=fix)
+            expected, got = f"stretches of {length} steps", "a missing sample in every one"
+            fix = "shorten the segment or the step, or fit SINDy"
+            raise InputError("segment", expected=expected, got=got, fix=fix)
         return cls(paths, strides, length, starts)
 
     def error(
         self, field: NeuralODEModel, batch: int, noise: float, draw: torch.Generator
     ) -> Tensor:
         """Mean squared error (S,) along `batch` random segments, in standard deviations of w."""
-        w, _, c, drift, *_ = self.paths
-        S, C, T, d = w.shape
-        if self.starts is None:
-            path, room = (
-                torch.randint(C, (batch,), generator=draw),
-                (T - self.length * self.strides).unsqueeze(-1),
-            )
-            first = (torch.rand(batch, generator=draw, dtype=w.dtype) * room).long()
-        else:
-            picked = [own[torch.randint(len(own), (batch,), generator=draw)] for own in self.starts]
-            path, first = torch.stack(picked).unbind(-1)
-        index = first + self.strides.unsqueeze(-1) * torch.arange(self.length + 1).view(-1, 1, 1)
-        each = torch.arange(S).unsqueeze(-1)
-        truth = w[each, path, index]  # (length + 1, S, batch, d)
-        start = truth[0] + noise * field.scale.unsqueeze(1) * torch.randn(
-            batch, d, generator=draw, dtype=w.dtype
-        )
-        step, ticks = self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
-        if torch.equal(c, c[:, :, :1].expand_as(c)):
-            motion = field.motion(c[each if len(c) > 1 else each[:1], path, 0])
-        else:
-            along = c.expand(S, *c.shape[1:])[each, path, index]
-            at = course(ticks, along, self.paths.held)
-            beside = interpolated(
-                ticks, torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index]
-            )
-            motion = lambda t, w: field.motion(at(t))(t, w) + beside(t)  # noqa: E731
+        w = self.paths.states
+        d = w.shape[-1]
+        index = self._drawn(batch, draw)
+        truth = w[index]  # (length + 1, S, batch, d)
+        # noise makes the field return to the data
+        displaced = torch.randn(batch, d, generator=draw, dtype=w.dtype)
+        scale = field.scale.unsqueeze(1)
+        start = truth[0] + noise * scale * displaced
+        step = self.strides.view(-1, 1, 1)
+        ticks = torch.arange(self.length + 1, dtype=w.dtype)
+        motion = self._motion(field, index, ticks)
         reached = odeint(lambda t, w: step * motion(t, w), start, ticks)
-        return ((reached - truth)[1:] / field.scale.unsqueeze(1)).square().mean((0, 2, 3))
+        return ((reached - truth)[1:] / scale).square().mean((0, 2, 3))
+
+    def _drawn(self, batch: int, draw: torch.Generator) -> "Index":
+        """Places of random segments in the paths."""
+        S, C, T, _ = self.paths.states.shape
+        if self.starts is None:
+            path = torch.randint(C, (batch,), generator=draw)
+            room = (T - self.length * self.strides).unsqueeze(-1)
+            share = torch.rand(batch, generator=draw, dtype=self.paths.states.dtype)
+            first = (share * room).long()
+        else:
+            picked = []
+            for starts in self.starts:
+                picked.append(starts[torch.randint(len(starts), (batch,), generator=draw)])
+            path, first = torch.stack(picked).unbind(-1)
+        steps = torch.arange(self.length + 1).view(-1, 1, 1)
+        sample = first + self.strides.unsqueeze(-1) * steps
+        return torch.arange(S).unsqueeze(-1), path, sample
+
+    def _motion(self, field: NeuralODEModel, index: "Index", ticks: Tensor) -> Field:
+        """Field along segments, with the context and the drift that they have."""
+        c, drift = self.paths.context, self.paths.drift
+        S, d = len(self.paths.states), self.paths.states.shape[-1]
+        problem, path, _ = index
+        if torch.equal(c, c[:, :, :1].expand_as(c)):
+            shared = problem if len(c) > 1 else problem[:1]
+            return field.motion(c[shared, path, 0])
+        context = course(ticks, c.expand(S, *c.shape[1:])[index], self.paths.held)
+        drift = torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))
+        beside = interpolated(ticks, drift[index])
+        return lambda t, w: field.motion(context(t))(t, w) + beside(t)
 
 
 def regression_error(
@@ -312,13 +346,14 @@ def regression_error(
 
     `rows` (K, 2) are path and number of the samples that are not missing, None for all.
     """
-    w, rates, c, *_ = paths
+    w, rates, c = paths.states, paths.rates, paths.context
     if rows is None:
         path, k = (torch.randint(size, (batch,), generator=draw) for size in w.shape[1:3])
     else:
         path, k = rows[torch.randint(len(rows), (batch,), generator=draw)].unbind(-1)
-    error = field.right_hand_side(c[:, path, k])(w[:, path, k]) - rates[:, path, k]
-    return (error / field.rate.unsqueeze(1)).square().mean((1, 2))
+    predicted = field.right_hand_side(c[:, path, k])(w[:, path, k])
+    error = (predicted - rates[:, path, k]) / field.rate.unsqueeze(1)
+    return error.square().mean((1, 2))
 
 
 CLIP = 1.0
@@ -331,6 +366,9 @@ time.
 
 TRIAL = 100
 """Share of the steps, as its inverse, that tells how long all of them take."""
+
+MOST_HALVED = 4
+"""Times that the steps are halved, at most, to fit into the time that there is."""
 
 TEST_BATCH = 1024
 """Samples, or segments, by which the errors of a fitted field are measured."""
@@ -398,22 +436,25 @@ class NeuralODE(Estimator):
         """
         if seconds <= 0:
             return []
-        some = {
-            name: getattr(self, name) // TRIAL for name in ("regression_steps", "shooting_steps")
-        }
+        names = "regression_steps", "shooting_steps"
+        once = replace(self, regression_steps=1, shooting_steps=1)
+        trial = replace(self, **{name: getattr(self, name) // TRIAL for name in names})
         with bars(False):
-            replace(self, regression_steps=1, shooting_steps=1)._fit(
-                several[0], 0
-            )  # what is slow once
+            once._fit(several[0], 0)  # what is slow at first
             started = time.process_time()
-            replace(self, **some)._fit(several[0], 0)
-        halved = max(0, math.ceil(math.log2((time.process_time() - started) * TRIAL / seconds)))
-        fewer = replace(self, **{name: getattr(self, name) >> halved for name in some})
-        return [(fewer, several[0])] if halved <= 4 else []
+            trial._fit(several[0], 0)
+        expected = (time.process_time() - started) * TRIAL
+        # whole powers of two, so that a small change of load changes nothing
+        halved = max(0, math.ceil(math.log2(expected / seconds)))
+        if halved > MOST_HALVED:
+            return []
+        fewer = replace(self, **{name: getattr(self, name) >> halved for name in names})
+        return [(fewer, several[0])]
 
     def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
         paths, draw = make_paths(samples), torch.Generator().manual_seed(seed)
-        shoot = Shooting.along(paths, choose_strides(paths, self.segment, self.step), self.segment)
+        strides = choose_strides(paths, self.segment, self.step)
+        shoot = Shooting.along(paths, strides, self.segment)
         rows = None if shoot.starts is None else paths.observed.nonzero()
         field = self._initial(samples, paths, draw)
         with one_thread():
@@ -446,18 +487,16 @@ class NeuralODE(Estimator):
         parameters = [tensor for layer in field.layers for tensor in layer]
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
         for k in track(range(steps), label):
-            optimizer.param_groups[0]["lr"] = (
-                self.learning_rate * (1 + math.cos(math.pi * k / steps)) / 2
-            )
+            cosine = math.cos(math.pi * k / steps)
+            optimizer.param_groups[0]["lr"] = self.learning_rate * (1 + cosine) / 2
             optimizer.zero_grad()
             errors().sum().backward()
-            norm = (
-                torch.stack([each.grad.flatten(1).square().sum(1) for each in parameters])
-                .sum(0)
-                .sqrt()
-            )
-            for each in parameters:
-                each.grad.mul_((CLIP / norm.clamp(min=CLIP)).view(-1, *(1,) * (each.ndim - 1)))
+            squares = [tensor.grad.flatten(1).square().sum(1) for tensor in parameters]
+            norm = torch.stack(squares).sum(0).sqrt()  # (S,)
+            # each field of the stack by its own norm
+            factor = CLIP / norm.clamp(min=CLIP)
+            for tensor in parameters:
+                tensor.grad.mul_(factor.view(-1, *(1,) * (tensor.ndim - 1)))
             optimizer.step()
 
     def _initial(
@@ -468,23 +507,33 @@ class NeuralODE(Estimator):
         """
         w, rates = paths.states[:, paths.observed], paths.rates[:, paths.observed]  # (S, N, d or m)
         S, m, d = len(w), rates.shape[-1], w.shape[-1]
-        shift, scale, rate = w.mean(1), w.std(1), rates.square().mean(1).sqrt()
-        shift[:, m:], scale[:, m:] = 0.0, w[..., m:].square().mean(1).sqrt()
+        shift, scale = w.mean(1), w.std(1)
+        # ż counts from zero, where a system of second order rests
+        shift[:, m:] = 0.0
+        scale[:, m:] = w[..., m:].square().mean(1).sqrt()
+        rate = rates.square().mean(1).sqrt()
         layers = []
         for inputs, outputs in pairwise((d + paths.context.shape[-1], *self.hidden, m)):
-            values = (
-                2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=w.dtype) - 1
-            ) / math.sqrt(inputs)
-            parts = (values[:-1], values[-1])
-            layers.append(
-                tuple(part.expand(S, *part.shape).clone().requires_grad_() for part in parts)
-            )
-        scale, rate = torch.where(scale > 0, scale, 1.0), torch.where(rate > 0, rate, AT_REST)
-        context = Scaling.none(samples.parameters.names)  # scaled already
-        facts = (samples.order, samples.source, int(paths.observed.sum()))
+            uniform = torch.rand(inputs + 1, outputs, generator=draw, dtype=w.dtype)
+            values = (2 * uniform - 1) / math.sqrt(inputs)
+            layers.append((_for_each(values[:-1], S), _for_each(values[-1], S)))
         unknown = torch.full((S,), torch.nan, dtype=w.dtype)
-        errors = {"velocity_error": unknown, "trajectory_error": unknown}
-        inputs = {"control_names": samples.control_names, "held": samples.held}
         return NeuralODEModel(
-            tuple(layers), shift, scale, rate, context, *facts, **errors, **inputs
+            layers=tuple(layers),
+            shift=shift,
+            scale=torch.where(scale > 0, scale, 1.0),
+            rate=torch.where(rate > 0, rate, AT_REST),
+            context=Scaling.none(samples.parameters.names),  # scaled already
+            order=samples.order,
+            source=samples.source,
+            samples=int(paths.observed.sum()),
+            velocity_error=unknown,
+            trajectory_error=unknown,
+            control_names=samples.control_names,
+            held=samples.held,
         )
+
+
+def _for_each(values: Tensor, number: int) -> Tensor:
+    """Parameters of a stack of so many fields, equal at first."""
+    return values.expand(number, *values.shape).clone().requires_grad_()

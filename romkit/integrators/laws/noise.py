@@ -38,7 +38,9 @@ def is_noisy(z: Tensor) -> bool:
     low, high = (noise_level(z, order) for order in ORDERS)
     mean = z.nanmean((0, 1))
     deviation = (z - mean).square().nanmean((0, 1)).sqrt()
-    return bool(((high > NOISY * deviation) & (high > WHITE * low)).any())
+    matters = high > NOISY * deviation
+    is_white = high > WHITE * low
+    return bool((matters & is_white).any())
 
 
 def smoothed(z: Tensor, times: Tensor) -> Tensor:
@@ -50,10 +52,10 @@ def smoothed(z: Tensor, times: Tensor) -> Tensor:
     if even_step(times.numpy()) is None:
         return z
     paths = z.numpy()
-    whole = np.isfinite(paths).all(-1)
-    rule = smoothest(paths / _deviation(paths), whole)
-    parts = stretches(whole, rule.window)
-    smooth = differentiated(paths, times.numpy(), parts, partial(rule, order=0))
+    complete = np.isfinite(paths).all(-1)
+    rule = smoothest(paths / _deviation(paths), complete)
+    pieces = stretches(complete, rule.window)
+    smooth = differentiated(paths, times.numpy(), pieces, partial(rule, order=0))
     return torch.from_numpy(np.where(np.isfinite(smooth), smooth, paths))
 
 
@@ -71,5 +73,6 @@ def is_map(z: Tensor) -> bool:
     """Whether paths (C, T, d) jump from sample to sample, as iterates of a map do."""
     apart = z - z.nanmean((0, 1))
     variance = apart.square().nanmean((0, 1))
-    correlation = (apart[:, 1:] * apart[:, :-1]).nanmean((0, 1)) / variance
+    covariance = (apart[:, 1:] * apart[:, :-1]).nanmean((0, 1))
+    correlation = covariance / variance
     return bool((correlation[variance > 0] < JUMPS).any())

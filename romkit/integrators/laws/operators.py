@@ -12,7 +12,9 @@ from torch import Tensor
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.equations import Equation, Features, Polynomial
+from romkit.integrators.laws.equations import Equation
+from romkit.integrators.laws.features import Features
+from romkit.integrators.laws.libraries import Polynomial
 from romkit.integrators.laws.regression import (
     Fit,
     design_of,
@@ -66,45 +68,46 @@ class OperatorInference(Estimator):
     """λ / √N of terms up to degree 1, and of those above."""
 
     def __post_init__(self):
-        given = self.regularization
-        if isinstance(given, tuple) and len(given) != 2:
+        if isinstance(self.regularization, tuple) and len(self.regularization) != 2:
+            expected, got = "one or two numbers", repr(self.regularization)
             fix = "give one number, or a pair: up to degree 1, and above"
-            raise InputError(
-                "regularization", expected="one or two numbers", got=repr(given), fix=fix
-            )
+            raise InputError("regularization", expected=expected, got=got, fix=fix)
 
     def candidates(self, samples: LatentSamples) -> "list[OperatorInference]":
         if self.regularization is not None:
             return [self]
-        low, high = self.CANDIDATES if self.degree > 1 else (self.CANDIDATES[1], (0.0,))
+        low, high = self.CANDIDATES
+        if self.degree == 1:
+            low, high = high, (0.0,)  # there are no terms above
         root = len(samples) ** 0.5
-        return [
-            replace(self, regularization=(a * root, b * root))
-            for a, b in itertools.product(low, high)
-        ]
+        settings = []
+        for a, b in itertools.product(low, high):
+            settings.append(replace(self, regularization=(a * root, b * root)))
+        return settings
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         basis = Features.of(samples, Polynomial(self.degree), Polynomial(self.context_degree))
         design = design_of(samples, basis)
-        pair = (
-            self.regularization
-            if isinstance(self.regularization, tuple)
-            else (self.regularization,) * 2
-        )
-        simple = 1 + len(basis.variables)  # 1, z0, z1, ... come first
-        each = [pair[k >= simple] for k in range(len(basis.latent_names))]
-        penalty = torch.tensor(each, dtype=torch.float64).repeat_interleave(
-            len(basis.context_names)
-        )
-        found = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
-        return equation(type(self).__name__, samples, basis, stacked(found))
+        penalty = self._penalty(basis)
+        fits = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
+        return equation(type(self).__name__, samples, basis, stacked(fits))
+
+    def _penalty(self, basis: Features) -> Tensor:
+        """λ (K,) of each term."""
+        simple, further = self.regularization, self.regularization
+        if isinstance(self.regularization, tuple):
+            simple, further = self.regularization
+        penalty = torch.full((len(basis.latent_names),), float(further), dtype=torch.float64)
+        penalty[: 1 + len(basis.variables)] = simple  # 1, z0, z1, ... come first
+        return penalty.repeat_interleave(len(basis.context_names))
 
 
 def _ridge(R: Tensor, penalty: Tensor) -> Fit:
     """Fit with λ (K,) of each term, from the triangular factor R of (Θ, ż)."""
-    K, kept = len(penalty), penalty > 0
-    matrix = torch.cat([R[:, :K], torch.diag(penalty)[kept]])
-    target = torch.cat([R[:, K:], R.new_zeros(int(kept.sum()), R.shape[-1] - K)])
+    K = len(penalty)
+    rows = torch.diag(penalty)[penalty > 0]
+    matrix = torch.cat([R[:, :K], rows])
+    target = torch.cat([R[:, K:], R.new_zeros(len(rows), R.shape[-1] - K)])
     coefficients = torch.linalg.lstsq(matrix, target, driver="gelsd").solution
     return judged(R, coefficients, matrix, torch.tensor(True))
 
@@ -146,15 +149,18 @@ class DMD(Estimator):
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         step = interval(samples)
         basis = Features.of(samples, Polynomial(1), Polynomial(1))
-        m, lead = samples.targets.shape[-1], samples.targets.shape[:-2]
+        *lead, _, m = samples.targets.shape
         w, drift = basis.scaled(samples.inputs, samples.drift)
         # the drift is no part of the law, and enters by the trapezoidal rule
         half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))
-        c = basis.context.on(w)(samples.context.double()).expand(*lead, *samples.context.shape[-2:])
-        linear = len(samples.control_names) if samples.held is False else 0
+        c = basis.context.on(w)(samples.context.double())
+        c = c.expand(*lead, *c.shape[-2:])
+        linear = 0
+        if samples.held is False:
+            linear = len(samples.control_names)
         fits = []
-        for paths in zip(*samples.paths(w, half, c), strict=True):
-            steps = _steps(*paths, linear)
+        for w_of_one, half_of_one, c_of_one in zip(*samples.paths(w, half, c), strict=True):
+            steps = _steps(w_of_one, half_of_one, c_of_one, linear)
             fits.append(self._one(steps, w.shape[-1], m, linear, step))
         return equation(type(self).__name__, samples, basis, stacked(fits))
 
@@ -165,10 +171,12 @@ class DMD(Estimator):
         """Fit of one problem. The residual is that of a step, relative to the step itself."""
         moved = steps.after - steps.before
         U, s, Vh = torch.linalg.svd(steps.known, full_matrices=False)
+        # directions within rounding would have any operator
         resolved = s > s[0] * len(steps.known) * torch.finfo(s.dtype).eps
         keep = slice(self.rank) if self.rank else resolved
         # directions that the data do not show to move stay, so the step is what is fitted
-        change = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ moved)  # (d + 1 + p + linear, d)
+        projected = U[:, keep].mT @ moved
+        change = (Vh[keep].mT / s[keep]) @ projected  # (d + 1 + p + linear, d)
         missed = (moved - steps.known @ change)[:, -m:].norm(dim=0)
         residual = missed / nonzero(moved[:, -m:].norm(dim=0))
         operator = change[: len(change) - linear].clone()
@@ -177,10 +185,17 @@ class DMD(Estimator):
             operator[-linear:] += change[-linear:]
         operator[:d] += torch.eye(d, dtype=operator.dtype)
         generator = _generator(operator.mT.numpy(), step)[-m:]  # (m, d + 1 + p)
-        parameters = generator.shape[-1] - d
-        table = generator.new_zeros(1 + d, parameters, m)  # of 1, w0, w1, ... times 1, c0, c1, ...
-        table[0], table[1:, 0] = generator[:, d:].mT, generator[:, :d].mT
-        return Fit(table.flatten(0, 1), s[0] / s[-1], torch.tensor(True), residual)
+        coefficients = _of_linear_terms(generator, d)
+        return Fit(coefficients, s[0] / s[-1], torch.tensor(True), residual)
+
+
+def _of_linear_terms(generator: Tensor, d: int) -> Tensor:
+    """Coefficients (K, m) of 1, w0, w1, ... times 1, c0, c1, ... of ẇ = generator (w, 1, c)."""
+    m, columns = generator.shape
+    coefficients = generator.new_zeros(1 + d, columns - d, m)
+    coefficients[0] = generator[:, d:].mT
+    coefficients[1:, 0] = generator[:, :d].mT
+    return coefficients.flatten(0, 1)
 
 
 class Steps(NamedTuple):
@@ -225,6 +240,7 @@ def _generator(operator: np.ndarray, step: float) -> Tensor:
         InputError: no real linear flow does that.
     """
     d, size = operator.shape
+    # constants and inputs stay in a step
     whole = np.concatenate([operator, np.eye(size)[d:]])
     values = np.linalg.eigvals(operator[:, :d])
     if np.any((values.real <= 0) & (np.abs(values.imag) < 1e-12)):

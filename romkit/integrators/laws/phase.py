@@ -13,8 +13,12 @@ from torch import Tensor
 from romkit.core.broadcast import align
 from romkit.data.velocity import needing_velocity
 from romkit.integrators.base import LearnedField
-from romkit.integrators.laws.equations import Equation, Features, Polynomial, formula
-from romkit.integrators.laws.samples import ProjectionFamily, Scaling, encoded_samples
+from romkit.integrators.laws.equations import Equation
+from romkit.integrators.laws.features import Features
+from romkit.integrators.laws.libraries import Polynomial
+from romkit.integrators.laws.scaling import Scaling
+from romkit.integrators.laws.sources import ProjectionFamily, encoded_samples
+from romkit.integrators.laws.symbolic import formula
 from romkit.integrators.region import Region
 
 DEGREES = 1, 2
@@ -67,13 +71,13 @@ class PhaseLaw(LearnedField):
     @property
     def domain(self) -> Region | None:
         """Region of the shapes, at all phases."""
-        if (own := self.shape.domain) is None:
+        region = self.shape.domain
+        if region is None:
             return None
-        phase = own.scale[..., :1]
-        points = torch.nn.functional.pad(own.points, (0, 1))
-        return Region(
-            points, torch.cat([own.scale, torch.full_like(phase, torch.inf)], dim=-1), own.reach
-        )
+        points = torch.nn.functional.pad(region.points, (0, 1))
+        # at an infinite scale no phase is far away
+        any_phase = torch.full_like(region.scale[..., :1], torch.inf)
+        return Region(points, torch.cat([region.scale, any_phase], dim=-1), region.reach)
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         g, speed = self.shape.right_hand_side(c), self.speed.right_hand_side(c)
@@ -83,12 +87,11 @@ class PhaseLaw(LearnedField):
         """Lines of the law of the shape, and the speed of the phase."""
         if self.speed.coefficients.ndim > 2:
             return self.shape.details()
-        found = formula(self.speed.coefficients[:, 0].tolist(), self.speed.terms, 4)
+        speed = formula(self.speed.coefficients[:, 0].tolist(), self.speed.terms, 4)
         unit = float(self.speed.basis.variables.scale[0])
-        return [
-            *self.shape.details(),
-            f"phase' = {unit:.6g} ({found})   (residual {float(self.speed.residual):.1e})",
-        ]
+        residual = float(self.speed.residual)
+        line = f"phase' = {unit:.6g} ({speed})   (residual {residual:.1e})"
+        return [*self.shape.details(), line]
 
 
 def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Dataset) -> LearnedField:
@@ -98,20 +101,23 @@ def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Datas
     if shape.latent_dim == projection.latent_dim:
         return shape
     samples = encoded_samples(projection, needing_velocity(data)).complete()
-    z, rate, scaled = (
-        samples.inputs[..., :-1],
-        samples.targets[..., -1:],
-        samples.scaled().variables,
-    )
+    z, rate = samples.inputs[..., :-1], samples.targets[..., -1:]
+    scaled = samples.scaled().variables
     variables = Scaling(scaled.names[:-1], scaled.shift[..., :-1], scaled.scale[..., :-1])
     basis = Features(*map(Polynomial, DEGREES), variables, samples.parameters)
     theta = torch.stack(torch.broadcast_tensors(*basis.terms(z, samples.context)), dim=-1)
     target = rate / align(variables.scale[..., :1], rate)
-    coefficients = torch.linalg.lstsq(theta, target, driver="gelsd").solution
-    left = (theta @ coefficients - target).square().mean(-2) / target.square().mean(-2)
-    facts = {
-        "condition": torch.linalg.cond(theta),
-        "converged": torch.ones(theta.shape[:-2], dtype=torch.bool),
-    }
-    facts |= {"residual": left.sqrt(), "control_names": samples.control_names}
-    return PhaseLaw(shape, Equation(basis, coefficients, 1, samples.source, len(samples), **facts))
+    coefficients = torch.linalg.lstsq(theta, target, driver="gelsd").solution  # (..., K, 1)
+    missed = (theta @ coefficients - target).square().mean(-2)
+    speed = Equation(
+        basis,
+        coefficients,
+        1,
+        samples.source,
+        len(samples),
+        condition=torch.linalg.cond(theta),
+        converged=torch.ones(theta.shape[:-2], dtype=torch.bool),
+        residual=(missed / target.square().mean(-2)).sqrt(),
+        control_names=samples.control_names,
+    )
+    return PhaseLaw(shape, speed)

@@ -13,15 +13,11 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.chebyshev import Chebyshev
-from romkit.integrators.laws.equations import Equation, Features, Polynomial
-from romkit.integrators.laws.samples import (
-    LatentSamples,
-    ProjectionFamily,
-    Scaling,
-    followed_samples,
-    one_axis,
-    trajectory_times,
-)
+from romkit.integrators.laws.equations import Equation
+from romkit.integrators.laws.features import Features
+from romkit.integrators.laws.libraries import Polynomial
+from romkit.integrators.laws.samples import LatentSamples, one_axis, trajectory_times
+from romkit.integrators.laws.scaling import Scaling
 from romkit.integrators.laws.shooting import (
     CLEAN,
     LEAST,
@@ -35,6 +31,7 @@ from romkit.integrators.laws.shooting import (
     polished,
     refinements,
 )
+from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
 from romkit.integrators.laws.trajectories import ShootingProblem, box
 from romkit.integrators.region import Region
 

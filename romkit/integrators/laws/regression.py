@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.integrators.laws.equations import Equation, Features
+from romkit.integrators.laws.equations import Equation
+from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.samples import LatentSamples, one_axis
 
 GRAM_ERROR = 3e-8
@@ -71,14 +72,15 @@ class Design:
 
     def write(self, out: Tensor, samples: slice, problems: slice = slice(None)) -> None:
         """Write the terms of some samples, and below them the targets, into out (S, K + m, n)."""
+        # problems may share a context, whose axis then has size 1
         context = self.context[problems] if len(self.context) > 1 else self.context
         z = self.inputs[problems][:, samples].double()
         c = context[:, samples].double()
-        y = self.targets[problems][:, samples].double()
+        rates = self.targets[problems][:, samples].double()
         columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
-        terms = self.basis.terms_of_scaled(columns, c)
-        for row, values in zip(out.unbind(-2), (*terms, *y.unbind(-1)), strict=True):
-            row.copy_(values)
+        values = [*self.basis.terms_of_scaled(columns, c), *rates.unbind(-1)]
+        for row, numbers in zip(out.unbind(-2), values, strict=True):
+            row.copy_(numbers)
 
 
 def design_of(samples: LatentSamples, basis: Features) -> Design:
@@ -87,13 +89,15 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
     Raises:
         InputError: fewer samples than terms.
     """
-    terms, samples = len(basis.names), samples.complete()
+    terms = len(basis.names)
+    samples = samples.complete()
     if len(samples) < terms:
         expected = f"at least {terms} samples, one per candidate term"
         fix = "give more samples or lower the degree"
         raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
     context = samples.context
-    if any(size > 1 for size in context.shape[:-2]):
+    shared = all(size == 1 for size in context.shape[:-2])
+    if not shared:
         context = context.expand(*samples.targets.shape[:-2], *context.shape[-2:])
     inputs, targets = basis.scaled(samples.inputs, samples.targets)
     return Design(basis, one_axis(inputs), one_axis(context), one_axis(targets))
@@ -112,15 +116,15 @@ class Fit(NamedTuple):
 
 def stacked(fits: list[Fit]) -> Fit:
     """Fits of single problems on a leading axis."""
-    return Fit(*(torch.stack(parts) for parts in zip(*fits, strict=True)))
+    return Fit(*(torch.stack(numbers) for numbers in zip(*fits, strict=True)))
 
 
 def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Equation:
     """Equation of a fit, or stack of equations where the samples are a stack of problems."""
     lead = samples.targets.shape[:-2]
-    parts = {
-        name: value.reshape((*lead, *value.shape[1:])) for name, value in fit._asdict().items()
-    }
+    numbers = {}
+    for name, value in fit._asdict().items():
+        numbers[name] = value.reshape((*lead, *value.shape[1:]))
     return Equation(
         basis=basis,
         order=samples.order,
@@ -128,21 +132,23 @@ def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Eq
         samples=int(samples.observed.sum()),
         control_names=samples.control_names,
         held=samples.held,
-        **parts,
+        **numbers,
     )
 
 
 def gram(design: Design, start: int, stop: int) -> Tensor:
     """Sum (S, K + m, K + m) over samples start ... stop of the products of all terms and targets."""
     S, K = len(design.targets), design.size
+    # matrix products of such sizes are faster
     padded = K + -K % ALIGNMENT
+    # chunks stay in the cache
     length = min(stop - start, max(LENGTH, CHUNK // (S * K)))
     rows = design.targets.new_zeros((S, padded, length), dtype=torch.float64)
     sums = rows.new_zeros((S, padded, padded))
-    for first in range(start, stop, length):
-        last = min(first + length, stop)
-        chunk = rows[..., : last - first]
-        design.write(chunk[:, :K], slice(first, last))
+    for begin in range(start, stop, length):
+        end = min(begin + length, stop)
+        chunk = rows[..., : end - begin]
+        design.write(chunk[:, :K], slice(begin, end))
         sums.baddbmm_(chunk, chunk.mT)
     if not bool(sums.sum().isfinite()):
         fix = "lower the degree or scale the latents"
@@ -154,6 +160,7 @@ def triangular(design: Design, problem: int) -> Tensor:
     """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem."""
     N, length = design.targets.shape[1], 8 * design.size
     buffer = design.targets.new_empty((1, design.size, min(N, length)), dtype=torch.float64)
+    # block by block, so that the design is never whole in memory
     R = buffer.new_empty((0, design.size))
     for start in range(0, N, length):
         stop = min(start + length, N)
@@ -186,6 +193,7 @@ def regress(design: Design, grams: Tensor, settings: Thresholds) -> Fit:
     The samples are read again where a Gram matrix is ill-conditioned.
     """
     N, m = design.targets.shape[1:]
+    # a Gram matrix is small, and has the square of the condition number
     fit, error = _by_gram(grams, m, N, settings)
     for problem in (~(error <= GRAM_ERROR)).nonzero().flatten().tolist():  # NaN included
         exact = _by_qr(triangular(design, problem), m, N, settings)
@@ -198,19 +206,30 @@ def _by_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, 
     """Fit of each Gram matrix, and the rounding error that is expected of its coefficients."""
     K = grams.shape[-1] - m
     squares = grams.diagonal(dim1=-2, dim2=-1)
-    G, b, y = grams[..., :K, :K], grams[..., :K, K:], squares[..., K:]
-    scale, norms = nonzero(squares[..., :K].sqrt()), y.sqrt()
-    unit = G / (scale.unsqueeze(-1) * scale.unsqueeze(-2))
-    solve = normal_equations(unit, (b / scale.unsqueeze(-1)).mT)
+    G, b = grams[..., :K, :K], grams[..., :K, K:]
+    y = squares[..., K:]  # (..., m)
+    scale = nonzero(squares[..., :K].sqrt())
+    norms = y.sqrt()
+    per_row = scale.unsqueeze(-1)
+    unit = G / (per_row * scale.unsqueeze(-2))
+    solve = normal_equations(unit, (b / per_row).mT)
     coefficients, converged = stlsq(solve, scale, norms, N, settings)
-    eigenvalues = torch.linalg.eigvalsh(unit)
-    condition = (eigenvalues[..., -1] / eigenvalues[..., 0].clamp(min=0)).sqrt()
-    explained = (coefficients * (2 * b - G @ coefficients)).sum(-2)
-    residual = ((y - explained).clamp(min=0) / nonzero(y)).sqrt()  # below about 1e-8 it is rounding
+    explained = coefficients * (2 * b - G @ coefficients)
+    missed = (y - explained.sum(-2)).clamp(min=0)
+    residual = (missed / nonzero(y)).sqrt()  # below about 1e-8 it is rounding
+    condition = _condition(unit)
     fit = Fit(coefficients, condition, converged, residual)
-    sizes = coefficients * scale.unsqueeze(-1) / nonzero(norms).unsqueeze(-2)
+    # coefficients of columns of norm 1, in units of the norm of their rate
+    sizes = coefficients * per_row / nonzero(norms).unsqueeze(-2)
     largest = sizes.abs().flatten(-2).amax(-1).clamp(min=1)
     return fit, torch.finfo(torch.float64).eps * condition.square() * largest
+
+
+def _condition(unit: Tensor) -> Tensor:
+    """Condition number (...) of columns of norm 1, from their Gram matrix (..., K, K)."""
+    eigenvalues = torch.linalg.eigvalsh(unit)
+    smallest = eigenvalues[..., 0].clamp(min=0)  # by rounding it may be negative
+    return (eigenvalues[..., -1] / smallest).sqrt()
 
 
 def _by_qr(R: Tensor, m: int, N: int, settings: Thresholds) -> Fit:
@@ -242,10 +261,11 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
     """Least squares of least norm by the singular values of R (K, K) itself, with d = Qᵀ y (m, K)."""
 
     def solve(mask: Tensor, ridge: Tensor) -> Tensor:
-        kept = mask.to(R).unsqueeze(-2)
-        matrix = torch.cat([R * kept, torch.diag(ridge.sqrt()) * kept], dim=-2)
+        weights = mask.to(R).unsqueeze(-2)
+        matrix = torch.cat([R * weights, torch.diag(ridge.sqrt()) * weights], dim=-2)
         U, s, Vh = torch.linalg.svd(matrix, full_matrices=False)
         projected = (U[:, : len(R)].mT @ d.unsqueeze(-1)).squeeze(-1)
+        # directions that rounding alone would determine stay at zero
         resolved = s > s[:, :1] * (torch.finfo(R.dtype).eps * len(R))
         solution = torch.where(resolved, projected / s, 0.0)
         return (Vh.mT @ solution.unsqueeze(-1)).squeeze(-1)
@@ -281,13 +301,13 @@ def stlsq(
         largest = w.abs().amax(-1, keepdim=True)
         return w.abs() >= torch.minimum(settings.share * norms, largest)
 
-    everything = torch.ones((*norms.shape[:-1], scale.shape[-1]), dtype=torch.bool)
-    mask = everything.to(scale.device)
+    terms = scale.shape[-1]
+    mask = torch.ones((*norms.shape[:-1], terms), dtype=torch.bool, device=scale.device)
     mask, w, converged = _thresholded(solve, large, mask, ridge, settings.max_iter)
     if settings.unbias:
         # without the ridge a coefficient may be below the threshold, which only then is its size
-        exact = torch.zeros_like(ridge)
-        mask, w, settled = _thresholded(solve, large, mask, exact, scale.shape[-1] + 1)
+        without = torch.zeros_like(ridge)
+        mask, w, settled = _thresholded(solve, large, mask, without, terms + 1)
         converged = converged & settled
     return (w / scale.unsqueeze(-2)).mT.contiguous(), converged
 

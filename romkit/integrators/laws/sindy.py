@@ -12,10 +12,14 @@ from torch import Tensor
 from romkit.core.boundary import Count, Natural, NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.equations import Equation, Features, Library, Polynomial
+from romkit.integrators.laws.equations import Equation
+from romkit.integrators.laws.features import Features
+from romkit.integrators.laws.libraries import Library, Polynomial
 from romkit.integrators.laws.noise import is_noisy
 from romkit.integrators.laws.regression import design_of, equation, gram, regress
-from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily, Scaling
+from romkit.integrators.laws.samples import LatentSamples
+from romkit.integrators.laws.scaling import Scaling
+from romkit.integrators.laws.sources import ProjectionFamily
 from romkit.integrators.laws.useless import unexplained_of
 from romkit.integrators.laws.weak import weak_fit
 from romkit.projections import Identity
@@ -53,14 +57,15 @@ class Sparse(Estimator):
 
     def candidates(self, samples: LatentSamples) -> "list[Sparse]":
         grid = {}
-        if self.threshold is None and self.share is None and self._shares(samples):
-            grid["share"] = self._shares(samples)
+        shares = self._shares(samples)
+        if self.threshold is None and self.share is None and shares:
+            grid["share"] = shares
         if self.degree is None and self.library is None:
             grid["degree"] = self._degrees(samples.inputs.shape[-1])
-        return [
-            replace(self, **dict(zip(grid, values, strict=True)))
-            for values in itertools.product(*grid.values())
-        ]
+        settings = []
+        for values in itertools.product(*grid.values()):
+            settings.append(replace(self, **dict(zip(grid, values, strict=True))))
+        return settings
 
     def _shares(self, samples: LatentSamples) -> Sequence[float]:
         return self.SHARES
@@ -77,8 +82,12 @@ class Sparse(Estimator):
         return unexplained_of(law.residual, samples.complete().targets.double())
 
     def _basis(self, samples: LatentSamples) -> Features:
-        context = self.context_library or Polynomial(self.context_degree)
-        return Features.of(samples, self.library or Polynomial(self.degree), context)
+        library, context_library = self.library, self.context_library
+        if library is None:
+            library = Polynomial(self.degree)
+        if context_library is None:
+            context_library = Polynomial(self.context_degree)
+        return Features.of(samples, library, context_library)
 
 
 @validated
@@ -154,7 +163,9 @@ class SINDy(Sparse):
             law = self._weak(samples)
             if law is not None:
                 return law
-        strong = self if self.threshold is not None else replace(self, share=self.share or 0.0)
+        strong = self
+        if self.threshold is None and self.share is None:
+            strong = replace(self, share=0.0)
         fit = regress(design, gram(design, 0, design.targets.shape[1]), strong)
         return equation(type(self).__name__, samples, basis, fit)
 

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from romkit.core.boundary import Natural, Positive, validated
 from romkit.core.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.equations import Equation, Features, Polynomial
+from romkit.integrators.laws.equations import Equation
+from romkit.integrators.laws.features import Features
+from romkit.integrators.laws.libraries import Polynomial
 from romkit.integrators.laws.samples import LatentSamples
 
 RELAXATION = 0.05
@@ -43,30 +46,46 @@ class Steady(Estimator):
     relaxation: Positive | None = None
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
-        known, times = samples.complete(), samples.times
-        if known.order != 1 or (self.relaxation is None and times is None):
-            fix = "drop the acceleration, and give relaxation=... for single samples"
-            raise InputError(
-                "samples", expected="trajectories of first order", got=repr(known), fix=fix
-            )
-        rate = 1 / (self.relaxation or RELAXATION * float(times[-1] - times[0]))
-        basis = Features(Polynomial(1), Polynomial(self.degree), known.variables, known.parameters)
-        z, _ = basis.scaled(known.inputs, known.targets)
-        c = known.context.double().expand(*z.shape[:-1], -1)
-        terms = torch.stack(basis.context_library(basis.context.on(c)(c)), dim=-1)
-        rest = torch.linalg.lstsq(terms, z, driver="gelsd").solution
-        (k, m), lead = rest.shape[-2:], rest.shape[:-2]
-        coefficients = rest.new_zeros(*lead, 1 + m, k, m)
-        coefficients[..., 0, :, :] = rate * rest
+        self._check(samples)
+        observed = samples.complete()
+        basis = Features(
+            Polynomial(1), Polynomial(self.degree), observed.variables, observed.parameters
+        )
+        z, _ = basis.scaled(observed.inputs, observed.targets)
+        c = observed.context.double().expand(*z.shape[:-1], -1)
+        terms = torch.stack(basis.context_library(basis.context.on(c)(c)), dim=-1)  # (..., N, k)
+        # what the data are at rest at, as a polynomial of the context
+        mean = torch.linalg.lstsq(terms, z, driver="gelsd").solution  # (..., k, m)
+        *lead, k, m = mean.shape
+        rate = 1 / self._relaxation_time(samples.times)
+        coefficients = mean.new_zeros(*lead, 1 + m, k, m)
+        coefficients[..., 0, :, :] = rate * mean
         coefficients[..., range(1, 1 + m), 0, range(m)] = -rate
-        facts = {
-            "condition": torch.linalg.cond(terms),
-            "converged": torch.ones(lead, dtype=torch.bool),
-        }
-        left = (z - terms @ rest).square().mean(-2).sqrt()
-        source = f"{known.source}, taken to be at rest"
-        facts |= {"residual": left, "control_names": known.control_names, "held": known.held}
-        return Equation(basis, coefficients.flatten(-3, -2), 1, source, len(known), **facts)
+        return Equation(
+            basis,
+            coefficients.flatten(-3, -2),
+            1,
+            f"{observed.source}, taken to be at rest",
+            len(observed),
+            condition=torch.linalg.cond(terms),
+            converged=torch.ones(lead, dtype=torch.bool),
+            residual=(z - terms @ mean).square().mean(-2).sqrt(),
+            control_names=observed.control_names,
+            held=observed.held,
+        )
+
+    def _check(self, samples: LatentSamples) -> None:
+        """Raise where samples are of second order, or do not tell how long trajectories are."""
+        without_length = self.relaxation is None and samples.times is None
+        if samples.order != 1 or without_length:
+            expected, got = "trajectories of first order", repr(samples.complete())
+            fix = "drop the acceleration, and give relaxation=... for single samples"
+            raise InputError("samples", expected=expected, got=got, fix=fix)
+
+    def _relaxation_time(self, times: Tensor | None) -> float:
+        if self.relaxation is not None:
+            return self.relaxation
+        return RELAXATION * float(times[-1] - times[0])
 
     def _unexplained(self, law: LearnedField, samples: LatentSamples) -> None:
         return None  # rates of the data are taken to be of no motion

@@ -1,10 +1,12 @@
 """Fitted laws in files, and the rules that a law from a file has to keep."""
 
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 import torch
+from torch import Tensor
 
 from romkit.core import packing
 from romkit.core.errors import FileError, InputError
@@ -12,19 +14,12 @@ from romkit.core.files import Header, Tensors, reason
 from romkit.core.packing import Classes, Rule
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.chebyshev import Chebyshev
-from romkit.integrators.laws.equations import (
-    Equation,
-    Features,
-    Fourier,
-    Library,
-    Polynomial,
-    Product,
-    Subset,
-    Sum,
-)
+from romkit.integrators.laws.equations import Equation
+from romkit.integrators.laws.features import Features
+from romkit.integrators.laws.libraries import Fourier, Library, Polynomial, Product, Subset, Sum
 from romkit.integrators.laws.neural_ode import NeuralODEModel
 from romkit.integrators.laws.phase import PhaseLaw
-from romkit.integrators.laws.samples import Scaling
+from romkit.integrators.laws.scaling import Scaling
 from romkit.integrators.region import Region
 
 LAWS = (Equation, NeuralODEModel, PhaseLaw)
@@ -43,12 +38,9 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
         InputError: a law of the user's own, or one with terms that are functions of the user's own.
     """
     if not isinstance(law, LAWS):
-        raise InputError(
-            "law",
-            expected=f"a fitted {' or '.join(kind.__name__ for kind in LAWS)}",
-            got=type(law).__name__,
-            fix="write its parameters to a file of your own",
-        )
+        kinds = " or ".join(kind.__name__ for kind in LAWS)
+        fix = "write its parameters to a file of your own"
+        raise InputError("law", expected=f"a fitted {kinds}", got=type(law).__name__, fix=fix)
     for library in _libraries(law):
         _check_stored(library)
     header, tensors = packing.packed(law, CLASSES)
@@ -85,27 +77,24 @@ def _libraries(law: LearnedField) -> Iterator[Library]:
         yield law.basis.context_library
 
 
-def _parts(library: Library) -> Iterator[Library]:
+def _nested(library: Library) -> Iterator[Library]:
     """A library and the libraries that it is made of."""
     yield library
     if not is_dataclass(library):
         return
     for field in fields(library):
-        part = getattr(library, field.name)
-        if isinstance(part, Library):
-            yield from _parts(part)
+        value = getattr(library, field.name)
+        if isinstance(value, Library):
+            yield from _nested(value)
 
 
 def _check_stored(library: Library) -> None:
     """Raise where a library has terms that no file can hold."""
-    for part in _parts(library):
-        if type(part) not in LIBRARIES:
-            raise InputError(
-                "law",
-                expected="terms that a file can hold",
-                got=repr(part)[:80],
-                fix="fit with Polynomial and Fourier, or keep the script that fits it",
-            )
+    for nested in _nested(library):
+        if type(nested) not in LIBRARIES:
+            expected, got = "terms that a file can hold", repr(nested)[:80]
+            fix = "fit with Polynomial and Fourier, or keep the script that fits it"
+            raise InputError("law", expected=expected, got=got, fix=fix)
 
 
 def _check_rates(law: LearnedField, variables: int | None = None) -> None:
@@ -123,9 +112,16 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
         like, parameters = law.coefficients[..., 0, :], len(law.basis.context)
     else:
         like, parameters = law.rate, len(law.context)
-    stack, m = like.shape[:-1], like.shape[-1]
     if variables is None:
-        variables = m * law.order
+        variables = like.shape[-1] * law.order
+    _check_rates_at_zero(law, like, variables, parameters)
+    if law.domain is not None:
+        _check_distances(law.domain, like)
+
+
+def _check_rates_at_zero(law: LearnedField, like: Tensor, variables: int, parameters: int) -> None:
+    """Raise unless rates at zero are finite and shaped like (..., m)."""
+    *stack, m = like.shape
     with torch.no_grad():
         field = law.right_hand_side(like.new_zeros(*stack, 1, parameters))
         rate = field(like.new_zeros(*stack, 1, 1, variables))
@@ -133,24 +129,23 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
         raise ValueError(f"rates of shape {tuple(rate.shape)}")
     if not bool(rate.isfinite().all()):
         raise ValueError("rates that are not finite")
-    if law.domain is None:
-        return
-    distance = law.domain.distance(like.new_zeros(*stack, m))
-    if distance.shape != stack or not bool(distance.isfinite().all()):
+
+
+def _check_distances(region: Region, like: Tensor) -> None:
+    """Raise unless a region has a distance of each latent state like (..., m)."""
+    distance = region.distance(torch.zeros_like(like))
+    if distance.shape != like.shape[:-1] or not bool(distance.isfinite().all()):
         raise ValueError(f"distances of shape {tuple(distance.shape)}")
 
 
 def _terms_are_bounded(law: Equation) -> bool:
     """Whether no degree or frequency exceeds the number of terms, so that evaluating them ends."""
     terms = law.coefficients.shape[-2]
-    numbers = [
-        getattr(part, name)
-        for library in _libraries(law)
-        for part in _parts(library)
-        for name in ("degree", "frequencies")
-        if hasattr(part, name)
-    ]
-    return max(numbers, default=0) <= terms
+    for library in itertools.chain.from_iterable(map(_nested, _libraries(law))):
+        degree = getattr(library, "degree", 0)
+        if max(degree, getattr(library, "frequencies", 0)) > terms:
+            return False
+    return True
 
 
 RULES: dict[type, tuple[Rule, ...]] = {

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import polynomials
-from romkit.integrators.laws.equations import Library, Polynomial
+from romkit.integrators.laws.libraries import Library, Polynomial
 
 FEW = 64
 """States up to which monomials are gathered."""

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from romkit.data.controls import is_held
 from romkit.integrators.laws.courses import Course, Runs, course, windows
-from romkit.integrators.laws.equations import Equation, Features
+from romkit.integrators.laws.equations import Equation
+from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
 from romkit.integrators.laws.sensitivities import Motion
 from romkit.integrators.laws.shooting import FINE, NUDGE, RESOLUTION

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.integrators.laws.equations import Features
+from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.noise import noise_level, smoothed
 from romkit.integrators.laws.regression import Fit, nonzero, stacked
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
@@ -96,6 +96,7 @@ def weak_fit(samples: LatentSamples, basis: Features, settings: WeakSettings) ->
     lead = samples.targets.shape[:-2]
     c = samples.context.double().expand(*lead, *samples.context.shape[-2:])
     number = _windows_of_each(settings.windows, len(samples) // len(times), len(basis.names))
+    # noise asks for wide windows, fast motion for narrow ones
     widths = [settings.width]
     if settings.width is None:
         widths = [factor * default_width(samples) for factor in WIDTHS]
@@ -123,30 +124,45 @@ def _fit_one(
 
     Supports are found by windows of several widths, and compared by those of the first.
     """
-    d, m, K = w.shape[-1], drift.shape[-1], len(basis.names)
     # terms are not linear in the states, so noise biases them; the left side stays as measured
     terms, slopes = _terms_and_slopes(basis, smoothed(w, times), c)
     measured = Measured(w, drift, terms, slopes)
-    several = [_integrals(measured, times, each, settings.smoothness) for each in spans]
-    several = [runs for runs in several if sum(len(run.tests) for run in runs) >= K]
-    if not several:
-        expected = f"at least {K} windows, one per term"
-        raise InputError(
-            "windows", expected=expected, got="fewer", fix="raise windows or lower the degree"
-        )
+    by_width = _determined(measured, times, spans, settings.smoothness)
     noise = noise_level(w).nan_to_num(nan=0.0).clamp(min=QUIET)
-    columns = []
-    for k in range(m):
-        problem = Column(noise, k, d - m + k, settings)
-        found = [problem.alternated(runs) for runs in several]
-        columns.append(min(found, key=lambda candidate: problem.score(several[0], candidate)))
+    d, m = w.shape[-1], drift.shape[-1]
+    # of a law of second order the variables z come first, whose rates are no targets
+    columns = [Column(noise, k, d - m + k, settings).best(by_width) for k in range(m)]
     coefficients = torch.stack([column.coefficients for column in columns], dim=-1)
     settled = torch.tensor(all(column.settled for column in columns))
-    terms = torch.cat([run.terms for run in several[0]])
-    targets = torch.cat([run.targets for run in several[0]])
-    residual = (targets - terms @ coefficients).norm(dim=0) / nonzero(targets.norm(dim=0))
+    terms = torch.cat([run.terms for run in by_width[0]])
+    targets = torch.cat([run.targets for run in by_width[0]])
+    missed = (targets - terms @ coefficients).norm(dim=0)
     singular = torch.linalg.svdvals(terms / nonzero(terms.norm(dim=0)))
+    residual = missed / nonzero(targets.norm(dim=0))
     return Fit(coefficients, singular[0] / singular[-1], settled, residual)
+
+
+def _determined(
+    measured: Measured, times: Tensor, spans: Sequence[Spans], smoothness: int
+) -> "list[list[Integrals]]":
+    """Weak equations by windows of each width of which there are as many as terms.
+
+    Raises:
+        InputError: there are none.
+    """
+    terms = measured.terms.shape[-1]
+    by_width = []
+    for windows in spans:
+        runs = _integrals(measured, times, windows, smoothness)
+        if sum(len(run.tests) for run in runs) >= terms:
+            by_width.append(runs)
+    if not by_width:
+        expected, fix = (
+            f"at least {terms} windows, one per term",
+            "raise windows or lower the degree",
+        )
+        raise InputError("windows", expected=expected, got="fewer", fix=fix)
+    return by_width
 
 
 def _integrals(measured: Measured, times: Tensor, spans: Spans, exponent: int) -> list[Integrals]:
@@ -157,14 +173,20 @@ def _integrals(measured: Measured, times: Tensor, spans: Spans, exponent: int) -
     for k in range(len(missing)):
         tests = everywhere
         if bool(missing[k].any()):
-            seen = [(a, b) for a, b in spans if not bool(missing[k, a : b + 1].any())]
-            if not seen:
+            whole = _whole_windows(spans, missing[k])
+            if not whole:
                 continue
-            tests = TestFunctions.on(times, seen, exponent)
+            tests = TestFunctions.on(times, whole, exponent)
         w, drift, theta, slopes = (x[k].nan_to_num(nan=0.0) for x in measured)
         target = -tests.across @ w[:, -drift.shape[-1] :] - tests.within @ drift
         runs.append(Integrals(tests, tests.within @ theta, target, slopes))
     return runs
+
+
+def _whole_windows(spans: Spans, missing: Tensor) -> Spans:
+    """Windows without a missing sample, of samples (T,) of a trajectory."""
+    count = torch.nn.functional.pad(missing.long().cumsum(0), (1, 0))  # before each sample
+    return [(a, b) for a, b in spans if int(count[b + 1]) == int(count[a])]
 
 
 def _terms_and_slopes(basis: Features, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -214,6 +236,11 @@ class Column(NamedTuple):
     variable: int
     settings: WeakSettings
 
+    def best(self, by_width: "Sequence[Sequence[Integrals]]") -> Candidate:
+        """Coefficients of the support that explains best, of those by windows of each width."""
+        candidates = [self.alternated(runs) for runs in by_width]
+        return min(candidates, key=lambda candidate: self.score(by_width[0], candidate))
+
     def alternated(self, runs: Sequence[Integrals]) -> Candidate:
         """Coefficients and the weights that their noise gives the rows, found by turns.
 
@@ -251,22 +278,27 @@ class Column(NamedTuple):
         """
         terms, targets, log_determinant = [], [], 0.0
         for run in runs:
-            slope = torch.einsum("tkd,k->td", run.slopes, coefficients)
-            covariance = run.terms.new_zeros(len(run.tests), len(run.tests))
-            for axis, size in enumerate(self.noise.tolist()):
-                response = run.tests.within * slope[:, axis]  # (R, T)
-                if axis == self.variable:
-                    response = response + run.tests.across
-                covariance += size**2 * response @ response.mT
-            mean_variance = covariance.diagonal().mean()
-            covariance.diagonal().add_(JITTER * mean_variance)
-            factor = torch.linalg.cholesky(covariance)
+            factor = torch.linalg.cholesky(self._covariance(run, coefficients))
             both = torch.cat([run.terms, run.targets[:, self.target, None]], dim=-1)
             white = torch.linalg.solve_triangular(factor, both, upper=False)
             terms.append(white[:, :-1])
             targets.append(white[:, -1])
             log_determinant += 2 * float(factor.diagonal().log().sum())
         return Whitened(torch.cat(terms), torch.cat(targets), log_determinant)
+
+    def _covariance(self, run: Integrals, coefficients: Tensor) -> Tensor:
+        """(R, R) of the residuals of the windows of a trajectory."""
+        slope = torch.einsum("tkd,k->td", run.slopes, coefficients)
+        covariance = run.terms.new_zeros(len(run.tests), len(run.tests))
+        for axis, size in enumerate(self.noise.tolist()):
+            response = run.tests.within * slope[:, axis]  # (R, T)
+            if axis == self.variable:
+                response = response + run.tests.across
+            covariance += size**2 * response @ response.mT
+        # windows overlap, so that covariances may be singular to rounding
+        mean_variance = covariance.diagonal().mean()
+        covariance.diagonal().add_(JITTER * mean_variance)
+        return covariance
 
 
 def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
@@ -287,6 +319,7 @@ def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tenso
     kept = list(range(K))
     coefficients = terms.new_zeros(K)
     while kept:
+        # the factor holds all that costs of terms need
         R = torch.linalg.qr(torch.cat([terms[:, kept], targets.unsqueeze(-1)], -1), mode="r").R
         value, cost = _costs(R)
         weakest = int(cost.argmin())

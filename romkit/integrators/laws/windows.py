@@ -65,14 +65,16 @@ def smooth_weights(
         exponent: p of φ = (1 - s²)^p.
     """
     bump = Series([1.0, 0.0, -1.0]) ** exponent
+    slope = bump.deriv()
     t = times.numpy()
     step = float(np.diff(t).mean())
     within, across = np.zeros((2, len(spans), len(t)))
-    for row, (first, last) in enumerate(spans):
-        half = (t[last] - t[first]) / 2
-        s = np.linspace(-1.0, 1.0, last - first + 1)
-        within[row, first : last + 1] = step * bump(s)
-        across[row, first : last + 1] = step * bump.deriv()(s) / half
+    for row, (start, stop) in enumerate(spans):
+        half = (t[stop] - t[start]) / 2
+        s = np.linspace(-1.0, 1.0, stop - start + 1)
+        window = slice(start, stop + 1)
+        within[row, window] = step * bump(s)
+        across[row, window] = step * slope(s) / half  # φ' by time
     return torch.from_numpy(within), torch.from_numpy(across)
 
 
@@ -81,20 +83,28 @@ def linear_weights(
 ) -> tuple[Tensor, Tensor]:
     """Weights at uneven times: exact for f that are linear between samples."""
     bump = Series([1.0, 0.0, -1.0]) ** exponent
+    slope = bump.deriv()
     t = times.numpy()
-    weights = np.zeros((2, len(spans), len(t)))
-    for row, (first, last) in enumerate(spans):
-        half = (t[last] - t[first]) / 2
-        s = (t[first : last + 1] - t[first]) / half - 1
-        for k, (function, factor) in enumerate(((bump, half), (bump.deriv(), 1.0))):
-            integrals = function.integ(), (Series([0.0, 1.0]) * function).integ()
-            area, moment = (np.diff(integral(s)) for integral in integrals)
-            # of the hat functions at the left and at the right end of each interval
-            falling = factor * (s[1:] * area - moment) / np.diff(s)
-            rising = factor * (moment - s[:-1] * area) / np.diff(s)
-            weights[k, row, first:last] += falling
-            weights[k, row, first + 1 : last + 1] += rising
-    return torch.from_numpy(weights[0]), torch.from_numpy(weights[1])
+    within, across = np.zeros((2, len(spans), len(t)))
+    for row, (start, stop) in enumerate(spans):
+        window = slice(start, stop + 1)
+        half = (t[stop] - t[start]) / 2
+        s = (t[window] - t[start]) / half - 1
+        within[row, window] = half * _hat_integrals(bump, s)
+        across[row, window] = _hat_integrals(slope, s)
+    return torch.from_numpy(within), torch.from_numpy(across)
+
+
+def _hat_integrals(function: Series, s: np.ndarray) -> np.ndarray:
+    """Integrals of a function times each hat function on the nodes s (K,)."""
+    area = np.diff(function.integ()(s))
+    moment = np.diff((Series([0.0, 1.0]) * function).integ()(s))
+    width = np.diff(s)
+    integrals = np.zeros_like(s)
+    # an interval is the falling side of the hat at its left end, and the rising one of the next
+    integrals[:-1] += (s[1:] * area - moment) / width
+    integrals[1:] += (moment - s[:-1] * area) / width
+    return integrals
 
 
 def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, int]]:
@@ -104,18 +114,24 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
         InputError: no window has three samples.
     """
     t = times.numpy()
-    half = min(width, t[-1] - t[0]) / 2
+    length = t[-1] - t[0]
+    half = min(width, length) / 2
     centres = np.linspace(t[0] + half, t[-1] - half, number)
-    tolerance = 1e-9 * (t[-1] - t[0])
-    first = np.searchsorted(t, centres - half - tolerance)
-    last = np.searchsorted(t, centres + half + tolerance) - 1
-    spans = sorted({(int(a), int(b)) for a, b in zip(first, last, strict=True) if b - a >= 2})
+    # times are rounded, so that a sample at the end of a window may lie beside it
+    tolerance = 1e-9 * length
+    starts = np.searchsorted(t, centres - half - tolerance)
+    stops = np.searchsorted(t, centres + half + tolerance) - 1
+    spans = set()  # windows between the same samples count once
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        if stop - start >= 2:
+            spans.add((start, stop))
     if not spans:
-        got = f"{width:g} with {len(t)} samples over {t[-1] - t[0]:g}"
-        raise InputError(
-            "width", expected="windows of three samples or more", got=got, fix="widen the windows"
+        expected, got = (
+            "windows of three samples or more",
+            f"{width:g} with {len(t)} samples over {length:g}",
         )
-    return spans
+        raise InputError("width", expected=expected, got=got, fix="widen the windows")
+    return sorted(spans)
 
 
 def default_width(samples: LatentSamples) -> float:
@@ -128,8 +144,10 @@ def default_width(samples: LatentSamples) -> float:
     times = trajectory_times(samples)
     step = float(times.diff().mean())
     longest = max(1, int((len(times) - 1) / (4 * LAGS)))
-    lags = [_lag(z, longest) for z in samples.paths(samples.latents.double())[0]]
-    return max(LAGS * step * sum(lags) / len(lags), FEWEST * step)
+    paths = samples.paths(samples.latents.double())[0]  # (S, C, T, m)
+    lags = [_lag(z, longest) for z in paths]
+    mean = sum(lags) / len(lags)
+    return max(LAGS * step * mean, FEWEST * step)
 
 
 FEWEST = 8
@@ -138,9 +156,10 @@ FEWEST = 8
 
 def _lag(z: Tensor, longest: int) -> int:
     """Number of samples in which paths (C, T, m) move by one standard deviation."""
-    variance = (z - z.nanmean((0, 1))).square().nanmean((0, 1)).sum()
+    mean = z.nanmean((0, 1))
+    variance = (z - mean).square().nanmean((0, 1)).sum()
     for lag in range(1, longest + 1):
-        moved = (z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean()
-        if moved >= variance:
+        moved = z[:, lag:] - z[:, :-lag]
+        if moved.square().sum(-1).nanmean() >= variance:
             return lag
     return longest

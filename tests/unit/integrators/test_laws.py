@@ -27,7 +27,7 @@ from romkit.integrators import (
     WeakSINDy,
     encoded_samples,
 )
-from romkit.integrators.laws.equations import Fourier, Functions, Polynomial, Subset
+from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial, Subset
 from tests.refusals import refused
 from tests.robustness.test_damage import forge
 

@@ -9,8 +9,8 @@ import torch
 
 from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
 from romkit.integrators.laws.choice import fold
-from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
 from romkit.integrators.laws.judge import LOST, Judge
+from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
 from romkit.solvers import RK4
 from tests.refusals import refused
 

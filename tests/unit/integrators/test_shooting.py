@@ -14,7 +14,7 @@ from romkit.integrators import LatentSamples, PolynomialLaw
 from romkit.integrators.laws import shooting
 from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
 from romkit.integrators.laws.courses import Runs, windows
-from romkit.integrators.laws.equations import Fourier, Polynomial
+from romkit.integrators.laws.libraries import Fourier, Polynomial
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.integrators.laws.sensitivities import Motion
 from romkit.integrators.laws.shooting import Shots

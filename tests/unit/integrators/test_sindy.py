@@ -19,7 +19,7 @@ from romkit.integrators import (
     encoded_samples,
     galerkin_samples,
 )
-from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
+from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
 from romkit.integrators.laws.regression import design_of, gram
 from romkit.solvers import RK4
 from tests.refusals import refused
