@@ -24,7 +24,7 @@ from romkit.engine.threads import one_thread
 from romkit.inference.calibration import noises_of
 from romkit.inference.models import model_of
 from romkit.inference.noisy import Exact, Noisy, forecasting
-from romkit.inference.observations import rows_of
+from romkit.inference.observations import names_of, rows_of, units_of
 from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.systems import System
@@ -297,8 +297,9 @@ class Tracker:
             walk: one number or (p,), in physical units.
         members: of the ensemble.
         inflation: factor of the deviations of members after each observation.
-        false_alarms: share of runs as long as the training trajectories, with all sensors at the
-            interval below, in which a test fails by chance (`alarms_hold_for`); None for no tests.
+        false_alarms: share of runs in which a test fails by chance; None for no tests. It holds for
+            runs like the training trajectories, as long as they are, with all sensors at the
+            interval below (`alarms_hold_for`), at a context that stays.
         interval: between observations when thresholds are measured; that of the training data by
             default.
         window: observations that a test looks at.
@@ -356,16 +357,15 @@ class Tracker:
         seed: Seed = 0,
         **context: object,
     ):
-        owner = source.frame if isinstance(source, Projection) else source
-        names, every = tuple(owner.state_names), tuple(owner.context_names)
+        names = names_of(source)
+        context_names = _context_names(source)
         rows = torch.tensor(rows_of(names, sensors))
-        self.parameters = [name for name in every if name not in context]
-        free = [every.index(name) for name in self.parameters]
+        self.parameters = [name for name in context_names if name not in context]
+        free = [context_names.index(name) for name in self.parameters]
         noise = noises_of(noise, rows).numpy()
         drift = _checked_drift(drift, len(free))
-        units = owner.units if isinstance(source, Projection) else owner.known_units
-        data = _training(training, every, names, units)
-        c = _contexts(data, every, context)
+        data = _training(training, context_names, names, units_of(source))
+        c = _contexts(data, context_names, context)
         model = forecasting(model_of(source, dynamics, system), rows)
         with torch.no_grad(), one_thread():
             library, views, error, size = _learned(model, data, c, free, rows)
@@ -385,7 +385,8 @@ class Tracker:
             np.sqrt(noise**2 + error),
             size,
         )
-        self.names, self.limits = model.names, dict.fromkeys(TESTS, np.inf)
+        self.names = model.names
+        self.limits = dict.fromkeys(TESTS, np.inf)
         self.alarms_hold_for = None
         if false_alarms is not None:
             self._measure(data, c[:, free], rows, interval, false_alarms)
@@ -433,11 +434,12 @@ class Tracker:
                 states, a time that is not finite or not later than the last one.
         """
         setup, state = self._setup, self._state
-        values = self._checked(t, values)
+        t = _checked_time(t, state.time)
+        values = _checked_values(values, setup)
         seen = np.isfinite(values)
-        views = self._forecast(float(t), values, seen)
-        state.time, jump = float(t), False
-        state.residual = np.nan, np.nan
+        views = self._forecast(t, values, seen)
+        state.time, state.residual = t, (np.nan, np.nan)
+        jump = False
         if seen.any():
             unit = seen / setup.deviation  # what is missing weighs nothing
             scaled = np.where(seen, values, 0.0) * unit
@@ -448,31 +450,6 @@ class Tracker:
             jump = self._test(values, seen)
         c = state.members[:, setup.size :]
         return Track(c.mean(0), c.std(0, ddof=1), state.alarm, jump)
-
-    def _checked(self, t: float, values: object) -> np.ndarray:
-        """The observation (s,) as numbers."""
-        setup, state = self._setup, self._state
-        if not np.isscalar(t) or not np.isreal(t) or not np.isfinite(t):
-            fix = "give the time of the observation, 0.5 say"
-            raise InputError("t", expected="a finite number", got=checks.shown(t), fix=fix)
-        if state.time is not None and t <= state.time:
-            fix = "give observations in the order of time, or call restart"
-            expected = f"a time later than {state.time:g}"
-            raise InputError("t", expected=expected, got=f"{t:g}", fix=fix)
-        values = np.asarray(values)
-        if values.dtype.kind not in "fiu":
-            got, fix = f"values of type {values.dtype}", "give what the sensors see"
-            raise InputError("values", expected="numbers", got=got, fix=fix)
-        values = values.astype(np.float64)
-        if values.shape != setup.noise.shape:
-            expected = f"{len(setup.noise)} numbers, one for each sensor"
-            fix = "give NaN where one is missing"
-            raise InputError("values", expected=expected, got=f"shape {values.shape}", fix=fix)
-        far = np.abs(values - setup.views.mean(0)) / setup.deviation > FARTHEST
-        if far.any():
-            got, fix = f"{values[far][0]:g}", "give NaN where a sensor fails"
-            raise InputError("values", expected="numbers like those of training", got=got, fix=fix)
-        return values
 
     def _forecast(self, t: float, values: np.ndarray, seen: np.ndarray) -> np.ndarray:
         """Members at a time, and what sensors see of them (N, s)."""
@@ -496,14 +473,16 @@ class Tracker:
         if state.taken < 2 * setup.window:
             return False
         state.tests = measured(setup, state, self._ends)
-        failed = [name for name, value in state.tests.items() if value > self.limits[name]]
-        again, state.unexplained = state.unexplained, "residual" in failed
-        state.alarm = "range" in failed or (again and state.unexplained)
+        fails = {name: value > self.limits[name] for name, value in state.tests.items()}
+        was_unexplained, state.unexplained = state.unexplained, fails["residual"]
+        # the first failure may be a jump, from which the filter recovers
+        state.alarm = fails["range"] or (was_unexplained and state.unexplained)
         if state.unexplained:
-            begin(setup, state, values, seen, state.residual[0] ** 2 * seen.sum())
-        elif "jump" in failed:
+            distance = state.residual[0] ** 2 * seen.sum()
+            begin(setup, state, values, seen, distance)
+        elif fails["jump"]:
             widen(setup, state)
-        return state.unexplained or "jump" in failed
+        return state.unexplained or fails["jump"]
 
     def _measure(
         self,
@@ -518,21 +497,21 @@ class Tracker:
         """
         times = data.times.numpy()
         step = times[1] - times[0]
-        every = max(1, round((interval or step) / step))
-        times, observed = times[::every], data.states[:, ::every, rows].numpy()
+        every = 1
+        if interval is not None:
+            every = max(1, round(interval / step))
+        times = times[::every]
+        observed = data.states[:, ::every, rows].numpy()  # (C, T, s)
         window = min(self._setup.window, (len(times) - 1) // 2)
         self._setup = replace(self._setup, window=window)
-        rng, largest = np.random.default_rng(self._seed), []
+        rng = np.random.default_rng(self._seed)
+        largest = []
         for k in runtime.track(range(max(RUNS, len(observed))), "thresholds"):
             self.restart(k)
             # the second test is then the error of the estimate
             self._ends = (c[k % len(c)],) * 2
             largest.append(self._largest(times, observed[k % len(observed)], rng))
-        # quartiles: some contexts may be badly modelled
-        low, middle, high = np.quantile(largest, [0.25, 0.5, 0.75], axis=0)
-        spread = (high - low) / (np.log(-np.log(0.25)) - np.log(-np.log(0.75)))
-        limits = middle + spread * (np.log(np.log(2)) - np.log(-np.log(1 - share)))
-        self.limits = dict(zip(TESTS, limits.tolist(), strict=True))
+        self.limits = dict(zip(TESTS, _exceeded(np.array(largest), share), strict=True))
         self.alarms_hold_for = {
             "duration": float(times[-1] - times[0]),
             "interval": float(times[1] - times[0]),
@@ -545,9 +524,62 @@ class Tracker:
         """Largest value of each test in a run of observed states (T, s), with noise."""
         values = []
         for t, x in zip(times, observed, strict=True):
-            self.update(t, x + self._setup.noise * rng.standard_normal(x.shape))
+            noise = self._setup.noise * rng.standard_normal(x.shape)
+            self.update(t, x + noise)
             values.append([*self._state.tests.values()])
         return np.nanmax(values, axis=0)
+
+
+def _exceeded(largest: np.ndarray, share: float) -> list[float]:
+    """Values that the largest ones of runs (N, k) exceed in this share, by Gumbel's distribution.
+
+    Its place and width follow from quartiles: some contexts may be badly modelled.
+    """
+    low, middle, high = np.quantile(largest, [0.25, 0.5, 0.75], axis=0)
+    width = (high - low) / (_gumbel(0.75) - _gumbel(0.25))
+    limits = middle + width * (_gumbel(1 - share) - _gumbel(0.5))
+    return limits.tolist()
+
+
+def _gumbel(level: float) -> float:
+    """Quantile of Gumbel's distribution."""
+    return -np.log(-np.log(level))
+
+
+def _checked_time(t: object, last: float | None) -> float:
+    """Time of an observation, later than the last one."""
+    if not np.isscalar(t) or not np.isreal(t) or not np.isfinite(t):
+        fix = "give the time of the observation, 0.5 say"
+        raise InputError("t", expected="a finite number", got=checks.shown(t), fix=fix)
+    if last is not None and t <= last:
+        fix = "give observations in the order of time, or call restart"
+        raise InputError("t", expected=f"a time later than {last:g}", got=f"{t:g}", fix=fix)
+    return float(t)
+
+
+def _checked_values(values: object, setup: Setup) -> np.ndarray:
+    """An observation (s,) as numbers, NaN where it is missing."""
+    values = np.ma.asarray(values)
+    if values.dtype.kind not in "fiu":
+        got, fix = f"values of type {values.dtype}", "give what the sensors see"
+        raise InputError("values", expected="numbers", got=got, fix=fix)
+    if values.shape != setup.noise.shape:
+        expected = f"{len(setup.noise)} numbers, one for each sensor"
+        fix = "give NaN where one is missing"
+        raise InputError("values", expected=expected, got=f"shape {values.shape}", fix=fix)
+    values = values.astype(np.float64).filled(np.nan)
+    apart = np.abs(values - setup.views.mean(0)) / setup.deviation
+    far = apart > FARTHEST
+    if far.any():
+        got, fix = f"{values[far][0]:g}", "give NaN where a sensor fails"
+        raise InputError("values", expected="numbers like those of training", got=got, fix=fix)
+    return values
+
+
+def _context_names(source: System | Projection) -> tuple[str, ...]:
+    if isinstance(source, Projection):
+        return tuple(source.frame.context_names)
+    return tuple(source.context_names)
 
 
 def _checked_drift(drift: Tensor, free: int) -> np.ndarray:
@@ -560,12 +592,15 @@ def _checked_drift(drift: Tensor, free: int) -> np.ndarray:
     return np.broadcast_to(drift, free)
 
 
-def _contexts(data: Trajectories, every: Sequence[str], known: dict[str, object]) -> np.ndarray:
+def _contexts(
+    data: Trajectories, context_names: Sequence[str], known: dict[str, object]
+) -> np.ndarray:
     """Contexts (C, p) of the training, with the values of the known parameters."""
     for name in known:
-        checks.one_of("context", name, every)
+        checks.one_of("context", name, context_names)
     c = data.contexts.initial.numpy().copy()
-    c[:, [every.index(name) for name in known]] = context_array(list(known), known)
+    columns = [context_names.index(name) for name in known]
+    c[:, columns] = context_array(list(known), known)
     return c
 
 
@@ -575,16 +610,19 @@ def _learned(
     """Library (L, d + f), what sensors see of it (L, s), mean square error of the manifold (s,), and
     d; the errors of the model on training data are measured on the way.
     """
-    parts = [part.flatten(0, 1) for part in (data.states, data.velocities)[: model.order]]
+    fields = (data.states, data.velocities)[: model.order]
+    states = [values.flatten(0, 1) for values in fields]  # (C T, n)
     contexts = np.repeat(c, len(data.times), axis=0)
-    w = model.encode(parts, contexts)
+    w = model.encode(states, contexts)
     size = w.shape[1]
     model.calibrate(w.reshape(len(c), -1, size), c, data.times.numpy())
-    chosen = np.linspace(0, len(w) - 1, min(len(w), LIBRARY)).astype(int)
+    count = min(len(w), LIBRARY)
+    chosen = np.linspace(0, len(w) - 1, count).astype(int)
     w, contexts = w[chosen], contexts[chosen]
     views = model.view(w, contexts, contexts)[0]
-    error = views - parts[0][chosen][:, rows].numpy()
-    return np.column_stack([w, contexts[:, free]]), views, (error**2).mean(0), size
+    error = views - states[0][chosen][:, rows].numpy()
+    library = np.column_stack([w, contexts[:, free]])
+    return library, views, np.square(error).mean(0), size
 
 
 def _training(
@@ -592,18 +630,16 @@ def _training(
 ) -> Trajectories:
     """Trajectories at even times and constant contexts, without missing states."""
     data = Trajectories.of(training, context, names, units=units)
-    complete = bool(data.states.isfinite().all())
-    if data.contexts.path is not None or not complete or even_step(data.times.numpy()) is None:
-        got = (
-            "a context that moves"
-            if data.contexts.path is not None
-            else "missing states" * (not complete)
-        )
-        expected, fix = (
-            "complete trajectories at constant contexts and even times",
-            "take a dataset of a system, say",
-        )
-        raise InputError("training", expected=expected, got=got or "other times", fix=fix)
+    faults = {
+        "a context that moves": data.contexts.path is not None,
+        "missing states": not bool(data.states.isfinite().all()),
+        "other times": even_step(data.times.numpy()) is None,
+    }
+    for got, is_so in faults.items():
+        if is_so:
+            expected = "complete trajectories at constant contexts and even times"
+            fix = "take a dataset of a system, say"
+            raise InputError("training", expected=expected, got=got, fix=fix)
     return data
 
 

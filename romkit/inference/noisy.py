@@ -9,17 +9,29 @@ from torch import Tensor
 from romkit.core import runtime
 from romkit.engine import RungeKutta, compiled_if
 from romkit.inference.models import FullModel, LatentModel, Model
-from romkit.solvers import RK4
+from romkit.solvers import RK4, checked_step
 from romkit.solvers.base import Run
 
 LAG = 2
 """Errors of a reduced model are measured over this part of a training trajectory."""
+
+RTOL = 1e-6
+"""Tolerance of the latent steps: that of a step of `Adaptive` with the same error."""
+
+TRIED = 24
+"""Training trajectories, about, on which the length of steps is found."""
 
 MANY = 1e6
 """Steps of a filter in its life, so that compiling pays."""
 
 TINY, LOST = 1e-300, 1e300
 """Numbers that nothing is divided by, and that stand for infinity where it would be subtracted."""
+
+NARROWEST = 1e-12
+"""Smallest squared width of the neighbourhood of a context."""
+
+JITTER = 1e-20
+"""Variance that makes the covariance of errors definite."""
 
 
 class Exact:
@@ -31,8 +43,10 @@ class Exact:
     """
 
     def __init__(self, model: FullModel, rows: Tensor):
-        self.model, self.rows = model, rows.numpy()
-        self.order, self.names = model.order, model.names
+        self.model = model
+        self.rows = rows.numpy()
+        self.order = model.order
+        self.names = model.names
 
     def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
         """Nothing."""
@@ -57,11 +71,13 @@ class Exact:
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """`view` of members (N, d) at time `end`."""
-        context, times = torch.from_numpy(c), torch.tensor([start, end], dtype=torch.float64)
-        solver, field = self.model.solver(context), self.model.field(context)
+        context = torch.from_numpy(c)
+        times = torch.tensor([start, end], dtype=torch.float64)
+        solver = self.model.solver(context)
+        field = self.model.field(context)
         with runtime.bars(False):
-            w = solver(field, torch.from_numpy(w), times).states[:, -1].numpy()
-        return self.view(w, c, moved)
+            states = solver(field, torch.from_numpy(w), times).states  # (N, 2, d)
+        return self.view(states[:, -1].numpy(), c, moved)
 
 
 class Noisy:
@@ -71,22 +87,25 @@ class Noisy:
         speed: of contexts (N, p), relative to that of the latent field.
         jitter: standard deviation of the time that is lost or won in one unit of time.
         noise: (d, d) root of the covariance of the other errors in one unit of time.
+        step: length of a latent step: as long as the tolerance allows, and no longer than the
+            interval of the training data.
     """
 
     def __init__(self, model: LatentModel, rows: Tensor):
-        self.model, self.rows = model, rows.numpy()
+        self.model = model
+        self.rows = rows.numpy()
         self.order, self.names, self.size = model.order, model.names, model.size
-        projection = model.reduced.projection
-        self.scale = projection.frame.context_scale.double().numpy()
+        self.scale = model.reduced.projection.frame.context_scale.double().numpy()
         self.context_size = len(self.scale)
         self.coordinates = model.reduced.coordinates
         self._motions: dict[int, Run] = {}
         self._views: dict[int, Callable] = {}
         inputs = 2 * (self.size + self.context_size)
-        self._width = max(inputs, self.coordinates.frame.size + self.size)
+        outputs = self.coordinates.frame.size + self.size
+        self._width = max(inputs, outputs)
+        basis = model.reduced.projection.basis
         self._basis = None
-        if projection.basis is not None:
-            basis = projection.basis
+        if basis is not None:
             self._basis = basis.mean[rows].numpy(), basis.modes[rows].mT.numpy()
 
     def encode(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
@@ -130,10 +149,12 @@ class Noisy:
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """`view` of members (N, d) at time `end`, with noise."""
-        span, drawn = end - start, rng.standard_normal((len(w), 1 + self.size))
-        speed = self.speed(c) + self.jitter / np.sqrt(span) * drawn[:, 0]
-        noise = drawn[:, 1:] @ (np.sqrt(span) * self.noise.T)
-        return self.view(self._moved(w, c, speed, start, end), c, moved, noise, end)
+        span = end - start
+        normal = rng.standard_normal((len(w), 1 + self.size))
+        speed = self.speed(c) + self.jitter / np.sqrt(span) * normal[:, 0]
+        noise = normal[:, 1:] @ (np.sqrt(span) * self.noise.T)
+        ends = self._moved(w, c, speed, start, end)
+        return self.view(ends, c, moved, noise, end)
 
     def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
         """Measure speed and noise on training states (C, T, d) at contexts (C, p).
@@ -141,36 +162,50 @@ class Noisy:
         An error of a run over a span is a lag of its context, a shift of its own, and a rest that is
         across the motion.
         """
-        self._step, lag = float(times[1] - times[0]), max(1, len(times) // LAG)
-        span, number = float(times[lag] - times[0]), len(times) - lag
+        lag = max(1, len(times) // LAG)
+        span = float(times[lag] - times[0])
+        self.step = self._checked_step(w, c, times[: lag + 1])
         rate = np.gradient(w, times, axis=1)[:, lag:]  # (C, T - lag, d)
-        square = (rate**2).sum(-1)
-        error = self._errors(w, c, times, lag, number)
-        lag_of_context = (error * rate).sum((1, 2)) / square.sum(1) / span  # (C,)
+        # a run at rest has no direction along which an error could be a lag
+        square = np.square(rate).sum(-1).clip(TINY)
+        error = self._errors(w, c, times, lag)
+        lags = (error * rate).sum((1, 2)) / square.sum(1) / span  # (C,)
         # a context is corrected by its neighbours alone, as a new one will be
-        apart = self._apart(c, c) + np.diag(np.full(len(c), np.inf if len(c) > 1 else 0.0))
-        width = max(float(np.median(apart.min(1))), 1e-12)
-        self.speed = lambda at: 1 + _near(self._apart(at, c), width) @ lag_of_context
-        predicted = _near(apart, width) @ lag_of_context
+        itself = np.inf if len(c) > 1 else 0.0
+        apart = self._apart(c, c) + np.diag(np.full(len(c), itself))
+        width = max(float(np.median(apart.min(1))), NARROWEST)
+        self.speed = lambda at: 1 + _near(self._apart(at, c), width) @ lags
+        predicted = _near(apart, width) @ lags
         error = error - predicted[:, None, None] * rate * span
         shift = (error * rate).sum(-1) / square
-        self.jitter = np.sqrt(np.median((shift**2).mean(1)) / span)
+        self.jitter = np.sqrt(np.median(np.square(shift).mean(1)) / span)
         across = (error - shift[..., None] * rate).reshape(-1, self.size)
         covariance = across.T @ across / len(across) / span
-        self.noise = np.linalg.cholesky(covariance + 1e-20 * np.eye(self.size))
+        self.noise = np.linalg.cholesky(covariance + JITTER * np.eye(self.size))
 
-    def _errors(
-        self, w: np.ndarray, c: np.ndarray, times: np.ndarray, lag: int, number: int
-    ) -> np.ndarray:
+    def _checked_step(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> float:
+        """Length of steps that are exact on training trajectories (C, T, d).
+
+        It is found once, so that neither the interval of the observations nor that of the training
+        decides how exact a forecast is, and held, so that one compiled loop takes all steps.
+        """
+        chosen = np.unique(np.linspace(0, len(c) - 1, TRIED).round().astype(int))
+        field = self.model.field(torch.from_numpy(c[chosen]))
+        starts = torch.from_numpy(w[chosen, 0])
+        with torch.no_grad(), runtime.bars(False):
+            return checked_step(field, starts, torch.tensor(times), rtol=RTOL)
+
+    def _errors(self, w: np.ndarray, c: np.ndarray, times: np.ndarray, lag: int) -> np.ndarray:
         """(C, T - lag, d) errors of runs over the lag from each training state."""
-        first = w[:, :-lag].reshape(-1, self.size)
+        number = len(times) - lag
+        starts = w[:, :-lag].reshape(-1, self.size)
         contexts = np.repeat(c, number, axis=0)
-        ends = self._moved(first, contexts, np.ones(len(first)), times[0], times[lag])
+        ends = self._moved(starts, contexts, np.ones(len(starts)), times[0], times[lag])
         return w[:, lag:] - ends.reshape(len(c), number, -1)
 
     def _apart(self, at: np.ndarray, c: np.ndarray) -> np.ndarray:
         """Squared distances (N, C) of contexts."""
-        return (((at[:, None] - c) / self.scale) ** 2).sum(-1)
+        return np.square((at[:, None] - c) / self.scale).sum(-1)
 
     def _moved(
         self, w: np.ndarray, c: np.ndarray, speed: np.ndarray, start: float, end: float
@@ -184,15 +219,16 @@ class Noisy:
         """Solver of the field with context and speed in the state, so that one compiled field
         serves all contexts: a filter steps once between observations, where this costs least.
         """
-        if len(y) not in self._motions:
+        if len(y) in self._motions:
+            return self._motions[len(y)]
 
-            def field(t: Tensor, y: Tensor) -> Tensor:
-                w, c, speed = y.split([self.size, self.context_size, 1], dim=-1)
-                rate = self.model.field(c)(t, w)
-                return torch.cat([speed * rate, 0 * c, 0 * speed], dim=-1)
+        def field(t: Tensor, y: Tensor) -> Tensor:
+            w, c, speed = y.split([self.size, self.context_size, 1], dim=-1)
+            rate = self.model.field(c)(t, w)
+            return torch.cat([speed * rate, 0 * c, 0 * speed], dim=-1)
 
-            times = torch.tensor([0.0, MANY * self._step], dtype=torch.float64)
-            self._motions[len(y)], _ = RK4(self._step).prepare(field, y, times, "auto", "")
+        life = torch.tensor([0.0, MANY * self.step], dtype=torch.float64)
+        self._motions[len(y)], _ = RK4(self.step).prepare(field, y, life, "auto", "")
         return self._motions[len(y)]
 
     def _compiled_view(self, y: Tensor) -> Callable[[float, Tensor], Tensor]:
@@ -215,15 +251,17 @@ class Noisy:
         rate = self.model.field(c)(t, w)
         square = (rate * rate).sum(-1, keepdim=True).clamp(min=TINY)
         along = (noise * rate).sum(-1, keepdim=True) / square
-        parts = problem.decode(self.coordinates.operator(c), w + noise - along * rate)
-        w = problem.encode(self.coordinates.operator(moved), parts)
-        outputs = torch.cat([parts[0], w], dim=-1)
+        decoded = problem.decode(self.coordinates.operator(c), w + noise - along * rate)
+        w = problem.encode(self.coordinates.operator(moved), decoded)
+        outputs = torch.cat([decoded[0], w], dim=-1)
         return torch.nn.functional.pad(outputs, (0, y.shape[-1] - outputs.shape[-1]))
 
 
 def forecasting(model: Model, rows: Tensor) -> Exact | Noisy:
     """Forecasts by a full or a reduced model."""
-    return Noisy(model, rows) if isinstance(model, LatentModel) else Exact(model, rows)
+    if isinstance(model, LatentModel):
+        return Noisy(model, rows)
+    return Exact(model, rows)
 
 
 def _near(apart: np.ndarray, width: float) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Observations of trajectories: some components of the state at some times, with gaps."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -53,20 +54,32 @@ class Observations(NamedTuple):
             InputError: no state, other components or units, times that are missing, not numbers, not
                 finite or do not increase, infinite values, a trajectory without any number.
         """
-        owner = source.frame if isinstance(source, Projection) else source
-        names = tuple(owner.state_names)
-        units = owner.units if isinstance(source, Projection) else owner.known_units
+        names, units = names_of(source), units_of(source)
         rows = torch.tensor(rows_of(names, sensors))
-        known = "time" in observations.coords
+        has_times = "time" in observations.coords
         checked = _checked(observations, timed)
         state = _components(checked[["state"]], [names[row] for row in rows])
         _check_numbers(state)
-        wanted = Units([units.state[row] for row in rows], [], units.time)
-        state = in_units_of("observations", state, wanted, [])
+        observed_units = Units([units.state[row] for row in rows], [], units.time)
+        state = in_units_of("observations", state, observed_units, [])
         times = torch.zeros(1, dtype=torch.float64)
-        if known:
+        if has_times:
             times = torch.tensor(state["time"].values, dtype=torch.float64)
         return cls(times, trajectories(state, "state"), rows)
+
+
+def names_of(source: Projection | System) -> tuple[str, ...]:
+    """Names of the components of the state."""
+    if isinstance(source, Projection):
+        return tuple(source.frame.state_names)
+    return tuple(source.state_names)
+
+
+def units_of(source: Projection | System) -> Units:
+    """Units of states, contexts and times of a model."""
+    if isinstance(source, Projection):
+        return source.frame.units
+    return source.known_units
 
 
 def _checked(observations: xr.Dataset, timed: bool) -> xr.Dataset:
@@ -86,13 +99,18 @@ def _checked(observations: xr.Dataset, timed: bool) -> xr.Dataset:
 
 def _components(state: xr.Dataset, observed: Sequence[str]) -> xr.Dataset:
     """The observed components of the state."""
-    places = {name: k for k, name in enumerate(component_names(state))}
-    missing = [name for name in observed if name not in places]
-    if missing:
-        fix = "name the components as in training, or give sensors=..."
-        got = f"no {missing[0]!r}"
-        raise InputError("observations", expected="the observed components", got=got, fix=fix)
-    return state.isel(component=[places[name] for name in observed])
+    names = list(component_names(state))
+    for name in observed:
+        count = names.count(name)
+        if count == 0:
+            fix = "name the components as in training, or give sensors=..."
+            got = f"no {name!r}"
+            raise InputError("observations", expected="the observed components", got=got, fix=fix)
+        if count > 1:
+            fix = "name the components as in training"
+            got = f"{count} of the name {name!r}"
+            raise InputError("observations", expected="each component once", got=got, fix=fix)
+    return state.isel(component=[names.index(name) for name in observed])
 
 
 def _check_numbers(state: xr.Dataset) -> None:
@@ -102,16 +120,37 @@ def _check_numbers(state: xr.Dataset) -> None:
         raise InputError("observations", expected="numbers", got=got, fix="drop it")
 
 
-def rows_of(names: Sequence[str], sensors: Sequence[object] | None) -> list[int]:
-    """Numbers of the sensors among the components; of all by default."""
+def rows_of(
+    names: Sequence[str], sensors: Sequence[object] | None, argument: str = "sensors"
+) -> list[int]:
+    """Numbers of the sensors among the components; of all by default.
+
+    Raises:
+        InputError: no sensor, one that is no component, or one twice, whose noise would count as
+            that of two.
+    """
     if sensors is None:
         return list(range(len(names)))
-    rows = []
+    if not len(sensors):
+        fix = f"give {argument}=[{names[0]!r}], or leave it out for all components"
+        raise InputError(argument, expected="one component or more", got="none", fix=fix)
+    rows: list[int] = []
     for sensor in sensors:
-        row = names.index(sensor) if sensor in names else sensor
-        if isinstance(row, bool) or not isinstance(row, int) or not -len(names) <= row < len(names):
-            expected = f"names of components ({names[0]} ...), or numbers below {len(names)}"
-            fix = f"give sensors=[0, {names[-1]!r}]"
-            raise InputError("sensors", expected=expected, got=checks.shown(sensor), fix=fix)
-        rows.append(row % len(names))
+        row = _row_of(names, sensor, argument)
+        if row in rows:
+            got = f"{names[row]!r} twice"
+            raise InputError(argument, expected="each component once", got=got, fix="drop one")
+        rows.append(row)
     return rows
+
+
+def _row_of(names: Sequence[str], sensor: object, argument: str) -> int:
+    """Number of a component given by its name, or by its number, which may count from the end."""
+    if sensor in names:
+        return names.index(sensor)
+    is_number = isinstance(sensor, Integral) and not isinstance(sensor, bool)
+    if is_number and -len(names) <= sensor < len(names):
+        return int(sensor) % len(names)
+    expected = f"names of components ({names[0]} ...), or numbers below {len(names)}"
+    fix = f"give {argument}=[0, {names[-1]!r}]"
+    raise InputError(argument, expected=expected, got=checks.shown(sensor), fix=fix)

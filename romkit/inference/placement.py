@@ -76,7 +76,7 @@ def sensors(
         (4, ('sensor', 'parameter'))
     """
     frame = projection.frame
-    rows = torch.tensor(rows_of(frame.state_names, candidates))
+    rows = torch.tensor(rows_of(frame.state_names, candidates, "candidates"))
     if count > len(rows):
         fix = "ask for fewer sensors"
         raise InputError(

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 from scipy.linalg import expm
 
 import romkit
 from romkit.data import ContextParameter
 from romkit.errors import DataWarning, InputError
-from romkit.integrators import LSPG, PetrovGalerkin
+from romkit.inference.models import LatentModel
+from romkit.inference.noisy import Noisy
+from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
 from romkit.systems import Lorenz96, System
 from tests.refusals import refused
 
@@ -122,6 +125,25 @@ def test_a_context_that_walks_has_the_exact_uncertainty(pushed):
     assert found["std"].values[0, :, 0] == pytest.approx(exact, rel=5 / np.sqrt(2 * 600))
     mean = np.array([mean[2] for mean, _ in filtered])
     assert np.abs(found.estimate.values[0, :, 0] - mean).max() < 5 / np.sqrt(600) * exact.max()
+
+
+@pytest.mark.parametrize("every", [5, 20, 100, 200])
+def test_intervals_of_training_and_observations_do_not_decide_accuracy(pushed, every):
+    """Both modes of a linear model are exact, so that errors of its forecasts are those of steps."""
+    pod = romkit.fit("pod", pushed, latent_dim=2)
+    model = Noisy(LatentModel(pod, Galerkin(), Pushed()), torch.tensor([0, 1]))
+    data = pushed.isel(time=slice(None, None, every))
+    c, states = data.b.values[:, None], torch.from_numpy(data.state.values)
+    latent = model.encode([states.flatten(0, 1)], c.repeat(data.sizes["time"], axis=0))
+    model.calibrate(latent.reshape(len(c), -1, 2), c, data.time.values)
+    assert model.step <= 0.01 * every * (1 + 1e-9)
+    assert np.abs(model.noise).max() < 1e-4
+    for span in (0.3, 1.0, 3.0):
+        starts = latent.reshape(len(c), -1, 2)[:, 0]
+        seen, _ = model.forecast(starts, c, c, 0.0, span, np.random.default_rng(0))
+        exact = expm(span * np.array([[0.0, 1.0, 0.0], [-1.0, -0.1, 1.0], [0.0, 0.0, 0.0]]))
+        both = np.column_stack([states[:, 0], c])
+        assert seen == pytest.approx((both @ exact.T)[:, :2], abs=2e-4)
 
 
 def test_lorenz96_has_the_published_score():
@@ -245,6 +267,8 @@ BAD = [
     ({"sensors": [36]}, "sensors: "),
     ({"sensors": ["y"]}, "sensors: "),
     ({"sensors": []}, "sensors: "),
+    ({"sensors": [3, "x3"]}, "sensors: "),
+    ({"sensors": [0, -36]}, "sensors: "),
     ({"G": 3.1}, "context: "),
     ({"F": np.nan}, "F: "),
     ({"false_alarms": 1.0}, "false_alarms: "),
@@ -327,6 +351,7 @@ WRONG = {
     "infinite": lambda seen: seen.where(seen.time != seen.time[2], np.inf),
     "complex values": lambda seen: seen + 1j,
     "nothing": lambda seen: seen * np.nan,
+    "of one name": lambda seen: xr.concat([seen, seen], "component"),
 }
 
 
@@ -355,6 +380,35 @@ def test_observations_in_other_units_are_converted_or_refused(unit, factor):
         return
     found = romkit.assimilate(Metres(), other, **given)
     assert found.estimate.values == pytest.approx(exact.estimate.values, abs=1e-9)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("mm", 1000.0), ("km", 1e-3), ("s", 1.0)])
+def test_training_in_other_units_is_converted_or_refused(unit, factor):
+    training = Metres().dataset(b=np.linspace(-1, 1, 7))
+    seen = training.isel(trajectory=[3], time=slice(None, None, 20))[["state"]]
+    given = {"noise": NOISE, "sensors": ["x"], "members": 8}
+    exact = romkit.assimilate(Metres(), seen, training=training, **given)
+    scaled = training[["state", "velocity"]] * xr.DataArray([factor, 1.0], dims="component")
+    other = training.assign(scaled).assign_coords(component_units=("component", [unit, "m/s"]))
+    if unit == "s" or importlib.util.find_spec("pint") is None:
+        with pytest.raises(InputError) as caught:
+            romkit.assimilate(Metres(), seen, training=other, **given)
+        assert caught.value.argument == "data"
+        return
+    found = romkit.assimilate(Metres(), seen, training=other, **given)
+    assert found.estimate.values == pytest.approx(exact.estimate.values, abs=1e-9)
+
+
+def test_a_masked_value_is_missing(tracker):
+    tracker.restart()
+    silent = tracker.update(0.0, np.ma.masked_all(6))
+    assert silent.estimate[0] == pytest.approx(3.163, abs=0.01)
+    seen = np.linspace(0.0, 1.0, 6)
+    tracks = []
+    for values in (np.where(np.arange(6) == 2, np.nan, seen), np.ma.masked_equal(seen, seen[2])):
+        tracker.restart()
+        tracks.append(tracker.update(0.0, values))
+    assert tracks[0].estimate == pytest.approx(tracks[1].estimate, abs=0.0)
 
 
 def test_the_share_of_false_alarms_says_for_which_runs_it_holds(pushed):
