@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.certificates.bounds import Jacobian, product, sampled
+from romkit.certificates.bounds import SMALLEST, Jacobian, product, sampled
 from romkit.certificates.links import Links, Signal, Units, links
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.network import network
@@ -20,6 +20,12 @@ from romkit.core import tensors
 from romkit.core.boundary import Limit, NotNegative, Numbers, validated
 from romkit.core.errors import InputError
 from romkit.projections import Projection
+
+PROBES = 4
+"""States of a ball at which a map is compared with its recorded operations, beside the center."""
+
+DIFFERENCES = 1e-6
+"""Share by which a derivative by differences may exceed a bound."""
 
 MAPS = ("encoder", "decoder", "projection")
 
@@ -59,7 +65,8 @@ def certify(
         projection: a single one of any class, the user's own too; its maps are traced and bounded.
         context: (p,) in physical units, or give it by name: `certify(ncae, F=3.15)`.
         center: (n,), the mean of the training data by default.
-        radius: in the unit of the states; all states by default. A flow needs one.
+        radius: in the unit of the states; all states by default. A flow needs one, and so does a
+            polynomial manifold, whose bounds for all states are infinite.
         context_radius: in the unit of the context; this context alone by default, where
             `context_upper` is what a small change of it does.
         **named: the context by name.
@@ -72,8 +79,9 @@ def certify(
         moves; the `radius` of each ball; and `seconds`.
 
     Raises:
-        InputError: maps with an operation that has no bounds, a stack, more than one context, all
-            states where nothing bounds them, cvxpy missing (extra `certify`).
+        InputError: maps with an operation that has no bounds, values that their operations do not
+            have, or derivatives that are not theirs; a stack, more than one context, all states
+            where nothing bounds them, cvxpy missing (extra `certify`).
 
     Example:
         >>> import romkit
@@ -85,63 +93,59 @@ def certify(
         True
     """
     model = _single(projection)
-    frame, c = model.frame, model(context, **named).context
+    frame = model.frame
+    c = model(context, **named).context
     if c.ndim != 1:
         got, fix = f"{tuple(c.shape[:-1])} of them", "certify one after the other"
         raise InputError("context", expected="one context", got=got, fix=fix)
     mean = frame.state_shift
-    center = mean if center is None else tensors.states("center", center, len(mean), 1)[0]
+    if center is None:
+        center = mean
+    else:
+        center = tensors.states("center", center, len(mean), 1)[0]
     with torch.no_grad():
-        found = _of_maps(model, (center, c), (radius, context_radius))
-    columns = {name: ("map", [found[which][name] for which in MAPS]) for name in found["encoder"]}
-    names = frame.context_names
-    attrs = dict(zip(names, c.tolist(), strict=True)) | {"projection": projection.name}
-    return xr.Dataset(columns, {"map": list(MAPS)}, attrs | {"context_radius": context_radius})
+        bounds = _of_maps(model, (center, c), (radius, context_radius))
+    columns = {name: ("map", [bounds[which][name] for which in MAPS]) for name in bounds["encoder"]}
+    attrs = dict(zip(frame.context_names, c.tolist(), strict=True))
+    attrs |= {"projection": projection.name, "context_radius": context_radius}
+    return xr.Dataset(columns, {"map": list(MAPS)}, attrs)
 
 
 def _single(projection: Projection) -> Projection:
     """A copy in float64, of a single model without a basis."""
     if projection.seeds is not None:
-        raise InputError(
-            "projection",
-            expected="a single model",
-            got="a stack",
-            fix="take one of romkit.unstack(...)",
-        )
+        fix = "take one of romkit.unstack(...)"
+        raise InputError("projection", expected="a single model", got="a stack", fix=fix)
     if projection.basis is not None:
+        expected, got = "one without a basis in front", str(projection.basis)
         fix = "certify projection.of_coordinates(): the basis is an isometry in its metric"
-        raise InputError(
-            "projection",
-            expected="one without a basis in front",
-            got=str(projection.basis),
-            fix=fix,
-        )
+        raise InputError("projection", expected=expected, got=got, fix=fix)
     return copy.deepcopy(projection).cpu().double().requires_grad_(False)
 
 
 def _of_maps(
     model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[float, float]
-) -> dict[str, dict]:
+) -> dict[str, dict[str, float]]:
+    """Bounds of the three maps, by name."""
     (center, c), (radius, context_radius) = centers, radii
     spread = model.frame.state_scale.norm().item()
     encoder = _Certified(model, "encoder", centers, radii, spread).bounds()
     if math.isinf(encoder["upper"]):
-        fix = "give the radius of a ball about the mean state"
-        raise InputError(
-            "radius", expected=f"a finite one for {model.name}", got="all states", fix=fix
-        )
-    reach = encoder["upper"] * radius + (
-        encoder["context_upper"] * context_radius if context_radius else 0.0
-    )
-    latent = (model(c).encode(center), c), (reach, context_radius)
-    decoder = _Certified(model, "decoder", *latent, encoder["upper"] * spread).bounds()
-    stretched, moved = (
-        decoder["upper"] * encoder["upper"],
-        decoder["upper"] * encoder["context_upper"],
-    )
-    composed = stretched, moved + decoder["context_upper"]  # ∂P = Dφ ∂ρ + ∂φ
-    projection = _Certified(model, "projection", centers, radii, spread).bounds(*composed)
-    return dict(zip(MAPS, (encoder, decoder, projection), strict=True))
+        expected, fix = f"a finite one for {model.name}", "give the radius of a ball about the mean"
+        raise InputError("radius", expected=expected, got="all states", fix=fix)
+    # the ball of the latent space that holds all encoded states
+    reach = encoder["upper"] * radius
+    if context_radius:
+        reach += encoder["context_upper"] * context_radius
+    latent_centers = model(c).encode(center), c
+    latent_radii = reach, context_radius
+    latent_spread = encoder["upper"] * spread
+    decoder = _Certified(model, "decoder", latent_centers, latent_radii, latent_spread).bounds()
+    # ∂P = Dφ ∂ρ + ∂φ
+    stretched = decoder["upper"] * encoder["upper"]
+    moved = decoder["upper"] * encoder["context_upper"] + decoder["context_upper"]
+    whole = _Certified(model, "projection", centers, radii, spread).bounds(stretched, moved)
+    return {"encoder": encoder, "decoder": decoder, "projection": whole}
 
 
 @dataclass
@@ -168,24 +172,33 @@ class _Certified:
     def _bounds(self, stretched: float, moved: float) -> dict[str, float]:
         started = time.perf_counter()
         units = Units(self.centers, self.radii)
-        output = network(self._map, units)
+        output = network(self._map, units, self._probes())
         self._check_slopes(output)
-        of_state, of_context = (links(units, output, k) for k in (0, 1))
-        by_paths = math.inf if self._grows(of_state) else product(of_state)
-        upper, moved = (
-            self._upper(of_state, min(by_paths, stretched)),
-            self._upper(of_context, moved),
-        )
-        found = {"upper": upper, "product": by_paths, "lower": self._lower(self._by_state, upper)}
-        found |= {"context_upper": moved, "context_lower": self._lower(self._by_context, moved)}
-        return found | {"radius": self.radii[0], "seconds": time.perf_counter() - started}
+        of_state, of_context = links(units, output, 0), links(units, output, 1)
+        by_paths = math.inf
+        if not self._grows(of_state):
+            by_paths = product(of_state)
+        upper = self._upper(of_state, min(by_paths, stretched))
+        context_upper = self._upper(of_context, moved)
+        lower = self._lower(self._by_state, upper)
+        context_lower = self._lower(self._by_context, context_upper)
+        return {
+            "upper": upper,
+            "product": by_paths,
+            "lower": lower,
+            "context_upper": context_upper,
+            "context_lower": context_lower,
+            "radius": self.radii[0],
+            "seconds": time.perf_counter() - started,
+        }
 
     def _check_slopes(self, output: Signal) -> None:
         """Refuse a map that has no value or no slope somewhere in a ball."""
-        parts = (output.value, output.middle, output.spread)
-        undefined = any(bool(part.isnan().any()) for part in parts)
-        unbounded = any(bool(part.isinf().any()) for part in parts)
-        if undefined or (unbounded and not math.isinf(self.radii[0])):
+        numbers = torch.cat([output.value, output.middle.flatten(), output.spread.flatten()])
+        if bool(numbers.isnan().any()):
+            raise self._refusal()
+        # for all states, a slope without a bound is an infinite bound
+        if bool(numbers.isinf().any()) and not math.isinf(self.radii[0]):
             raise self._refusal()
 
     def _refusal(self) -> InputError:
@@ -195,23 +208,57 @@ class _Certified:
         got = f"an {self.which} whose slope is infinite or undefined in the ball"
         return InputError("projection", expected="maps with bounded slopes", got=got, fix=fix)
 
-    def _grows(self, found: Links) -> bool:
+    def _grows(self, chain: Links) -> bool:
         """Whether units multiply a signal by another one, and all states are allowed."""
-        return math.isinf(self.radii[0]) and any(len(block.matrices) > 1 for block in found.blocks)
+        if not math.isinf(self.radii[0]):
+            return False
+        return any(len(block.matrices) > 1 for block in chain.blocks)
 
-    def _upper(self, found: Links, known: float) -> float:
-        if self._grows(found):
+    def _upper(self, chain: Links, known: float) -> float:
+        """Smallest bound: a known one, that of the enclosure, or the semidefinite one."""
+        if self._grows(chain):
             return known
-        least = min(known, found.enclosure)
-        return min(least, lipsdp(found, least)) if found.blocks and least else least
+        least = min(known, chain.enclosure)
+        if not chain.blocks or not least:
+            return least
+        return min(least, lipsdp(chain, least))
 
     def _lower(self, jacobian: Jacobian, upper: float) -> float:
         """NaN without an upper bound, where ascent would find any number; zero where the upper
         bound is zero.
         """
-        if upper in (0.0, math.inf):
-            return math.nan if upper else 0.0
-        return sampled(jacobian, self.centers, self.radii, self.spread)
+        if upper == math.inf:
+            return math.nan
+        if upper == 0.0:
+            return 0.0
+        try:
+            lower = sampled(jacobian, self.centers, self.radii, self.spread)
+        except Exception as error:  # of any kind: the derivative is the user's
+            reason = (str(error).splitlines() or [""])[0]
+            got = f"a derivative of the {self.which} that fails ({reason})"
+            fix = "drop torch.autograd.Function from its maps, or give it jvp and setup_context"
+            raise InputError(
+                "projection", expected="maps that torch can differentiate", got=got, fix=fix
+            ) from error
+        if lower > upper * (1 + DIFFERENCES):
+            got = f"one of the {self.which} of {lower:.3g}, where its values allow {upper:.3g}"
+            fix = "mend encode_jvp and decode_jvp: see romkit.testing.check_projection"
+            raise InputError("projection", expected="derivatives of its values", got=got, fix=fix)
+        return lower
+
+    def _probes(self) -> list[tuple[Tensor, Tensor]]:
+        """States and contexts of the balls, (1, n) and (1, p), where values are looked at."""
+        draw = torch.Generator().manual_seed(0)
+        reach = min(self.radii[0], 10 * self.spread), self.radii[1]
+        probes = [tuple(center.unsqueeze(0) for center in self.centers)]
+        for _ in range(PROBES):
+            inputs = []
+            for center, radius in zip(self.centers, reach, strict=True):
+                direction = torch.randn(1, len(center), generator=draw, dtype=torch.float64)
+                length = direction.norm().clamp(min=SMALLEST)
+                inputs.append(center + radius * direction / length)
+            probes.append(tuple(inputs))
+        return probes
 
     def _map(self, x: Tensor, c: Tensor) -> Tensor:
         P = self.model.operator(c)
@@ -223,15 +270,16 @@ class _Certified:
         if self.which == "decoder":
             return P.decode_jacobian(x).tangent
         directions = torch.eye(x.shape[-1], dtype=x.dtype).expand(*x.shape, -1)
-        return (P.encode_jvp if self.which == "encoder" else P.jvp)(
-            x.unsqueeze(-2), directions
-        ).tangent.mT
+        jvp = P.encode_jvp if self.which == "encoder" else P.jvp
+        return jvp(x.unsqueeze(-2), directions).tangent.mT
 
     def _by_context(self, x: Tensor, c: Tensor) -> Tensor:
         """Derivative (points, r, p) of the map by the context, by central differences: cheaper than
         forward mode.
         """
-        h = STEP * torch.diag(self.model.frame.context_scale)
-        near = torch.stack([c.unsqueeze(1) + h, c.unsqueeze(1) - h], 1)
-        there, back = self._map(x[:, None, None].expand(*near.shape[:-1], -1), near).unbind(1)
-        return ((there - back) / (2 * h.diagonal().unsqueeze(-1))).mT
+        h = STEP * torch.diag(self.model.frame.context_scale)  # (p, p)
+        near = torch.stack([c.unsqueeze(1) + h, c.unsqueeze(1) - h], 1)  # (points, 2, p, p)
+        states = x[:, None, None].expand(*near.shape[:-1], -1)
+        ahead, behind = self._map(states, near).unbind(1)
+        width = 2 * h.diagonal().unsqueeze(-1)
+        return ((ahead - behind) / width).mT

@@ -5,16 +5,15 @@ bounded together; linear operations are matrices; a product of two matrices that
 elementwise products and sums.
 """
 
-import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from romkit.certificates.intervals import OPERATIONS, Jet, constant, gains
+from romkit.certificates.intervals import OPERATIONS, Jet, Range, constant, gains
 from romkit.certificates.links import Argument, Signal, Units
 from romkit.core.errors import InputError
 from romkit.engine import Trace, Unsupported, trace
@@ -36,6 +35,11 @@ LINEAR |= {"slice_scatter", "stack", "sum"}
 
 HIDDEN = {"detach"}
 """Operations whose derivative is not that of their values, so that bounds would be of another map."""
+
+AGREE = 1e-6
+"""Largest relative difference of values from those of the recorded operations, which rounding has
+much smaller.
+"""
 
 OF_SEVERAL = {"add", "sub", "rsub", "mul", "div", "root_of_sum"}
 """Elementwise operations of several tensors; the others take one, and numbers."""
@@ -63,53 +67,86 @@ class Expression:
 
     def jet(self, known: dict[int, Jet]) -> Jet:
         """Ranges of the expression where those of its sources are known."""
-        if id(self) not in known:
-            like = next(iter(known.values()))
-            tensors = [
-                x.jet(known)
-                if isinstance(x, Expression)
-                else constant(x, like)
-                if isinstance(x, Tensor)
-                else x
-                for x in self.operands
-            ]
-            if self.op in OF_SEVERAL:
-                tensors = [x if isinstance(x, Jet) else constant(x, like) for x in tensors]
-            known[id(self)] = OPERATIONS[self.op](*tensors, **self.options)
+        if id(self) in known:
+            return known[id(self)]
+        like = next(iter(known.values()))
+        arguments = []
+        for operand in self.operands:
+            if isinstance(operand, Expression):
+                arguments.append(operand.jet(known))
+            elif isinstance(operand, Tensor) or self.op in OF_SEVERAL:
+                arguments.append(constant(operand, like))
+            else:
+                arguments.append(operand)
+        known[id(self)] = OPERATIONS[self.op](*arguments, **self.options)
         return known[id(self)]
 
 
-def network(function: Callable[..., Tensor], units: Units) -> Signal:
+def network(
+    function: Callable[..., Tensor], units: Units, probes: Sequence[tuple[Tensor, ...]] = ()
+) -> Signal:
     """Value of the function at the inputs of `units`, each with a leading axis of one, as a flat
     signal.
 
+    Args:
+        function: of tensors.
+        units: which the function's units are added to.
+        probes: inputs, each with a leading axis of one, at which the recorded operations must have
+            the values of the function.
+
     Raises:
-        InputError: the function has an operation whose derivative has no known range.
+        InputError: the function has an operation whose derivative has no known range, or values
+            that its operations do not have.
     """
     centers = [signal.value for signal in units.inputs]
     try:
-        found = trace(function, *(center.unsqueeze(0) for center in centers), keep=OPERATIONS)
-        return _Reader(units).read(found)
+        recorded = trace(function, *(center.unsqueeze(0) for center in centers), keep=OPERATIONS)
+        signal = _Reader(units).read(recorded)
+        _check_values(function, recorded, probes)
     except Unsupported as verdict:
         fix = "write its maps with other operations of torch, see docs/guide/projections.md"
         raise InputError(
             "projection", expected="maps with bounds", got=str(verdict), fix=fix
         ) from verdict
+    return signal
+
+
+def _check_values(
+    function: Callable[..., Tensor], recorded: Trace, probes: Sequence[tuple[Tensor, ...]]
+) -> None:
+    """Refuse a function whose values are not those of the operations that it was recorded with.
+
+    A function that catches the error of a branch on values, looks at the kind of its inputs or
+    counts its calls is recorded as a map that it is not.
+    """
+    replay = recorded.module() if is_symbol(recorded.result) else None
+    for inputs in probes:
+        values = function(*inputs).double()
+        again = recorded.result if replay is None else replay(*inputs)
+        size = float(values.abs().nan_to_num(0.0).amax())
+        if not torch.allclose(again.double(), values, AGREE, AGREE * size, equal_nan=True):
+            reason = (
+                "values that are not those of its operations: drop caches and branches on values"
+            )
+            raise Unsupported(reason)
 
 
 class _Reader:
+    """Signals of a trace, operation by operation."""
+
     def __init__(self, units: Units):
         self.units = units
         self.known: dict[int, Expression] = {}
 
-    def read(self, found: Trace) -> Signal:
-        for symbol, signal in zip(found.inputs, self.units.inputs, strict=True):
+    def read(self, recorded: Trace) -> Signal:
+        """Signal of the result."""
+        for symbol, signal in zip(recorded.inputs, self.units.inputs, strict=True):
             self.known[id(symbol)] = _source(signal.value.reshape(symbol.shape), signal)
-        for call in found.calls:
+        for call in recorded.calls:
             self._call(call)
-        if not is_symbol(found.result):
-            return self.units.constant(found.result.double().flatten())
-        return self._signal(self.known[id(found.result)])
+        if not is_symbol(recorded.result):
+            return self.units.constant(recorded.result.double().flatten())
+        return self._signal(self.known[id(recorded.result)])
 
     def _call(self, call: Call) -> None:
         def resolved(leaf: object) -> object:
@@ -121,23 +158,26 @@ class _Reader:
 
     def _results(self, call: Call, args: tuple, kwargs: dict) -> list[Expression]:
         """Expressions of the outputs of a call."""
-        if call.name in HIDDEN:
+        name = call.name
+        if name in HIDDEN:
             raise Unsupported(f"{call.op}, whose derivative torch hides: drop it from the maps")
-        if call.name in ("addcmul", "addcdiv"):
-            return [self._combined(call.name, args, kwargs)]
-        if call.name in OPERATIONS:
-            return [self._elementwise(call.name, call.op, args, kwargs)]
-        if call.name in ("mm", "bmm") and all(isinstance(x, Expression) for x in args):
+        if name in ("addcmul", "addcdiv"):
+            return [self._combined(name, args, kwargs)]
+        if name in OPERATIONS:
+            return [self._elementwise(name, call.op, args, kwargs)]
+        if name in ("mm", "bmm") and _all_move(args):
             return [self._product(*args)]
-        if call.name in LINEAR and all(out.is_floating_point() for out in call.outputs):
+        if name in LINEAR and all(output.is_floating_point() for output in call.outputs):
             return self._linear(call.op, args, kwargs)
         raise Unsupported(f"{call.op}, which has none")
 
     def _combined(self, name: str, args: tuple, kwargs: dict) -> Expression:
         """a + value · b c, or a + value · b / c."""
         base, *factors = args
-        inner, op = ("mul", torch.mul) if name == "addcmul" else ("div", torch.div)
-        term = self._elementwise(inner, op, tuple(factors), {})
+        if name == "addcmul":
+            term = self._elementwise("mul", torch.mul, tuple(factors), {})
+        else:
+            term = self._elementwise("div", torch.div, tuple(factors), {})
         scale = {"alpha": kwargs.get("value", 1)}
         return self._elementwise("add", torch.add, (base, term), scale)
 
@@ -151,75 +191,108 @@ class _Reader:
             args = tuple(self._settled(x) if isinstance(x, Expression) else x for x in args)
             sources = _sources(args)
         affine = _is_affine(name, args)
-        expression = Expression(value, *_fused(name, args, kwargs), sources, affine=affine)
-        # a sum of signals is one signal
-        return self._settled(expression) if affine and len(sources) == 2 else expression
+        op_name, operands, options = _fused(name, args, kwargs)
+        expression = Expression(value, op_name, operands, options, sources, affine=affine)
+        if affine and len(sources) == 2:
+            # a sum of signals is one signal
+            return self._settled(expression)
+        return expression
 
     def _linear(self, op: Callable, args: tuple, kwargs: dict) -> list[Expression]:
-        leaves = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Expression)]
-        settled = {id(x): self._settled(x) for x in leaves}
-        args, kwargs = tree_map(lambda x: settled.get(id(x), x), (args, kwargs))
+        """Outputs of a linear operation, whose matrices are its derivatives."""
+        settled: dict[int, Expression] = {}
+        for leaf in tree_leaves((args, kwargs)):
+            if isinstance(leaf, Expression):
+                settled[id(leaf)] = self._settled(leaf)
+        args, kwargs = tree_map(lambda leaf: settled.get(id(leaf), leaf), (args, kwargs))
         moving = list({id(x): x for x in settled.values()}.values())
 
         def results(*values: Tensor) -> list[Tensor]:
-            known = dict(zip(map(id, moving), values, strict=True))
-            given = tree_map(lambda x: known.get(id(x), x), (args, kwargs))
-            found = op(*given[0], **given[1])
-            return list(found) if isinstance(found, tuple | list) else [found]
+            of_moving = dict(zip(map(id, moving), values, strict=True))
+            arguments, options = tree_map(
+                lambda leaf: of_moving.get(id(leaf), leaf), (args, kwargs)
+            )
+            outputs = op(*arguments, **options)
+            return list(outputs) if isinstance(outputs, tuple | list) else [outputs]
 
-        centers, found = [x.value for x in moving], []
-        derivatives = torch.func.jacfwd(results, tuple(range(len(moving))))(*centers)
-        for value, by_each in zip(results(*centers), derivatives, strict=True):
-            parts = [
-                x.signal.through(one.reshape(value.numel(), -1))
-                for x, one in zip(moving, by_each, strict=True)
-            ]
-            total = functools.reduce(Signal.plus, parts)
-            found.append(_source(value, total._replace(value=value.double().flatten())))
-        return found
+        centers = [x.value for x in moving]
+        jacobians = torch.func.jacfwd(results, tuple(range(len(moving))))(*centers)
+        expressions = []
+        for value, by_input in zip(results(*centers), jacobians, strict=True):
+            total = None
+            for x, jacobian in zip(moving, by_input, strict=True):
+                term = x.signal.through(jacobian.reshape(value.numel(), -1))
+                total = term if total is None else total.plus(term)
+            # an affine operation has a value of its own
+            total = total._replace(value=value.double().flatten())
+            expressions.append(_source(value, total))
+        return expressions
 
     def _product(self, a: Expression, b: Expression) -> Expression:
         """Product of two matrices that both move, as elementwise products and sums."""
-        a, b = (self._linear(torch.unsqueeze, (x, at), {})[0] for x, at in ((a, -1), (b, -3)))
+        (a,) = self._linear(torch.unsqueeze, (a, -1), {})
+        (b,) = self._linear(torch.unsqueeze, (b, -3), {})
         pairs = self._elementwise("mul", torch.mul, (a, b), {})
-        return self._linear(torch.sum, (pairs, -2), {})[0]
+        (total,) = self._linear(torch.sum, (pairs, -2), {})
+        return total
 
     def _settled(self, x: Expression) -> Expression:
-        return x if x.op is None else _source(x.value, self._signal(x))
+        """The expression as a signal."""
+        if x.op is None:
+            return x
+        return _source(x.value, self._signal(x))
 
     def _signal(self, x: Expression) -> Signal:
         """Signal of the expression, a unit for each of its entries."""
         if x.signal is None:
-            shape, boxes, arguments = x.value.shape, [], []
-            for source in x.sources:
-                place = torch.arange(source.value.numel()).reshape(source.value.shape)
-                over = self.units.over(source.signal)
-                boxes.append(over.map(lambda end, at=place: end[at].unsqueeze(-1)))
-                arguments.append(
-                    Signal(*(part[place.expand(shape).flatten()] for part in source.signal))
-                )
-            value, found = gains(
-                lambda *jets: x.jet(dict(zip(map(id, x.sources), jets, strict=True))), boxes
-            )
-            flat = [gain.map(lambda end: end.expand(shape).flatten()) for gain in found]
-            signal = self.units.units(x.value.flatten(), *map(Argument, arguments, flat))
-            far = [(end.expand(shape).flatten() - x.value.flatten()).abs() for end in value]
-            x.signal = signal._replace(reach=torch.minimum(signal.reach, torch.maximum(*far)))
+            x.signal = self._of_units(x)
         return x.signal
+
+    def _of_units(self, x: Expression) -> Signal:
+        shape = x.value.shape
+        boxes, signals = [], []
+        for source in x.sources:
+            # which entry of the source each entry of the expression is a function of
+            entry = torch.arange(source.value.numel()).reshape(source.value.shape)
+            over = self.units.over(source.signal)
+            boxes.append(Range(over.low[entry].unsqueeze(-1), over.high[entry].unsqueeze(-1)))
+            rows = entry.expand(shape).flatten()
+            signals.append(Signal(*(field[rows] for field in source.signal)))
+
+        def function(*jets: Jet) -> Jet:
+            return x.jet(dict(zip(map(id, x.sources), jets, strict=True)))
+
+        def flat(end: Tensor) -> Tensor:
+            return end.expand(shape).flatten()
+
+        value, derivatives = gains(function, boxes)
+        arguments = []
+        for signal, gain in zip(signals, derivatives, strict=True):
+            arguments.append(Argument(signal, gain.map(flat)))
+        center = x.value.flatten()
+        signal = self.units.units(center, *arguments)
+        reach = torch.maximum((flat(value.low) - center).abs(), (flat(value.high) - center).abs())
+        return signal._replace(reach=torch.minimum(signal.reach, reach))
+
+
+def _all_move(args: tuple) -> bool:
+    return all(isinstance(x, Expression) for x in args)
 
 
 def _of_one(args: tuple) -> bool:
     """Whether the first argument alone is a tensor that moves."""
-    first, *others = args
-    return isinstance(first, Expression) and not any(
-        isinstance(x, Expression | Tensor) for x in others
-    )
+    if not isinstance(args[0], Expression):
+        return False
+    return not any(isinstance(x, Expression | Tensor) for x in args[1:])
 
 
 def _sources(args: tuple) -> tuple[Expression, ...]:
     """Signals that arguments are functions of, each once."""
-    moving = [x for x in args if isinstance(x, Expression)]
-    return tuple({id(source): source for x in moving for source in x.sources}.values())
+    sources: dict[int, Expression] = {}
+    for x in args:
+        if isinstance(x, Expression):
+            sources |= {id(source): source for source in x.sources}
+    return tuple(sources.values())
 
 
 def _is_affine(name: str, args: tuple) -> bool:
@@ -231,27 +304,33 @@ def _is_affine(name: str, args: tuple) -> bool:
         return True
     if len(moving) != 1:
         return False
-    return name == "mul" or (name == "div" and isinstance(args[0], Expression))
+    if name == "div":
+        return isinstance(args[0], Expression)
+    return name == "mul"
 
 
 def _fused(name: str, args: tuple, kwargs: dict) -> tuple[str, tuple, dict]:
     """√(u² + f) as one operation, any other as it is."""
     total = args[0]
     if name == "sqrt" and total.op == "add" and total.options.get("alpha", 1) == 1:
-        for square, rest in itertools.permutations(total.operands):
-            if (
-                isinstance(square, Expression)
-                and square.op == "mul"
-                and square.operands[0] is square.operands[1]
-            ):
-                return "root_of_sum", (square.operands[0], rest), {}
+        for square, term in itertools.permutations(total.operands):
+            if _is_square(square):
+                return "root_of_sum", (square.operands[0], term), {}
     return name, tuple(args), kwargs
 
 
+def _is_square(x: object) -> bool:
+    """Whether an operand is the product of an expression with itself."""
+    if not isinstance(x, Expression) or x.op != "mul":
+        return False
+    return x.operands[0] is x.operands[1]
+
+
 def _source(value: Tensor, signal: Signal) -> Expression:
-    found = Expression(value, signal=signal)
-    found.sources = (found,)
-    return found
+    """A signal as an expression, which is a function of itself."""
+    expression = Expression(value, signal=signal)
+    expression.sources = (expression,)
+    return expression
 
 
 def _value(x: object) -> object:
