@@ -12,6 +12,9 @@ from romkit.certificates.links import ANYWHERE, Links
 BALANCING = 200
 """Gradient steps that choose the weights of units."""
 
+RATE = 0.05
+"""Length of these steps."""
+
 SMALLEST = torch.finfo(torch.float64).tiny
 
 Jacobian = Callable[[Tensor, Tensor], Tensor]
@@ -29,10 +32,12 @@ def product(links: Links) -> float:
     has one path.
     """
     logs = [torch.zeros_like(block.gains[0].low, requires_grad=True) for block in links.blocks]
-    optimizer = torch.optim.Adam(logs, lr=0.05) if logs else None
     best = _by_paths(links, logs)
+    if not logs:
+        return best.item()
+    optimizer = torch.optim.Adam(logs, lr=RATE)
     with torch.enable_grad():
-        for _ in range(BALANCING if logs else 0):
+        for _ in range(BALANCING):
             optimizer.zero_grad()
             bound = _by_paths(links, logs)
             best = torch.minimum(best, bound.detach())
@@ -42,14 +47,17 @@ def product(links: Links) -> float:
 
 
 def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
-    ends, sizes = [torch.ones((), dtype=torch.float64)], [links.size, *(len(log) for log in logs)]
+    """Bound with these logarithms of the weights of units."""
+    sizes = [links.size, *(len(log) for log in logs)]
     balance = [torch.ones(links.size, dtype=torch.float64), *((-log).exp() for log in logs)]
+    ends = [torch.ones((), dtype=torch.float64)]  # bounds of the signals of the input and of blocks
     for k, (block, log) in enumerate(zip(links.blocks, logs, strict=True)):
-        rows = [
-            (gain.largest * log.exp()).unsqueeze(1) * A
-            for A, gain in zip(block.matrices, block.gains, strict=True)
-        ]
-        ends.append(sum(_sum_of_norms(row, sizes[: k + 1], balance, ends) for row in rows))
+        end = 0.0
+        for matrix, gain in zip(block.matrices, block.gains, strict=True):
+            weight = gain.largest * log.exp()
+            rows = weight.unsqueeze(1) * matrix
+            end = end + _sum_of_norms(rows, sizes[: k + 1], balance, ends)
+        ends.append(end)
     return _sum_of_norms(links.last, sizes, balance, ends)
 
 
@@ -59,9 +67,12 @@ def _sum_of_norms(
     """Sum over origins (the input, each block) of the norm of the columns of one times the bound of
     its signals.
     """
-    parts = zip(rows.split(list(sizes), dim=1), balance, ends, strict=False)
-    terms = [_norm(part * weight) * end for part, weight, end in parts if bool((part != 0).any())]
-    return sum(terms, rows.new_zeros(()))
+    total = rows.new_zeros(())
+    columns = rows.split(list(sizes), dim=1)
+    for matrix, weight, end in zip(columns, balance, ends, strict=False):
+        if bool((matrix != 0).any()):
+            total = total + _norm(matrix * weight) * end
+    return total
 
 
 def sampled(
@@ -79,34 +90,38 @@ def sampled(
     draw = torch.Generator().manual_seed(0)
     radii = [min(radius, ANYWHERE) for radius in radii]
     reach = [min(radii[0], 10 * spread), radii[1]]
-    offsets = [
-        _ball(len(at), size, draw).requires_grad_() for at, size in zip(centers, reach, strict=True)
-    ]
-    rates = [
-        {"params": [offset], "lr": size / 20} for offset, size in zip(offsets, reach, strict=True)
-    ]
-    optimizer, best = torch.optim.Adam(rates), 0.0
+    offsets, settings = [], []
+    for center, size in zip(centers, reach, strict=True):
+        offset = _ball(len(center), size, draw).requires_grad_()
+        offsets.append(offset)
+        settings.append({"params": [offset], "lr": size / 20})
+    optimizer, best = torch.optim.Adam(settings), 0.0
     for _ in range(STEPS):
         with torch.enable_grad():
-            norms = _norm(
-                jacobian(*(at + offset for at, offset in zip(centers, offsets, strict=True)))
-            )
-            descent = -norms.clamp(min=SMALLEST).log().sum()  # some may be zero
+            points = [center + offset for center, offset in zip(centers, offsets, strict=True)]
+            norms = _norm(jacobian(*points))
+            descent = -norms.clamp(min=SMALLEST).log().sum()
         best = max(best, norms.max().item())
-        if (
-            best == 0 or not descent.requires_grad
-        ):  # the slopes of ReLU are constant between its kinks
+        # norms may be zero, and the slopes of ReLU are constant between its kinks
+        if best == 0 or not descent.requires_grad:
             break
         optimizer.zero_grad()
         descent.backward()
         optimizer.step()
-        with torch.no_grad():
-            for offset, radius in zip(offsets, radii, strict=True):
-                offset *= (radius / offset.norm(dim=1, keepdim=True)).clamp(max=1.0).nan_to_num(1.0)
+        _hold(offsets, radii)
     return best
 
 
+@torch.no_grad()
+def _hold(offsets: Sequence[Tensor], radii: Sequence[float]) -> None:
+    """Bring offsets (points, k) back into their balls."""
+    for offset, radius in zip(offsets, radii, strict=True):
+        length = offset.norm(dim=1, keepdim=True)
+        offset *= (radius / length).clamp(max=1.0).nan_to_num(1.0)
+
+
 def _ball(size: int, radius: float, draw: torch.Generator) -> Tensor:
+    """Points (POINTS, size) of a ball."""
     directions = torch.randn(POINTS, size, generator=draw, dtype=torch.float64)
     lengths = radius * torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
     return lengths * directions / directions.norm(dim=1, keepdim=True)

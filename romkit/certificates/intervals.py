@@ -29,11 +29,12 @@ class Range(NamedTuple):
         return Range(self.low + other.low, self.high + other.high)
 
     def __mul__(self, other: "Range") -> "Range":
-        ends = [a * b for a in self.ends for b in other.ends]
-        low, high = reduce(torch.minimum, ends), reduce(torch.maximum, ends)
-        if bool(low.sum().isnan()):  # NaN is 0 · ∞ here: a bound of zero times one that is missing
-            ends = [end.nan_to_num(0, math.inf, -math.inf) for end in ends]
-            low, high = reduce(torch.minimum, ends), reduce(torch.maximum, ends)
+        products = [a * b for a in self.ends for b in other.ends]
+        low, high = reduce(torch.minimum, products), reduce(torch.maximum, products)
+        # NaN is 0 · ∞ here: a bound of zero times one that is missing
+        if bool(low.sum().isnan()):
+            products = [_zero_for_nan(product) for product in products]
+            low, high = reduce(torch.minimum, products), reduce(torch.maximum, products)
         return Range(low, high)
 
     def __neg__(self) -> "Range":
@@ -42,9 +43,8 @@ class Range(NamedTuple):
     def times(self, number: float) -> "Range":
         if number < 0:
             return -self.times(-number)
-        return self.map(
-            lambda end: (end * number).nan_to_num(0, math.inf, -math.inf)
-        )  # NaN is ∞ · 0
+        # NaN is ∞ · 0
+        return self.map(lambda end: _zero_for_nan(end * number))
 
     def plus(self, number: float) -> "Range":
         return Range(self.low + number, self.high + number)
@@ -81,6 +81,10 @@ class Range(NamedTuple):
         return torch.maximum(self.low.abs(), self.high.abs())
 
 
+def _zero_for_nan(x: Tensor) -> Tensor:
+    return x.nan_to_num(0, math.inf, -math.inf)
+
+
 class Jet(NamedTuple):
     """Ranges of a function over pieces, its gradient with a further axis, and its Hessian with two
     more, or None.
@@ -93,34 +97,39 @@ class Jet(NamedTuple):
     second: Range | None
 
     def __add__(self, other: "Jet") -> "Jet":
-        second = self.second + other.second if self.second and other.second else None
+        second = None
+        if self.second and other.second:
+            second = self.second + other.second
         return Jet(self.value + other.value, self.first + other.first, second)
 
     def __mul__(self, other: "Jet") -> "Jet":
+        # the range of x² is that of no product of two numbers
         if other is self:
             return _power(self, 2)
         f, g = self.value.map(_wide), other.value.map(_wide)
+        first = self.first * g + f * other.first
         second = None
         if self.second and other.second:
-            mixed = self.first.map(_wide) * other.first.map(_along_rows)
-            second = (
-                self.second * g.map(_wide)
-                + mixed
-                + mixed.map(lambda x: x.mT)
-                + f.map(_wide) * other.second
-            )
-        return Jet(self.value * other.value, self.first * g + f * other.first, second)
+            mixed = _outer(self.first, other.first)
+            bends = self.second * g.map(_wide) + mixed + mixed.map(_transposed)
+            second = bends + f.map(_wide) * other.second
+        return Jet(self.value * other.value, first, second)
 
     def through(self, value: Range, slope: Range, bend: Range) -> "Jet":
         """Compose with a function of one number, from its value and its derivatives."""
+        first = slope.map(_wide) * self.first
         second = None
         if self.second:
-            square = self.first.map(_wide) * self.first.map(_along_rows)
-            second = bend.map(_wide).map(_wide) * square + slope.map(_wide).map(_wide) * self.second
-        return Jet(value, slope.map(_wide) * self.first, second)
+            by_bend = bend.map(_wide).map(_wide) * _outer(self.first, self.first)
+            by_slope = slope.map(_wide).map(_wide) * self.second
+            second = by_bend + by_slope
+        return Jet(value, first, second)
 
     def times(self, number: float) -> "Jet":
-        return Jet(*(part and part.times(number) for part in self))
+        second = None
+        if self.second:
+            second = self.second.times(number)
+        return Jet(self.value.times(number), self.first.times(number), second)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -131,45 +140,67 @@ def _along_rows(x: Tensor) -> Tensor:
     return x.unsqueeze(-2)
 
 
+def _transposed(x: Tensor) -> Tensor:
+    return x.mT
+
+
+def _outer(a: Range, b: Range) -> Range:
+    """Ranges (..., k, k) of the products of two gradients (..., k)."""
+    return a.map(_wide) * b.map(_along_rows)
+
+
 def constant(value: Tensor | float, like: Jet) -> Jet:
     """Jet of a tensor that is constant."""
-    value = torch.as_tensor(value, dtype=torch.float64)
-    value = value.unsqueeze(-1)
-    parts = [
-        value,
-        *(
-            value.new_zeros(part.low.shape[-k:])
-            for k, part in ((1, like.first), (2, like.second))
-            if part
-        ),
-    ]
-    return Jet(*(Range(part, part) for part in parts), *[None] * (3 - len(parts)))
+    value = torch.as_tensor(value, dtype=torch.float64).unsqueeze(-1)
+    slope = value.new_zeros(like.first.low.shape[-1:])
+    second = None
+    if like.second:
+        bend = value.new_zeros(like.second.low.shape[-2:])
+        second = Range(bend, bend)
+    return Jet(Range(value, value), Range(slope, slope), second)
 
 
 def power(x: Range, p: float) -> Range:
     """xᵖ; entries of x are not negative unless p is an integer."""
     if p < 0:
-        below = power(x, -p)
-        apart = (below.low > 0) | (below.high < 0)
-        ends = Range(1 / below.high, 1 / below.low)
-        return Range(ends.low.where(apart, -math.inf), ends.high.where(apart, math.inf))
+        denominator = power(x, -p)
+        # no bound where the denominator may be zero
+        apart = (denominator.low > 0) | (denominator.high < 0)
+        low = (1 / denominator.high).where(apart, -math.inf)
+        high = (1 / denominator.low).where(apart, math.inf)
+        return Range(low, high)
     if p % 2 == 0 and p > 0:
-        smallest = x.low.clamp(min=0) - x.high.clamp(max=0)
-        return Range(smallest**p, x.largest**p)
-    return x.map(lambda end: (end if p % 1 == 0 else end.clamp(min=0)) ** p)
+        return Range(_smallest(x) ** p, x.largest**p)
+    if p % 1 == 0:
+        return x.map(lambda end: end**p)
+    return x.map(lambda end: end.clamp(min=0) ** p)
+
+
+def _smallest(x: Range) -> Tensor:
+    """Smallest absolute value."""
+    return x.low.clamp(min=0) - x.high.clamp(max=0)
 
 
 def cosine(x: Range) -> Range:
-    ends, turn = torch.stack([x.low.cos(), x.high.cos()]), 2 * math.pi
-    top, bottom = ((((x.low - at) / turn).ceil() * turn + at) <= x.high for at in (0.0, math.pi))
-    return Range(ends.amin(0).where(~bottom, -1.0), ends.amax(0).where(~top, 1.0))
+    """Range of the cosine."""
+    ends = torch.stack([x.low.cos(), x.high.cos()])
+    low = ends.amin(0).where(~_passes(x, math.pi), -1.0)
+    high = ends.amax(0).where(~_passes(x, 0.0), 1.0)
+    return Range(low, high)
+
+
+def _passes(x: Range, angle: float) -> Tensor:
+    """Whether a range has the angle in it, up to whole turns."""
+    turn = 2 * math.pi
+    following = ((x.low - angle) / turn).ceil() * turn + angle
+    return following <= x.high
 
 
 def _power(x: Jet, p: float) -> Jet:
-    value = x.value
-    return x.through(
-        power(value, p), power(value, p - 1).times(p), power(value, p - 2).times(p * (p - 1))
-    )
+    value = power(x.value, p)
+    slope = power(x.value, p - 1).times(p)
+    bend = power(x.value, p - 2).times(p * (p - 1))
+    return x.through(value, slope, bend)
 
 
 def _exp(x: Jet) -> Jet:
@@ -199,9 +230,10 @@ def _sigmoid(x: Jet) -> Jet:
 
 
 def _softplus(x: Jet, beta: float = 1, threshold: float = 20) -> Jet:
-    slope = x.value.times(beta).map(torch.sigmoid)
     value = x.value.map(lambda end: torch.nn.functional.softplus(end, beta, threshold))
-    return x.through(value, slope, (slope * (-slope).plus(1)).times(beta))
+    slope = x.value.times(beta).map(torch.sigmoid)
+    bend = (slope * (-slope).plus(1)).times(beta)
+    return x.through(value, slope, bend)
 
 
 def _erf(x: Jet) -> Jet:
@@ -211,21 +243,22 @@ def _erf(x: Jet) -> Jet:
 
 def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
     """Second derivatives are zero, or, on a piece with the kink, any number that is not negative."""
-    if slope > 1:  # the kink bends down
+    # the kink bends down
+    if slope > 1:
         return _leaky_relu(x.times(-1), 1 / slope).times(-slope)
     value = x.value.map(lambda end: torch.nn.functional.leaky_relu(end, slope))
-    kink = (x.value.low <= 0) & (x.value.high >= 0)
-    zero = torch.zeros_like(x.value.low)
-    slopes = Range(
-        (x.value.low > 0) * (1 - slope) + slope, (x.value.high >= 0) * (1 - slope) + slope
-    )
-    return x.through(value, slopes, Range(zero, zero.where(~kink, math.inf)))
+    low, high = x.value
+    kink = (low <= 0) & (high >= 0)
+    slopes = Range((low > 0) * (1 - slope) + slope, (high >= 0) * (1 - slope) + slope)
+    zero = torch.zeros_like(low)
+    bend = Range(zero, zero.where(~kink, math.inf))
+    return x.through(value, slopes, bend)
 
 
 def _abs(x: Jet) -> Jet:
-    return _leaky_relu(x, -1.0)._replace(
-        value=Range(x.value.low.clamp(min=0) - x.value.high.clamp(max=0), x.value.largest)
-    )
+    # |x| does not increase, which `_leaky_relu` takes for granted of its value
+    value = Range(_smallest(x.value), x.value.largest)
+    return _leaky_relu(x, -1.0)._replace(value=value)
 
 
 def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
@@ -245,21 +278,23 @@ def _root_of_sum(u: Jet, f: Jet) -> Jet:
     value = (power(u.value, 2) + f.value).map(torch.sqrt)
     inverse = power(value, -1)
     cube = power(inverse, 3)
-    slopes = [
-        torch.stack([end / (end**2 + g).sqrt() for g in f.value.ends])
-        for end in (u.value.low, u.value.high)
-    ]
-    slope = Range(slopes[0].amin(0).nan_to_num(-1), slopes[1].amax(0).nan_to_num(1))  # NaN is 0 / 0
-    by_u, by_f = (
-        u.through(value, slope, f.value * cube),
-        f.through(value, inverse.times(0.5), cube.times(-0.25)),
-    )
+    slope = _slope_of_root(u.value, f.value)
+    by_u = u.through(value, slope, f.value * cube)
+    by_f = f.through(value, inverse.times(0.5), cube.times(-0.25))
     second = None
     if by_u.second:
         bend = (slope * power(inverse, 2)).times(-0.5).map(_wide).map(_wide)
-        mixed = bend * (u.first.map(_wide) * f.first.map(_along_rows))
-        second = by_u.second + by_f.second + mixed + mixed.map(lambda x: x.mT)
+        mixed = bend * _outer(u.first, f.first)
+        second = by_u.second + by_f.second + mixed + mixed.map(_transposed)
     return Jet(value, by_u.first + by_f.first, second)
+
+
+def _slope_of_root(u: Range, f: Range) -> Range:
+    """Range of u / √(u² + f), from the ends of both."""
+    lowest = torch.stack([u.low / (u.low**2 + end).sqrt() for end in f.ends]).amin(0)
+    highest = torch.stack([u.high / (u.high**2 + end).sqrt() for end in f.ends]).amax(0)
+    # NaN is 0 / 0
+    return Range(lowest.nan_to_num(-1), highest.nan_to_num(1))
 
 
 OPERATIONS: dict[str, Callable[..., Jet]] = {
@@ -305,40 +340,55 @@ def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list
     Branch and bound: pieces of the boxes are halved while their bounds exceed the extremes that
     points have attained.
     """
-    pieces = [
-        Range(box.low, box.low) if bool((box.low == box.high).all()) else box for box in boxes
-    ]  # exact numbers
+    pieces = [_as_exact(box) for box in boxes]
     empty = torch.full((), math.inf, dtype=torch.float64)
-    found = attained = Range(empty, -empty)
+    total = attained = Range(empty, -empty)
     for cuts in range(CUTS + 1):
         bounds, values = _bounds(function, pieces)
         attained = attained.hull(values)
-        width, size = attained.high - attained.low, attained.largest.flatten(0, -2).amax(0)
-        slack = (SLACK * width + SMALL * size).nan_to_num(0, 0)
-        beyond = bounds.high > (attained.high + slack).unsqueeze(-2)
-        loose = (beyond | (bounds.low < (attained.low - slack).unsqueeze(-2))).any(-1) & (
-            cuts < CUTS
-        )
-        done = ~loose.unsqueeze(-1)
-        found = found.hull(
-            Range(
-                bounds.low.where(done, math.inf).amin(-2),
-                bounds.high.where(done, -math.inf).amax(-2),
-            )
-        )
+        loose = _loose(bounds, attained)
+        if cuts == CUTS:
+            loose = torch.zeros_like(loose)
+        total = total.hull(_of_pieces(bounds, ~loose))
         number = int(loose.sum(-1).max())
         if number == 0:
             break
-        rest = loose.byte().argsort(dim=-1, descending=True)[
-            ..., :number
-        ]  # entries with fewer halve others again
-        pieces = [
-            piece.map(lambda end, at=rest, to=loose.shape: end.expand(to).gather(-1, at))
-            for piece in pieces
-        ]
+        # entries with fewer loose pieces halve others again
+        chosen = loose.byte().argsort(dim=-1, descending=True)[..., :number]
+        pieces = [_chosen(piece, chosen, loose.shape) for piece in pieces]
         for _ in range(HALVINGS):
             pieces = _halves(pieces)
-    return found.entry(0), [found.entry(1 + k) for k in range(len(boxes))]
+    return total.entry(0), [total.entry(1 + k) for k in range(len(boxes))]
+
+
+def _as_exact(box: Range) -> Range:
+    """The box; with one end if all its numbers are exact, so that nothing is done twice."""
+    if bool((box.low == box.high).all()):
+        return Range(box.low, box.low)
+    return box
+
+
+def _loose(bounds: Range, attained: Range) -> Tensor:
+    """Pieces (..., pieces) whose bounds exceed what points have attained by more than a slack."""
+    width = attained.high - attained.low
+    size = attained.largest.flatten(0, -2).amax(0)
+    slack = (SLACK * width + SMALL * size).nan_to_num(0, 0)
+    above = bounds.high > (attained.high + slack).unsqueeze(-2)
+    below = bounds.low < (attained.low - slack).unsqueeze(-2)
+    return (above | below).any(-1)
+
+
+def _of_pieces(bounds: Range, done: Tensor) -> Range:
+    """Range (..., 1 + numbers) over the pieces that are done."""
+    done = done.unsqueeze(-1)
+    low = bounds.low.where(done, math.inf).amin(-2)
+    high = bounds.high.where(done, -math.inf).amax(-2)
+    return Range(low, high)
+
+
+def _chosen(piece: Range, chosen: Tensor, shape: Sequence[int]) -> Range:
+    """Pieces of these numbers."""
+    return piece.map(lambda end: end.expand(shape).gather(-1, chosen))
 
 
 def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, Range]:
@@ -348,59 +398,66 @@ def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, R
     Where one of them is monotone in a number, its extremes are at the ends of the piece; else it
     differs from its value in the middle by at most its derivative times half the width.
     """
-    k, jet = len(pieces), function(*_numbers(pieces, True))
+    k = len(pieces)
+    jet = function(*_numbers(pieces, True))
     shape = torch.broadcast_shapes(*(piece.low.shape for piece in pieces), jet.value.low.shape)
-    direct = _joined(jet.value.map(_wide), jet.first, (*shape, k), -1)
+    direct = _joined(jet.value.map(_wide), jet.first, (*shape, k), -1)  # (..., pieces, 1 + k)
     slopes = _joined(jet.first.map(_along_rows), jet.second, (*shape, k, k), -2)
     rising, falling = slopes.low >= 0, slopes.high <= 0
     radii = torch.stack([piece.radius.expand(shape) for piece in pieces], -1).unsqueeze(-2)
-    rest = (slopes.largest * radii).nan_to_num(0, math.inf).where(~(rising | falling), 0.0).sum(-1)
+    change = _zero_for_nan(slopes.largest * radii)
+    beyond_middle = change.where(~(rising | falling), 0.0).sum(-1)
     points = []
     for j, piece in enumerate(pieces):
-        low, middle, high = (end.unsqueeze(-1) for end in (piece.low, piece.middle, piece.high))
-        up, down = rising[..., j], falling[..., j]
-        largest, smallest = (
-            high.where(up, low.where(down, middle)),
-            low.where(up, high.where(down, middle)),
-        )
-        at = torch.cat([largest, smallest], -1).flatten(-2)
-        points.append(Range(at, at))
-    there = function(*_numbers(points, False))
-    values = _joined(there.value.map(_wide), there.first, (*points[0].low.shape, k), -1)
-    own = values.map(lambda end: end.unflatten(-2, (-1, 2, 1 + k)).diagonal(0, -2, -1))
-    high = torch.minimum(own.high[..., 0, :] + rest, direct.high).nan_to_num(
-        math.inf, math.inf
-    )  # NaN is no bound
-    low = torch.maximum(own.low[..., 1, :] - rest, direct.low).nan_to_num(
-        -math.inf, None, -math.inf
+        points.append(_extreme_points(piece, rising[..., j], falling[..., j]))
+    at_points = function(*_numbers(points, False))
+    values = _joined(at_points.value.map(_wide), at_points.first, (*points[0].low.shape, k), -1)
+    # each of them has points of its own, where it is largest and where it is smallest
+    extremes = values.map(lambda end: end.unflatten(-2, (-1, 2, 1 + k)).diagonal(0, -2, -1))
+    high = torch.minimum(extremes.high[..., 0, :] + beyond_middle, direct.high)
+    low = torch.maximum(extremes.low[..., 1, :] - beyond_middle, direct.low)
+    # NaN is no bound
+    high = high.nan_to_num(math.inf, math.inf)
+    low = low.nan_to_num(-math.inf, None, -math.inf)
+    lowest = values.low.nan_to_num(math.inf).amin(-2)
+    highest = values.high.nan_to_num(-math.inf).amax(-2)
+    # an exact derivative stays so
+    return Range(torch.minimum(low, high), high), Range(lowest, highest)
+
+
+def _extreme_points(piece: Range, rising: Tensor, falling: Tensor) -> Range:
+    """Where functions (..., pieces, functions) are largest and smallest as far as a number decides:
+    at its ends if they are monotone in it, else at the middle.
+    """
+    low, middle, high = (
+        piece.low.unsqueeze(-1),
+        piece.middle.unsqueeze(-1),
+        piece.high.unsqueeze(-1),
     )
-    attained = Range(
-        values.low.nan_to_num(math.inf).amin(-2), values.high.nan_to_num(-math.inf).amax(-2)
-    )
-    return Range(torch.minimum(low, high), high), attained  # an exact derivative stays so
+    largest = high.where(rising, low.where(falling, middle))
+    smallest = low.where(rising, high.where(falling, middle))
+    points = torch.cat([largest, smallest], -1).flatten(-2)
+    return Range(points, points)
 
 
 def _joined(one: Range, other: Range, shape: Sequence[int], axis: int) -> Range:
     """Ranges next to each other along an axis, the first of which has size one there."""
     single = [*shape]
     single[axis] = 1
-    ends = [
-        torch.cat([a.expand(single), b.expand(shape)], axis)
-        for a, b in zip(one, other, strict=True)
-    ]
-    return Range(*ends)
+    low = torch.cat([one.low.expand(single), other.low.expand(shape)], axis)
+    high = torch.cat([one.high.expand(single), other.high.expand(shape)], axis)
+    return Range(low, high)
 
 
 def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
     """Jets of the arguments themselves over boxes."""
-    eye, zero = (
-        torch.eye(len(boxes), dtype=torch.float64),
-        torch.zeros(len(boxes), len(boxes), dtype=torch.float64),
-    )
-    return [
-        Jet(box, Range(row, row), Range(zero, zero) if twice else None)
-        for box, row in zip(boxes, eye, strict=True)
-    ]
+    count = len(boxes)
+    identity = torch.eye(count, dtype=torch.float64)
+    second = None
+    if twice:
+        zero = torch.zeros(count, count, dtype=torch.float64)
+        second = Range(zero, zero)
+    return [Jet(box, Range(row, row), second) for box, row in zip(boxes, identity, strict=True)]
 
 
 def _halves(pieces: list[Range]) -> list[Range]:
@@ -417,6 +474,7 @@ def _halves(pieces: list[Range]) -> list[Range]:
             halves.append(piece.map(lambda end: torch.cat([end, end], -1)))
             continue
         middle = scale.middle.sinh().clamp(piece.low, piece.high)
-        low, high = middle.where(widest == k, piece.low), middle.where(widest == k, piece.high)
+        low = middle.where(widest == k, piece.low)  # of the upper half
+        high = middle.where(widest == k, piece.high)  # of the lower half
         halves.append(Range(torch.cat([piece.low, low], -1), torch.cat([high, piece.high], -1)))
     return halves

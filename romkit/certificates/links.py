@@ -34,15 +34,24 @@ class Signal(NamedTuple):
 
     def through(self, matrix: Tensor) -> "Signal":
         """A x."""
-        spread, reach = matrix.abs() @ self.spread, matrix.abs() @ self.reach
-        return Signal(matrix @ self.value, matrix @ self.rows, matrix @ self.middle, spread, reach)
+        size = matrix.abs()
+        return Signal(
+            value=matrix @ self.value,
+            rows=matrix @ self.rows,
+            middle=matrix @ self.middle,
+            spread=size @ self.spread,
+            reach=size @ self.reach,
+        )
 
     def plus(self, other: "Signal") -> "Signal":
-        rows = sum(
-            _wide(s.rows, max(self.rows.shape[1], other.rows.shape[1])) for s in (self, other)
+        columns = max(self.rows.shape[1], other.rows.shape[1])
+        return Signal(
+            value=self.value + other.value,
+            rows=_wide(self.rows, columns) + _wide(other.rows, columns),
+            middle=self.middle + other.middle,
+            spread=self.spread + other.spread,
+            reach=self.reach + other.reach,
         )
-        middle, spread = self.middle + other.middle, self.spread + other.spread
-        return Signal(self.value + other.value, rows, middle, spread, self.reach + other.reach)
 
 
 class Argument(NamedTuple):
@@ -65,11 +74,11 @@ class Units:
         self.sizes = [len(center) for center in centers]
         self.blocks: list[tuple[Argument, ...]] = []
         self.columns = sum(self.sizes)
-        eye = torch.eye(self.columns, dtype=torch.float64)
-        self.inputs = [
-            Signal(center, rows, rows, torch.zeros_like(rows), torch.full_like(center, radius))
-            for center, radius, rows in zip(centers, self.radii, eye.split(self.sizes), strict=True)
-        ]
+        self.inputs: list[Signal] = []
+        identity = torch.eye(self.columns, dtype=torch.float64).split(self.sizes)
+        for center, radius, rows in zip(centers, self.radii, identity, strict=True):
+            exact, reach = torch.zeros_like(rows), torch.full_like(center, radius)
+            self.inputs.append(Signal(center, rows, rows, exact, reach))
 
     def over(self, x: Signal) -> Range:
         """Range of a signal: its value at the centers, plus or minus its reach or that of its
@@ -86,28 +95,28 @@ class Units:
         """One unit for each entry of `value`, a function of the arguments' entries; none where all
         gains are exact.
         """
-        middle = sum(gain.middle.unsqueeze(1) * x.middle for x, gain in arguments)
-        spread = sum(_spread(x, gain) for x, gain in arguments)
-        reach = sum(
-            gain.largest * torch.minimum(x.reach, self._by_gradient(x)) for x, gain in arguments
-        )
+        middle, spread, reach = 0.0, 0.0, 0.0
+        for x, gain in arguments:
+            middle = middle + gain.middle.unsqueeze(1) * x.middle
+            spread = spread + _spread(x, gain)
+            reach = reach + gain.largest * torch.minimum(x.reach, self._by_gradient(x))
         if all(bool((gain.low == gain.high).all()) for _, gain in arguments):
             rows = sum(gain.low.unsqueeze(1) * _wide(x.rows, self.columns) for x, gain in arguments)
             return Signal(value, rows, middle, spread, reach)
         self.blocks.append(arguments)
-        rows = torch.cat(
-            [value.new_zeros(len(value), self.columns), torch.eye(len(value), dtype=value.dtype)], 1
-        )
+        before = value.new_zeros(len(value), self.columns)
+        identity = torch.eye(len(value), dtype=value.dtype)
+        rows = torch.cat([before, identity], 1)
         self.columns = rows.shape[1]
         return Signal(value, rows, middle, spread, reach)
 
     def _by_gradient(self, x: Signal) -> Tensor:
-        parts = zip(
-            self.radii, x.middle.split(self.sizes, 1), x.spread.split(self.sizes, 1), strict=True
-        )
-        return sum(
-            radius * (middle.norm(dim=1) + spread.norm(dim=1)) for radius, middle, spread in parts
-        )
+        """Reach (k,) of a signal by the norms of its gradient's rows."""
+        reach = 0.0
+        middles, spreads = x.middle.split(self.sizes, 1), x.spread.split(self.sizes, 1)
+        for radius, middle, spread in zip(self.radii, middles, spreads, strict=True):
+            reach = reach + radius * (middle.norm(dim=1) + spread.norm(dim=1))
+        return reach
 
 
 class Block(NamedTuple):
@@ -143,47 +152,68 @@ def links(units: Units, output: Signal, which: int) -> Links:
     Units that the input does not reach are left out, and those with exact gains are parts of the
     matrices.
     """
-    start, own = sum(units.sizes), slice(sum(units.sizes[:which]), sum(units.sizes[: which + 1]))
-    size = used = units.sizes[which]
-    known, blocks = torch.zeros(units.columns, units.columns, dtype=torch.float64), []
-    known[own, :size] = torch.eye(
-        size, dtype=torch.float64
-    )  # each unit by the input and by those that are left
+    start = sum(units.sizes)
+    offset, size = sum(units.sizes[:which]), units.sizes[which]
+    columns = slice(offset, offset + size)  # of the input
+    # each unit by the input and by those that are left
+    known = torch.zeros(units.columns, units.columns, dtype=torch.float64)
+    known[columns, :size] = torch.eye(size, dtype=torch.float64)
+    blocks: list[Block] = []
+    used = size
     for arguments in units.blocks:
         rows = [_wide(x.rows, units.columns) @ known for x, _ in arguments]
-        alive = [(row != 0).any(1) for row in rows]
-        free = sum(
-            there & (gain.radius > 0) for there, (_, gain) in zip(alive, arguments, strict=True)
-        ).bool()
+        moved = [(row != 0).any(1) for row in rows]
+        free = _free(moved, arguments)
         block = known[start : start + len(free)]
-        block += sum(
-            gain.middle.unsqueeze(1) * row for row, (_, gain) in zip(rows, arguments, strict=True)
-        )
-        seen = [k for k, there in enumerate(alive) if bool((there & free).any())]
+        for row, (_, gain) in zip(rows, arguments, strict=True):
+            block += gain.middle.unsqueeze(1) * row
+        seen = [k for k, moves in enumerate(moved) if bool((moves & free).any())]
         if seen:
-            gains = tuple(Range(*(end[free] for end in arguments[k].gain)) for k in seen)
-            signals = [arguments[k].signal for k in seen]
-            sizes = tuple(
-                (x.middle[:, own].norm(dim=1) + x.spread[:, own].norm(dim=1))[free] for x in signals
-            )
-            blocks.append(Block(tuple(rows[k][free][:, :used] for k in seen), gains, sizes))
-            number = len(sizes[0])
-            block[free] = torch.eye(units.columns, dtype=torch.float64)[used : used + number]
+            matrices = tuple(rows[k][free][:, :used] for k in seen)
+            blocks.append(_block(matrices, [arguments[k] for k in seen], free, columns))
+            number = len(matrices[0])
+            identity = torch.eye(units.columns, dtype=torch.float64)
+            block[free] = identity[used : used + number]
             used += number
         start += len(free)
     last = (_wide(output.rows, units.columns) @ known)[:, :used]
-    norms = (
-        [torch.linalg.matrix_norm(part[:, own], 2) for part in (output.middle, output.spread)]
-        if size
-        else [0.0]
-    )
-    return Links(size, tuple(blocks), last, float(sum(norms)))
+    return Links(size, tuple(blocks), last, _enclosure(output, columns))
+
+
+def _free(moved: Sequence[Tensor], arguments: Sequence[Argument]) -> Tensor:
+    """Units (k,) whose derivative by an input that moves is not known exactly."""
+    free = torch.zeros_like(moved[0])
+    for moves, (_, gain) in zip(moved, arguments, strict=True):
+        free |= moves & (gain.radius > 0)
+    return free
+
+
+def _block(
+    matrices: tuple[Tensor, ...], arguments: Sequence[Argument], free: Tensor, columns: slice
+) -> Block:
+    """Block of the free units of these arguments."""
+    gains, sizes = [], []
+    for x, gain in arguments:
+        gains.append(Range(gain.low[free], gain.high[free]))
+        norms = x.middle[:, columns].norm(dim=1) + x.spread[:, columns].norm(dim=1)
+        sizes.append(norms[free])
+    return Block(matrices, tuple(gains), tuple(sizes))
+
+
+def _enclosure(output: Signal, columns: slice) -> float:
+    """Bound of the norm of the gradient by an input, from that of its entries."""
+    if columns.stop == columns.start:
+        return 0.0
+    middle = torch.linalg.matrix_norm(output.middle[:, columns], 2)
+    spread = torch.linalg.matrix_norm(output.spread[:, columns], 2)
+    return float(middle + spread)
 
 
 def _spread(x: Signal, gain: Range) -> Tensor:
-    return gain.middle.abs().unsqueeze(1) * x.spread + gain.radius.unsqueeze(1) * (
-        x.middle.abs() + x.spread
-    )
+    """Spread (k, inputs) of the gradient of units with this gain of a signal."""
+    of_signal = gain.middle.abs().unsqueeze(1) * x.spread
+    of_gain = gain.radius.unsqueeze(1) * (x.middle.abs() + x.spread)
+    return of_signal + of_gain
 
 
 def _wide(rows: Tensor, columns: int) -> Tensor:

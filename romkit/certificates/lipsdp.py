@@ -30,6 +30,9 @@ POOR = 0.7
 better guess then.
 """
 
+ROUNDING = 1e-14
+"""Singular values, relative to the largest, that are zero."""
+
 LARGEST = 250
 """Largest number of unknowns; they take about a minute."""
 
@@ -57,50 +60,59 @@ def lipsdp(links: Links, scale: float) -> float:
     Source: Fazlyab et al. (2019), Efficient and accurate estimation of Lipschitz constants for deep
     neural networks, with an interval for each unit.
     """
-    turn = _directions(links)
+    turn = _directions(links)  # (size, n)
     n = turn.shape[1]
     total = n + sum(len(block.sizes[0]) for block in links.blocks)
     if total > LARGEST:
         return float("inf")
     rows = np.pad(turn, ((0, 0), (0, total - n)))  # of all before, over the unknowns
-    forms = []
+    brackets = []
     for block in links.blocks:
-        units, form = _units(block, rows, len(rows) - links.size + n)
+        first = len(rows) - links.size + n
+        units, forms = _units(block, rows, first)
         rows = np.concatenate([rows, units])
-        forms.append(form)
-    out, forms = links.last.numpy() @ rows / scale, np.concatenate(forms)
-    rest = -out.T @ out - np.tensordot(_multipliers(n, out.T @ out, forms), forms, 1)
-    bound = (1 + MARGIN) * scale * _smallest(rest, n) ** 0.5
-    return min(bound, lipsdp(links, bound)) if bound < POOR * scale else bound
+        brackets.append(forms)
+    brackets = np.concatenate(brackets)
+    out = links.last.numpy() @ rows / scale
+    square = out.T @ out
+    multipliers = _multipliers(n, square, brackets)
+    form = -square - np.tensordot(multipliers, brackets, 1)
+    bound = (1 + MARGIN) * scale * _smallest(form, n) ** 0.5
+    if bound < POOR * scale:
+        return min(bound, lipsdp(links, bound))
+    return bound
 
 
 def _directions(links: Links) -> np.ndarray:
     """Orthonormal directions (size, r) of the input that anything depends on; the others change
     nothing.
     """
-    rows = [matrix[:, : links.size] for block in links.blocks for matrix in block.matrices]
-    _, values, directions = torch.linalg.svd(
-        torch.cat([*rows, links.last[:, : links.size]]), full_matrices=False
-    )
-    return directions[values > 1e-14 * values[0]].mT.numpy()
+    rows = []
+    for block in links.blocks:
+        rows += [matrix[:, : links.size] for matrix in block.matrices]
+    rows.append(links.last[:, : links.size])
+    _, values, directions = torch.linalg.svd(torch.cat(rows), full_matrices=False)
+    return directions[values > ROUNDING * values[0]].mT.numpy()
 
 
-def _units(block: Block, rows: np.ndarray, at: int) -> tuple[np.ndarray, np.ndarray]:
+def _units(block: Block, rows: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
     """Units (k, N) of a block and the matrices (k, N, N) of their brackets, whose e are the
-    unknowns from this one on.
+    unknowns from the first one on.
 
     Each e is counted in the most that it can be where the input is one, so that unknowns are about
     one.
     """
-    spreads = [
-        (gain.radius * size).numpy() for gain, size in zip(block.gains, block.sizes, strict=True)
-    ]
+    spreads = []
+    for gain, size in zip(block.gains, block.sizes, strict=True):
+        spreads.append((gain.radius * size).numpy())
     most = np.where(sum(spreads) > 0, sum(spreads), 1.0)
-    e = np.eye(rows.shape[1])[at : at + len(most)]
-    units, forms = most[:, None] * e, -e[:, :, None] * e[:, None, :]
+    e = np.eye(rows.shape[1])[first : first + len(most)]
+    units = most[:, None] * e
+    forms = -e[:, :, None] * e[:, None, :]
     for matrix, gain, spread in zip(block.matrices, block.gains, spreads, strict=True):
-        v = matrix.numpy() @ rows
+        v = matrix.numpy() @ rows  # (k, N)
         units = units + gain.middle.numpy()[:, None] * v
+        # 1/w² is the share of this spread in the most
         weight = np.divide(most, spread, out=np.ones_like(most), where=spread > 0) ** 0.5
         far = (weight * gain.radius.numpy() / most)[:, None] * v
         forms = forms + far[:, :, None] * far[:, None, :]
@@ -113,22 +125,28 @@ def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
 
     Zeros where the solver fails.
     """
-    cvxpy, of_input = checks.extra("certify", "cvxpy", "certify"), np.arange(len(out)) < n
+    cvxpy = checks.extra("certify", "cvxpy", "certify")
+    of_input = np.arange(len(out)) < n
     gamma, T = cvxpy.Variable(), cvxpy.Variable(len(forms), nonneg=True)
     weighed = cvxpy.reshape(forms.reshape(len(forms), -1).T @ T, out.shape, order="C")
-    form = gamma * np.diag(of_input * 1.0) - out - INSIDE * np.diag(~of_input * 1.0) - weighed
-    problem = cvxpy.Problem(cvxpy.Minimize(gamma), [(form + form.T) / 2 >> 0])
+    inside = INSIDE * np.diag(~of_input * 1.0)
+    form = gamma * np.diag(of_input * 1.0) - out - inside - weighed
+    definite = (form + form.T) / 2 >> 0
+    problem = cvxpy.Problem(cvxpy.Minimize(gamma), [definite])
     with warnings.catch_warnings(), contextlib.suppress(cvxpy.SolverError):
-        warnings.simplefilter("ignore")  # a bound from inaccurate multipliers is a bound
+        # a bound from inaccurate multipliers is a bound
+        warnings.simplefilter("ignore")
         problem.solve(solver=cvxpy.SCS, **TOLERANCE)
-    return np.zeros(len(forms)) if T.value is None else np.maximum(T.value, 0.0)
+    if T.value is None:
+        return np.zeros(len(forms))
+    return np.maximum(T.value, 0.0)
 
 
-def _smallest(rest: np.ndarray, n: int) -> float:
-    """The smallest γ with which γ on the first n diagonal entries makes `rest` positive
+def _smallest(form: np.ndarray, n: int) -> float:
+    """The smallest γ with which γ on the first n diagonal entries makes a form positive
     semidefinite.
     """
-    form = torch.from_numpy(rest)
+    form = torch.from_numpy(form)
     inner, failed = torch.linalg.cholesky_ex(form[n:, n:])
     if int(failed) != 0:
         return float("inf")
