@@ -6,7 +6,7 @@ import functools
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -38,8 +38,8 @@ from romkit.verbs.estimate import error_estimate
 from romkit.verbs.fit import fit, method_of
 from romkit.verbs.runs import follow, score
 
-DESIGNS = ("greedy", "uniform", "chebyshev", "sobol", "random")
-"""Ways to choose contexts: by estimates, two kinds of grid, points of low discrepancy, and random
+DESIGNS = ("greedy", "uniform", "chebyshev", "expanded", "sobol", "random")
+"""Ways to choose contexts: by estimates, three kinds of grid, points of low discrepancy, and random
 points.
 """
 
@@ -63,7 +63,7 @@ class Sample:
     Example:
         >>> import romkit
         >>> system = romkit.systems.Lorenz96(transient=0.0, duration=0.5)
-        >>> found = romkit.sample(system, budget=3, candidates=7, latent_dim=4)
+        >>> found = romkit.sample(system, 3, "greedy", candidates=7, latent_dim=4)
         >>> found.data.sizes["trajectory"], found.projection.latent_dim, int(found.history.entered.max())
         (3, 4, 1)
     """
@@ -79,7 +79,8 @@ class Sample:
         return {name: self.data[name].values for name in context_names(self.data)}
 
     def __repr__(self) -> str:
-        return f"Sample({', '.join(f'{name} {values.tolist()}' for name, values in self.contexts.items())})"
+        values = [f"{name} {column.tolist()}" for name, column in self.contexts.items()]
+        return f"Sample({', '.join(values)})"
 
 
 @validated
@@ -102,15 +103,17 @@ def sample(
 ) -> Sample:
     """Choose contexts, simulate them, and fit a reduced model to them.
 
-    The greedy method fits the model to the contexts so far, at first the corners of the range where
-    the budget has more (else two at opposite ends, three if laws are bootstrapped). It estimates its
-    error at all candidates (`romkit.error_estimate`), simulates where the estimate is largest, and
-    trains on from the last weights. The other methods choose all contexts before the first simulation. No choice looks at
-    the truth of a candidate. The estimates of a round cost ten steps of the full model at each of
-    the candidates, a simulation of a thousand steps for a hundred of them (see `windows`). Data
-    without equations are judged by the disagreement of an ensemble: of `seeds=range(3)`, or else of
-    bootstraps of the law. Estimates are in units of `nrmse`, by one factor for all, from the errors
-    at the contexts of the fit, which are known.
+    The methods choose all contexts before the first simulation, but for the greedy one. That fits
+    the model to the contexts so far, at first the corners of the range where the budget has more
+    (else two at opposite ends, three if laws are bootstrapped). It estimates its error at all
+    candidates (`romkit.error_estimate`), simulates where the estimate is largest, and trains on from
+    the last weights. No choice looks at the truth of a candidate.
+
+    The estimates of a round cost ten steps of the full model at each of the candidates, a simulation
+    of a thousand steps for a hundred of them (see `windows`). Data without equations are judged by
+    the disagreement of an ensemble: of `seeds=range(3)`, or else of bootstraps of the law. Estimates
+    are in units of `nrmse`, by one factor for all, from the errors at the contexts of the fit, which
+    are known.
 
     Simulations and trainings are kept in the folder: a call that was interrupted goes on, and one
     with a larger budget computes what is new.
@@ -119,10 +122,11 @@ def sample(
         source: a system; or a dataset, whose trajectories are the candidates, and nothing is
             simulated.
         budget: largest number of contexts, two or more.
-        method: "greedy"; "uniform" or "chebyshev", grids of at most so many points; "sobol" or
+        method: "greedy"; "uniform", "chebyshev" or "expanded", grids of at most so many points, the
+            last of Chebyshev points that are stretched to the ends of the range; "sobol" or
             "random". Of a dataset, the trajectories nearest to these points are taken. By default
-            "greedy" for one parameter, or with a tolerance, and "uniform" for several, where
-            greedy choice was less accurate than a grid.
+            "greedy" with a tolerance, or with several at once; else "expanded" for one parameter,
+            or for a budget below 2^p, and "chebyshev" for p parameters.
         projection: method of `romkit.fit`.
         dynamics: of rollouts at the candidates, by default as of `romkit.rollout`; or settings of a
             law, `SINDy()` say, which is fitted anew in each round.
@@ -144,163 +148,387 @@ def sample(
         InputError: a source without contexts, an unknown method, candidates beyond the range of the
             system, or a simulation that fails.
 
-    Source: Prud'homme et al. (2002), Reliable real-time solution of parametrized partial differential equations:
-    reduced-basis output bound methods, for greedy choice.
+    Source: Prud'homme et al. (2002), Reliable real-time solution of parametrized partial
+    differential equations: reduced-basis output bound methods, for greedy choice; Brutman (1978), On
+    the Lebesgue function for polynomial interpolation, for expanded Chebyshev points.
 
     Example:
         >>> import romkit
         >>> system = romkit.systems.Lorenz96(transient=0.0, duration=0.5)
-        >>> found = romkit.sample(system, budget=3, candidates=7, latent_dim=4)
+        >>> found = romkit.sample(system, 3, "greedy", candidates=7, latent_dim=4)
         >>> found.contexts["F"][:2].round(3).tolist(), dict(found.history.estimate.sizes)
         ([3.133, 3.193], {'round': 2, 'candidate': 7})
-        >>> romkit.sample(system, 3, "chebyshev", candidates=7, latent_dim=4).contexts["F"].round(3).tolist()
-        [3.137, 3.163, 3.189]
+        >>> romkit.sample(system, 3, candidates=7, latent_dim=4).contexts["F"].round(3).tolist()
+        [3.133, 3.163, 3.193]
     """
-    simulates, (kind, sizes) = isinstance(source, System), method_of("projection", projection)
-    judge = system or (source if simulates else system_of(source))
+    plan = _planned(
+        source,
+        budget,
+        method,
+        method_of("projection", projection),
+        dynamics=dynamics,
+        tolerance=tolerance,
+        at_once=at_once,
+        candidates=candidates,
+        judge=_judge(source, system, dynamics),
+        windows=windows,
+        seed=seed,
+        folder=folder,
+        executor=executor,
+        settings=settings,
+    )
+    rounds: list[Round] = []
+    new = plan.first
+    with runtime.track(range(plan.budget), "contexts") as bar:
+        while new:
+            rounds.append(_round(plan, rounds[-1] if rounds else None, new))
+            bar.update(len(new))
+            new = _next(plan, rounds[-1])
+    return Sample(rounds[-1].data, rounds[-1].model, rounds[-1].dynamics, _history(plan, rounds))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A call of `romkit.sample`, checked.
+
+    Attributes:
+        source: system, or trajectories that are there.
+        budget: largest number of contexts; there may be fewer candidates.
+        method: of choosing them.
+        kind, sizes: class of the projection, and its sizes.
+        dynamics: of rollouts, or settings of a law.
+        tolerance, at_once, windows, seed, executor, settings: as of `romkit.sample`.
+        judge: system by whose equations errors are estimated; None for the disagreement of an
+            ensemble.
+        folder: of simulations and trainings.
+        names: of the p parameters.
+        grid: (N, p) contexts of the candidates; for a grid of a system, its points come first.
+        places: (N, p) the same, from 0 to 1.
+        first: candidates of the first round.
+    """
+
+    source: System | xr.Dataset
+    budget: int
+    method: str
+    kind: type[Projection]
+    sizes: dict[str, object]
+    dynamics: LatentDynamics | Estimator | None
+    tolerance: float
+    at_once: int
+    judge: System | None
+    windows: int
+    seed: int
+    folder: Path
+    executor: Pool | None
+    settings: dict[str, object]
+    names: Sequence[str]
+    grid: np.ndarray
+    places: np.ndarray
+    first: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A model of the contexts so far, and its estimated errors.
+
+    Attributes:
+        chosen: candidates, in the order of their choice.
+        entered: how many of them are new.
+        data: their trajectories.
+        model: fitted to them.
+        dynamics: fitted to them, or as they were given.
+        checkpoint: file of the training, whose name holds that of the round before; None without.
+        estimate: (N,) errors at the candidates.
+        contexts: of the candidates, as coordinates.
+    """
+
+    chosen: list[int]
+    entered: int
+    data: xr.Dataset
+    model: Projection
+    dynamics: LatentDynamics | None
+    checkpoint: Path | None
+    estimate: np.ndarray
+    contexts: dict[str, tuple]
+
+
+def _judge(
+    source: System | xr.Dataset,
+    system: System | None,
+    dynamics: LatentDynamics | Estimator | None,
+) -> System | None:
+    """System by whose equations errors are estimated; None where laws are fitted in each round."""
+    judge = system
+    if judge is None:
+        judge = source if isinstance(source, System) else system_of(source)
     if judge is None and not isinstance(dynamics, Estimator):
-        expected, fix = (
-            "settings of a law, for data without equations",
-            "give SINDy(), say, or system=...",
-        )
+        expected = "settings of a law, for data without equations"
+        fix = "give SINDy(), say, or system=..."
         raise InputError("dynamics", expected=expected, got=checks.shown(dynamics), fix=fix)
+    return judge
+
+
+def _planned(
+    source: System | xr.Dataset,
+    budget: int,
+    method: str | None,
+    kind_and_sizes: tuple[type[Projection], dict[str, object]],
+    *,
+    candidates: int | Mapping[str, object],
+    folder: Path,
+    **given: object,
+) -> Plan:
     names, low, high, grid = _candidates(source, candidates)
-    first = (
-        3 if judge is None and "seeds" not in settings else 2
-    )  # bootstraps need three trajectories
     if method is None:
-        method = "uniform" if len(names) > 1 and tolerance == 0.0 else "greedy"
-    corners = 2 ** len(names)
-    first = corners if first <= corners < budget else min(first, budget)
-    points = design(method, len(names), first if method == "greedy" else budget, seed)
-    if simulates and method != "greedy":
+        method = _default_method(len(names), budget, given["tolerance"], given["at_once"])
+    number = budget
+    if method == "greedy":
+        number = _first_number(len(names), budget, given["judge"], given["settings"])
+    points = design(method, len(names), number, given["seed"])
+    if isinstance(source, System) and method != "greedy":
         grid = np.concatenate([low + points * (high - low), grid])
-    places = (grid - low) / np.where(high > low, high - low, 1.0)
+    width = np.where(high > low, high - low, 1.0)
+    places = (grid - low) / width
     folder = expanded(folder).absolute()
     make_folder(folder)
-    model, kept, estimates, entered, chosen = None, {}, [], np.full(len(grid), -1), []
-    new = nearest(places, points[: len(grid)])
-    with runtime.track(range(min(budget, len(grid))), "contexts") as bar:
-        while new:
-            entered[new], chosen = len(estimates), chosen + new
-            if simulates:
-                rows = [
-                    (source, dict(zip(names, row, strict=True)), folder)
-                    for row in grid[chosen].tolist()
-                ]
-                parts = mapped(_simulated, rows, executor, "simulations")
-                data = xr.concat(parts, "trajectory", combine_attrs="drop_conflicts")
-                starts = data.isel(trajectory=_distance(places, places[chosen]).argmin(1))
-            else:
-                data, starts = source.isel(trajectory=chosen), source
-            if (
-                kind.trained
-            ):  # the name of a training holds that of the training whose weights it begins with
-                facts = f"{kept} {digest(data)} {kind.__qualname__} {sizes} {settings} {seed}"
-                kept = {"checkpoint": folder / hashlib.sha256(facts.encode()).hexdigest()[:16]}
-            start = None if isinstance(settings.get("basis"), int) else model
-            model = fit(kind.with_sizes(**sizes), data, seed=seed, start=start, **kept, **settings)
-            law = (
-                dynamics.fit(model, data, seed=seed)
-                if isinstance(dynamics, Estimator)
-                else dynamics
-            )
-            followed = functools.partial(follow, model, dynamics=law, system=judge)
-            if judge is None:
-                followed = (
-                    Ensemble(model, law)
-                    if model.seeds
-                    else bootstrap(model, dynamics, data, seed=seed)
-                ).follow
-            contexts = {
-                name: ("trajectory", grid[:, k], data[name].attrs) for k, name in enumerate(names)
-            }
-            judged = functools.partial(_estimate, followed, judge, windows)
-            estimate = _in_pieces(judged, starts.assign_coords(contexts), executor)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                estimate *= np.nanmedian(
-                    score(data, followed(data))["nrmse"].mean("time").values / estimate[chosen]
-                )
-            estimates.append(np.nan_to_num(estimate, nan=LOST, posinf=LOST))
-            bar.update(len(new))
-            left = budget - len(chosen) if method == "greedy" else 0
-            new = _worst(
-                np.where(estimates[-1] > tolerance, estimates[-1], 0.0),
-                places,
-                chosen,
-                min(at_once, left),
-            )
-    named = {"units": "1", "long_name": "estimated error"}
-    found = {
-        "estimate": (("round", "candidate"), np.stack(estimates), named),
+    kind, sizes = kind_and_sizes
+    return Plan(
+        source=source,
+        budget=min(budget, len(grid)),
+        method=method,
+        kind=kind,
+        sizes=sizes,
+        folder=folder,
+        names=names,
+        grid=grid,
+        places=places,
+        first=nearest(places, points[: len(grid)]),
+        **given,
+    )
+
+
+def _default_method(parameters: int, budget: int, tolerance: float, at_once: int) -> str:
+    """Design that was never much less accurate than a grid (studies/sampling)."""
+    if tolerance > 0.0 or at_once > 1:
+        return "greedy"
+    # along one axis models err most beyond their outermost points; with a corner for each context,
+    # in several dimensions, they err most in between
+    if parameters == 1 or budget < 2**parameters:
+        return "expanded"
+    return "chebyshev"
+
+
+def _first_number(
+    parameters: int, budget: int, judge: System | None, settings: Mapping[str, object]
+) -> int:
+    """Number of contexts that greedy choice begins with: the corners of the range if it may."""
+    # laws are bootstrapped from three trajectories
+    fewest = 3 if judge is None and "seeds" not in settings else 2
+    corners = 2**parameters
+    if fewest <= corners < budget:
+        return corners
+    return min(fewest, budget)
+
+
+def _round(plan: Plan, before: Round | None, new: list[int]) -> Round:
+    """Fit to the contexts so far and these, and estimate errors at all candidates."""
+    chosen = [*before.chosen, *new] if before is not None else new
+    data, starts = _data(plan, chosen)
+    checkpoint = _checkpoint(plan, before, data)
+    kept = {} if checkpoint is None else {"checkpoint": checkpoint}
+    start = None
+    if before is not None and not isinstance(plan.settings.get("basis"), int):
+        start = before.model  # a basis of its own would make its weights those of other coordinates
+    kind = plan.kind.with_sizes(**plan.sizes)
+    model = fit(kind, data, seed=plan.seed, start=start, **kept, **plan.settings)
+    dynamics = plan.dynamics
+    if isinstance(dynamics, Estimator):
+        dynamics = dynamics.fit(model, data, seed=plan.seed)
+    followed = _follower(plan, data, model, dynamics)
+    contexts = {
+        name: ("trajectory", plan.grid[:, k], data[name].attrs) for k, name in enumerate(plan.names)
+    }
+    judged = functools.partial(_estimate, followed, plan.judge, plan.windows)
+    estimate = _in_pieces(judged, starts.assign_coords(contexts), plan.executor)
+    known = score(data, followed(data))["nrmse"].mean("time").values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # errors at the contexts of the fit are known: one factor gives estimates their unit
+        estimate = estimate * np.nanmedian(known / estimate[chosen])
+    estimate = np.nan_to_num(estimate, nan=LOST, posinf=LOST)
+    return Round(chosen, len(new), data, model, dynamics, checkpoint, estimate, contexts)
+
+
+def _data(plan: Plan, chosen: list[int]) -> tuple[xr.Dataset, xr.Dataset]:
+    """Trajectories of chosen contexts, and those whose first states rollouts at the candidates
+    start from.
+    """
+    if isinstance(plan.source, xr.Dataset):
+        return plan.source.isel(trajectory=chosen), plan.source
+    rows = []
+    for values in plan.grid[chosen].tolist():
+        context = dict(zip(plan.names, values, strict=True))
+        rows.append((plan.source, context, plan.folder))
+    runs = mapped(_simulated, rows, plan.executor, "simulations")
+    data = xr.concat(runs, "trajectory", combine_attrs="drop_conflicts")
+    closest = _distance(plan.places, plan.places[chosen]).argmin(1)
+    return data, data.isel(trajectory=closest)
+
+
+def _checkpoint(plan: Plan, before: Round | None, data: xr.Dataset) -> Path | None:
+    """File of a training; its name holds that of the training whose weights it begins with."""
+    if not plan.kind.trained:
+        return None
+    kept = {}
+    if before is not None:
+        kept = {"checkpoint": before.checkpoint}
+    facts = (
+        f"{kept} {digest(data)} {plan.kind.__qualname__} {plan.sizes} {plan.settings} {plan.seed}"
+    )
+    return plan.folder / hashlib.sha256(facts.encode()).hexdigest()[:16]
+
+
+def _follower(
+    plan: Plan, data: xr.Dataset, model: Projection, dynamics: LatentDynamics | None
+) -> Callable[..., xr.Dataset]:
+    """Function that follows trajectories by the model, or by an ensemble where no equations judge
+    it.
+    """
+    if plan.judge is not None:
+        return functools.partial(follow, model, dynamics=dynamics, system=plan.judge)
+    if model.seeds:
+        return Ensemble(model, dynamics).follow
+    return bootstrap(model, plan.dynamics, data, seed=plan.seed).follow
+
+
+def _next(plan: Plan, latest: Round) -> list[int]:
+    """Candidates of the next round; none where the choice ends."""
+    if plan.method != "greedy":
+        return []
+    left = plan.budget - len(latest.chosen)
+    excess = np.where(latest.estimate > plan.tolerance, latest.estimate, 0.0)
+    return _worst(excess, plan.places, latest.chosen, min(plan.at_once, left))
+
+
+def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
+    """Estimates of all rounds, and the round in which each candidate was chosen."""
+    entered = np.full(len(plan.grid), -1)
+    for k, fitted in enumerate(rounds):
+        entered[fitted.chosen[-fitted.entered :]] = k
+    estimates = np.stack([fitted.estimate for fitted in rounds])
+    attrs = {"units": "1", "long_name": "estimated error"}
+    variables = {
+        "estimate": (("round", "candidate"), estimates, attrs),
         "entered": ("candidate", entered),
     }
-    history = xr.Dataset(
-        found, {name: ("candidate", *values[1:]) for name, values in contexts.items()}
-    )
-    return Sample(data, model, law, history)
+    coords = {name: ("candidate", *values[1:]) for name, values in rounds[-1].contexts.items()}
+    return xr.Dataset(variables, coords)
 
 
-def _candidates(source: System | xr.Dataset, given: int | Mapping[str, object]) -> tuple:
+def _candidates(
+    source: System | xr.Dataset, requested: int | Mapping[str, object]
+) -> tuple[Sequence[str], np.ndarray, np.ndarray, np.ndarray]:
     """Names of the parameters, ends of their ranges (p,), and contexts of the candidates (N, p)."""
-    measured = isinstance(source, xr.Dataset)
-    names = context_names(check_states(source)) if measured else source.context_names
-    if not names or (measured and context_matrix(source).ndim == 3):
-        expected, fix = (
-            "a system, or trajectories, with contexts that stay",
-            "romkit.fit needs no choice of them",
-        )
-        raise InputError("source", expected=expected, got=", ".join(names) or "no context", fix=fix)
-    if measured:
+    if isinstance(source, xr.Dataset):
+        names = context_names(check_states(source))
+        _check_contexts(names, names and context_matrix(source).ndim == 3)
         grid = context_matrix(source)
         return names, grid.min(0), grid.max(0), grid
-    low, high = np.array([(each.low, each.high) for each in source.context]).T
-    if isinstance(given, int):
-        return names, low, high, low + design("uniform", len(names), given, 0) * (high - low)
-    grid = context_array(names, given).reshape(-1, len(names))
-    for name, *ends, values in zip(names, low, high, grid.T, strict=True):
-        if values.min() < ends[0] or values.max() > ends[1]:
-            got, expected = (
-                f"{values.min():g} to {values.max():g}",
-                f"{name} within {ends[0]:g} to {ends[1]:g}",
-            )
-            raise InputError(
-                "candidates", expected=expected, got=got, fix="leave those beyond the range out"
-            )
+    names = source.context_names
+    _check_contexts(names, False)
+    low = np.array([parameter.low for parameter in source.context])
+    high = np.array([parameter.high for parameter in source.context])
+    if isinstance(requested, int):
+        points = design("uniform", len(names), requested, 0)
+        return names, low, high, low + points * (high - low)
+    grid = context_array(names, requested).reshape(-1, len(names))
+    for name, least, most, values in zip(names, low, high, grid.T, strict=True):
+        if values.min() < least or values.max() > most:
+            got = f"{values.min():g} to {values.max():g}"
+            expected = f"{name} within {least:g} to {most:g}"
+            fix = "leave those beyond the range out"
+            raise InputError("candidates", expected=expected, got=got, fix=fix)
     return names, low, high, grid
+
+
+def _check_contexts(names: Sequence[str], moving: bool) -> None:
+    """Refuse a source without contexts, or with contexts that move."""
+    if names and not moving:
+        return
+    expected = "a system, or trajectories, with contexts that stay"
+    fix = "romkit.fit needs no choice of them"
+    got = ", ".join(names) or "no context"
+    raise InputError("source", expected=expected, got=got, fix=fix)
 
 
 def design(method: str, p: int, number: int, seed: int) -> np.ndarray:
     """(at most `number`, p) points from 0 to 1; those that greedy choice begins with."""
     if method == "greedy":
-        # two ends of a diagonal say nothing about what a second parameter does
-        if p > 1 and number == 2**p:
-            return np.stack(np.meshgrid(*[[0.0, 1.0]] * p, indexing="ij"), axis=-1).reshape(-1, p)
-        return np.linspace(0.0, 1.0, number)[:, None].repeat(p, axis=1)
+        return _ends(p, number)
     if method == "random":
         return np.random.default_rng(seed).random((number, p))
     if method == "sobol":
-        return qmc.Sobol(p, seed=np.random.default_rng(seed)).random_base2(
-            math.ceil(math.log2(number))
-        )[:number]
+        sequence = qmc.Sobol(p, seed=np.random.default_rng(seed))
+        return sequence.random_base2(math.ceil(math.log2(number)))[:number]
+    return _product([AXES[method](count) for count in _counts(p, number)])
+
+
+def _ends(p: int, number: int) -> np.ndarray:
+    """Corners of the unit cube if they are so many, else points of its diagonal."""
+    # two ends of a diagonal say nothing about what a second parameter does
+    if p > 1 and number == 2**p:
+        return _product([np.array([0.0, 1.0])] * p)
+    return np.linspace(0.0, 1.0, number)[:, None].repeat(p, axis=1)
+
+
+def _counts(p: int, number: int) -> list[int]:
+    """Numbers of points along p axes, as equal as their product allows, which is `number` at most."""
     counts = [1] * p
-    while free := [
-        k for k in range(p) if math.prod(counts) // counts[k] * (counts[k] + 1) <= number
-    ]:
+    while True:
+        free = []
+        for k, count in enumerate(counts):
+            if math.prod(counts) // count * (count + 1) <= number:
+                free.append(k)
+        if not free:
+            return counts
         counts[min(free, key=counts.__getitem__)] += 1
-    axes = [(1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2 for count in counts]
-    if method == "uniform":
-        axes = [np.linspace(0, 1, count) if count > 1 else np.array([0.5]) for count in counts]
+
+
+def _product(axes: Sequence[np.ndarray]) -> np.ndarray:
+    """(N, p) points of a grid with these axes."""
+    p = len(axes)
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, p)
+
+
+def _uniform(count: int) -> np.ndarray:
+    """Equal distances, with both ends; the middle if there is one point."""
+    return np.linspace(0, 1, count) if count > 1 else np.array([0.5])
+
+
+def _chebyshev(count: int) -> np.ndarray:
+    """Roots of a Chebyshev polynomial."""
+    angles = np.pi * (np.arange(count) + 0.5) / count
+    return (1 - np.cos(angles)) / 2
+
+
+def _expanded(count: int) -> np.ndarray:
+    """Roots of a Chebyshev polynomial, stretched to both ends; the middle if there is one point."""
+    roots = _chebyshev(count)
+    if count == 1:
+        return roots
+    return (roots - roots[0]) / (roots[-1] - roots[0])
+
+
+AXES = {"uniform": _uniform, "chebyshev": _chebyshev, "expanded": _expanded}
+"""Points of a grid along one axis, from 0 to 1."""
 
 
 def nearest(places: np.ndarray, points: np.ndarray) -> list[int]:
     """Candidate nearest to each point, each once."""
-    found = []
+    chosen: list[int] = []
     for apart in _distance(places, points).T:
-        apart[found] = np.inf
-        found.append(int(apart.argmin()))
-    return found
+        apart[chosen] = np.inf
+        chosen.append(int(apart.argmin()))
+    return chosen
 
 
 def _distance(places: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -312,17 +540,19 @@ def _worst(estimate: np.ndarray, places: np.ndarray, chosen: list[int], number: 
     """Candidates of the largest estimates, times the distance from those of the same round; far
     ones among equals.
     """
-    apart, found = _distance(places, places[chosen]).min(1), []
+    apart = _distance(places, places[chosen]).min(1)
     value = estimate * (apart > 0) * (1 + 1e-9 * apart)
-    while len(found) < number and value.any():
-        found.append(int(value.argmax()))
-        value = value * _distance(places, places[found[-1:]])[:, 0]
-    return found
+    worst: list[int] = []
+    while len(worst) < number and value.any():
+        worst.append(int(value.argmax()))
+        value = value * _distance(places, places[worst[-1:]])[:, 0]
+    return worst
 
 
 def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Dataset:
     """Trajectory at a context; from the folder, if it is there."""
-    facts = {key: value for key, value in system.provenance().items() if key != "versions"}
+    facts = dict(system.provenance())
+    facts.pop("versions", None)
     name = hashlib.sha256(f"{facts} {context} {system.duration}".encode()).hexdigest()[:16]
     file = folder / f"{system.name}-{name}.nc"
     if not file.exists():
@@ -334,8 +564,10 @@ def _in_pieces(
     function: Callable[[xr.Dataset], np.ndarray], data: xr.Dataset, executor: Pool | None
 ) -> np.ndarray:
     """function(data) (C,), of some trajectories at a time, as many as memory holds."""
-    number, size = data.sizes["trajectory"], math.prod(data["state"].shape[1:])
-    step = max(1, min(math.ceil(number / (PIECES if executor else 1)), NUMBERS // size))
+    number = data.sizes["trajectory"]
+    size = math.prod(data["state"].shape[1:])
+    count = PIECES if executor else 1
+    step = max(1, min(math.ceil(number / count), NUMBERS // size))
     pieces = [(data.isel(trajectory=slice(k, k + step)),) for k in range(0, number, step)]
     return np.concatenate(mapped(function, pieces, executor, "candidates"))
 
@@ -345,11 +577,11 @@ def _estimate(
 ) -> np.ndarray:
     """Estimated errors (C,) of rollouts from the first states of trajectories, means over time."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ExtrapolationWarning
-        )  # candidates are beyond what the model was trained on
+        # candidates are beyond what the model was trained on
+        warnings.simplefilter("ignore", ExtrapolationWarning)
         run = followed(data)
     steps = run.sizes["time"] - 1
     windows = max(1, min(windows, steps // 4))
     share = (2 * windows + 0.5) / steps  # two steps for each
-    return error_estimate(run, system, windows=windows, share=share)["error"].mean("time").values
+    estimate = error_estimate(run, system, windows=windows, share=share)
+    return estimate["error"].mean("time").values

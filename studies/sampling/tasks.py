@@ -153,7 +153,7 @@ def curves(case: str, numbers: Sequence[int], more: Sequence[int], seed: int) ->
         "folder": FOLDER,
         **now.settings,
     }
-    greedy = romkit.sample(now.candidates, numbers[-1], **settings)
+    greedy = romkit.sample(now.candidates, numbers[-1], "greedy", **settings)
     entered = greedy.history["entered"].values
     order = [int(k) for k in np.argsort(entered, kind="stable") if entered[k] >= 0]
     true, first = [], order[:2]

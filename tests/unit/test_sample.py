@@ -56,7 +56,9 @@ def chosen(found):
 
 
 def test_the_first_choice_is_where_the_forcing_is_farthest_from_those_of_training(tmp_path):
-    found = romkit.sample(Forced(), 3, candidates=CANDIDATES, latent_dim=2, folder=tmp_path)
+    found = romkit.sample(
+        Forced(), 3, "greedy", candidates=CANDIDATES, latent_dim=2, folder=tmp_path
+    )
     c = CANDIDATES["c"]
     modes = np.linalg.qr(forcing(np.array([0.0, 1.0])).T).Q  # what training spans
     left = forcing(c) - forcing(c) @ modes @ modes.T
@@ -73,7 +75,9 @@ def test_estimates_have_the_units_of_errors(tmp_path):
     """Modes that do not even span the training data: errors there are known, and elsewhere of their
     size.
     """
-    found = romkit.sample(Forced(), 2, candidates=CANDIDATES, latent_dim=1, folder=tmp_path)
+    found = romkit.sample(
+        Forced(), 2, "greedy", candidates=CANDIDATES, latent_dim=1, folder=tmp_path
+    )
     run = romkit.rollout(Forced(), found.projection, c=CANDIDATES["c"])
     ratio = found.history.estimate.values[-1] / run.nrmse.mean("time").values
     assert np.isclose(
@@ -84,7 +88,13 @@ def test_estimates_have_the_units_of_errors(tmp_path):
 
 def test_a_model_that_is_exact_everywhere_ends_the_choice_at_once(tmp_path):
     exact = romkit.sample(
-        Forced(power=1), 6, candidates=CANDIDATES, latent_dim=2, tolerance=1e-6, folder=tmp_path
+        Forced(power=1),
+        6,
+        "greedy",
+        candidates=CANDIDATES,
+        latent_dim=2,
+        tolerance=1e-6,
+        folder=tmp_path,
     )
     assert chosen(exact) == [0.0, 1.0]
     assert exact.history.sizes["round"] == 1
@@ -92,15 +102,15 @@ def test_a_model_that_is_exact_everywhere_ends_the_choice_at_once(tmp_path):
 
 def test_a_larger_budget_goes_on_from_what_is_there(tmp_path):
     settings = {"candidates": FEW, "latent_dim": 3}
-    few = romkit.sample(Forced(), 3, folder=tmp_path / "a", **settings)
+    few = romkit.sample(Forced(), 3, "greedy", folder=tmp_path / "a", **settings)
     times = {file: file.stat().st_mtime_ns for file in (tmp_path / "a").glob("*.nc")}
-    more = romkit.sample(Forced(), 5, folder=tmp_path / "a", **settings)
-    whole = romkit.sample(Forced(), 5, folder=tmp_path / "b", **settings)
+    more = romkit.sample(Forced(), 5, "greedy", folder=tmp_path / "a", **settings)
+    whole = romkit.sample(Forced(), 5, "greedy", folder=tmp_path / "b", **settings)
     assert chosen(more)[:3] == chosen(few)
     assert chosen(more) == chosen(whole)
     assert len(times) == 3
     assert {file: file.stat().st_mtime_ns for file in times} == times
-    other = romkit.sample(Forced(duration=1.0), 2, folder=tmp_path / "a", **settings)
+    other = romkit.sample(Forced(duration=1.0), 2, "greedy", folder=tmp_path / "a", **settings)
     assert other.data.sizes["time"] == 10  # files of another system are not taken for its own
 
 
@@ -113,7 +123,7 @@ def test_an_interrupted_call_goes_on_with_the_same_weights(tmp_path, monkeypatch
         "candidates": 5,
         "verbose": False,
     }
-    whole = romkit.sample(system, 3, folder=tmp_path / "a", **settings)
+    whole = romkit.sample(system, 3, "greedy", folder=tmp_path / "a", **settings)
     follow = sampling.follow
 
     def interrupted(model, *given, **named):
@@ -123,9 +133,9 @@ def test_an_interrupted_call_goes_on_with_the_same_weights(tmp_path, monkeypatch
 
     monkeypatch.setattr(sampling, "follow", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        romkit.sample(system, 3, folder=tmp_path / "b", **settings)
+        romkit.sample(system, 3, "greedy", folder=tmp_path / "b", **settings)
     monkeypatch.undo()
-    again = romkit.sample(system, 3, folder=tmp_path / "b", **settings)
+    again = romkit.sample(system, 3, "greedy", folder=tmp_path / "b", **settings)
     assert np.array_equal(again.data.state, whole.data.state)
     for own, other in zip(
         again.projection.parameters(), whole.projection.parameters(), strict=True
@@ -152,8 +162,11 @@ def test_designs_are_those_of_their_names():
     assert np.allclose(design("uniform", 1, 5, 0).ravel(), np.linspace(0, 1, 5))
     roots = np.polynomial.chebyshev.chebroots([0] * 7 + [1])
     assert np.allclose(np.sort(2 * design("chebyshev", 1, 7, 0).ravel() - 1), np.sort(roots))
+    expanded = np.sort(roots) / roots.max()
+    assert np.allclose(2 * design("expanded", 1, 7, 0).ravel() - 1, expanded)
+    assert design("expanded", 1, 1, 0).tolist() == [[0.5]]
     for method, (p, number) in itertools.product(
-        ("uniform", "chebyshev"), ((2, 9), (2, 8), (3, 30), (4, 5))
+        ("uniform", "chebyshev", "expanded"), ((2, 9), (2, 8), (3, 30), (4, 5))
     ):
         grid = design(method, p, number, 0)
         sides = [len(np.unique(axis.round(12))) for axis in grid.T]
@@ -171,9 +184,25 @@ def test_designs_are_those_of_their_names():
         assert once.shape == (6, 2)
 
 
+def test_the_default_is_a_grid_that_reaches_the_ends_where_points_are_few(tmp_path):
+    given = {"candidates": 4, "latent_dim": 2, "folder": tmp_path}
+    found = romkit.sample(Forced(), 4, **given)
+    assert found.history.sizes["round"] == 1
+    assert chosen(found) == pytest.approx(design("expanded", 1, 4, 0).ravel().tolist())
+    assert [min(chosen(found)), max(chosen(found))] == [0.0, 1.0]
+    more = romkit.sample(Forced(), 4, at_once=2, **given)
+    assert more.history.sizes["round"] == 2
+    plane = romkit.systems.Burgers2D(cells=4, duration=1.0)
+    low, high = (np.array([getattr(mu, end) for mu in plane.context]) for end in ("low", "high"))
+    for budget, method in ((3, "expanded"), (4, "chebyshev"), (6, "chebyshev")):
+        found = romkit.sample(plane, budget, **given)
+        points = low + design(method, 2, budget, 0) * (high - low)
+        assert np.stack(list(found.contexts.values()), axis=-1) == pytest.approx(points)
+
+
 def test_contexts_of_one_round_keep_apart(tmp_path):
     found = romkit.sample(
-        Forced(), 4, at_once=2, candidates=CANDIDATES, latent_dim=2, folder=tmp_path
+        Forced(), 4, "greedy", at_once=2, candidates=CANDIDATES, latent_dim=2, folder=tmp_path
     )
     assert found.history.sizes["round"] == 2
     a, b = chosen(found)[2:]
@@ -182,9 +211,11 @@ def test_contexts_of_one_round_keep_apart(tmp_path):
 
 def test_an_executor_gives_the_same(tmp_path):
     settings = {"candidates": FEW, "latent_dim": 2}
-    alone = romkit.sample(Forced(), 4, folder=tmp_path / "a", **settings)
+    alone = romkit.sample(Forced(), 4, "greedy", folder=tmp_path / "a", **settings)
     with ThreadPoolExecutor(2) as executor:
-        shared = romkit.sample(Forced(), 4, folder=tmp_path / "b", executor=executor, **settings)
+        shared = romkit.sample(
+            Forced(), 4, "greedy", folder=tmp_path / "b", executor=executor, **settings
+        )
     assert chosen(shared) == chosen(alone)
     assert np.allclose(shared.history.estimate, alone.history.estimate, rtol=1e-6)
 
@@ -207,15 +238,14 @@ def test_trajectories_that_exist_are_chosen_without_a_look_at_them(measured, how
     """Only their first states and their contexts count: others behind these change nothing."""
     trained = {"epochs": 2, "verbose": False} if "projection" in how else {}
     settings = {"latent_dim": 2, **how, **trained}
-    found = romkit.sample(measured, 4, folder=tmp_path / "a", **settings)
+    found = romkit.sample(measured, 4, "greedy", folder=tmp_path / "a", **settings)
     assert len(set(chosen(found))) == 4
     rest = ~np.isin(measured.c.values, chosen(found))
     assert np.array_equal(found.history.entered.values < 0, rest)
     state = measured.state.values.copy()
     state[rest, 1:] = 7.0
-    other = romkit.sample(
-        measured.assign(state=(measured.state.dims, state)), 4, folder=tmp_path / "b", **settings
-    )
+    changed = measured.assign(state=(measured.state.dims, state))
+    other = romkit.sample(changed, 4, "greedy", folder=tmp_path / "b", **settings)
     assert chosen(other) == chosen(found)
 
 
@@ -228,7 +258,7 @@ def test_grids_take_the_nearest_trajectories(measured, tmp_path):
 
 def test_a_picture_of_two_parameters_is_a_plane(tmp_path):
     system = romkit.systems.Burgers2D(cells=4, duration=1.0)
-    found = romkit.sample(system, 3, candidates=9, latent_dim=4, folder=tmp_path)
+    found = romkit.sample(system, 3, "greedy", candidates=9, latent_dim=4, folder=tmp_path)
     figure = plot_sample(found.history)
     assert figure.axes[0].get_xlabel() == "mu1"
     assert figure.axes[0].get_ylabel() == "mu2"
