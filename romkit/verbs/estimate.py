@@ -2,6 +2,7 @@
 ensemble.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.data import DIMS, times_of
 from romkit.data.context import context_columns
+from romkit.data.trajectories import check_components
+from romkit.data.units import same_unit, state_units
 from romkit.systems import System
 
 SMALLEST = 1e-12
@@ -96,32 +99,41 @@ def error_estimate(
         >>> estimate.error.dims, estimate.drift.sizes["trajectory"]
         (('trajectory', 'time'), 3)
     """
-    whole = _checked("run", run, system, windows)
-    known = known if known is None else _checked("known", known, system, windows, "nrmse")
-    found = _parts(whole, system, windows, share)
-    values = found._asdict() | {"error": np.hypot(found.local, found.shift)}
+    paths = _checked("run", run, system, windows)
     if known is not None:
-        values |= _regression(
-            found, _parts(known, system, windows, share), known["nrmse"].values, coverage
-        )
-    named = {
-        name: {"units": "1", "long_name": said} for name, said in NAMES.items() if name in values
+        known = _checked("known", known, system, windows, "nrmse")
+    indicators = _indicators(paths, system, windows, share)
+    values = {
+        "local": indicators.local,
+        "shift": indicators.shift,
+        "drift": indicators.drift,
+        "error": np.hypot(indicators.local, indicators.shift),
     }
-    variables = {
-        name: (DIMS[: values[name].ndim], values[name], attrs) for name, attrs in named.items()
-    }
+    if known is not None:
+        rollouts = _indicators(known, system, windows, share)
+        values |= _regression(indicators, rollouts, known["nrmse"].values, coverage)
+    variables = {}
+    for name, array in values.items():
+        attrs = {"units": "1", "long_name": NAMES[name]}
+        variables[name] = (DIMS[: array.ndim], array, attrs)
     coords = {
-        name: coord for name, coord in whole.coords.items() if set(coord.dims) <= set(DIMS[:2])
+        name: coord for name, coord in paths.coords.items() if set(coord.dims) <= set(DIMS[:2])
     }
-    estimate = xr.Dataset(variables, coords, {"share": found.share, "coverage": coverage})
+    attrs = {"share": indicators.share, "coverage": coverage}
+    estimate = xr.Dataset(variables, coords, attrs)
     return estimate if "trajectory" in run.dims else estimate.squeeze("trajectory")
 
 
-class Parts(NamedTuple):
-    """Parts of estimates at times t (T,) from the start, and the share of the truth that they cost.
+class Indicators(NamedTuple):
+    """Numbers that errors are estimated from, at times t (T,) from the start.
 
-    `local` and `shift` are (C, T), `drift` (C,); `predictors` (C, T, 5) the logarithms of the
-    regression.
+    Attributes:
+        t: (T,).
+        local: (C, T) error at the end of a window.
+        shift: (C, T) error by the lag, as far as it explains the windows.
+        drift: (C,) lag in a unit of time.
+        predictors: (C, T, 5) logarithms of the regression.
+        share: of the truth, which the windows cost.
     """
 
     t: np.ndarray
@@ -132,173 +144,281 @@ class Parts(NamedTuple):
     share: float
 
 
+class Fit(NamedTuple):
+    """Logarithms of errors: their means over rollouts at times (T,), and how rollouts differ.
+
+    Attributes:
+        exponents: (k,) of the predictors, not negative.
+        t: (T,).
+        means: (T, k + 1) of predictors and errors.
+    """
+
+    exponents: np.ndarray
+    t: np.ndarray
+    means: np.ndarray
+
+
 def _checked(
-    argument: str, run: xr.Dataset, system: System | None, windows: int, *more: str
+    argument: str, run: xr.Dataset, system: System | None, windows: int, *names: str
 ) -> xr.Dataset:
     """Run of one model with a state in standard order, refused under the name of its argument."""
-    run = run.rename(rom="state") if "rom" in run else run
-    more += ("velocity",) if system is not None and system.order == 2 else ()
-    missing = [name for name in ("state", "state_std", *more) if name not in run]
-    if missing or "seed" in run.dims:
-        got = f"no {', '.join(missing)}" if missing else "a stack of seeds"
-        fix = "give what romkit.follow or, with its errors, romkit.rollout returned, of a stack isel(seed=0)"
-        raise InputError(argument, expected="the run of one model", got=got, fix=fix)
-    if system is None and "spread" not in run:
+    if "rom" in run:
+        run = run.rename(rom="state")
+    names = ("state", "state_std", *names)
+    if system is not None and system.order == 2:
+        names += ("velocity",)
+    _check_run(argument, run, names)
+    if "trajectory" not in run.dims:
+        run = run.expand_dims("trajectory")
+    run = run.transpose(*DIMS, ...)
+    if system is not None:
+        _check_for_system(argument, run, system, windows)
+    elif "spread" not in run:
+        expected = "a system, or the run of an ensemble"
         fix = "give the system; for data without equations, follow romkit.bootstrap(...)"
-        raise InputError(
-            argument, expected="a system, or the run of an ensemble", got="neither", fix=fix
-        )
-    run = (run if "trajectory" in run.dims else run.expand_dims("trajectory")).transpose(*DIMS, ...)
-    if system is None:
-        return run
-    if (steps := run.sizes["time"] - 1) < windows:
-        raise InputError(
-            argument,
-            expected=f"{windows} steps or more",
-            got=steps,
-            fix="give more, or fewer windows",
-        )
-    if any("time" in run[name].dims for name in system.context_names):
-        raise InputError(
-            argument, expected="a context that stays", got="one that moves", fix="follow it at one"
-        )
+        raise InputError(argument, expected=expected, got="neither", fix=fix)
     return run
 
 
-def _parts(run: xr.Dataset, system: System | None, windows: int, share: float) -> Parts:
-    """Parts of the estimate of a checked run."""
-    paths, std, times = [run["state"].values], run["state_std"].values, times_of(run)
-    t, n, T = times.numpy() - float(times[0]), len(std), len(times) - 1
-    rows = np.sort(np.random.default_rng(0).choice(n, min(n, ROWS), replace=False))
-    x = np.take(paths[0], rows, axis=-1) / std[rows]  # a copy, in standard deviations
-    extent = np.sqrt(
-        np.ma.masked_invalid(x).var(1).mean(-1).filled(np.inf)
-    )  # of the path, from its mean
-    if system is None:
-        spread = np.nan_to_num(np.sqrt(((run["spread"].values / std) ** 2).mean(-1)), nan=np.inf)
-        nothing = np.zeros((2, *spread.shape))
-        return Parts(
-            t,
-            spread,
-            nothing[0],
-            nothing[0, :, 0],
-            _predictors(spread, spread, nothing, extent),
-            0.0,
+def _check_run(argument: str, run: xr.Dataset, names: Sequence[str]) -> None:
+    """Refuse what is no run of one model with these variables."""
+    missing = [name for name in names if name not in run]
+    got = ""
+    if "seed" in run.dims:
+        got = "a stack of seeds"
+    if missing:
+        got = f"no {', '.join(missing)}"
+    if got:
+        fix = (
+            "give what romkit.follow or, with its errors, romkit.rollout returned, "
+            "of a stack isel(seed=0)"
         )
-    contexts = torch.from_numpy(context_columns(run, system.context_names).copy()).expand(
-        len(x), -1
-    )
-    paths += [run["velocity"].values] if system.order == 2 else []
-    w = max(1, round(share * T / windows))
-    starts = np.linspace(0 if windows > 1 else T - w, T - w, windows).round().astype(int)
-    early, local, rates, trust = np.empty((4, windows, len(x)))
-    for k, i in enumerate(track(starts, "windows of the full model")):
-        begin = tuple(torch.from_numpy(path[:, i].astype(float)) for path in paths)
-        y = system.solution(begin, contexts, times[i : i + w + 1], label="window").states.numpy()
-        path, late = x[:, i : i + w + 1], t[i : i + w + 1] - t[i]
-        gap = np.take(y, rows, axis=-1) / std[rows] - path
-        rates[k], trust[k] = _lag(gap, np.gradient(path, late, axis=1), late)
-        early[k], local[k] = (np.sqrt((gap[:, j] ** 2).mean(-1)) for j in (1, -1))
-    middle = (t[starts] + t[starts + w]) / 2
-    local, rates, trust = (
-        np.stack([np.interp(t, middle, one) for one in each.T]) for each in (local, rates, trust)
-    )
-    lag = integrate.cumulative_trapezoid(rates, t, initial=0)
-    shift = np.stack([_shifted(*each, t) for each in zip(x, np.abs(lag), strict=True)])
+        raise InputError(argument, expected="the run of one model", got=got, fix=fix)
+
+
+def _check_for_system(argument: str, run: xr.Dataset, system: System, windows: int) -> None:
+    """Refuse a run that a system cannot go on from."""
+    steps = run.sizes["time"] - 1
+    if steps < windows:
+        expected, fix = f"{windows} steps or more", "give more, or fewer windows"
+        raise InputError(argument, expected=expected, got=steps, fix=fix)
+    if any("time" in run[name].dims for name in system.context_names):
+        fix = "follow it at one"
+        raise InputError(argument, expected="a context that stays", got="one that moves", fix=fix)
+    check_components(argument, run, system.state_names)
+    if run.sizes["component"] != len(system.state_units):
+        return
+    for unit, expected in zip(state_units(run), system.state_units, strict=True):
+        if not same_unit(unit, expected):
+            fix = "follow data in the units of the system"
+            raise InputError(argument, expected=f"states in {expected}", got=unit, fix=fix)
+
+
+def _indicators(run: xr.Dataset, system: System | None, windows: int, share: float) -> Indicators:
+    """Indicators of a checked run."""
+    times = times_of(run)
+    t = times.numpy() - float(times[0])
+    std = run["state_std"].values
+    count = min(len(std), ROWS)
+    rows = np.sort(np.random.default_rng(0).choice(len(std), count, replace=False))
+    x = np.take(run["state"].values, rows, axis=-1) / std[rows]  # (C, T, r), a copy
+    variance = np.ma.masked_invalid(x).var(1).mean(-1)
+    extent = np.sqrt(variance.filled(np.inf))  # (C,) of the path, from its mean
+    if system is None:
+        return _of_ensemble(run, t, std, extent)
+    begins = _begins(len(t) - 1, windows, share)
+    gaps = _windows(run, system, t, x, std[rows], rows, begins)
+    return _of_windows(x, t, gaps, begins, extent)
+
+
+def _of_ensemble(run: xr.Dataset, t: np.ndarray, std: np.ndarray, extent: np.ndarray) -> Indicators:
+    """Indicators by the disagreement of an ensemble, in place of windows."""
+    square = np.square(run["spread"].values / std).mean(-1)
+    spread = np.nan_to_num(np.sqrt(square), nan=np.inf)  # (C, T)
+    none = np.zeros_like(spread)
+    predictors = _predictors(spread, spread, (none, none), extent)
+    return Indicators(t, spread, none, none[:, 0], predictors, 0.0)
+
+
+class Begins(NamedTuple):
+    """Steps (k,) at which windows begin, and how many steps each has."""
+
+    steps: np.ndarray
+    length: int
+
+
+def _begins(steps: int, windows: int, share: float) -> Begins:
+    """Windows over a run of so many steps; a single one is at its end."""
+    length = max(1, round(share * steps / windows))
+    last = steps - length
+    begin = 0 if windows > 1 else last
+    return Begins(np.linspace(begin, last, windows).round().astype(int), length)
+
+
+class Gaps(NamedTuple):
+    """Distances of the full model from the path in k windows.
+
+    Attributes:
+        early, local: (k, C) after the first step, and at the end.
+        rates: (k, C) of the lag.
+        trust: (k, C) share of the distances that the lag explains.
+    """
+
+    early: np.ndarray
+    local: np.ndarray
+    rates: np.ndarray
+    trust: np.ndarray
+
+
+def _windows(
+    run: xr.Dataset,
+    system: System,
+    t: np.ndarray,
+    x: np.ndarray,
+    std: np.ndarray,
+    rows: np.ndarray,
+    begins: Begins,
+) -> Gaps:
+    """Distances of the full model from the path x (C, T, r), on which each of its windows begins.
+
+    They are taken over some components, `rows`, in their deviations.
+    """
+    times = times_of(run)
+    contexts = context_columns(run, system.context_names).copy()
+    contexts = torch.from_numpy(contexts).expand(len(x), -1)  # (C, p)
+    names = ("state", "velocity")[: system.order]
+    fields = [run[name].values for name in names]  # (C, T, n)
+    gaps = Gaps(*np.empty((4, len(begins.steps), len(x))))
+    for k, i in enumerate(track(begins.steps, "windows of the full model")):
+        end = i + begins.length + 1
+        start = tuple(torch.from_numpy(values[:, i].astype(float)) for values in fields)
+        y = system.solution(start, contexts, times[i:end], label="window").states.numpy()
+        path, after = x[:, i:end], t[i:end] - t[i]
+        gap = np.take(y, rows, axis=-1) / std - path  # (C, w + 1, r)
+        speed = np.gradient(path, after, axis=1)
+        gaps.rates[k], gaps.trust[k] = _lag(gap, speed, after)
+        gaps.early[k] = _root_mean_square(gap[:, 1])
+        gaps.local[k] = _root_mean_square(gap[:, -1])
+    return gaps
+
+
+def _of_windows(
+    x: np.ndarray, t: np.ndarray, gaps: Gaps, begins: Begins, extent: np.ndarray
+) -> Indicators:
+    """Indicators of a path (C, T, r) at all times, from its windows."""
+    middle = (t[begins.steps] + t[begins.steps + begins.length]) / 2
+    local = _between(t, middle, gaps.local)
+    rates = _between(t, middle, gaps.rates)
+    trust = _between(t, middle, gaps.trust)
+    lag = integrate.cumulative_trapezoid(rates, t, initial=0)  # (C, T)
+    shift = np.stack([_shifted(*pair, t) for pair in zip(x, np.abs(lag), strict=True)])
     lost = ~np.isfinite(local) | ~np.isfinite(x).all(-1)
-    local, shifts = np.where(lost, np.inf, local), np.where(lost, 0.0, [shift, trust * shift])
-    return Parts(
-        t,
-        local,
-        shifts[1],
-        lag[:, -1] / t[-1],
-        _predictors(early.T, local, shifts, extent),
-        windows * w / T,
-    )
+    local = np.where(lost, np.inf, local)
+    shift = np.where(lost, 0.0, shift)
+    trusted = np.where(lost, 0.0, trust * shift)
+    predictors = _predictors(gaps.early.T, local, (shift, trusted), extent)
+    share = len(begins.steps) * begins.length / (len(t) - 1)
+    return Indicators(t, local, trusted, lag[:, -1] / t[-1], predictors, share)
+
+
+def _between(t: np.ndarray, middle: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(C, T) values of windows (k, C) with these middles, at all times."""
+    return np.stack([np.interp(t, middle, column) for column in values.T])
+
+
+def _root_mean_square(values: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.square(values).mean(-1))
 
 
 def _predictors(
-    early: np.ndarray, local: np.ndarray, shifts: np.ndarray, extent: np.ndarray
+    early: np.ndarray,
+    local: np.ndarray,
+    shifts: tuple[np.ndarray, np.ndarray],
+    extent: np.ndarray,
 ) -> np.ndarray:
     """Logarithms (C, T, 5): each part alone can explain an error, and the larger of two does; whole
     and trusted shifts.
 
-    Residuals `early` are (C, k), `local` is (C, T), shifts are (2, C, T), `extent` is (C,).
+    Residuals `early` are (C, k), `local` is (C, T), and so are the shifts; `extent` is (C,).
     """
     early = np.median(np.nan_to_num(early, nan=np.inf), axis=1, keepdims=True)
-    parts = (early, local, *np.hypot(local, shifts), extent[:, None])
-    return np.log(np.clip(np.stack(np.broadcast_arrays(*parts), axis=-1), SMALLEST, 1 / SMALLEST))
+    by_lag, by_trusted_lag = np.hypot(local, shifts[0]), np.hypot(local, shifts[1])
+    columns = np.broadcast_arrays(early, local, by_lag, by_trusted_lag, extent[:, None])
+    bounded = np.clip(np.stack(columns, axis=-1), SMALLEST, 1 / SMALLEST)
+    return np.log(bounded)
 
 
 def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rate (C,) of a lag a + b t that explains gaps (C, w, n) from a path best, and the share that
     it explains.
     """
-    weight, along = (speed**2).sum(-1), (gap * speed).sum(-1)
-    total = np.maximum(weight.sum(1), np.finfo(float).tiny)
+    tiny = np.finfo(float).tiny
+    weight = np.square(speed).sum(-1)  # (C, w)
+    along = (gap * speed).sum(-1)  # (C, w)
+    total = np.maximum(weight.sum(1), tiny)
     mean = (weight * t).sum(1) / total
     late = t - mean[:, None]
-    spread = np.maximum((weight * late**2).sum(1), np.finfo(float).tiny)
-    rate = np.clip(
-        np.nan_to_num((along * late).sum(1) / spread), -1, 1
-    )  # of a run that is lost, of a path at rest
-    rest = gap - (rate[:, None] * t)[..., None] * speed  # a lag grows from zero
-    left = (rest**2).sum((1, 2)) / np.maximum((gap**2).sum((1, 2)), np.finfo(float).tiny)
-    return rate, np.nan_to_num(np.maximum(1 - left, 0))
+    spread = np.maximum((weight * np.square(late)).sum(1), tiny)
+    # it is not a number of a run that is lost, and without bound of a path at rest
+    rate = np.clip(np.nan_to_num((along * late).sum(1) / spread), -1, 1)
+    # a lag grows from zero
+    across = gap - (rate[:, None] * t)[..., None] * speed
+    unexplained = np.square(across).sum((1, 2)) / np.maximum(np.square(gap).sum((1, 2)), tiny)
+    return rate, np.nan_to_num(np.maximum(1 - unexplained, 0))
 
 
 def _shifted(x: np.ndarray, lag: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Distances (T,) of states (T, n) from those a lag before."""
     before = interpolate.interp1d(t, x, axis=0)(np.clip(t - lag, 0, None))
-    return np.sqrt(((before - x) ** 2).mean(-1))
+    return _root_mean_square(before - x)
 
 
 def _regression(
-    found: Parts, seen: Parts, truth: np.ndarray, coverage: float
+    indicators: Indicators, rollouts: Indicators, truth: np.ndarray, coverage: float
 ) -> dict[str, np.ndarray]:
     """Error and its interval, from the errors (C, T) of known rollouts."""
-    use = np.isfinite(truth) & (truth > SMALLEST) & np.isfinite(seen.local)
-    y, A, there = np.log(np.where(use, truth, 1.0)), seen.predictors, np.flatnonzero(use.any(1))
-    if len(there) < 2:
-        raise InputError(
-            "known",
-            expected="two rollouts that are not lost",
-            got=len(there),
-            fix="give more of them",
-        )
-    left = []
-    for k in there:  # each rollout by a regression without it, as a new one will be
-        others = _fit(seen.t, *(np.delete(each, k, 0) for each in (A, y, use)))
-        left += [*np.abs(y[k] - _predicted(others, seen.t, A[k]))[use[k]]]
-    width = np.exp(np.quantile(left, min(1.0, coverage * (1 + 1 / len(there)))))
-    error = np.exp(_predicted(_fit(seen.t, A, y, use), found.t, found.predictors))
-    error[np.isinf(found.local)] = np.inf
+    t, predictors = rollouts.t, rollouts.predictors
+    use = np.isfinite(truth) & (truth > SMALLEST) & np.isfinite(rollouts.local)
+    y = np.log(np.where(use, truth, 1.0))
+    usable = np.flatnonzero(use.any(1))
+    if len(usable) < 2:
+        expected, fix = "two rollouts that are not lost", "give more of them"
+        raise InputError("known", expected=expected, got=len(usable), fix=fix)
+    residuals = []
+    for k in usable:
+        # each rollout by a regression without it, as a new one will be
+        fit = _fit(t, np.delete(predictors, k, 0), np.delete(y, k, 0), np.delete(use, k, 0))
+        apart = np.abs(y[k] - _predicted(fit, t, predictors[k]))
+        residuals += [*apart[use[k]]]
+    # a new rollout has a vote as well
+    level = min(1.0, coverage * (1 + 1 / len(usable)))
+    width = np.exp(np.quantile(residuals, level))
+    fit = _fit(t, predictors, y, use)
+    error = np.exp(_predicted(fit, indicators.t, indicators.predictors))
+    error[np.isinf(indicators.local)] = np.inf
     return {"error": error, "lower": error / width, "upper": error * width}
 
 
-def _fit(
-    t: np.ndarray, A: np.ndarray, y: np.ndarray, use: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Exponents, not negative, by which rollouts differ at the same time; times, and means over the
-    rollouts there.
-
-    Predictors A are (C, T, k), logarithms y of errors (C, T).
+def _fit(t: np.ndarray, predictors: np.ndarray, y: np.ndarray, use: np.ndarray) -> Fit:
+    """Exponents by which rollouts differ at the same time, from predictors (C, T, k) and logarithms
+    y of errors (C, T).
     """
-    both, some = np.concatenate([A, y[..., None]], axis=-1), use.any(0)
-    means = both.sum(0, where=use[..., None]) / np.maximum(use.sum(0), 1)[:, None]
-    both = (both - means)[use]
-    ridge = RIDGE * np.sqrt(len(both)) * both[:, :-1].std(0).mean() * np.eye(A.shape[-1] + 1)[:-1]
-    *columns, target = np.concatenate([both, ridge]).T
-    exponents, _ = optimize.nnls(np.stack(columns, axis=-1), target)
-    return exponents, t[some], means[some]
+    columns = np.concatenate([predictors, y[..., None]], axis=-1)  # (C, T, k + 1)
+    count = np.maximum(use.sum(0), 1)[:, None]
+    means = columns.sum(0, where=use[..., None]) / count  # (T, k + 1)
+    deviations = (columns - means)[use]  # (samples, k + 1)
+    size = predictors.shape[-1]
+    weight = RIDGE * np.sqrt(len(deviations)) * deviations[:, :-1].std(0).mean()
+    ridge = weight * np.eye(size + 1)[:-1]
+    *explaining, target = np.concatenate([deviations, ridge]).T
+    exponents, _ = optimize.nnls(np.stack(explaining, axis=-1), target)
+    seen = use.any(0)
+    return Fit(exponents, t[seen], means[seen])
 
 
-def _predicted(
-    fit: tuple[np.ndarray, np.ndarray, np.ndarray], t: np.ndarray, A: np.ndarray
-) -> np.ndarray:
+def _predicted(fit: Fit, t: np.ndarray, predictors: np.ndarray) -> np.ndarray:
     """Logarithms (..., T) of errors at times t, from predictors (..., T, k); at others, means of
     the nearest time.
     """
-    exponents, at, means = fit
-    means = np.stack([np.interp(t, at, column) for column in means.T], axis=-1)
-    return (A - means[:, :-1]) @ exponents + means[:, -1]
+    means = np.stack([np.interp(t, fit.t, column) for column in fit.means.T], axis=-1)
+    return (predictors - means[:, :-1]) @ fit.exponents + means[:, -1]
