@@ -1,4 +1,4 @@
-"""Flow of a first-order model over any time, by one compiled field for all contexts."""
+"""States of a first-order model after any time, in steps whose number follows from the error."""
 
 import functools
 
@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Field
-from romkit.engine import Parametrised
 from romkit.engine.threads import one_thread
 from romkit.inference.models import Model
+from romkit.models.flow import Flow
 from romkit.solvers import RK4
 from romkit.solvers.base import Run, scored
 
@@ -35,9 +35,12 @@ ORDER = 4
 """Coefficients of the Runge-Kutta method."""
 
 
-class Flow:
+class TimeMap:
     """States after a time, in Runge-Kutta steps whose number follows from the error, or by the
     model's own solver.
+
+    Steps are of one length, so that differences of states, of which Newton's method makes its
+    matrix, are free of changes of the step.
 
     Args:
         model: full or reduced.
@@ -51,8 +54,10 @@ class Flow:
         self.controlled = steps is None
         self.steps = steps
         self._checked: tuple[float, Tensor] | None = None
-        self._fields: dict[int, Parametrised] = {}
-        self._runs: dict[tuple[int, float | None], Run] = {}
+        life = torch.tensor([0.0, MANY], dtype=torch.float64)
+        self._solver = RK4(1.0, divergence_threshold=LARGEST)
+        self._flow = Flow(model.field, solver=self._solver, expected=life)
+        self._forced_runs: dict[tuple[int, float], Run] = {}
 
     def __call__(self, c: Tensor, w: Tensor, time: float) -> Tensor:
         """States (B, d) after a time of states w (B, d), at contexts c (B, p)."""
@@ -69,12 +74,17 @@ class Flow:
         if self._is_checked(w, time):
             return
         if self.steps is None:
-            self.steps = START if solver is None else int(np.ceil(time / solver.dt))
+            self.steps = START
+            if solver is not None:
+                self.steps = int(np.ceil(time / solver.dt))
         coarse = self._in_steps(c, w, time, self.steps)
         while self.steps < MOST:
             fine = self._in_steps(c, w, time, 2 * self.steps)
-            error = float(((coarse - fine) / self.size).abs().max()) / (2**ORDER - 1)
-            if error <= TOLERANCE * float(1 + (fine / self.size).abs().max()):
+            # Richardson: the error of the fine one
+            apart = float(((coarse - fine) / self.size).abs().max())
+            error = apart / (2**ORDER - 1)
+            largest = float(1 + (fine / self.size).abs().max())
+            if error <= TOLERANCE * largest:
                 break
             # where both are lost, so is the state, and more steps do not help
             if not bool(coarse.isfinite().all() | fine.isfinite().any()):
@@ -88,41 +98,32 @@ class Flow:
             return False
         before, state = self._checked
         moved = float(((w - state) / self.size).abs().max())
-        return moved < MOVED * float(1 + (w / self.size).abs().max()) and abs(
-            time - before
-        ) < MOVED * min(time, before)
+        largest = float(1 + (w / self.size).abs().max())
+        if moved >= MOVED * largest:
+            return False
+        return abs(time - before) < MOVED * min(time, before)
 
     def _in_steps(self, c: Tensor, w: Tensor, time: float, steps: int) -> Tensor:
         ends = torch.tensor([0.0, float(steps)], dtype=w.dtype)
-        if self.forced:
-            step = time / steps
-            y = torch.cat([w, c], dim=1)  # (B, d + p)
-            run = self._run(functools.partial(self._forced, step, w.shape[1]), y, (len(w), step))
-            return scored(run(y, ends), LARGEST)[0][:, -1, : w.shape[1]]
-        pace = torch.full((len(c), 1), time / steps, dtype=c.dtype)
-        values = torch.cat([c, pace], dim=1)  # (B, p + 1)
-        if len(w) not in self._fields:
-            self._fields[len(w)] = Parametrised(self._paced, values)
-        field = self._fields[len(w)]
-        run = self._run(field, w, (len(w), None))
-        field.bind(values)
-        return scored(run(w, ends), LARGEST)[0][:, -1]
+        step = time / steps
+        if not self.forced:
+            speed = torch.full((len(c),), step, dtype=c.dtype)
+            return self._flow(w, c, ends, speed)[:, -1]
+        y = torch.cat([w, c], dim=1)  # (B, d + p)
+        run = self._forced_run(y, w.shape[1], step)
+        return scored(run(y, ends), LARGEST)[0][:, -1, : w.shape[1]]
 
-    def _run(self, field: Field, y: Tensor, key: tuple[int, float | None]) -> Run:
-        """Solver of a field whose time counts steps, recorded once for so many members."""
-        if key not in self._runs:
+    def _forced_run(self, y: Tensor, size: int, step: float) -> Run:
+        """Solver of a forced field whose time counts steps, recorded once for so many members."""
+        key = len(y), step
+        if key not in self._forced_runs:
+            field: Field = functools.partial(self._forced_rate, step, size)
             life = torch.tensor([0.0, MANY], dtype=y.dtype)
-            solver = RK4(1.0, divergence_threshold=LARGEST)
             with torch.no_grad(), one_thread():
-                self._runs[key], _ = solver.prepare(field, y, life, "auto", "")
-        return self._runs[key]
+                self._forced_runs[key], _ = self._solver.prepare(field, y, life, "auto", "")
+        return self._forced_runs[key]
 
-    def _paced(self, values: Tensor) -> Field:
-        """Autonomous field of contexts and lengths of a step (B, p + 1), for all periods."""
-        field, pace = self.model.field(values[:, :-1]), values[:, -1:]
-        return lambda t, y: pace * field(t, y)
-
-    def _forced(self, step: float, size: int, t: Tensor, y: Tensor) -> Tensor:
+    def _forced_rate(self, step: float, size: int, t: Tensor, y: Tensor) -> Tensor:
         """Forced field of states with their contexts (B, d + p), for one length of a step: members
         do not share a time that depends on their values.
         """

@@ -9,7 +9,7 @@ import xarray as xr
 from romkit.data import Contexts
 from romkit.inference.arclength import Branch
 from romkit.inference.equations import Equilibria, ForcedOrbits, Orbits
-from romkit.inference.flow import Flow
+from romkit.inference.flow import TimeMap
 from romkit.inference.forcing import depends_on_time, period_of_force, probes
 from romkit.inference.models import Model
 
@@ -93,7 +93,7 @@ class Line:
 
     def branch(self, kind: str) -> Branch:
         """Branches of equilibria or orbits of the model."""
-        self._flow = Flow(self.model, self.size, self.steps, self.forced)
+        self._flow = TimeMap(self.model, self.size, self.steps, self.forced)
         if kind == "equilibria":
             return Branch(Equilibria(self.field))
         if self.forced:

@@ -2,7 +2,6 @@
 derivatives.
 """
 
-import copy
 from collections.abc import Sequence
 
 import torch
@@ -13,7 +12,7 @@ from romkit.core import runtime
 from romkit.core.errors import InputError
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
-from romkit.models import LatentFlow, ReducedModel, check_match
+from romkit.models import LatentFlow, ReducedModel, check_match, in_double
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
@@ -51,39 +50,30 @@ class Prediction:
         solver: Solver | None,
         engine: str,
     ):
-        if projection.seeds is not None:
-            raise InputError(
-                "projection",
-                expected="a single one",
-                got="a stack of seeds",
-                fix="take one of them",
-            )
-        self.frame, self.times, self.rows = projection.frame, times - times[0], rows
-        self.dynamics, self.solver, self.engine = dynamics, solver, engine
-        self.shift, self.scale = (
-            self.frame.context_shift.double(),
-            self.frame.context_scale.double(),
-        )
-        if not len(self.shift):
-            fix = "fit one on data with a context"
-            raise InputError(
-                "projection", expected="one with a context", got="one without", fix=fix
-            )
+        _check(projection)
         if system is None and dynamics is not None and dynamics.needs != "nothing":
             system = system_of(training)
+        self.frame = projection.frame
+        self.times, self.rows = times - times[0], rows
+        self.dynamics, self.solver, self.engine = dynamics, solver, engine
+        self.shift = self.frame.context_shift.double()
+        self.scale = self.frame.context_scale.double()
         if dynamics is None:
-            self.projection, self.order = copy.deepcopy(projection).cpu().double(), 1
+            self.projection, self.order = in_double(projection), 1
         else:
             if system is not None:
                 check_match(system, projection)
             self.model = ReducedModel.of(projection, dynamics, system)
             self.projection, self.order = self.model.projection, self.model.order
-            if isinstance(dynamics, LatentField):
-                self.flow = LatentFlow(self.model, solver=solver, engine=engine, fixed=True)
-        self.coordinates, basis = self.projection.of_coordinates(), projection.basis
-        self.basis = (
-            None if basis is None else (basis.mean[rows], basis.modes[rows].mT)
-        )  # no full state is decoded
+        if isinstance(dynamics, LatentField):
+            # steps of one length: of changing steps, differences of solutions are rough
+            self.flow = LatentFlow(self.model, solver=solver, engine=engine, fixed=True)
+        self.coordinates = self.projection.of_coordinates()
+        self.basis = None
+        basis = projection.basis
+        if basis is not None:
+            # observed rows alone, so that no full state is decoded
+            self.basis = basis.mean[rows], basis.modes[rows].mT
 
     def context(self, d: Tensor) -> Tensor:
         """Contexts in physical units."""
@@ -100,14 +90,31 @@ class Prediction:
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         with torch.no_grad(), one_thread(), runtime.bars(False):
             c = self.context(d)
-            if isinstance(self.dynamics, LatentField):
-                w = self.flow(w, c, self.times)
-            elif self.dynamics is not None:
-                model = self.model.at_constant(c)
-                w = model.solve(w, self.times, solver=self.solver, engine=self.engine).states
+            w = self._followed(c, w)
             y = self.coordinates.operator(c).decode(w[..., : self.projection.latent_dim])
-            x = y[..., self.rows] if self.basis is None else self.basis[0] + y @ self.basis[1]
-            return x.flatten(1)
+            if self.basis is None:
+                return y[..., self.rows].flatten(1)
+            mean, modes = self.basis
+            return (mean + y @ modes).flatten(1)
+
+    def _followed(self, c: Tensor, w: Tensor) -> Tensor:
+        """Latent states (M, T, q) of a window; (M, q) of a snapshot."""
+        if self.dynamics is None:
+            return w
+        if isinstance(self.dynamics, LatentField):
+            return self.flow(w, c, self.times)
+        model = self.model.at_constant(c)
+        return model.solve(w, self.times, solver=self.solver, engine=self.engine).states
+
+
+def _check(projection: Projection) -> None:
+    """Refuse a stack, and a projection without a context."""
+    if projection.seeds is not None:
+        got, fix = "a stack of seeds", "take one of them"
+        raise InputError("projection", expected="a single one", got=got, fix=fix)
+    if not projection.frame.context_names:
+        fix = "fit one on data with a context"
+        raise InputError("projection", expected="one with a context", got="one without", fix=fix)
 
 
 def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,11 +123,10 @@ def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> tuple[Tensor
     """
     (m, p), q = d.shape, w.shape[-1]
     unit = torch.eye(p + q, dtype=d.dtype)
-    moves = STEP * torch.cat([torch.zeros_like(unit[:1]), unit, -unit])
-    every_d, every_w = (
-        (d + moves[:, None, :p]).flatten(0, 1),
-        (w + moves[:, None, p:]).flatten(0, 1),
-    )
-    found = function(every_d, every_w).unflatten(0, (-1, m))
-    ahead, behind = found[1 : p + q + 1], found[p + q + 1 :]
-    return found[0], ((ahead - behind) / (2 * STEP)).movedim(0, -1)
+    moves = STEP * torch.cat([torch.zeros_like(unit[:1]), unit, -unit])  # (1 + 2 (p + q), p + q)
+    moved_d = (d + moves[:, None, :p]).flatten(0, 1)
+    moved_w = (w + moves[:, None, p:]).flatten(0, 1)
+    values = function(moved_d, moved_w).unflatten(0, (-1, m))
+    ahead, behind = values[1 : p + q + 1], values[p + q + 1 :]
+    derivatives = (ahead - behind) / (2 * STEP)  # (p + q, M, N)
+    return values[0], derivatives.movedim(0, -1)
