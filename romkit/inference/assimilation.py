@@ -58,7 +58,8 @@ def assimilate(
         sensors: observed components; all by default.
         smooth: estimates from all observations in place of those until then (the ensemble Kalman
             smoother).
-        level: of the intervals.
+        level: of the intervals, for a context that stays. They hold one that drifts, or has just
+            jumped, less often.
         **settings: of `romkit.Tracker`, and known parameters; without `false_alarms=` there are no
             tests.
 
@@ -86,47 +87,54 @@ def assimilate(
         {'trajectory': 1, 'time': 100, 'parameter': 1}
     """
     settings = {"false_alarms": None, "seed": 0} | settings
-    given = Observations.of(source, observations, sensors, timed=True)
+    seen = Observations.of(source, observations, sensors, timed=True)
     tracker = Tracker(source, noise=noise, training=training, sensors=sensors, **settings)
     started = time.perf_counter()
+    times = seen.times.numpy()
     runs = []
-    for k in runtime.track(range(len(given.values)), "assimilation"):
+    for k in runtime.track(range(len(seen.values)), "assimilation"):
         tracker.restart(settings["seed"] + k)
-        runs.append(_run(tracker, given.times.tolist(), given.values[k].numpy(), smooth))
-    estimated = Estimated(*(np.array(part) for part in zip(*runs, strict=True)))
+        runs.append(_run(tracker, times.tolist(), seen.values[k].numpy(), smooth))
+    estimated = Estimated(*(np.array(column) for column in zip(*runs, strict=True)))
     attrs = {
         "noise": noise.tolist(),
         "smooth": int(smooth),
         "level": level,
         "seconds": time.perf_counter() - started,
     }
-    attrs |= {name: value for name, value in settings.items() if isinstance(value, int | float)}
-    attrs |= _alarms(tracker, given.times.numpy(), settings["false_alarms"])
-    found = _dataset(estimated, tracker, level, isinstance(source, Projection))
-    return found.assign_coords(time=given.times.numpy()).assign_attrs(attrs)
+    for name, value in settings.items():
+        if isinstance(value, int | float):
+            attrs[name] = value
+    attrs |= _alarms(tracker, times, settings["false_alarms"])
+    data = _dataset(estimated, tracker, level, isinstance(source, Projection))
+    return data.assign_coords(time=times).assign_attrs(attrs)
 
 
 def _dataset(estimated: Estimated, tracker: Tracker, level: float, latent: bool) -> xr.Dataset:
+    """Dataset of runs (C, T); the mean state is latent, or full."""
     size, over = tracker.state_size, ("trajectory", "time")
+    of_parameters = (*over, "parameter")
     mean = estimated.mean[..., size:]
     variance = np.diagonal(estimated.covariance, axis1=-2, axis2=-1)
     half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(variance)
     variables = {
-        "estimate": ((*over, "parameter"), mean),
-        "std": ((*over, "parameter"), np.sqrt(variance)),
-        "lower": ((*over, "parameter"), mean - half),
-        "upper": ((*over, "parameter"), mean + half),
-        "covariance": ((*over, "parameter", "parameter_2"), estimated.covariance),
+        "estimate": (of_parameters, mean),
+        "std": (of_parameters, np.sqrt(variance)),
+        "lower": (of_parameters, mean - half),
+        "upper": (of_parameters, mean + half),
+        "covariance": ((*of_parameters, "parameter_2"), estimated.covariance),
         "residual": (over, estimated.residual[..., 0]),
         "expected_residual": (over, estimated.residual[..., 1]),
     }
-    name, dim = ("latent", "latent_component") if latent else ("state", "component")
-    variables[name] = ((*over, dim), estimated.mean[..., :size])
+    coords = {"parameter": tracker.parameters, "parameter_2": tracker.parameters}
+    state = estimated.mean[..., :size]
+    if latent:
+        variables["latent"] = ((*over, "latent_component"), state)
+    else:
+        variables["state"] = ((*over, "component"), state)
+        coords["component"] = tracker.names
     if tracker.alarms_hold_for is not None:
         variables["explained"] = (over, ~estimated.alarm)
-    coords = {"parameter": tracker.parameters, "parameter_2": tracker.parameters}
-    if not latent:
-        coords[dim] = tracker.names
     return xr.Dataset(variables, coords)
 
 
@@ -142,18 +150,19 @@ def _alarms(tracker: Tracker, times: np.ndarray, share: float | None) -> dict[st
             f"share was measured, got one every {interval:g}; give interval={interval:g}",
             DataWarning,
         )
-    longer = (times[-1] - times[0]) / measured["duration"]
+    duration = float(times[-1] - times[0])
+    longer = max(1.0, duration / measured["duration"])
     return {
         "false_alarms_duration": measured["duration"],
         "false_alarms_interval": measured["interval"],
-        "false_alarms_of_run": 1 - (1 - share) ** max(1.0, float(longer)),
+        "false_alarms_of_run": 1 - (1 - share) ** longer,
     }
 
 
 def _run(
     tracker: Tracker, times: list[float], values: np.ndarray, smooth: bool
 ) -> tuple[list, list, list, list]:
-    """The parts of `Estimated` of one trajectory."""
+    """The fields of `Estimated` of one trajectory."""
     ensembles, maps, residuals, alarms = [], [], [], []
     for t, x in zip(times, values, strict=True):
         alarms.append(tracker.update(t, x).alarm)
@@ -162,8 +171,12 @@ def _run(
         residuals.append(tracker.residual)
     if smooth:
         ensembles = _smoothed(ensembles, maps)
-    moments = [_moments(members, tracker.state_size) for members in ensembles]
-    return *map(list, zip(*moments, strict=True)), residuals, alarms
+    means, covariances = [], []
+    for members in ensembles:
+        mean, covariance = _moments(members, tracker.state_size)
+        means.append(mean)
+        covariances.append(covariance)
+    return means, covariances, residuals, alarms
 
 
 def _smoothed(ensembles: list[np.ndarray], maps: list[np.ndarray | None]) -> list[np.ndarray]:

@@ -48,6 +48,18 @@ KNOWN = 1e12
 FEWEST = 4
 """Smallest number of training contexts: errors are measured at contexts that are left out."""
 
+GUESS = 0.1
+"""Noise, in deviations of the states, by which observations are fitted to see how large it is."""
+
+EXACT = 1e-3
+"""Noise, in deviations of the states, that latent states of known samples are fitted with."""
+
+RECUR = 1e-3
+"""Difference of times that are the same, in intervals of the training data."""
+
+ROUNDING = 1e-9
+"""Votes that a sum may lack by rounding."""
+
 NUMBERS = 20_000_000
 """Largest number of predicted numbers held at once; more trajectories are estimated in parts."""
 
@@ -110,138 +122,163 @@ class Calibration:
         The new sample has a vote too, so that trajectories fewer than level / (1 - level) give the
         largest score.
         """
-        found, order = scores.sort(dim=0)
-        below = self.votes[order].cumsum(0) < level * (1 + self.votes.sum()) - 1e-9
-        return found.gather(0, below.sum(0, keepdim=True).clamp(max=len(found) - 1)).squeeze(0)
+        values, order = scores.sort(dim=0)
+        below = self.votes[order].cumsum(0) < level * (1 + self.votes.sum()) - ROUNDING
+        number = below.sum(0, keepdim=True).clamp(max=len(values) - 1)
+        return values.gather(0, number).squeeze(0)
 
     def estimates(self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int) -> "Estimates":
         """Contexts and latent states of observations (B, G, N)."""
-        unknowns = 1 + 2 * (self.d.shape[1] + self.w.shape[1])
-        at_once = max(1, NUMBERS // (starts * unknowns * y[0].numel()))
-        parts = [
-            self._estimates(some, prior, starts)
-            for some in runtime.track(y.split(at_once), "estimates")
-        ]
-        return Estimates(*map(torch.cat, zip(*parts, strict=True)))
+        unknowns = self.d.shape[1] + self.w.shape[1]
+        # each start has differences to both sides of all unknowns
+        predicted = starts * (1 + 2 * unknowns) * y[0].numel()
+        at_once = max(1, NUMBERS // predicted)
+        pieces = []
+        for piece in runtime.track(y.split(at_once), "estimates"):
+            pieces.append(self._estimates(piece, prior, starts))
+        return Estimates(*map(torch.cat, zip(*pieces, strict=True)))
 
     def _estimates(self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int) -> "Estimates":
-        d, w = self._starts(y, starts)
-        number, each = d.shape[:2]
-        problem = self._problem(
-            y.repeat_interleave(each, 0), d.flatten(0, 1), w.flatten(0, 1), prior
-        )
-        found = problem.solved(d.flatten(0, 1), w.flatten(0, 1), **FIRST)
-        cost = found.cost + problem.weight.logdet
-        best = cost.unflatten(0, (number, each)).argmin(1) + each * torch.arange(number)
-        d, w = found.d[best], found.w[best]
+        d, w = self._best_start(y, prior, starts)
         for steps in ROUNDS:
-            found = self._problem(y, d, w, prior).solved(d, w, steps)
-            d, w = found.d, found.w
-        matrix, slope, _ = found.eliminated(torch.zeros(number, dtype=y.dtype))
+            fit = self._problem(y, d, w, prior).solved(d, w, steps)
+            d, w = fit.d, fit.w
+        undamped = torch.zeros(len(y), dtype=y.dtype)
+        matrix, slope, _ = fit.eliminated(undamped)
         covariance = torch.linalg.inv(matrix)
         std = covariance.diagonal(dim1=1, dim2=2).sqrt()
         mean, precision = prior
-        squares, freedom = found.cost - (precision * (d - mean) ** 2).sum(1), self.freedom(y)
+        by_prior = (precision * (d - mean) ** 2).sum(1)
+        squares, freedom = fit.cost - by_prior, self.freedom(y)
+        excess = (squares - freedom) / (2 * freedom).sqrt()
+        # a step without a bound says where the search would go from the end of the range
         beyond = (d + torch.linalg.solve(matrix, slope)).abs() - self.bound
-        strange = torch.stack(
-            [(squares - freedom) / (2 * freedom).sqrt(), (beyond / std).amax(1)], dim=1
-        )
+        strange = torch.stack([excess, (beyond / std).amax(1)], dim=1)
         return Estimates(d, w, covariance, std, (squares / freedom).sqrt(), strange)
+
+    def _best_start(
+        self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int
+    ) -> tuple[Tensor, Tensor]:
+        """d (B, p) and w (B, G, q) to which a short search from several samples leads."""
+        d, w = self._starts(y, starts)
+        members, count = d.shape[:2]
+        d, w = d.flatten(0, 1), w.flatten(0, 1)
+        problem = self._problem(y.repeat_interleave(count, 0), d, w, prior)
+        fit = problem.solved(d, w, **FIRST)
+        cost = fit.cost + problem.weight.logdet
+        best = cost.unflatten(0, (members, count)).argmin(1)
+        rows = best + count * torch.arange(members)
+        return fit.d[rows], fit.w[rows]
 
     def _starts(self, y: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Contexts (B, S, p) and latent states (B, S, G, q) of the training samples that are
         nearest to (B, G, N).
         """
-        there, y, known = y.isfinite() / self.noise**2, y.nan_to_num(0.0), self.values
-        gap = (
-            (there * y**2).sum(-1, keepdim=True)
-            - 2 * (there * y) @ known.mT
-            + there @ (known**2).mT
-        )  # (B, G, K)
+        precision = y.isfinite() / self.noise**2
+        y, known = y.nan_to_num(0.0), self.values
+        squares = (precision * y**2).sum(-1, keepdim=True)
+        gap = squares - 2 * (precision * y) @ known.mT + precision @ (known**2).mT  # (B, G, K)
         trajectory = self.error.trajectory
-        near = [gap[..., trajectory == k].min(-1) for k in range(int(trajectory.max()) + 1)]
-        first = torch.searchsorted(trajectory, torch.arange(len(near)))
-        rows = torch.stack([each.indices for each in near], dim=1) + first[:, None]
-        best = torch.stack([each.values.sum(1) for each in near], dim=1).topk(
-            min(count, len(near)), largest=False
-        )
-        rows = rows.gather(1, best.indices.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))
+        nearest, rows = [], []
+        # of each trajectory the nearest sample, so that starts are of several
+        for k in range(int(trajectory.max()) + 1):
+            smallest = gap[..., trajectory == k].min(-1)
+            begin = torch.searchsorted(trajectory, torch.tensor(k))
+            nearest.append(smallest.values.sum(1))
+            rows.append(smallest.indices + begin)
+        near, rows = torch.stack(nearest, dim=1), torch.stack(rows, dim=1)  # (B, C), (B, C, G)
+        best = near.topk(min(count, len(nearest)), largest=False).indices  # (B, S)
+        rows = rows.gather(1, best.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))  # (B, S, G)
         return self.d[rows[..., 0]], self.w[rows]
 
     def _problem(
         self, y: Tensor, d: Tensor, w: Tensor, prior: tuple[Tensor, Tensor]
     ) -> LeastSquares:
         """Least squares with the mean error and the weights at d (M, p) and w (M, G, q)."""
-        groups, white = w.shape[1], (1 + self.error.rest).sqrt()
-        mean = self.error(d.repeat_interleave(groups, 0), w.flatten(0, 1)).unflatten(
-            0, (-1, groups)
-        )
-        weight = Weight.of(self.error.modes / white, self.error.covariance(d), y.isfinite())
+        groups = w.shape[1]
+        noise = (1 + self.error.rest).sqrt()
+        mean = self.error(d.repeat_interleave(groups, 0), w.flatten(0, 1))
+        mean = mean.unflatten(0, (-1, groups))  # (M, G, N)
+        covariance = self.error.covariance(d)
+        weight = Weight.of(self.error.modes / noise, covariance, y.isfinite())
+        corrected = y - self.noise * mean
         prior = prior[0].expand(len(y), -1), prior[1]
-        return LeastSquares(
-            self.predict, y - self.noise * mean, white * self.noise, weight, prior, self.bound
-        )
+        sigma = noise * self.noise
+        return LeastSquares(self.predict, corrected, sigma, weight, prior, self.bound)
 
     @property
     def bound(self) -> Tensor:
         """Largest |d| (p,) that is sought: the range of the projection, and that of the samples."""
         return self.d.abs().amax(0).clamp(min=1.0)
 
-    def prior(self, given: Mapping[str, Sequence[float]]) -> tuple[Tensor, Tensor]:
+    def prior(self, stated: Mapping[str, Sequence[float]]) -> tuple[Tensor, Tensor]:
         """Mean and precision (p,) of d; parameters that had a single value in training have it
         still.
         """
         frame = self.predict.frame
+        names = frame.context_names
         mean = torch.zeros_like(self.d[0])
-        precision = mean.new_tensor([KNOWN * (name in frame.fixed) for name in frame.context_names])
-        for name, pair in given.items():
-            k = frame.context_names.index(checks.one_of("prior", name, frame.context_names))
+        precision = mean.new_tensor([KNOWN * (name in frame.fixed) for name in names])
+        for name, pair in stated.items():
+            k = names.index(checks.one_of("prior", name, names))
             if len(pair) != 2 or not pair[1] > 0:
-                got, fix = str(pair), f"give prior={{{name!r}: (1.0, 0.1)}}, say"
-                raise InputError(
-                    "prior", expected="a mean and a positive standard deviation", got=got, fix=fix
-                )
+                expected = "a mean and a positive standard deviation"
+                fix = f"give prior={{{name!r}: (1.0, 0.1)}}, say"
+                raise InputError("prior", expected=expected, got=str(pair), fix=fix)
             centre, std = pair
             scale = self.predict.scale[k]
-            mean[k], precision[k] = (centre - self.predict.shift[k]) / scale, (scale / std) ** 2
+            mean[k] = (centre - self.predict.shift[k]) / scale
+            precision[k] = (scale / std) ** 2
         return mean, precision
 
     def tried(
-        self, part: Callable[[Tensor], "Calibration"], groups: int, starts: int
+        self, calibrated: Callable[[Tensor], "Calibration"], groups: int, starts: int
     ) -> "Calibration":
-        """Calibration with the scores of estimates of its own samples, with noise, by `part` of the
-        others.
+        """Calibration with the scores of estimates of its own samples, with noise, by one of the
+        others: `calibrated` of a mask (K,).
 
         A sample of a trajectory that the error was learned from would look less strange than a new
         one, since modes and lengths of the error know it.
         """
         trajectory = self.error.trajectory
-        of_each = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
-        together = min(groups, *map(len, of_each))
-        rows = torch.cat(
-            [own[: len(own) // together * together].unflatten(0, (-1, together)) for own in of_each]
-        )
-        rows = rows[torch.linspace(0, len(rows) - 1, min(FITS, len(rows))).round().long().unique()]
-        generator, prior, found = torch.Generator().manual_seed(len(self.d)), self.prior({}), []
-        for fold in trajectory.remainder(FOLDS).unique():
-            some = rows[trajectory[rows[:, 0]] % FOLDS == fold]
-            y = self.values[some]
+        rows = _spread_groups(trajectory, groups)  # (n, G)
+        fold = trajectory % FOLDS
+        generator = torch.Generator().manual_seed(len(self.d))
+        prior = self.prior({})
+        trials = []
+        for number in fold.unique():
+            tested = rows[fold[rows[:, 0]] == number]
+            y = self.values[tested]
             y = y + self.noise * torch.randn(y.shape, generator=generator, dtype=y.dtype)
-            each = part(trajectory % FOLDS != fold).estimates(y, prior, starts)
-            votes = 1 / (trajectory[some[:, :1]] == trajectory[some[:, 0]]).sum(1).double()
-            found.append(
-                ((each.d - self.d[some[:, 0]]).abs() / each.std, votes, each.strange, each.residual)
-            )
-        scores, votes, strange, residual = map(torch.cat, zip(*found, strict=True))
-        return dataclasses.replace(
-            self, scores=scores, votes=votes, strange=strange, residual=float(residual.mean())
-        )
+            estimates = calibrated(fold != number).estimates(y, prior, starts)
+            origin = tested[:, 0]
+            error = (estimates.d - self.d[origin]).abs()
+            alike = trajectory[origin][:, None] == trajectory[origin]
+            votes = 1 / alike.sum(1).double()
+            trials.append((error / estimates.std, votes, estimates.strange, estimates.residual))
+        scores, votes, strange, residual = map(torch.cat, zip(*trials, strict=True))
+        mean = float(residual.mean())
+        return dataclasses.replace(self, scores=scores, votes=votes, strange=strange, residual=mean)
 
     def freedom(self, y: Tensor) -> Tensor:
         """Degrees of freedom (B,) of a fit of observations (B, G, N)."""
-        there = y.isfinite()
-        unknowns = self.d.shape[1] + self.w.shape[1] * there.any(-1).sum(1)
-        return (there.sum((1, 2)) - unknowns).clamp(min=1).double()
+        numbers = y.isfinite()
+        samples = numbers.any(-1).sum(1)
+        unknowns = self.d.shape[1] + self.w.shape[1] * samples
+        return (numbers.sum((1, 2)) - unknowns).clamp(min=1).double()
+
+
+def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
+    """Rows (n, G) of samples that are tried together, of one trajectory each, FITS at most."""
+    of_trajectories = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
+    together = min(groups, *map(len, of_trajectories))
+    rows = []
+    for samples in of_trajectories:
+        whole = len(samples) // together * together
+        rows.append(samples[:whole].unflatten(0, (-1, together)))
+    rows = torch.cat(rows)
+    chosen = torch.linspace(0, len(rows) - 1, min(FITS, len(rows))).round().long()
+    return rows[chosen.unique()]
 
 
 @validated
@@ -290,72 +327,75 @@ def calibrate(
         >>> calibration.d.shape[1], calibration.values.shape[1]
         (1, 36)
     """
-    given = Observations.of(projection, observations, sensors)
+    seen = Observations.of(projection, observations, sensors)
     predict = Prediction(
-        projection, given.times, given.rows, training, dynamics, system, solver, engine
+        projection, seen.times, seen.rows, training, dynamics, system, solver, engine
     )
-    y = samples_of(given, dynamics)
-    std = projection.frame.state_std.double()[given.rows].repeat(y.shape[-1] // len(given.rows))
+    y = samples_of(seen, dynamics)
+    repeats = y.shape[-1] // len(seen.rows)  # times of a window
+    std = projection.frame.state_std.double()[seen.rows].repeat(repeats)  # (N,)
     d, w, values, trajectory = training_samples(predict, training)
-    flat, known = torch.zeros_like(d[0]), values.unsqueeze(1)
-    noise_alone = Weight.of(
-        std.new_zeros(len(std), 1), std.new_zeros(len(d), 1, 1), known.isfinite()
-    )
-    exact = LeastSquares(
-        predict, known, 1e-3 * std, noise_alone, (d, flat + KNOWN), flat + torch.inf
-    )
-    w = exact.solved(d, w.unsqueeze(1)).w.squeeze(1)
+    w = _nearest_latents(predict, d, w, values, std)
     errors = values - predict(d, w)
 
-    def of(noise: Tensor, some: Tensor | slice = slice(None)) -> Calibration:
-        numbers = trajectory[some].unique(return_inverse=True)[1]
-        error = ModelError.of(d[some], w[some], numbers, errors[some] / noise)
+    def calibrated(noise: Tensor, chosen: Tensor | slice = slice(None)) -> Calibration:
+        numbers = trajectory[chosen].unique(return_inverse=True)[1]
+        error = ModelError.of(d[chosen], w[chosen], numbers, errors[chosen] / noise)
+        untried = [torch.zeros(0)] * 3
         return Calibration(
-            predict, error, d[some], w[some], values[some], noise, *[torch.zeros(0)] * 3, 1.0
+            predict, error, d[chosen], w[chosen], values[chosen], noise, *untried, 1.0
         )
 
-    new = of(
-        0.1 * std
-        if noise is None
-        else noises_of(noise, given.rows).repeat(len(std) // len(given.rows))
-    )
     if noise is None:
-        found = new.estimates(y, new.prior({}), starts)
-        x = predict(found.d.repeat_interleave(y.shape[1], 0), found.w.flatten(0, 1)).reshape(
-            y.shape
-        )
-        new = of(std * ((y - x) / std).square().nanmean().sqrt())
-    return new.tried(functools.partial(of, new.noise), y.shape[1], starts)
+        sigma = _residual_noise(calibrated(GUESS * std), y, std, starts)
+    else:
+        sigma = noises_of(noise, seen.rows).repeat(repeats)
+    return calibrated(sigma).tried(functools.partial(calibrated, sigma), y.shape[1], starts)
 
 
-def samples_of(given: Observations, dynamics: Dynamics | None) -> Tensor:
+def _nearest_latents(
+    predict: Prediction, d: Tensor, w: Tensor, values: Tensor, std: Tensor
+) -> Tensor:
+    """Latent states (K, q) that predict samples (K, N) best at their contexts, from encoded ones."""
+    no_modes, no_covariance = std.new_zeros(len(std), 1), std.new_zeros(len(d), 1, 1)
+    known = values.unsqueeze(1)
+    weight = Weight.of(no_modes, no_covariance, known.isfinite())
+    held = torch.full_like(d[0], KNOWN)
+    unbounded = torch.full_like(d[0], torch.inf)
+    problem = LeastSquares(predict, known, EXACT * std, weight, (d, held), unbounded)
+    return problem.solved(d, w.unsqueeze(1)).w.squeeze(1)
+
+
+def _residual_noise(calibration: Calibration, y: Tensor, std: Tensor, starts: int) -> Tensor:
+    """Standard deviations (N,) of the noise, one share of those of the states, from the residual of
+    observations (B, G, N).
+    """
+    estimates = calibration.estimates(y, calibration.prior({}), starts)
+    d = estimates.d.repeat_interleave(y.shape[1], 0)
+    x = calibration.predict(d, estimates.w.flatten(0, 1)).reshape(y.shape)
+    return std * ((y - x) / std).square().nanmean().sqrt()
+
+
+def samples_of(seen: Observations, dynamics: Dynamics | None) -> Tensor:
     """Observations as (B, G, N): a window is one sample, without dynamics each time is one."""
     if dynamics is None:
-        return given.values
-    if len(given.times) != given.values.shape[1] or bool((given.times.diff() <= 0).any()):
-        got, fix = (
-            "none" if len(given.times) == 1 else "others",
-            "add a coordinate `time`, or leave out dynamics",
-        )
+        return seen.values
+    increase = bool((seen.times.diff() > 0).all())
+    if len(seen.times) != seen.values.shape[1] or not increase:
+        got = "none" if len(seen.times) == 1 else "others"
+        fix = "add a coordinate `time`, or leave out dynamics"
         raise InputError("observations", expected="times that increase", got=got, fix=fix)
-    return given.values.flatten(1).unsqueeze(1)
+    return seen.values.flatten(1).unsqueeze(1)
 
 
 def noises_of(noise: float | Tensor, rows: Tensor) -> Tensor:
     """Standard deviations (s,) of the noise of sensors."""
     noise = torch.as_tensor(noise, dtype=torch.float64)
-    if (
-        noise.ndim > 1
-        or (noise.ndim == 1 and len(noise) != len(rows))
-        or not bool((noise > 0).all())
-    ):
+    fits = noise.shape in ((), (len(rows),))
+    if not fits or not bool((noise > 0).all()):
         expected = f"a positive number, or {len(rows)} of them, one for each sensor"
-        raise InputError(
-            "noise",
-            expected=expected,
-            got=f"{noise.tolist()!r:.40}",
-            fix="give standard deviations",
-        )
+        got, fix = f"{noise.tolist()!r:.40}", "give standard deviations"
+        raise InputError("noise", expected=expected, got=got, fix=fix)
     return noise.expand(len(rows))
 
 
@@ -365,45 +405,62 @@ def training_samples(
     """Contexts (K, p), latent states (K, q), observed numbers (K, N), and numbers of the
     trajectories (K,).
     """
+    data, fields = _checked_training(predict, training)
+    steps = _steps(predict, data)  # (T,)
+    number = len(data.states)
+    last = len(data.times) - int(steps[-1]) - 1
+    count = max(1, min(last + 1, SAMPLES // number))
+    offsets = torch.linspace(0, last, count).round().long().unique()
+    windows = data.states[:, offsets[:, None] + steps][..., predict.rows]  # (C, O, T, s)
+    values = windows.flatten(2).flatten(0, 1)  # (K, N)
+    starts = [states[:, offsets].flatten(0, 1) for states in fields]  # (K, n)
+    d = (data.contexts.initial - predict.shift) / predict.scale
+    d = d.repeat_interleave(len(offsets), 0)
+    trajectory = torch.arange(number).repeat_interleave(len(offsets))
+    whole = torch.cat([values, *starts], dim=1).isfinite().all(1)
+    starts = [states[whole] for states in starts]
+    d, values = d[whole], values[whole]
+    trajectory = trajectory[whole].unique(return_inverse=True)[1]
+    return d, predict.encode(d, starts), values, trajectory
+
+
+def _checked_training(
+    predict: Prediction, training: xr.Dataset
+) -> tuple[Trajectories, tuple[Tensor, ...]]:
+    """Trajectories of enough constant contexts; their states, and velocities of a model of order
+    two.
+    """
     frame = predict.frame
     data = Trajectories.of(
         training, frame.context_names, frame.state_names, frame.fields, units=frame.units
     )
-    contexts = data.contexts.initial.unique(dim=0)
-    if data.contexts.path is not None or len(contexts) < FEWEST:
-        got = f"{len(contexts)}" if data.contexts.path is None else "some that vary in time"
-        fix = "give more trajectories"
-        raise InputError(
-            "training", expected=f"{FEWEST} constant contexts or more", got=got, fix=fix
+    contexts = len(data.contexts.initial.unique(dim=0))
+    if data.contexts.path is not None or contexts < FEWEST:
+        got = str(contexts)
+        if data.contexts.path is not None:
+            got = "some that vary in time"
+        expected = f"{FEWEST} constant contexts or more"
+        raise InputError("training", expected=expected, got=got, fix="give more trajectories")
+    fields = (data.states, data.velocities)[: predict.order]
+    if fields[-1] is None:
+        fix = "see romkit.data.with_velocity"
+        raise InputError("training", expected="a variable 'velocity'", got="none", fix=fix)
+    return data, fields
+
+
+def _steps(predict: Prediction, data: Trajectories) -> Tensor:
+    """Numbers (T,) of the training times, from the first of a window on, that a window has."""
+    if predict.dynamics is None:
+        return torch.zeros(1, dtype=torch.long)
+    step = float(data.times.diff().median()) if len(data.times) > 1 else 1.0
+    steps = (predict.times / step).round().long()
+    recur = torch.allclose(step * steps.double(), predict.times, atol=RECUR * step)
+    if int(steps[-1]) >= len(data.times) or not recur:
+        expected = (
+            f"trajectories of {float(predict.times[-1]):g} or longer, "
+            "with all times of the observations"
         )
-    parts = (data.states, data.velocities)[: predict.order]
-    if parts[-1] is None:
-        raise InputError(
-            "training",
-            expected="a variable 'velocity'",
-            got="none",
-            fix="see romkit.data.with_velocity",
-        )
-    at = torch.zeros(1, dtype=torch.long)
-    if predict.dynamics is not None:
-        step = float(data.times.diff().median()) if len(data.times) > 1 else 1.0
-        at = (predict.times / step).round().long()
-        if int(at[-1]) >= len(data.times) or not torch.allclose(
-            step * at.double(), predict.times, atol=1e-3 * step
-        ):
-            expected = f"trajectories of {float(predict.times[-1]):g} or longer, with all times of the observations"
-            got = f"{float(data.times[-1] - data.times[0]):g} in steps of {step:g}"
-            fix = "simulate longer, with this interval or a part of it"
-            raise InputError("training", expected=expected, got=got, fix=fix)
-    number, last = len(data.states), len(data.times) - int(at[-1]) - 1
-    offsets = (
-        torch.linspace(0, last, max(1, min(last + 1, SAMPLES // number))).round().long().unique()
-    )
-    values = data.states[:, offsets[:, None] + at][..., predict.rows].flatten(2).flatten(0, 1)
-    starts = [part[:, offsets].flatten(0, 1) for part in parts]
-    d = ((data.contexts.initial - predict.shift) / predict.scale).repeat_interleave(len(offsets), 0)
-    trajectory = torch.arange(number).repeat_interleave(len(offsets))
-    whole = torch.cat([values, *starts], dim=1).isfinite().all(1)
-    d, values, trajectory, *starts = (part[whole] for part in (d, values, trajectory, *starts))
-    trajectory = trajectory.unique(return_inverse=True)[1]
-    return d, predict.encode(d, starts), values, trajectory
+        got = f"{float(data.times[-1] - data.times[0]):g} in steps of {step:g}"
+        fix = "simulate longer, with this interval or a part of it"
+        raise InputError("training", expected=expected, got=got, fix=fix)
+    return steps

@@ -12,7 +12,7 @@ from torch import Tensor
 from romkit.core.boundary import Count, Numbers, Part, Positive, validated
 from romkit.core.errors import InputError
 from romkit.engine import Engine
-from romkit.inference.calibration import Calibration, calibrate, samples_of
+from romkit.inference.calibration import Calibration, Estimates, calibrate, samples_of
 from romkit.inference.observations import Observations
 from romkit.models import Dynamics
 from romkit.projections import Projection
@@ -21,6 +21,9 @@ from romkit.systems import System
 
 FALSE_ALARMS = 0.01
 """Share of observations that the model explains and that are said to be unexplained."""
+
+ROUNDING = 1e-6
+"""Difference of times that are the same, relative to the length of a window."""
 
 
 @validated
@@ -72,7 +75,8 @@ def infer(
         `expected_residual`, and `explained`, false where the residual is too large or a context
         beyond the range would explain more. Attributes record settings, seconds, and the share of
         `false_alarms` on the average over calibrations: 1 %, or 2 / (K + 1) of K < 199 trajectories
-        with known contexts, which cannot tell less.
+        with known contexts, which cannot tell less. It holds for windows like those of the
+        training (`false_alarms_hold_for`); of others more are said to be unexplained.
 
     Raises:
         InputError: fewer observations than unknowns; sensors, times or training data that do not
@@ -90,123 +94,140 @@ def infer(
         (('trajectory', 'parameter'), ('trajectory', 'time', 'latent_component'))
     """
     started = time.perf_counter()
-    own = {
+    arguments = {
         "training": training,
         "dynamics": dynamics,
         "system": system,
         "sensors": sensors,
         "noise": noise,
     }
-    if isinstance(source, Calibration):
-        for name, value in own.items():
-            if value is not None:
-                fix = "drop it, or give it to romkit.calibrate"
-                raise InputError(
-                    name, expected="nothing, since the calibration has it", got="a value", fix=fix
-                )
-    else:
-        if training is None:
-            fix = "give data with known contexts, such as the projection was fitted to"
-            raise InputError("training", expected="a dataset", got="none", fix=fix)
-        source = calibrate(
-            source, observations=observations, **own, solver=solver, engine=engine, starts=starts
-        )
-    frame, predict = source.predict.frame, source.predict
-    given = Observations.of(source.predict.projection, observations, predict.rows.tolist())
-    y = samples_of(given, predict.dynamics)
-    _check(source, given, y)
-    found = source.estimates(y, source.prior(prior or {}), starts)
-    estimate, scale = predict.context(found.d), predict.scale
-    half = found.std * source.quantile(source.scores, level)
-    ends = [
-        predict.context((found.d + side * half).clamp(-source.bound, source.bound))
-        for side in (-1, 1)
-    ]
-    false_alarms = max(FALSE_ALARMS, 2 / (1 + float(source.votes.sum())))
-    limits = source.quantile(
-        source.strange, 1 - false_alarms / 2
-    )  # either of the two may raise the alarm
-    latent = found.w if predict.dynamics is None else found.w.squeeze(1)
-    each, interval = ("trajectory", "parameter"), f"end of the {level:.0%} interval"
-    variables = {
-        "estimate": (each, estimate, "estimate of the context"),
-        "std": (each, scale * found.std, "standard deviation"),
-        "lower": (each, ends[0], f"lower {interval}"),
-        "upper": (each, ends[1], f"upper {interval}"),
-        "covariance": (
-            (*each, "parameter_2"),
-            found.covariance * scale * scale.unsqueeze(-1),
-            "covariance",
-        ),
-        "latent": (
-            ("trajectory", "time", "latent_component")[:: 4 - latent.ndim],
-            latent,
-            "latent state",
-        ),
-        "residual": (
-            "trajectory",
-            found.residual,
-            "root mean square residual, in units of its weights",
-        ),
-        "expected_residual": (
-            "trajectory",
-            torch.full_like(found.residual, source.residual),
-            "its expectation",
-        ),
-        "explained": (
-            "trajectory",
-            (found.strange <= limits).all(1),
-            "whether a context in the range explains them",
-        ),
-    }
+    calibration = _calibration(source, observations, arguments, solver, engine, starts)
+    predict = calibration.predict
+    seen = Observations.of(predict.projection, observations, predict.rows.tolist())
+    y = samples_of(seen, predict.dynamics)
+    _check(calibration, seen, y)
+    estimates = calibration.estimates(y, calibration.prior(prior or {}), starts)
+    false_alarms = max(FALSE_ALARMS, 2 / (1 + float(calibration.votes.sum())))
+    variables = _variables(calibration, estimates, level, false_alarms)
+    frame = predict.frame
     names = list(frame.context_names)
     coords = {
         "parameter": names,
         "parameter_2": names,
         "units": ("parameter", list(frame.context_units)),
     }
+    dynamics_name = "none"
+    if predict.dynamics is not None:
+        dynamics_name = type(predict.dynamics).__name__
     attrs = {
         "projection": frame.system or type(predict.projection).__name__,
-        "dynamics": "none" if predict.dynamics is None else type(predict.dynamics).__name__,
+        "dynamics": dynamics_name,
         "sensors": [frame.state_names[row] for row in predict.rows],
-        "noise": sorted({*source.noise.tolist()}),
+        "noise": sorted({*calibration.noise.tolist()}),
         "level": level,
         "false_alarms": false_alarms,
+        "false_alarms_hold_for": _like_training(calibration),
         "starts": starts,
         "seconds": time.perf_counter() - started,
     }
-    data = {
-        name: (dims, x.numpy(), {"long_name": words})
-        for name, (dims, x, words) in variables.items()
-    }
-    return xr.Dataset(data, coords, attrs)
+    return xr.Dataset(variables, coords, attrs)
 
 
-def _check(source: Calibration, given: Observations, y: Tensor) -> None:
+def _calibration(
+    source: Projection | Calibration,
+    observations: xr.Dataset,
+    arguments: dict[str, object],
+    solver: Solver | None,
+    engine: Engine,
+    starts: int,
+) -> Calibration:
+    """The calibration that was given, or one for these observations."""
+    if not isinstance(source, Calibration):
+        if arguments["training"] is None:
+            fix = "give data with known contexts, such as the projection was fitted to"
+            raise InputError("training", expected="a dataset", got="none", fix=fix)
+        settings = {"solver": solver, "engine": engine, "starts": starts}
+        return calibrate(source, observations=observations, **arguments, **settings)
+    for name, value in arguments.items():
+        if value is not None:
+            expected = "nothing, since the calibration has it"
+            fix = "drop it, or give it to romkit.calibrate"
+            raise InputError(name, expected=expected, got="a value", fix=fix)
+    return source
+
+
+def _variables(
+    calibration: Calibration, estimates: Estimates, level: float, false_alarms: float
+) -> dict[str, tuple]:
+    """Variables of the dataset of estimates."""
+    predict = calibration.predict
+    scale, bound = predict.scale, calibration.bound
+    half = estimates.std * calibration.quantile(calibration.scores, level)
+    lower = predict.context((estimates.d - half).clamp(-bound, bound))
+    upper = predict.context((estimates.d + half).clamp(-bound, bound))
+    covariance = estimates.covariance * scale * scale.unsqueeze(-1)
+    # either of the two limits may raise the alarm
+    limits = calibration.quantile(calibration.strange, 1 - false_alarms / 2)
+    explained = (estimates.strange <= limits).all(1)
+    expected = torch.full_like(estimates.residual, calibration.residual)
+    latent, latent_dims = estimates.w, ("trajectory", "time", "latent_component")
+    if predict.dynamics is not None:
+        latent, latent_dims = latent.squeeze(1), ("trajectory", "latent_component")
+    over = ("trajectory", "parameter")
+    interval = f"end of the {level:.0%} interval"
+    weights = "root mean square residual, in units of its weights"
+    rows = [
+        ("estimate", over, predict.context(estimates.d), "estimate of the context"),
+        ("std", over, scale * estimates.std, "standard deviation"),
+        ("lower", over, lower, f"lower {interval}"),
+        ("upper", over, upper, f"upper {interval}"),
+        ("covariance", (*over, "parameter_2"), covariance, "covariance"),
+        ("latent", latent_dims, latent, "latent state"),
+        ("residual", "trajectory", estimates.residual, weights),
+        ("expected_residual", "trajectory", expected, "its expectation"),
+        ("explained", "trajectory", explained, "whether a context in the range explains them"),
+    ]
+    return {name: (dims, x.numpy(), {"long_name": words}) for name, dims, x, words in rows}
+
+
+def _like_training(calibration: Calibration) -> str:
+    """Windows for which the share of false alarms was measured, in words."""
+    predict = calibration.predict
+    low, high = predict.context(calibration.d.amin(0)), predict.context(calibration.d.amax(0))
+    ranges = []
+    for name, least, most in zip(predict.frame.context_names, low, high, strict=True):
+        ranges.append(f"{name} from {least:g} to {most:g}")
+    kind = "snapshots"
+    if predict.dynamics is not None:
+        kind = f"windows of {float(predict.times[-1]):g}"
+    return f"{kind} like those of the training, with {', '.join(ranges)}"
+
+
+def _check(calibration: Calibration, seen: Observations, y: Tensor) -> None:
     """Raise where observations are at other times than those of the calibration, or fewer than
     unknowns.
     """
-    times, known = given.times - given.times[0], source.predict.times
-    if source.predict.dynamics is not None and (
-        y.shape[-1] != source.values.shape[1]
-        or len(times) != len(known)
-        or not torch.allclose(times, known, atol=1e-6 * float(1 + known[-1]))
-    ):
-        got, fix = (
-            f"{len(given.values[0])} times",
-            "observe at these times, NaN where a number is missing",
-        )
-        expected = f"the {len(known)} times of the calibration"
+    if calibration.predict.dynamics is not None:
+        _check_times(calibration, seen, y)
+    numbers = y.isfinite()  # (B, G, N)
+    samples = numbers.any(-1).sum(1)
+    unknowns = calibration.d.shape[1] + calibration.w.shape[1] * samples  # (B,)
+    too_few = numbers.sum((1, 2)) < unknowns
+    if bool(too_few.any()):
+        k = int(too_few.nonzero()[0])
+        expected = f"{int(unknowns[k])} numbers or more"
+        got = f"{int(numbers[k].sum())} in trajectory {k}"
+        fix = "observe more components, or a longer window"
         raise InputError("observations", expected=expected, got=got, fix=fix)
-    there = y.isfinite()
-    unknowns = source.d.shape[1] + source.w.shape[1] * there.any(-1).sum(1)
-    few = there.sum((1, 2)) < unknowns
-    if bool(few.any()):
-        k = int(few.nonzero()[0])
-        got, fix = (
-            f"{int(there[k].sum())} in trajectory {k}",
-            "observe more components, or a longer window",
-        )
-        raise InputError(
-            "observations", expected=f"{int(unknowns[k])} numbers or more", got=got, fix=fix
-        )
+
+
+def _check_times(calibration: Calibration, seen: Observations, y: Tensor) -> None:
+    """Raise where a window has other times than those of the calibration."""
+    times, known = seen.times - seen.times[0], calibration.predict.times
+    as_many = len(times) == len(known) and y.shape[-1] == calibration.values.shape[1]
+    if as_many and torch.allclose(times, known, atol=ROUNDING * float(1 + known[-1])):
+        return
+    expected = f"the {len(known)} times of the calibration"
+    fix = "observe at these times, NaN where a number is missing"
+    got = f"{len(seen.values[0])} times"
+    raise InputError("observations", expected=expected, got=got, fix=fix)

@@ -65,13 +65,16 @@ class Fit:
         step at d.
         """
         p = self.d.shape[1]
-        diagonal = self.blocks.diagonal(dim1=-2, dim2=-1)
+        diagonal = self.blocks.diagonal(dim1=-2, dim2=-1)  # (M, G, p + q)
         ridge = RIDGE * (1 + diagonal.amax(-1, keepdim=True))
-        damped = self.blocks + torch.diag_embed(damping.reshape(-1, 1, 1) * diagonal + ridge)
-        rows = torch.cat([damped, self.slope.unsqueeze(-1)], dim=-1)
-        right = torch.cat([rows[..., :p], rows[..., -1:]], dim=-1)
-        inner = torch.linalg.solve(rows[..., p:, p:-1], right[..., p:, :])
-        reduced = (right[..., :p, :] - rows[..., :p, p:-1] @ inner).sum(1)  # (M, p, p + 1)
+        added = damping.reshape(-1, 1, 1) * diagonal + ridge
+        damped = self.blocks + torch.diag_embed(added)
+        slope = self.slope.unsqueeze(-1)
+        # of [A B; Bᵀ C] the Schur complement A - B C⁻¹ Bᵀ, and so of the right-hand side
+        of_d, of_w = damped[..., :p], damped[..., p:]
+        known = torch.cat([of_d, slope], dim=-1)  # (M, G, p + q, p + 1)
+        inner = torch.linalg.solve(of_w[..., p:, :], known[..., p:, :])
+        reduced = (known[..., :p, :] - of_w[..., :p, :] @ inner).sum(1)  # (M, p, p + 1)
         return reduced[..., :p], reduced[..., p], inner
 
 
@@ -98,20 +101,26 @@ class LeastSquares:
     def at(self, members: Tensor, d: Tensor, w: Tensor) -> Fit:
         """Cost and normal equations of some of the members."""
         groups, p = w.shape[1], d.shape[1]
-        samples = d.repeat_interleave(groups, 0), w.flatten(0, 1)
-        x, jacobian = with_derivatives(self.predict, *samples)
-        x, jacobian = x.unflatten(0, (-1, groups)), jacobian.unflatten(0, (-1, groups))
+        x, jacobian = with_derivatives(
+            self.predict, d.repeat_interleave(groups, 0), w.flatten(0, 1)
+        )
+        x = x.unflatten(0, (-1, groups))  # (M, G, N)
+        jacobian = jacobian.unflatten(0, (-1, groups))  # (M, G, N, p + q)
         y = self.y[members]
-        rows = torch.cat([jacobian, (y - x).unsqueeze(-1)], dim=-1) / self.sigma.unsqueeze(-1)
+        residual = (y - x).unsqueeze(-1)
+        rows = torch.cat([jacobian, residual], dim=-1) / self.sigma.unsqueeze(-1)
         rows = torch.where(y.isfinite().unsqueeze(-1), rows, 0.0)
         lost = ~rows.flatten(1).isfinite().all(1)
+        # one product holds the matrix, the right-hand side and the sum of squares
         products = self.weight.at(members).product(rows.nan_to_num(0.0, 0.0, 0.0))
-        blocks, slope = products[..., :-1, :-1].clone(), products[..., :-1, -1].clone()
+        blocks = products[..., :-1, :-1].clone()
+        slope = products[..., :-1, -1].clone()
         # the prior of d counts once, with the first of the samples that share it
         mean, precision = self.prior
+        apart = d - mean[members]
         blocks[:, 0, :p, :p] += torch.diag(precision)
-        slope[:, 0, :p] += precision * (mean[members] - d)
-        cost = products[..., -1, -1].sum(1) + (precision * (d - mean[members]) ** 2).sum(1)
+        slope[:, 0, :p] -= precision * apart
+        cost = products[..., -1, -1].sum(1) + (precision * apart**2).sum(1)
         return Fit(self, members, d, w, cost.masked_fill(lost, torch.inf), blocks, slope)
 
     def solved(self, d: Tensor, w: Tensor, steps: int = 10, enough: float = 1e-2) -> Fit:

@@ -2,6 +2,8 @@
 the mean leaves.
 """
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,8 +24,11 @@ MODES = 60
 TREND = 8.0
 """Length of the trend, relative to that of the kernel."""
 
-NEAR = 0.2
-"""Share of the training trajectories that a local covariance is made of."""
+NEAR, FEWEST = 0.2, 5
+"""Share of the training trajectories that a local covariance is made of, and how many at least."""
+
+SMALLEST = 1e-9
+"""Smallest length and distance."""
 
 
 class Weight(NamedTuple):
@@ -41,14 +46,19 @@ class Weight(NamedTuple):
     logdet: Tensor
 
     @classmethod
-    def of(cls, modes: Tensor, covariance: Tensor, there: Tensor) -> "Weight":
-        """Weights for V (N, r), Λ (M, r, r), and which numbers are there (M, G, N)."""
+    def of(cls, modes: Tensor, covariance: Tensor, observed: Tensor) -> "Weight":
+        """Weights for V (N, r), Λ (M, r, r), and which numbers are observed (M, G, N)."""
         values, vectors = torch.linalg.eigh(covariance.unsqueeze(1))
-        root = vectors * values.clamp(min=0).sqrt().unsqueeze(-2)
-        gram = modes.mT @ modes if bool(there.all()) else modes.mT @ (there.unsqueeze(-1) * modes)
-        middle = torch.eye(root.shape[-1], dtype=root.dtype) + root.mT @ gram @ root
-        logdet = torch.logdet(middle).expand(there.shape[:2]).sum(1)
-        return cls(modes, root @ torch.linalg.solve(middle, root.mT), logdet)
+        root = vectors * values.clamp(min=0).sqrt().unsqueeze(-2)  # (M, 1, r, r)
+        seen_modes = modes
+        if not bool(observed.all()):
+            seen_modes = observed.unsqueeze(-1) * modes  # (M, G, N, r)
+        gram = modes.mT @ seen_modes
+        identity = torch.eye(root.shape[-1], dtype=root.dtype)
+        middle = identity + root.mT @ gram @ root
+        logdet = torch.logdet(middle).expand(observed.shape[:2]).sum(1)
+        inner = root @ torch.linalg.solve(middle, root.mT)
+        return cls(modes, inner, logdet)
 
     def at(self, which: Tensor) -> "Weight":
         """Weights of some members."""
@@ -71,7 +81,7 @@ class ModelError:
         lengths: (p + q,) of the kernel.
         alpha: (K, r) coefficients of the mean.
         modes: (N, r), orthonormal.
-        left: (K, r) errors that the mean leaves when a sample's own trajectory is left out.
+        residuals: (K, r) errors that the mean leaves when a sample's own trajectory is left out.
         rest: mean square of what the modes leave out.
         size: p.
 
@@ -84,7 +94,7 @@ class ModelError:
     lengths: Tensor
     alpha: Tensor
     modes: Tensor
-    left: Tensor
+    residuals: Tensor
     rest: Tensor
     size: int
 
@@ -95,24 +105,20 @@ class ModelError:
 
         Errors well below the noise count alike, so that they do not decide.
         """
-        modes = torch.linalg.svd(errors, full_matrices=False).Vh[:MODES].mT
-        a, points = errors @ modes, torch.cat([d, w], dim=1)
+        modes = torch.linalg.svd(errors, full_matrices=False).Vh[:MODES].mT  # (N, r)
+        a = errors @ modes  # (K, r)
+        points = torch.cat([d, w], dim=1)
         rest = (errors - a @ modes.mT).square().mean()
-        blocks = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
-        one, spread, best = torch.ones_like(d[0]), w.std(0).clamp(min=1e-9), torch.inf
-        for lengths in (
-            torch.cat([c * one, z * spread]) for c in CONTEXT_LENGTHS for z in LATENT_LENGTHS
-        ):
+        folds = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
+        best, least = None, torch.inf
+        for lengths in _lengths(d, w):
             kernel = kernel_of(points / lengths, points / lengths)
             for ridge in RIDGES:
-                inverse = torch.linalg.inv(kernel + ridge * torch.eye(len(a), dtype=a.dtype))
-                alpha, left = inverse @ a, torch.empty_like(a)
-                for block in blocks:
-                    left[block] = torch.linalg.solve(inverse[block[:, None], block], alpha[block])
-                score = float(left.square().sum(1).log1p().mean())
-                if score < best:
-                    best, found = score, (lengths, alpha, modes, left)
-        return cls(points, trajectory, *found, rest, d.shape[1])
+                alpha, residuals = _ridge_regression(kernel, ridge, a, folds)
+                score = float(residuals.square().sum(1).log1p().mean())
+                if score < least:
+                    least, best = score, (lengths, alpha, modes, residuals)
+        return cls(points, trajectory, *best, rest, d.shape[1])
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         """Mean (M, N) at contexts and latent states."""
@@ -121,20 +127,49 @@ class ModelError:
 
     def covariance(self, d: Tensor) -> Tensor:
         """Λ (M, r, r) of what is left at contexts d (M, p), from the nearest training trajectories."""
-        gap = torch.cdist(d, self.points[:, : self.size])
-        number = len(self.trajectory.unique())
-        count = min(
-            round(max(5, NEAR * number) * gap.shape[1] / number), int(gap.isfinite().sum(1).min())
-        )
-        reach = 1.1 * gap.sort(1).values[:, count - 1, None].clamp(min=1e-9)
-        weight = (1 - (gap / reach) ** 3).clamp(min=0) ** 3
+        gap = torch.cdist(d, self.points[:, : self.size])  # (M, K)
+        trajectories = len(self.trajectory.unique())
+        near = max(FEWEST, NEAR * trajectories)
+        count = round(near * gap.shape[1] / trajectories)
+        count = min(count, int(gap.isfinite().sum(1).min()))
+        farthest = gap.sort(1).values[:, count - 1, None]
+        # a little more, so that the farthest one has a weight
+        reach = 1.1 * farthest.clamp(min=SMALLEST)
+        weight = (1 - (gap / reach) ** 3).clamp(min=0) ** 3  # tricube
         weight = weight / weight.sum(1, keepdim=True)
-        return torch.einsum("mk,ki,kj->mij", weight, self.left, self.left)
+        return torch.einsum("mk,ki,kj->mij", weight, self.residuals, self.residuals)
+
+
+def _lengths(d: Tensor, w: Tensor) -> Iterator[Tensor]:
+    """Lengths (p + q,) of the kernel that are tried."""
+    unit = torch.ones_like(d[0])
+    spread = w.std(0).clamp(min=SMALLEST)
+    for context_length, latent_length in itertools.product(CONTEXT_LENGTHS, LATENT_LENGTHS):
+        yield torch.cat([context_length * unit, latent_length * spread])
+
+
+def _ridge_regression(
+    kernel: Tensor, ridge: float, a: Tensor, folds: list[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Coefficients (K, r) of numbers a (K, r), and what is left of these when a fold is left out.
+
+    Both follow from one inverse (Rasmussen, Williams 2006, section 5.4.2).
+    """
+    inverse = torch.linalg.inv(kernel + ridge * torch.eye(len(a), dtype=a.dtype))
+    alpha = inverse @ a
+    residuals = torch.empty_like(a)
+    for fold in folds:
+        block = inverse[fold[:, None], fold]
+        residuals[fold] = torch.linalg.solve(block, alpha[fold])
+    return alpha, residuals
 
 
 def kernel_of(a: Tensor, b: Tensor) -> Tensor:
     """Matérn kernels of order 3/2 of two lengths: the long one carries a trend across gaps in the
     samples.
     """
-    s = 3**0.5 * torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
-    return (1 + s) * torch.exp(-s) + (1 + s / TREND) * torch.exp(-s / TREND)
+    # distances of equal points are zero exactly without products of matrices
+    distance = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+    s = 3**0.5 * distance
+    trend = s / TREND
+    return (1 + s) * torch.exp(-s) + (1 + trend) * torch.exp(-trend)

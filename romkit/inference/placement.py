@@ -77,55 +77,50 @@ def sensors(
     """
     frame = projection.frame
     rows = torch.tensor(rows_of(frame.state_names, candidates, "candidates"))
-    if count > len(rows):
-        fix = "ask for fewer sensors"
-        raise InputError(
-            "count",
-            expected=f"at most {len(rows)}, the number of candidates",
-            got=str(count),
-            fix=fix,
-        )
-    if (times is None) != (dynamics is None):
-        got, fix = (
-            "times alone" if dynamics is None else "dynamics alone",
-            "give both for a window, none for snapshots",
-        )
-        raise InputError("times", expected="times and dynamics together", got=got, fix=fix)
+    _check(count, len(rows), times, dynamics)
     times = torch.zeros(1, dtype=torch.float64) if times is None else times.double()
     predict = Prediction(projection, times, rows, training, dynamics, system, solver, engine)
-    prior, information = _information(predict, training, noises_of(noise, rows))
+    sigma = noises_of(noise, rows)
+    prior, information = _information(predict, training, sigma)
     chosen, criterion, bound = [], [], []
-    found = prior.expand(len(information), -1, -1)
-    bound_of_all = _bound(prior + information.sum(1), predict)
+    total = prior.expand(len(information), -1, -1)  # (K, u, u)
     for _ in runtime.track(range(count), "sensors"):
-        value = torch.logdet(found.unsqueeze(1) + information).mean(0)
+        value = torch.logdet(total.unsqueeze(1) + information).mean(0)  # (s,)
         value[chosen] = -torch.inf
-        chosen.append(int(value.argmax()))
-        criterion.append(float(value[chosen[-1]]))
-        found = found + information[:, chosen[-1]]
-        bound.append(_bound(found, predict))
+        best = int(value.argmax())
+        total = total + information[:, best]
+        chosen.append(best)
+        criterion.append(float(value[best]))
+        bound.append(_bound(total, predict))
+    bound_of_all = _bound(prior + information.sum(1), predict)
     names = [frame.state_names[row] for row in rows[chosen]]
-    variables = {
-        "component": ("sensor", rows[chosen].numpy(), {"long_name": "number of the component"}),
-        "criterion": (
-            "sensor",
-            criterion,
-            {"long_name": "mean logarithm of the determinant of the information"},
-        ),
-        "bound": (
-            ("sensor", "parameter"),
-            torch.stack(bound).numpy(),
-            {"long_name": "bound on the deviation"},
-        ),
-        "bound_of_all": (
-            "parameter",
-            bound_of_all.numpy(),
-            {"long_name": "bound by all candidates"},
-        ),
+    over = ("sensor", "parameter")
+    labels = {
+        "component": ("sensor", rows[chosen].numpy(), "number of the component"),
+        "criterion": ("sensor", criterion, "mean logarithm of the determinant of the information"),
+        "bound": (over, torch.stack(bound).numpy(), "bound on the deviation"),
+        "bound_of_all": ("parameter", bound_of_all.numpy(), "bound by all candidates"),
     }
-    coords = {"name": ("sensor", names), "parameter": list(frame.context_names)}
-    coords["units"] = "parameter", list(frame.context_units)
-    return xr.Dataset(variables, coords, {"noise": sorted({*noises_of(noise, rows).tolist()})})
+    variables = {
+        name: (dims, values, {"long_name": words}) for name, (dims, values, words) in labels.items()
+    }
+    coords = {
+        "name": ("sensor", names),
+        "parameter": list(frame.context_names),
+        "units": ("parameter", list(frame.context_units)),
+    }
+    return xr.Dataset(variables, coords, {"noise": sorted({*sigma.tolist()})})
+
+
+def _check(count: int, candidates: int, times: Tensor | None, dynamics: Dynamics | None) -> None:
+    """Refuse more sensors than candidates, and times without dynamics or the reverse."""
+    if count > candidates:
+        expected = f"at most {candidates}, the number of candidates"
+        raise InputError("count", expected=expected, got=str(count), fix="ask for fewer sensors")
+    if (times is None) != (dynamics is None):
+        got = "times alone" if dynamics is None else "dynamics alone"
+        fix = "give both for a window, none for snapshots"
+        raise InputError("times", expected="times and dynamics together", got=got, fix=fix)
 
 
 def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,19 +129,22 @@ def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> tu
     """
     d, w, values, _ = training_samples(predict, training)
     spread = torch.cat([d, w], dim=1).var(0).clamp(min=1 / KNOWN)
-    some = torch.linspace(0, len(d) - 1, min(SAMPLES, len(d))).round().long()
-    error, slopes = torch.zeros_like(noise), []
-    for k in runtime.track(some.split(1), "sensitivities"):
+    count = min(SAMPLES, len(d))
+    chosen = torch.linspace(0, len(d) - 1, count).round().long()
+    error = torch.zeros_like(noise)
+    information = []
+    for k in runtime.track(chosen.split(1), "sensitivities"):
         x, jacobian = with_derivatives(predict, d[k], w[k])
-        error += ((values[k] - x) ** 2).reshape(-1, len(noise)).mean(0) / len(some)
-        each = jacobian.reshape(
-            -1, len(noise), jacobian.shape[-1]
-        )  # of a window: its times, sensors, unknowns
-        slopes.append(torch.einsum("tsi,tsj->sij", each, each))
-    return torch.diag(1 / spread), torch.stack(slopes) / (noise**2 + error)[:, None, None]
+        square = ((values[k] - x) ** 2).reshape(-1, len(noise))  # (T, s)
+        error += square.mean(0) / len(chosen)
+        slopes = jacobian.reshape(-1, len(noise), jacobian.shape[-1])  # (T, s, u)
+        information.append(torch.einsum("tsi,tsj->sij", slopes, slopes))
+    variance = noise**2 + error
+    return torch.diag(1 / spread), torch.stack(information) / variance[:, None, None]
 
 
 def _bound(information: Tensor, predict: Prediction) -> Tensor:
     """Standard deviations (p,) of the context by information (K, u, u), root mean squares."""
-    variances = torch.linalg.inv(information).diagonal(dim1=1, dim2=2)[:, : len(predict.scale)]
+    covariance = torch.linalg.inv(information)
+    variances = covariance.diagonal(dim1=1, dim2=2)[:, : len(predict.scale)]
     return predict.scale * variances.mean(0).sqrt()

@@ -172,7 +172,9 @@ def test_limits_have_a_vote_for_each_trajectory_and_one_for_the_new_one(plane):
     for level in (0.5, 0.9, 0.99):
         expected = order[min(int(np.ceil(level * 41)), 40) - 1]
         np.testing.assert_array_equal(one.quantile(one.strange, level).numpy(), expected)
-    assert romkit.infer(one, data).attrs["false_alarms"] == pytest.approx(2 / 41)
+    attrs = romkit.infer(one, data).attrs
+    assert attrs["false_alarms"] == pytest.approx(2 / 41)
+    assert "from 1 to 3" in attrs["false_alarms_hold_for"]
     several = romkit.calibrate(
         plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=3), data, noise=NOISE
     )
@@ -503,7 +505,9 @@ def test_sensors_of_a_window_bound_the_estimates_from_it():
     [
         ("count: expected at most 6, the number of candidates, got 7", {"count": 7}),
         ("count: expected at most 2", {"count": 3, "candidates": [0, 1]}),
-        ("sensors: expected names of components", {"candidates": ["nowhere"]}),
+        ("candidates: expected names of components", {"candidates": ["nowhere"]}),
+        ("candidates: expected one component or more", {"candidates": []}),
+        ("candidates: expected each component once", {"candidates": [0, 1, -6]}),
         ("noise: expected a positive number, or 6", {"noise": [0.1, 0.1]}),
         ("times: expected times and dynamics together, got times alone", {"times": [0.0, 1.0]}),
         ("training: expected 4 constant contexts", {"training": [1.0, 2.0]}),
