@@ -333,6 +333,18 @@ def test_what_cannot_be_certified(lorenz_data, monkeypatch):
     refused(message, romkit.certify, model, c, center=x, radius=0.1)
 
 
+def test_a_polynomial_manifold_has_bounds_on_a_ball_alone():
+    """A polynomial of degree two stretches distances without bound."""
+    data = romkit.systems.Lorenz96(n=6, transient=5.0, duration=1.0).dataset(F=[3.1, 3.15, 3.2])
+    manifold = romkit.fit("polynomial-manifold", data, latent_dim=2, degree=2)
+    everywhere = romkit.certify(manifold, F=3.15).upper
+    assert math.isinf(everywhere.sel(map="decoder"))
+    assert float(everywhere.sel(map="encoder")) < 10
+    ball_bounds = romkit.certify(manifold, F=3.15, radius=1.0)
+    assert np.isfinite(ball_bounds.upper.values).all()
+    assert (ball_bounds.lower <= ball_bounds.upper).all()
+
+
 def test_a_map_that_no_context_moves():
     """With as many latents as components P is the identity; differences by the context are zero or
     rounding.
