@@ -52,10 +52,13 @@ class Fit:
         """Next d, within the bound, and the w that belong to it."""
         bound = self.problem.bound
         matrix, slope, inner = self.eliminated(damping)
-        d = (self.d + torch.linalg.solve(matrix, slope)).clamp(-bound, bound)
+        unbounded = self.d + torch.linalg.solve(matrix, slope)
+        d = unbounded.clamp(-bound, bound)
+        # w follows the step of d that is taken
         change = (d - self.d)[:, None, :, None]  # (M, 1, p, 1)
-        follows = (inner[..., :-1] @ change).squeeze(-1)  # (M, G, q)
-        return d, self.w + inner[..., -1] - follows
+        by_context, step = inner[..., :-1], inner[..., -1]
+        follows = (by_context @ change).squeeze(-1)  # (M, G, q)
+        return d, self.w + step - follows
 
     def eliminated(self, damping: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normal equations of d without w: matrix (M, p, p) and right-hand side (M, p); and w as a

@@ -168,20 +168,29 @@ class Noisy:
         rate = np.gradient(w, times, axis=1)[:, lag:]  # (C, T - lag, d)
         # a run at rest has no direction along which an error could be a lag
         square = np.square(rate).sum(-1).clip(TINY)
-        error = self._errors(w, c, times, lag)
-        lags = (error * rate).sum((1, 2)) / square.sum(1) / span  # (C,)
-        # a context is corrected by its neighbours alone, as a new one will be
-        itself = np.inf if len(c) > 1 else 0.0
-        apart = self._apart(c, c) + np.diag(np.full(len(c), itself))
-        width = max(float(np.median(apart.min(1))), NARROWEST)
-        self.speed = lambda at: 1 + _near(self._apart(at, c), width) @ lags
-        predicted = _near(apart, width) @ lags
+        error = self._errors(w, c, times, lag)  # (C, T - lag, d)
+        along = error * rate
+        lags = along.sum((1, 2)) / square.sum(1) / span  # (C,)
+        predicted = self._learn_speed(c, lags)
         error = error - predicted[:, None, None] * rate * span
-        shift = (error * rate).sum(-1) / square
-        self.jitter = np.sqrt(np.median(np.square(shift).mean(1)) / span)
-        across = (error - shift[..., None] * rate).reshape(-1, self.size)
+        along = (error * rate).sum(-1)
+        shift = along / square  # (C, T - lag)
+        of_context = np.square(shift).mean(1)
+        self.jitter = np.sqrt(np.median(of_context) / span)
+        across = error - shift[..., None] * rate
+        across = across.reshape(-1, self.size)
         covariance = across.T @ across / len(across) / span
         self.noise = np.linalg.cholesky(covariance + JITTER * np.eye(self.size))
+
+    def _learn_speed(self, c: np.ndarray, lags: np.ndarray) -> np.ndarray:
+        """Set the speed from lags (C,) at contexts (C, p); the lags that neighbours predict."""
+        apart = self._apart(c, c)
+        # a context is corrected by its neighbours alone, as a new one will be
+        if len(c) > 1:
+            np.fill_diagonal(apart, np.inf)
+        width = max(float(np.median(apart.min(1))), NARROWEST)
+        self.speed = lambda at: 1 + _near(self._apart(at, c), width) @ lags
+        return _near(apart, width) @ lags
 
     def _checked_step(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> float:
         """Length of steps that are exact on training trajectories (C, T, d).
@@ -205,7 +214,8 @@ class Noisy:
 
     def _apart(self, at: np.ndarray, c: np.ndarray) -> np.ndarray:
         """Squared distances (N, C) of contexts."""
-        return np.square((at[:, None] - c) / self.scale).sum(-1)
+        difference = (at[:, None] - c) / self.scale
+        return np.square(difference).sum(-1)
 
     def _moved(
         self, w: np.ndarray, c: np.ndarray, speed: np.ndarray, start: float, end: float
