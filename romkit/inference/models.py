@@ -48,11 +48,14 @@ class FullModel:
 
     def decode(self, c: Tensor, w: Tensor) -> Tensor | None:
         """States (B, n) of the full model behind a basis; None without a basis."""
-        return None if self.system.basis is None else self.system.basis.decode(w)
+        basis = self.system.basis
+        if basis is None:
+            return None
+        return basis.decode(w)
 
-    def encode(self, c: Tensor, parts: Sequence[Tensor]) -> Tensor:
+    def encode(self, c: Tensor, states: Sequence[Tensor]) -> Tensor:
         """First-order states (B, d) of states, and of velocities, (B, n)."""
-        return torch.cat(tuple(parts), dim=-1)
+        return torch.cat(tuple(states), dim=-1)
 
     def start(self, c: Tensor, start: Tensor) -> np.ndarray:
         """First-order state (d,) of a user's."""
@@ -62,10 +65,15 @@ class FullModel:
     def typical(self, c: Tensor) -> np.ndarray:
         """A state (d,) of the size that the system has."""
         initial = self.system.initial_state(c, None)
-        parts = initial if isinstance(initial, tuple) else (initial,)
-        state = torch.cat([part[0].double().reshape(-1) for part in parts])
+        if not isinstance(initial, tuple):
+            initial = (initial,)
+        rows = [values[0].double().reshape(-1) for values in initial]
+        state = torch.cat(rows).numpy()
         size = len(self.names)
-        return state.numpy() if len(state) == size else np.zeros(size)
+        # behind a basis a system may start from full states
+        if len(state) != size:
+            return np.zeros(size)
+        return state
 
 
 class LatentModel:
@@ -96,7 +104,8 @@ class LatentModel:
 
     def field(self, c: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """f(t, w) at contexts (B, p)."""
-        return self.reduced.dynamics.field(self.reduced.at_constant(c).problem)
+        problem = self.reduced.at_constant(c).problem
+        return self.reduced.dynamics.field(problem)
 
     def solver(self, c: Tensor) -> None:
         """None: any solver will do."""
@@ -105,17 +114,17 @@ class LatentModel:
         """States (B, n) of the full model, or of its image in a basis."""
         return torch.cat(self.reduced.at_constant(c).decode(w), -1)
 
-    def encode(self, c: Tensor, parts: Sequence[Tensor]) -> Tensor:
+    def encode(self, c: Tensor, states: Sequence[Tensor]) -> Tensor:
         """Latent states (B, d) of full states, and of velocities, (B, n)."""
         now = torch.zeros((), dtype=torch.float64)
-        return self.reduced.at_constant(c).start(now, tuple(parts))
+        return self.reduced.at_constant(c).start(now, tuple(states))
 
     def start(self, c: Tensor, start: Tensor) -> np.ndarray:
         """Latent state (d,) of a latent or a full one."""
         if start.shape == (self.size,):
             return start.double().numpy()
-        parts = start.double().unsqueeze(0).chunk(self.order, -1)
-        return self.encode(c, parts)[0].numpy()
+        states = start.double().unsqueeze(0).chunk(self.order, -1)
+        return self.encode(c, states)[0].numpy()
 
     def typical(self, c: Tensor) -> np.ndarray:
         """Zeros: latent coordinates have no size of their own."""

@@ -51,9 +51,9 @@ class Exact:
     def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
         """Nothing."""
 
-    def encode(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
+    def encode(self, states: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
         """First-order states (N, d)."""
-        return self.model.encode(torch.from_numpy(c), parts).numpy()
+        return self.model.encode(torch.from_numpy(c), states).numpy()
 
     def view(
         self, w: np.ndarray, c: np.ndarray, moved: np.ndarray
@@ -108,9 +108,9 @@ class Noisy:
         if basis is not None:
             self._basis = basis.mean[rows].numpy(), basis.modes[rows].mT.numpy()
 
-    def encode(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
+    def encode(self, states: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
         """Latent states (N, d) of full ones."""
-        return self.model.encode(torch.from_numpy(c), parts).numpy()
+        return self.model.encode(torch.from_numpy(c), states).numpy()
 
     def view(
         self,

@@ -79,13 +79,13 @@ class Prediction:
         """Contexts in physical units."""
         return self.shift + self.scale * d
 
-    def encode(self, d: Tensor, parts: Sequence[Tensor]) -> Tensor:
+    def encode(self, d: Tensor, states: Sequence[Tensor]) -> Tensor:
         """Latent states (M, q) of full states, or of states and velocities, each (M, n)."""
         with torch.no_grad(), one_thread():
             c = self.context(d)
             if self.dynamics is None:
-                return self.projection.operator(c).encode(parts[0])
-            return self.model.at_constant(c).start(self.times[0], tuple(parts))
+                return self.projection.operator(c).encode(states[0])
+            return self.model.at_constant(c).start(self.times[0], tuple(states))
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         with torch.no_grad(), one_thread(), runtime.bars(False):
