@@ -243,6 +243,7 @@ def run(run: "xr.Dataset") -> str:
     run = style.members(run)
     time = run["time"].values
     unit = run["time"].attrs.get("units", "1")
+    # of a short run, several shares are one sample
     samples = np.unique([round(share * (len(time) - 1)) for share in SHARES])
     times = [f"{time[k]:.3g}" for k in samples]
     rows = [[f"NRMSE at time{display.with_unit(unit, ' ({})')}", *times, "valid for", "status"]]

@@ -97,6 +97,7 @@ def fit(
     output.add(**values.model(projection))
     print(describe.model(projection))
     options.write(romkit.save, projection, file, label="\n")
+    # a projection by least squares has no curve of its training
     if projection.curves()[1]:
         figure = romkit.plotting.plot_training(projection)
         options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
@@ -211,4 +212,5 @@ def _grid(choices: dict[str, object]) -> dict[str, tuple]:
 def _law_of_one_member(ensemble: "romkit.Ensemble") -> "romkit.integrators.LearnedField":
     """The law of one member, where laws of a stack can be taken apart."""
     law = ensemble.law
+    # equations print one by one; a stack of networks has no text of its own
     return law[0] if hasattr(law, "__getitem__") else law

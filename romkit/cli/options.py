@@ -71,6 +71,7 @@ class ContextCommand(TyperCommand):
             option, equals, value = token.partition("=")
             if option in declared:
                 command_line.append(token)
+                # its value may begin with --, which the parser refuses in better words
                 takes_next = not equals and not getattr(declared[option], "is_flag", False)
                 if takes_next and tokens:
                     command_line.append(tokens.popleft())
@@ -94,7 +95,7 @@ def _value_that_follows(tokens: deque[str]) -> str:
 class MissingParameter(InputError):
     """Context parameters that the command line has to name."""
 
-    def __init__(self, missing: Sequence["romkit.systems.Parameter"]):
+    def __init__(self, missing: Sequence["romkit.data.ContextParameter"]):
         names = ", ".join(parameter.name for parameter in missing)
         verb = "is" if len(missing) == 1 else "are"
         advice = []
@@ -105,6 +106,7 @@ class MissingParameter(InputError):
             advice.append(f"--{parameter.name} {middle:.3g} (range {span})")
         fix = f"add {' '.join(advice)}"
         super().__init__(names, expected="a number for each", got="none", fix=fix)
+        # "expected a number, got none" says less than the range does
         self.args = (f"{names} {verb} missing: {fix}",)
 
 
@@ -122,6 +124,7 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
     values = {}
     for option, texts in ctx.meta[CONTEXT].items():
         checks.one_of("option", option, options)
+        # --F 3.14 --F 3.15 is the same as --F 3.14,3.15
         numbers = [_number(option, entry) for entry in ",".join(texts).split(",")]
         if len(numbers) == 1:
             (numbers,) = numbers
@@ -224,6 +227,7 @@ def short_name(sources: str | Sequence[str]) -> str:
     if is_in_file(sources[0]):
         return sources[0].rsplit(":", 1)[1]
     stem = Path(sources[0]).stem
+    # run0.nc, run1.nc and run*.nc are all called run
     if len(sources) == 1 and not glob.has_magic(stem):
         return stem
     common = re.split(r"[*?\[]", stem)[0].rstrip("0123456789-_.")
@@ -270,6 +274,7 @@ def _system_in_file(path: str, name: str) -> "romkit.systems.System":
     system = systems[checks.one_of("system", name, systems)]
     if isinstance(system, System):
         return system
+    # models and data of it name it, and are read again by that name
     romkit.systems.SYSTEMS[recorded_name(system, system.name, System)] = system
     return system()
 
@@ -283,7 +288,9 @@ def files_of(sources: Sequence[str]) -> list[str]:
     """
     names = []
     for source in sources:
+        # quotes keep shells from replacing ~ and *
         path = os.path.expanduser(source)
+        # a file may be called run[1].nc
         if os.path.exists(path) or not glob.has_magic(source):
             names.append(path)
             continue
@@ -323,12 +330,16 @@ def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame"
         return read_files(names)
     import pandas as pd
 
+    from romkit.data.names import TRAJECTORIES
     from romkit.data.tables import read_table
 
     tables = [read_table(name) for name in names]
     if len(tables) == 1:
         return tables[0]
-    return pd.concat([table.assign(run=k) for k, table in enumerate(tables)], ignore_index=True)
+    # of tables that number their runs, the numbers stay
+    if not any(name in tables[0].columns for name in TRAJECTORIES):
+        tables = [table.assign(run=k) for k, table in enumerate(tables)]
+    return pd.concat(tables, ignore_index=True)
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":
@@ -447,6 +458,7 @@ def write(
     from romkit.core.files import make_folder
 
     try:
+        # `writable` left no folder behind, so that a command that fails leaves none
         make_folder(path.parent)
         output.wrote(save(result, path), label)
     except FileError as error:

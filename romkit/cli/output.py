@@ -39,6 +39,7 @@ class Output:
     kept: str = "nothing was written"
 
 
+# Commands call each other's helpers, so that results reach the command that runs without a parameter.
 _current: ContextVar[Output] = ContextVar("output")
 
 
@@ -75,6 +76,7 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
                 command(**arguments)
         except KeyboardInterrupt:
             print(f"romkit: interrupted; {output.kept}", file=sys.stderr)
+            # the parser of the command line gives exit code 130
             raise
         finally:
             _current.reset(token)
@@ -114,6 +116,7 @@ def _without_text(silent: bool) -> Iterator[None]:
     if not silent:
         yield
         return
+    # functions of the package print, too: `romkit.data.describe` its summary
     with contextlib.redirect_stdout(io.StringIO()):
         yield
 

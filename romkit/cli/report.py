@@ -98,6 +98,7 @@ def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
     for token in tokens:
         for child in token.children or ():
             if child.type == "image":
+                # within the page, which goes to others without its folder
                 name = str(child.attrs["src"])
                 child.attrs["src"] = _embedded(name, picture(name))
             elif child.type.startswith("link"):  # to files that the page leaves behind

@@ -179,6 +179,7 @@ def _branch_start(
         for name, value in context.items():
             first_end[name] = value[0] if isinstance(value, list) else value
         data = system.dataset(duration=system.dt, **first_end)
+    # an earlier branch has more than its last state: where branches leave it
     if "special_kind" in data:
         return data
     state = []
@@ -235,6 +236,7 @@ def forecast(
     """  # noqa: D301
     file = options.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
     options.check_device(device)
+    # before the data, which may be the training set of a system
     ensemble, projection, law = _forecaster(model, dynamics)
     data = romkit.data.check_states(options.read_data(start))
     settings = {
@@ -244,6 +246,7 @@ def forecast(
     }
     settings |= _first_state(data, law, trajectory, at)
     settings["context"] = _context_of_state(data, projection, trajectory, at)
+    # what is typed replaces what the data have
     settings["context"] |= options.context_values(ctx, projection.frame.context_names)
     if law.control_names or control is not None:
         source = data.isel(time=slice(at, None))
@@ -333,6 +336,7 @@ def _inputs(
         source = _select(source, trajectory=trajectory)
     times = romkit.data.times_of(source)
     since = times - times[0]
+    # times in files are rounded
     if since[-1] < duration * (1 - 1e-9):
         expected = f"inputs up to {duration:g} after the first state"
         raise InputError("--control", expected=expected, got=f"up to {since[-1]:g}", fix=fix)
@@ -386,6 +390,7 @@ def infer(
     projection = options.load("projection", model)
     observed = options.names(sensors)
     for name in observed or ():
+        # before the training set of a system is simulated
         checks.one_of("sensors", name, projection.frame.state_names)
     settings = {"noise": noise, "sensors": observed, "level": level, "dynamics": latent}
     estimates = romkit.infer(projection, seen, training=options.read_data(training), **settings)

@@ -31,6 +31,7 @@ def catalogue() -> dict[str, dict[str, str]]:
     for title, named in kinds.items():
         lines = {name: display.first_line(documented) for name, documented in named.items()}
         sections[title] = lines
+    # their facts stand in the files, which take a second each to read
     sections["pretrained models"] = dict.fromkeys(romkit.projections.pretrained(), "")
     sections["versions"] = versions()
     return sections

@@ -223,6 +223,7 @@ class Exploration:
         with torch.no_grad():
             projected = P(x)
             idempotency = idempotency_error(P, x).max()
+        # in deviations, so that components of several units share one colour scale
         scale = follower["state_std"].values
         full = run["state"].values[0] / scale
         reduced = follower["state"].values[0] / scale
@@ -300,6 +301,7 @@ class Exploration:
         """Reduced model from the initial state of a run of the full model, whose context may be
         another one.
         """
+        # recorded once for all contexts; `follow` would record it anew at each
         if self._flow is not None:
             return self._flowed(self._flow, run, self.at(context))
         moved = run.assign_coords(
@@ -356,6 +358,7 @@ class Exploration:
 def _maxima(x: np.ndarray) -> np.ndarray:
     """Local maxima of a curve (T,), or its largest value where it has none."""
     inner = x[1:-1]
+    # a plateau counts once, at its begin
     peaks = inner[(inner > x[:-2]) & (inner >= x[2:])]
     return peaks if peaks.size else x.max(keepdims=True)
 

@@ -102,6 +102,7 @@ def _learned(
         data = dataset_of_bytes(contents[0], "data")
     else:
         data = _joined(contents)
+    # an ensemble takes several times as long, and its bars are for forecasts that this tab has not
     return learn(data, context, members=0, seconds=seconds)
 
 

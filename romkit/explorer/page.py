@@ -240,6 +240,7 @@ class Page:
         """Move the first slider a little, and from its end back to its begin."""
         slider = self.sliders[self.first]
         value = slider.value + PLAYED * slider.step
+        # sums of steps are rounded
         if value > slider.end * (1 + 1e-12):
             value = slider.start
         slider.value = value
@@ -252,6 +253,7 @@ class Page:
 
     def _follow_sliders(self, seconds: float) -> None:
         """Show every move at once: both models, or the reduced model alone where a view takes long."""
+        # a full model that takes longer would queue up behind a slider that moves
         self.compare.visible = seconds > PATIENCE
         for slider in self.sliders.values():
             if seconds < PROMPT:
@@ -476,8 +478,10 @@ def explore(
         romkit.core.errors.InputError: projection: expected a single one, got a stack; take one of it,
         romkit.projections.unstack(projection)[0]
     """
+    # an error in the model comes before the server, as one line
     pages = {"/": application(projection, system)}
     port = port or _free_port()
+    # websockets of other pages are refused by these names, and their documents by `_check_origin`
     origins = [f"{name}:{port}" for name in HOSTS]
     options = {"port": port, "show": show, "threaded": threaded, "websocket_origin": origins}
     return pn.serve(pages, address=ADDRESS, title="romkit", **options)

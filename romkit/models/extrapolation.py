@@ -74,6 +74,7 @@ def _with_context_distance(run: xr.Dataset, beyond: Tensor) -> xr.Dataset:
 
 def _with_state_distance(run: xr.Dataset, distance: Callable[[Tensor], Tensor]) -> xr.Dataset:
     z = torch.from_numpy(run["latent"].values)
+    # a region has no distance from NaN; zero stands in for it, and is masked below
     diverged = z.isnan().any(-1)
     values = distance(z.nan_to_num(nan=0.0)).masked_fill(diverged, torch.nan)
     attrs = {

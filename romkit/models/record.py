@@ -94,6 +94,7 @@ def provenance(
     projection: Projection, dynamics: LatentDynamics, device: torch.device
 ) -> dict[str, str]:
     """Attributes that say which model made a run."""
+    # losses are as long as the training, and stand in the file of the projection
     training = {key: value for key, value in projection.report.items() if key != "losses"}
     return {
         "projection": projection.name,

@@ -158,6 +158,8 @@ class AtContexts:
         system = self.model.system
         if system is None:
             return PROBLEMS[self.model.dynamics.order](path, control=self.control)
+        # the field of a system is smooth on the scale of its own step, which bounds those of the
+        # default solver where it depends on time
         step = system.step or system.dt
         return replace(system.problem(path, c), control=self.control, step=step)
 
@@ -262,6 +264,7 @@ class AtContexts:
         """
         with torch.no_grad(), one_thread():
             solution = self.solve(start, times, solver=solver, engine=engine)
+            # without chunks on the device, where the operator is; with them when they are computed
             if chunks is None:
                 decoded = [x.numpy(force=True) for x in self.decode(solution.states)]
             solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
@@ -302,6 +305,7 @@ class AtContexts:
 
 def constant(c: Tensor) -> Contexts:
     """Contexts (C, p) that stay."""
+    # not by `Contexts.of`: filters and page call this at each observation and move of a slider
     return Contexts._make((c, c, None, (), None))
 
 
@@ -351,6 +355,7 @@ def in_coordinates(basis: Basis | None, system: System | None) -> System | None:
     """System in the coordinates of a basis, if it has polynomial terms, else the system itself."""
     if basis is None or system is None or system.basis is not None:
         return system
+    # without terms its image would be sampled, which a user asks for by system.through(basis, data)
     if not system.terms():
         return system
     if _is_immutable(system):
@@ -367,6 +372,7 @@ def _is_immutable(system: System) -> bool:
     """Whether a system is a frozen dataclass of numbers and text, so that an equal system has equal
     tensors.
     """
+    # of the class itself: a subclass of a frozen dataclass may have attributes that change
     parameters = vars(type(system)).get("__dataclass_params__")
     if parameters is None or not parameters.frozen:
         return False

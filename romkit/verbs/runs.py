@@ -171,6 +171,7 @@ def _simulated(
     """Motion of trajectories at contexts (C, p), or along a path of them, from states (C, n) or the
     system's own.
     """
+    # a start by default costs a transient, which a given state does not need
     default = system.at_rest(contexts) if "initial_state" in start else system.start(contexts)
     parts = tuple(start.get(name, part) for name, part in zip(NAMES, default, strict=False))
     with torch.no_grad():
@@ -182,6 +183,7 @@ def _joined(pieces: Sequence[Motion]) -> Motion:
     *fields_of_pieces, costs = zip(*pieces, strict=True)
     cost = dict(costs[0])
     for name in costs[0]:
+        # engine and solver are those of all pieces
         if name.startswith("seconds"):
             cost[name] = sum(cost_of_piece[name] for cost_of_piece in costs)
     joined = []
@@ -695,6 +697,7 @@ def rollout(
         check_match(system, projection)
         truth = unchecked(simulate)(system, **simulation, engine=engine, context=values)
         projection = projection if system.basis is None else projection.of_coordinates()
+        # known at all times, while the truth has them at its samples alone
         times = torch.from_numpy(truth["time"].values.copy())
         contexts = unchecked(Contexts.of)(system.context_names, values, times)
         contexts = unchecked(contexts.expanded)(truth.sizes["trajectory"])
@@ -728,6 +731,7 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     x = variable_of(truth, "state", fix="add it").data.astype(np.float64)
     if projection.seeds is not None:
         x = x[None]  # (1, C, T, n), for all seeds
+    # in single precision the idempotency error would be one of rounding
     P = in_double(projection)(truth)
     image = P(x)
     square = ((P(image) - image) ** 2).sum(-1)
