@@ -139,7 +139,7 @@ def explore(
     """Explore a reduced model in the browser: full and reduced model side by side, as the context
     moves.
 
-    A second tab fits and follows data of your own. Only this machine can see the page; Ctrl-C ends
+    A second tab learns from data of your own. Only this machine can see the page; Ctrl-C ends
     it.
 
     \b
