@@ -6,11 +6,12 @@ import numpy as np
 import xarray as xr
 
 import romkit
+from romkit.bases import Basis
 from romkit.projections import Projection
-from romkit.systems import KuramotoSivashinsky, Lorenz96, System
+from romkit.systems import CylinderWake, KuramotoSivashinsky, Lorenz96, System
 from studies.runner import Numbers, Study
 from studies.wake.data import TRAIN, UNSEEN
-from studies.wake.tasks import RANK, coordinates, through
+from studies.wake.tasks import RANK, basis, coordinates
 
 TURN = 2 * np.pi
 
@@ -41,7 +42,7 @@ def drifts(
     """Turns by which the phase of rollouts is off at the end, without and with a speed.
 
     Args:
-        model: a shipped one, or a method that is fitted to the recorded wakes.
+        model: name of a shipped one.
         training: values of the parameter of the training runs.
         unseen: those of the rollouts that are judged.
         recorded: length of the training runs.
@@ -69,14 +70,27 @@ def drifts(
     return results | {"jumps": timed.report["speed"]["jumps"]}
 
 
-def _wake(method: str) -> tuple[System, xr.Dataset, xr.Dataset, Projection]:
-    """Flow in the coordinates of 64 modes, recorded runs on their orbits, and a projection."""
+def _wake(model: str) -> tuple[System, xr.Dataset, xr.Dataset, Projection]:
+    """Flow in the modes of a shipped model, recorded runs on their orbits, and the model in these
+    modes.
+    """
+    projection = romkit.load(model)
     shedding = [reynolds for reynolds in TRAIN if reynolds > ONSET]
     runs, truth = (
-        coordinates(reynolds).sel(time=slice(SETTLED, None)) for reynolds in (shedding, UNSEEN)
+        _in_modes(coordinates(reynolds), projection.basis).sel(time=slice(SETTLED, None))
+        for reynolds in (shedding, UNSEEN)
     )
-    projection = romkit.fit(method, coordinates(TRAIN), latent_dim=3, verbose=False)
-    return through(RANK), runs, truth, projection
+    system = CylinderWake().through(projection.basis)
+    return system, runs, truth, projection.of_coordinates()
+
+
+def _in_modes(data: xr.Dataset, modes: Basis) -> xr.Dataset:
+    """Recorded coordinates as those in a basis of as many modes, whose numbers have fewer bits."""
+    stored = basis(RANK)
+    turn = (modes.dual.mT @ stored.modes).numpy()  # (r, r)
+    shift = modes.encode(stored.mean).numpy()
+    state = data["state"].values.astype(float) @ turn.T + shift
+    return data[["state"]].assign(state=(data["state"].dims, state, data["state"].attrs))
 
 
 def _values(ranges: Ranges) -> list[float]:
