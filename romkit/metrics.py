@@ -227,6 +227,7 @@ def latent_speed_variation(dz: Samples) -> Tensor:
         >>> bool(romkit.metrics.latent_speed_variation(t[:, None] * rate) > 0.5)
         True
     """
+    # of all samples, not an estimate for a population
     speed = dz.norm(dim=-1)
     return speed.std(-1, correction=0) / speed.mean(-1)
 

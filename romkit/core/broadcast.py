@@ -63,6 +63,7 @@ def linear_solve(matrix: Tensor, vector: Tensor) -> Tensor:
 
     It neither waits for a GPU nor raises for a whole batch because of one member.
     """
+    # without a check, which would wait for the device
     return torch.linalg.solve_ex(matrix, vector.unsqueeze(-1)).result.squeeze(-1)
 
 

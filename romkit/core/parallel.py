@@ -73,6 +73,7 @@ def _result(
 ) -> tuple[T | None, Exception | None]:
     """Value or error of a piece, which is computed here where its worker is lost."""
     try:
+        # an executor may break down before it takes the piece
         if isinstance(future, Exception):
             raise future
         return future.result()

@@ -91,6 +91,7 @@ class Monomials:
         """D (m, K, K) with ∂ᵢ of the monomials = monomials @ D[i]."""
         slopes = torch.zeros(self.variables, len(self), len(self), dtype=torch.float64)
         for k, factors in enumerate(self.factors):
+            # ∂ᵢ takes one factor zᵢ away, as often as it is there
             for i in set(factors):
                 lower = list(factors)
                 lower.remove(i)

@@ -215,6 +215,7 @@ def _without_mask(value: object) -> np.ndarray:
         arrays = value
     if not any(isinstance(array, np.ma.MaskedArray) for array in arrays):
         return np.asarray(value)
+    # lists of masked arrays lose their masks in np.asarray
     masked = value
     if isinstance(value, list | tuple):
         masked = np.ma.stack(value)

@@ -182,6 +182,7 @@ class Branch:
                 return None
             matrix = np.vstack([jacobian, along])
             defect = np.append(residual, (u - origin) @ along)
+            # a symmetry makes the matrix singular: the shortest move has no share along it
             move = np.linalg.lstsq(matrix, -defect, rcond=self.equations.rank)[0]
             u = u + move
             if np.abs(move).max() < ACCURACY * max(1.0, np.abs(u).max()):

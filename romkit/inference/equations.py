@@ -156,6 +156,7 @@ class Orbits(Equations):
         """Lay the plane through the state of u; its row (1, d + 2) of the Jacobian."""
         self.origin = u[:-2]
         rate = self.rate(u[None, :-2], u[-1:])[0]
+        # along the field, the direction in which the phase of an orbit is free
         self.normal = rate / np.linalg.norm(rate).clip(TINY)
         return np.concatenate([self.normal, [0.0, 0.0]])[None]
 
@@ -197,6 +198,7 @@ class Orbits(Equations):
     def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Multipliers but the trivial one, and logarithms of their moduli."""
         values = np.linalg.eigvals(self.linear(jacobian))
+        # the one along the orbit is 1, and says nothing
         return _by_modulus(np.delete(values, np.argmin(abs(values - 1))))
 
     def bifurcation(self, value: complex, pair: bool) -> str:

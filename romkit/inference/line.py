@@ -82,6 +82,7 @@ class Line:
 
     def field(self, parameter: np.ndarray) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
         """Field of scaled states (B, d)."""
+        # unknowns of the size of one, so that one tolerance suits all of them
         field, size = self.model.field(self.contexts(parameter)), torch.from_numpy(self.size)
         return lambda t, y: field(t, size * y) / size
 

@@ -61,6 +61,7 @@ def doubled(branch: Branch, u: np.ndarray, along: np.ndarray) -> Start:
     equations = branch.equations
     equations.anchor(u)
     _, jacobian = equations.linearised(u)
+    # a perturbation along it is its negative after a period, and itself after two
     vector = _vector(equations.linear(jacobian), -1.0).real
     across = np.append(vector, np.zeros(equations.tail))
     return Start(u, _oriented(branch, across - _along(across, along)), 0 * u)

@@ -45,6 +45,7 @@ class Piece:
     def __call__(self, c: Tensor) -> Tensor:
         """s (..., 1) at contexts (..., p)."""
         d = (c - c.new_tensor(self.shift)) / c.new_tensor(self.scale)
+        # beyond the range a polynomial grows with its highest power
         d = d.clamp(-1.0, 1.0)
         total = torch.zeros_like(d[..., :1])
         for coefficient, powers in zip(self.coefficients, self.exponents, strict=True):

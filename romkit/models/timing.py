@@ -216,6 +216,7 @@ def _ratio(
     rate = motion.derivative()
     scale = truth.std(axis=0).clip(1e-12)
     within = longer < 2 * period
+    # the phase of the first state, to begin with
     gaps = np.square((orbit[within] - truth[0]) / scale).sum(axis=-1)
     offset, s = float(longer[within][gaps.argmin()]), 1.0
     window = period
@@ -223,6 +224,7 @@ def _ratio(
         rows = clock <= window
         for _ in range(GAUSS_NEWTON):
             t = clock[rows]
+            # the spline is not asked beyond its ends
             tau = (offset + s * t).clip(0, longer[-1])
             residual = (motion(tau) - truth[rows]) / scale  # (T, m)
             slope = rate(tau) / scale

@@ -264,6 +264,7 @@ class System(abc.ABC):
         """
         f, t = self.field(c), torch.zeros((), dtype=x.dtype)
         rate = f(t, x)
+        # one point generates all shifts
         difference = f(t, shifts.turned(x)) - shifts.turned(rate)
         return float(difference.abs().max() / rate.abs().max())
 
@@ -420,6 +421,7 @@ class System(abc.ABC):
             expected = f"none, since {self.only_solver} simulates it"
             fix = "leave it out; the step can be given"
             raise InputError("solver", expected=expected, got=f"{solver}", fix=fix)
+        # systems may be frozen dataclasses
         other = copy.copy(self)
         object.__setattr__(other, "solver", solver)
         return other

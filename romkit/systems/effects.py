@@ -114,6 +114,7 @@ def _points(system: System, motion: Motion, times: Tensor) -> Points:
     others = torch.linspace(0, system.horizon, PROBES, dtype=torch.float64)
     points = []
     for sample, another_time in zip(samples, others, strict=False):
+        # a parameter that acts across the attractor alone is seen beside it
         along, beside = [], []
         for part in parts:
             x = part[sample]

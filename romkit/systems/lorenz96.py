@@ -77,6 +77,7 @@ class Lorenz96(System):
         )
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        # not a whole number of waves, so that no symmetry holds them
         k = torch.arange(self.n, dtype=contexts.dtype)
         return contexts + torch.sin(8.05 * 2 * torch.pi * k / self.n)
 

@@ -53,6 +53,7 @@ class Lost(NamedTuple):
 
 def lost_in(motion: Motion, start: Parts) -> Lost:
     """Trajectories of a motion that are lost, but for those whose start was so already."""
+    # a member that began without a state is no loss of the solver
     started = torch.cat(start, dim=-1).isfinite().all(-1)  # (...)
     diverged = (motion.status == Status.DIVERGED) & started
     rows = diverged.reshape(-1).nonzero().flatten().tolist()

@@ -169,6 +169,7 @@ class Pendulum(MechanicalSystem):
         acceleration at qᵢ = 0 kicks the coupled angles. `simulate` integrates four and derives the
         others from them.
         """
+        # coupled angles drift off their manifold, so that they are computed anew
         q, v = q[..., :DRIVING], v[..., :DRIVING]
         return couple(q, v, chain.acceleration(q, v, c), c)[2]
 

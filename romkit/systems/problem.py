@@ -225,6 +225,7 @@ class SecondOrder(Problem):
 
     def linearised(self, t: Tensor, w: Tensor) -> Linearised:
         P, (z, dz) = self.path.at(t), self.split(w)
+        # q̇ = J ż, so that no second derivative along z is needed for the velocity
         q, J = P.decode_jacobian(z)
         return Linearised(q, J, self.field(t, q, matvec(J, dz)) - P.decode_curvature(z, dz))
 

@@ -291,6 +291,7 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
     _, pivots = linalg.qr(modes.mT.numpy(), mode="r", pivoting=True)
     rows = torch.from_numpy(pivots[:count].astype("int64"))
     lengths = modes.square().sum(-1)
+    # the bound is of the smallest singular value, on which the error of sampling depends
     for _ in range(number - count):
         _, sigma, right = torch.linalg.svd(modes[rows], full_matrices=False)
         gap = torch.ones(())
@@ -298,6 +299,7 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
             gap = sigma[-2] ** 2 - sigma[-1] ** 2
         total = gap + lengths
         gain = total - (total**2 - 4 * gap * (modes @ right[-1]) ** 2).clamp(min=0).sqrt()
+        # a row counts once
         gain[rows] = -1.0
         rows = torch.cat([rows, gain.argmax().unsqueeze(0)])
     return rows

@@ -163,6 +163,7 @@ def symmetric(triangle: Tensor) -> Tensor:
     r = int((2 * triangle.shape[-2]) ** 0.5)
     i, j = torch.triu_indices(r, r)
     full = triangle.new_zeros(*triangle.shape[:-2], r, r, triangle.shape[-1])
+    # a product of two different coordinates stands for two entries
     half = triangle / torch.where(i == j, 1.0, 2.0).to(triangle).unsqueeze(-1)
     full[..., i, j, :] = half
     full[..., j, i, :] = half

@@ -106,6 +106,7 @@ class SystemThroughBasis(System):
 
         def f(t: Tensor, y: Tensor) -> Tensor:
             kind = (y.ndim, y.dtype, y.device)
+            # the sum over terms costs as much as many evaluations
             if kind not in polynomials:
                 polynomials[kind] = self.image.at(align(c.to(y), y))
             return polynomials[kind](y)

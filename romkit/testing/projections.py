@@ -127,6 +127,7 @@ def stacking(p: Probe) -> None:
 
 def perturbed(projection: Projection) -> Projection:
     """Another one of its kind, with parameters a little away from its own, the same in every call."""
+    # special values, zeros say, hide errors of batching
     other, draw = copy.deepcopy(projection), torch.Generator().manual_seed(0)
     for parameter in other.parameters():
         if parameter.requires_grad:

@@ -199,6 +199,7 @@ class CylinderWake(System):
         flow = self.flow
         whirl = self.disturbance * np.exp(-((flow.places - PLACE) ** 2).sum(-1) / SIZE)
         whirl[np.setdiff1d(np.arange(flow.n), flow.free)] = 0
+        # all velocities are free of divergence, and so is what disturbs them
         whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
         starts = [self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]
         return torch.from_numpy(np.stack(starts))

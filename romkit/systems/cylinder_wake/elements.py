@@ -130,6 +130,7 @@ def discretisation(mesh: str) -> Discretisation:
 
     stored = np.load(MESHES[mesh], allow_pickle=False)
     grid = skfem.MeshTri(stored["points"], stored["triangles"].astype(np.int64))
+    # quadratic velocities and linear pressures are stable together (Taylor and Hood)
     velocity = skfem.Basis(grid, skfem.ElementVector(skfem.ElementTriP2()))
     pressure = velocity.with_element(skfem.ElementTriP1())
     quadrature = skfem.Basis(grid, skfem.ElementVector(skfem.ElementTriP2()), intorder=QUADRATURE)

@@ -98,6 +98,7 @@ def integrate(
             length = h
             implicit = 1.5 / h * flow.mass + viscosity * flow.stiffness
             factors, boundary = flow.saddle(implicit), implicit @ flow.inflow
+            # a two-step rule needs a state before the first: Euler's error of one step is of its order
             before = u - h * rate(flow, u, viscosity)
             convected, convected_before = flow.convection(u, u), flow.convection(before, before)
         for _ in range(count):

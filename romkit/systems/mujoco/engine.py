@@ -115,6 +115,7 @@ class Simulator(Solver):
         """MuJoCo's clock, positions and velocities, (N, T, 1 + nq + nv)."""
         substeps, step = steps
         threads = min(self.threads, len(models))
+        # one workspace for each thread serves all members: their models have equal sizes
         datas = [mujoco.MjData(models[0]) for _ in range(threads)]
         outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
         physics = np.zeros((len(models), outputs, 1 + q.shape[-1] + v.shape[-1]))

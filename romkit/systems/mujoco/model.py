@@ -103,6 +103,7 @@ def may_touch(model: "mujoco.MjModel") -> list[str]:
     body = model.geom_bodyid
     tree = model.body_treeid[body]  # -1 for what does not move
     types, masks = model.geom_contype, model.geom_conaffinity
+    # MuJoCo's own rule: the type of one and the mask of the other share a bit
     first, second = np.triu_indices(model.ngeom, 1)
     matching = (types[first] & masks[second]) | (types[second] & masks[first])
     pairs = np.stack([first, second])[:, matching != 0]

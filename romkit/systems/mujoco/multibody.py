@@ -97,6 +97,7 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """M (..., n, n) and what M q̈ equals (..., n)."""
     force = tree.drive - tree.stiffness * q - tree.damping * v
     mass = torch.diag_embed(tree.armature + 0 * q)
+    # states may have leading axes that constants lack, and the other way round
     zero = torch.zeros_like(q[..., :1]) + torch.zeros_like(tree.gravity)
     eye = torch.eye(3, dtype=q.dtype, device=q.device) + 0 * zero.unsqueeze(-1)
     frames = [Placement(eye, zero, zero, zero, zero, zero)]
@@ -168,7 +169,9 @@ def rotation(axis: Tensor, angle: Tensor) -> Tensor:
     a, b, c = axis.unbind(-1)
     zero = torch.zeros_like(a)
     K = torch.stack([zero, -c, b, c, zero, -a, -b, a, zero], dim=-1).unflatten(-1, (3, 3))
-    sine, versine = angle.sin()[..., None, None], 2 * (angle / 2).sin().square()[..., None, None]
+    sine = angle.sin()[..., None, None]
+    # 1 - cos without its cancellation at small angles
+    versine = 2 * (angle / 2).sin().square()[..., None, None]
     return torch.eye(3, dtype=axis.dtype, device=axis.device) + sine * K + versine * (K @ K)
 
 
