@@ -112,11 +112,15 @@ def _as_pydantic(hint: object) -> object:
     return Any
 
 
+ROMKITS_CHECKS = (types.FunctionType, types.MethodType, functools.partial)
+"""Types of checks in an `Annotated` that are called with the name of the argument and the value."""
+
+
 def _of_annotated(hint: object) -> object:
     """An annotation with a check of romkit's, or with limits of pydantic's."""
     base, *checks_of_it = get_args(hint)
     check = checks_of_it[-1]
-    if inspect.isfunction(check) or inspect.ismethod(check) or isinstance(check, functools.partial):
+    if isinstance(check, ROMKITS_CHECKS):
         return Annotated[Any, PlainValidator(functools.partial(check, ""))]
     inner = base if base in (float, int) else _as_pydantic(base)
     return Annotated[inner, *checks_of_it]
@@ -275,12 +279,11 @@ def _name_of(position: object, names: Sequence[str]) -> str:
 
 def _unknown_argument(function: Callable, argument: str, names: list[str]) -> InputError:
     names = [name for name in names if name not in ("self", "cls")]
-    return InputError(
-        argument,
-        expected=f"an argument of {function.__qualname__.removesuffix('.__init__')}",
-        got="an unknown one",
-        fix=checks.nearest(argument, names) or f"it takes {', '.join(names) or 'none'}",
-    )
+    fix = checks.nearest(argument, names)
+    if not fix:
+        fix = f"it takes {', '.join(names)}" if names else "it takes none"
+    expected = f"an argument of {function.__qualname__.removesuffix('.__init__')}"
+    return InputError(argument, expected=expected, got="an unknown one", fix=fix)
 
 
 def _worded(fault: Mapping[str, Any]) -> InputError:
@@ -348,12 +351,12 @@ HOW_TO_MAKE = {
 
 def _scalar(value: object) -> object:
     """A number of NumPy or torch as one of Python; anything else, and booleans, as they are."""
-    is_number = (
-        hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0
-    )
-    if is_number and not getattr(value, "is_meta", False):
-        return value.item()
-    return value
+    if getattr(value, "ndim", 1) != 0 or not hasattr(value, "item"):
+        return value
+    # a tensor without values has no number
+    if getattr(value, "is_meta", False):
+        return value
+    return value.item()
 
 
 def _no_nan(value: float) -> float:

@@ -39,16 +39,23 @@ def tensor(argument: str, value: object) -> Tensor:
     if type(value) is Tensor and value.dtype in FLOATS and _is_dense(value):
         return value
     numbers = _as_tensor(argument, value)
-    # fields that are recorded have tensors without values
-    is_recorded = numbers.is_meta and recording()
-    if not _is_dense(numbers) and not is_recorded:
-        raise _not_dense(argument, numbers)
+    _check_dense(argument, numbers)
     if numbers.dtype in FLOATS:
         return numbers
     if numbers.is_floating_point():
         # half precision
         return numbers.float()
     return numbers.double()
+
+
+def _check_dense(argument: str, numbers: Tensor) -> None:
+    """Raise where a tensor has no values, or not all of them."""
+    if _is_dense(numbers):
+        return
+    # fields that are recorded have tensors without values
+    if numbers.is_meta and recording():
+        return
+    raise _not_dense(argument, numbers)
 
 
 def _as_tensor(argument: str, value: object) -> Tensor:

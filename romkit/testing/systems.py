@@ -93,11 +93,7 @@ def field(system: System) -> None:
     t, (c, parts) = torch.zeros((), dtype=torch.float64), nearby(system)
     rate = system.field(c)(t, *parts)  # (C, 4, n)
     holds(bool(rate.isfinite().all()), "the field is finite near the start")
-    loop = torch.empty_like(rate)
-    for k in range(rate.shape[0]):
-        for i in range(rate.shape[1]):
-            loop[k, i] = system.field(c[k])(t, *(x[k, i] for x in parts))
-    close("contexts (C, p) with states (C, T, n) = loop", rate, loop)
+    _check_batch(system, c, parts, rate)
     single = system.field(c.float())(t.float(), *(x.float() for x in parts))
     fact("precision of the field at float32 states", torch.float32, single.dtype)
     close("field in float32 = float64", single.double(), rate, 1e-3)
@@ -108,6 +104,15 @@ def field(system: System) -> None:
     behind = system.field(c)(t, *(x - h * v for x, v in pairs))
     quotient = (ahead - behind) / (2 * h)
     close("torch.func.jvp of the field = finite differences", tangent, quotient, 1e-5)
+
+
+def _check_batch(system: System, c: Tensor, parts: Parts, rate: Tensor) -> None:
+    """Rates (C, T, n) of all contexts and states are those of each alone."""
+    t, loop = torch.zeros((), dtype=torch.float64), torch.empty_like(rate)
+    for k in range(rate.shape[0]):
+        for i in range(rate.shape[1]):
+            loop[k, i] = system.field(c[k])(t, *(x[k, i] for x in parts))
+    close("contexts (C, p) with states (C, T, n) = loop", rate, loop)
 
 
 def terms(system: System) -> None:
