@@ -394,7 +394,7 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
     model, name = FullModel(system), branch.attrs.get("parameter")
     state = branch.get("decoded", branch.get("state"))
     is_branch = "special_after" in branch and name in system.context_names
-    if not is_branch or state.shape[-1] != len(model.names) or state.dtype.kind != "f":
+    if not is_branch or not _are_states(state, len(model.names)):
         expected = f"a branch of a reduced model of {system.name}"
         fix = "give a result of romkit.continuation"
         raise InputError("branch", expected=expected, got="another dataset", fix=fix)
@@ -404,6 +404,13 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
         line.period = float(branch["period"][0])
     line.measure(np.stack([state.values[0], _largest(state)]))
     return line
+
+
+def _are_states(state: xr.DataArray, size: int) -> bool:
+    """Whether a variable has states (K, size) in numbers that torch has, all finite."""
+    if state.dtype not in (np.float32, np.float64) or state.shape[-1] != size:
+        return False
+    return state.size > 0 and bool(np.isfinite(state.values).all())
 
 
 def _by_newton(full: Branch, guess: np.ndarray) -> tuple[np.ndarray, float]:

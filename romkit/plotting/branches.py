@@ -72,7 +72,7 @@ def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
     kinds = set()
     for branch in branches:
         kind, parameter = branch.attrs.get("kind"), branch.attrs.get("parameter")
-        is_branch = "special_kind" in branch.coords
+        is_branch = "special_kind" in branch.coords and parameter in branch.coords
         kinds.add((kind, parameter, is_branch))
     if len(kinds) == 1:
         kind, parameter, is_branch = kinds.pop()

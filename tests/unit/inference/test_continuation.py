@@ -596,7 +596,14 @@ def test_bad_input_is_refused_by_name(given, argument):
 
 @pytest.mark.parametrize(
     ("branch", "system"),
-    [(REST, Textbook(cusp, 1)), (REST, Lorenz96()), (REST[["state"]], Textbook(brusselator, 2))],
+    [
+        (REST, Textbook(cusp, 1)),
+        (REST, Lorenz96()),
+        (REST[["state"]], Textbook(brusselator, 2)),
+        (REST.assign(state=REST.state * np.nan), Textbook(brusselator, 2)),
+        (REST.assign(state=REST.state * 1j), Textbook(brusselator, 2)),
+        (REST.isel(point=slice(0)), Textbook(brusselator, 2)),
+    ],
 )
 def test_a_branch_of_another_model_is_not_verified(branch, system):
     with pytest.raises(InputError, match=r"^branch: "):
