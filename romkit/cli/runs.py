@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
+    from romkit.integrators import LearnedField
+
 
 def rollout(
     ctx: Context,
@@ -252,7 +254,7 @@ def forecast(
         source = data.isel(time=slice(at, None))
         if control is not None:
             source = romkit.data.open_dataset(control)
-        settings["control"] = _inputs(source, law.control_names, trajectory, duration)
+        settings["control"] = _inputs(source, law, trajectory, duration)
     if ensemble is None:
         run = romkit.forecast(projection, dynamics=law, **settings)
     else:
@@ -318,13 +320,14 @@ def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
 
 
 def _inputs(
-    source: "xr.Dataset", names: tuple[str, ...], trajectory: int, duration: float
+    source: "xr.Dataset", law: "LearnedField", trajectory: int, duration: float
 ) -> "Callable[[float], np.ndarray]":
-    """Inputs of these names as a function of the time since the first sample of a dataset."""
+    """Inputs of a law as a function of the time since the first sample of a dataset."""
     import torch
 
     from romkit.data.controls import by_name, control_of
 
+    names = law.control_names
     fix = "give a file with them by --control"
     dims = source["control"].dims if "control" in source else ()
     if {*dims} - {"trajectory"} != {"time", "input"}:
@@ -340,7 +343,8 @@ def _inputs(
     if since[-1] < duration * (1 - 1e-9):
         expected = f"inputs up to {duration:g} after the first state"
         raise InputError("--control", expected=expected, got=f"up to {since[-1]:g}", fix=fix)
-    control = control_of(source.assign_coords(time=since).expand_dims("trajectory"))
+    moved = source.assign_coords(time=since).expand_dims("trajectory")
+    control = control_of(moved, law.held)
     return lambda t: control(torch.tensor(t, dtype=torch.float64)).numpy()
 
 

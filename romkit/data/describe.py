@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.context import ROLE, context_names
+from romkit.data.controls import BETWEEN
 from romkit.data.layout import Layout, layout_of
 from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.numbers import decoded
@@ -49,6 +51,7 @@ def describe(
             `v(..., y, x)`); by default every floating-point variable along time that describes no
             other, as bounds do, or the whole numbers where there is none.
         control: names of the inputs, variables (trajectory, time), and perhaps one dimension more.
+            Their attribute `between`, "held" or "linear", says how they are between samples.
         velocity: names of the derivatives, in the order of the state; by default the variable
             `velocity`, if the difference quotients of the state agree with it. Without, velocities
             are estimated where they are needed.
@@ -226,7 +229,36 @@ def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple, tuple]:
     if list(names) == ["control"] and "input" in data.coords:
         labels = [str(label) for label in data["input"].values]
     values = layout.gather(data, LEAD).astype(np.float64)
-    return ("input", labels), ((*LEAD, "input"), values)
+    return ("input", labels), ((*LEAD, "input"), values, _about_inputs(data, names))
+
+
+def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
+    """How inputs are between samples, and their unit, as far as the data say."""
+    about = {}
+    between = _rule_between(data, names)
+    if between is not None:
+        about["between"] = between
+    units = {str(data[name].attrs.get("units", "")) for name in names}
+    if len(units) == 1 and "" not in units:
+        about["units"] = units.pop()
+    return about
+
+
+def _rule_between(data: xr.Dataset, names: Sequence[str]) -> str | None:
+    """The attribute `between` of all inputs, None where they have none.
+
+    Raises:
+        InputError: some are held and others straight lines, or some say nothing.
+    """
+    rules = [data[name].attrs.get("between") for name in names]
+    for rule in rules:
+        if rule is not None:
+            checks.one_of("between", rule, BETWEEN)
+    if len(set(rules)) > 1:  # a law knows one rule for all of its inputs
+        got = ", ".join(f"{name}: {rule}" for name, rule in zip(names, rules, strict=True))
+        fix = "give all of them the attribute between='held', or 'linear'"
+        raise InputError("control", expected="one rule between samples", got=got, fix=fix)
+    return rules[0]
 
 
 def _with_context(

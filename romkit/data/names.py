@@ -26,6 +26,16 @@ DESCRIBED_BY = (
 )
 """Attributes of the CF conventions that name variables which describe others."""
 
+MODIFIERS = (
+    "standard_error",
+    "status_flag",
+    "quality_flag",
+    "number_of_observations",
+    "detection_minimum",
+    "detection_maximum",
+)
+"""Ends of standard names of CF that make a variable one about another."""
+
 BOUNDS = ("_bnds", "_bounds", "_bnd")
 """Usual endings of the names of bounds."""
 
@@ -39,9 +49,14 @@ def guessed_time(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[str | None,
     Args:
         facts: by name, whether the values are dates, and the attributes.
     """
-    for name in TIMES:
-        if name in facts:
-            return name, []
+    usual = [name for name in TIMES if name in facts]
+    if usual:
+        time, *rivals = usual
+        notes = []
+        # a table of the user's own may have a variable t beside the time, or time beside t
+        for name in rivals:
+            notes.append(f"time is taken to be {time!r}, and not {name!r}; name it, time=...")
+        return time, notes
     for candidates in _candidates(facts):
         if len(candidates) == 1:
             name = candidates[0]
@@ -75,10 +90,16 @@ def described(data: xr.Dataset) -> dict[str, str]:
             for word in _named_by(variable, key):
                 if word in data.variables and word != name:
                     descriptions[word] = f"{key} of {name}"
-    for name in data.data_vars:
+    for name, variable in data.data_vars.items():
+        if name in descriptions:
+            continue
         owner = _owner_of_bounds(data, str(name))
-        if owner and name not in descriptions:
+        if owner:
             descriptions[str(name)] = f"bounds of {owner}"
+        # "sea_surface_height standard_error": a name, and what about it
+        standard_name = str(variable.attrs.get("standard_name", ""))
+        if standard_name.endswith(MODIFIERS):
+            descriptions[str(name)] = standard_name
     return descriptions
 
 

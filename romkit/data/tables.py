@@ -23,6 +23,14 @@ COMMENT = ("#", "%")
 ENCODING = "utf-8-sig"
 """UTF-8, without the mark that spreadsheets write in front."""
 
+BLANKS = r"\s+"
+"""Separator of columns that are aligned by blanks."""
+
+EXACT = {}
+"""Settings by which numbers are read to the last bit, as they are by default from pandas 3.1 on."""
+if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+    EXACT = {"float_precision": "round_trip"}
+
 RECOGNISED_BY = 200
 """Lines by which the notation of a table is recognised."""
 
@@ -35,7 +43,8 @@ MOSTLY = 0.5
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """A table in a text file, with commas, semicolons or tabs between, and comments in front.
+    """A table in a text file, with commas, semicolons, tabs or blanks between, and comments in
+    front.
 
     Raises:
         FileError: no such file, or no table.
@@ -52,9 +61,15 @@ def read_table(path: str | Path) -> pd.DataFrame:
             decimal=decimal,
             skiprows=comments,
             skipinitialspace=True,
-            float_precision="round_trip",
             encoding=ENCODING,
+            **EXACT,
         )
+    except FileError:
+        raise
+    except UnicodeDecodeError as error:
+        problem = f"is no text in UTF-8 ({reason(error)})"
+        fix = "pass what pandas.read_csv(file, encoding='latin-1') reads, say"
+        raise FileError(path, problem=problem, fix=fix) from error
     except (ValueError, OSError) as error:
         problem = f"cannot be read as a table ({reason(error)})"
         fix = "write a row of names first, and commas between"
@@ -81,6 +96,8 @@ def _notation(lines: Sequence[str]) -> tuple[str, str]:
         return ",", "."
     header, *rows = lines
     separator = max(",;\t", key=header.count)
+    if separator not in header and len(header.split()) > 1:
+        return BLANKS, "."
     # a comma that does not separate columns can only be that of decimals
     has_comma = any("," in row for row in rows)
     decimal = "," if separator != "," and has_comma else "."
@@ -89,7 +106,10 @@ def _notation(lines: Sequence[str]) -> tuple[str, str]:
 
 def _check_header(file: Path, lines: Sequence[str], separator: str) -> None:
     """Raise where columns share a name: pandas would call the second x.1, a variable of its own."""
-    names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
+    if separator == BLANKS:
+        names = lines[0].split()
+    else:
+        names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
     number_of = Counter(name.strip() for name in names)
     repeated = [name for name, number in number_of.items() if name and number > 1]
     if repeated:

@@ -252,3 +252,49 @@ def test_a_label_of_the_runs_may_name_them():
     data = runs(number=[4, 5, 6]).rename(run="sample")
     found, _ = said(describe, data, trajectory="number")
     assert found.sizes["trajectory"] == 3
+
+
+def driven(**about):
+    t = 0.1 * np.arange(20)
+    draw = np.random.default_rng(0)
+    data = xr.Dataset({"u": ("time", np.sin(t))}, {"time": t})
+    for name, attributes in about.items():
+        data[name] = ("time", draw.normal(size=20), attributes)
+    return data
+
+
+@pytest.mark.parametrize("between", ["held", "linear"])
+def test_inputs_keep_what_is_declared_of_them(between):
+    about = {"between": between, "units": "N"}
+    data, _ = said(romkit.data.describe, driven(p=about, q=about), control=["p", "q"])
+    assert data.control.attrs == about
+    assert romkit.data.inputs_held(data) == (between == "held")
+    again, _ = said(romkit.data.describe, data)  # in the schema, with `control`
+    assert again.control.attrs == about
+
+
+@pytest.mark.parametrize(
+    ("p", "q"),
+    [
+        ({"between": "held"}, {"between": "linear"}),
+        ({"between": "held"}, {}),
+        ({"between": "zoh"},) * 2,
+    ],
+)
+def test_inputs_of_two_rules_or_of_none_are_refused(p, q):
+    refused("between", romkit.data.describe, driven(p=p, q=q), control=["p", "q"])
+
+
+def test_units_of_inputs_that_differ_are_no_unit_of_all():
+    data, _ = said(
+        romkit.data.describe, driven(p={"units": "N"}, q={"units": "V"}), control=["p", "q"]
+    )
+    assert data.control.attrs == {}
+
+
+@pytest.mark.parametrize("modifier", ["standard_error", "status_flag", "number_of_observations"])
+def test_variables_about_others_by_their_standard_name_are_no_states(modifier):
+    data = driven(extra={"standard_name": f"wind_speed {modifier}"})
+    found, texts = said(romkit.data.describe, data)
+    assert found.component.values.tolist() == ["u"]
+    assert len(texts) == 1

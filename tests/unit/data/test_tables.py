@@ -203,3 +203,25 @@ def test_numbers_that_look_like_marks_are_warned_of(mark):
 def test_numbers_that_others_come_near_to_are_measured(largest):
     _, texts = said(describe, table(b=np.linspace(0.0, largest, 40)))
     assert texts == []
+
+
+def test_columns_that_are_aligned_by_blanks(tmp_path):
+    (tmp_path / "own.txt").write_text("# a comment\n" + table().to_string(index=False) + "\n")
+    data = describe(read_table(tmp_path / "own.txt"))
+    assert np.allclose(data.state, describe(table()).state, atol=1e-6)  # of six digits
+    (tmp_path / "own.txt").write_text("time a a\n0.0 1.0 2.0\n")
+    refused("several columns a", read_table, tmp_path / "own.txt", error=FileError)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252"])
+def test_other_encodings_are_refused_with_a_way(encoding, tmp_path):
+    (tmp_path / "own.csv").write_bytes("time,T [°C]\n0,1\n1,2\n".encode(encoding))
+    refused("encoding=", read_table, tmp_path / "own.csv", error=FileError)
+
+
+def test_a_column_t_beside_the_time_is_said():
+    data, texts = said(describe, table(t=np.sin(2 * TIME)))
+    assert data.sizes["component"] == 3
+    assert len(texts) == 1
+    assert "'t'" in texts[0]
+    assert said(describe, table(t=np.sin(2 * TIME)), time="time")[1] == []

@@ -1,0 +1,51 @@
+"""Inputs of runs at common times: held or straight lines, as they are in the data."""
+
+import numpy as np
+import pytest
+
+import romkit
+
+DRAW = np.random.default_rng(2)
+TIME = 0.2 * np.arange(30)
+
+
+def driven(inputs, **about):
+    states = np.stack([np.sin(TIME), np.cos(TIME)], axis=-1)
+    data = romkit.data.from_arrays(states, TIME, control=inputs)
+    data.control.attrs.update(about)
+    return data
+
+
+STAIRCASE = np.repeat(DRAW.normal(size=(6, 1)), 5, axis=0)
+NOISE = DRAW.normal(size=(30, 1))
+
+
+@pytest.mark.parametrize("step", [0.05, 0.1, 0.2, 0.13])
+@pytest.mark.parametrize(
+    ("inputs", "about"),
+    [(NOISE, {"between": "held"}), (STAIRCASE, {}), (STAIRCASE, {"units": "N"})],
+)
+def test_held_inputs_stay_until_the_next_sample(step, inputs, about):
+    data = romkit.data.resampled(driven(inputs, **about), step)
+    place = np.floor(data.time.values / 0.2 + 1e-9).astype(int)
+    assert np.array_equal(data.control.values[0], inputs[place])
+    assert romkit.data.inputs_held(data)
+
+
+@pytest.mark.parametrize("step", [0.05, 0.1, 0.13])
+@pytest.mark.parametrize(
+    ("inputs", "about"),
+    [(NOISE, {}), (NOISE, {"between": "linear"}), (STAIRCASE, {"between": "linear"})],
+)
+def test_linear_inputs_are_straight_lines(step, inputs, about):
+    data = romkit.data.resampled(driven(inputs, **about), step)
+    lines = np.interp(data.time, TIME, inputs[:, 0])
+    assert np.allclose(data.control.values[0, :, 0], lines, rtol=0, atol=1e-12)
+    assert not romkit.data.inputs_held(data)
+
+
+def test_states_follow_a_spline():
+    data = romkit.data.resampled(driven(NOISE), 0.05)
+    inner = slice(4, -4)  # ends of a natural interpolant are less accurate
+    exact = np.stack([np.sin(data.time), np.cos(data.time)], axis=-1)
+    assert abs(data.state.values[0] - exact)[inner].max() < 1e-4
