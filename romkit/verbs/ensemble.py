@@ -34,6 +34,10 @@ from romkit.verbs.storage import load, save
 LEVELS = np.linspace(0.0, 1.0, 201)
 """Levels at which the distribution of errors is kept."""
 
+ENOUGH = 4
+"""Trajectories of validation from which on the error of one is measured by the scale of the
+others."""
+
 SMOOTHED = 20
 """Growth of the error over time is a moving mean over this share of the trajectory."""
 
@@ -93,11 +97,13 @@ class Calibration:
             expected = "two trajectories or more"
             raise InputError("validation", expected=expected, got=f"{usable.sum()}", fix=fix)
         scores = np.abs(error)
-        for k in np.flatnonzero(usable):
-            # as for a new trajectory, the scale comes from the others
-            growth, profile = _growth_and_profile(np.delete(error, k, axis=0), std)
-            scores[k] /= _scale(spread[k], growth, profile)
         growth, profile = _growth_and_profile(error, std)
+        for k in np.flatnonzero(usable):
+            of_others = growth, profile
+            if usable.sum() >= ENOUGH:
+                # as for a new trajectory; of one or two others it would be chance
+                of_others = _growth_and_profile(np.delete(error, k, axis=0), std)
+            scores[k] /= _scale(spread[k], *of_others)
         seen = (~np.isnan(error)).any(axis=(1, 2))
         return cls(times - times[0], growth, profile, _quantiles(scores), int(seen.sum()))
 
@@ -132,8 +138,10 @@ class Calibration:
     @classmethod
     def from_dataset(cls, data: xr.Dataset) -> "Calibration":
         """Calibration from the dataset that `to_dataset` made."""
-        parts = (data[name].values for name in ("time", "growth", "profile", "quantiles"))
-        return cls(*parts, int(data.attrs["trajectories"]))
+        lead, growth, profile, quantiles = (
+            data[name].values for name in ("time", "growth", "profile", "quantiles")
+        )
+        return cls(lead, growth, profile, quantiles, int(data.attrs["trajectories"]))
 
 
 def _quantiles(scores: np.ndarray) -> np.ndarray:
@@ -367,8 +375,8 @@ class Ensemble:
         of_a_trajectory = len(self) * math.prod(data.sizes[dim] for dim in DIMS[1:])
         at_once = max(1, NUMBERS // of_a_trajectory)
         bands = []
-        for first in range(0, C, at_once):
-            rows = slice(first, min(first + at_once, C))
+        for begin in range(0, C, at_once):
+            rows = slice(begin, min(begin + at_once, C))
             run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law, **options)
             of_members = None if members is None else members[:, rows]
             bands.append(_over_members(run, of_members, self.centred))
@@ -485,9 +493,9 @@ def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.
     """The first of members (B, ...), and the distance of the others from it; their mean where the
     first one is lost.
     """
-    first, resampled = values[0], values[1:]
-    lost = np.ma.getmaskarray(first)
-    middle = np.ma.where(lost, resampled.mean(0), first)
+    centre, resampled = values[0], values[1:]
+    lost = np.ma.getmaskarray(centre)
+    middle = np.ma.where(lost, resampled.mean(0), centre)
     distance = resampled - middle
     return middle, np.ma.sqrt(np.square(distance).mean(0))
 
@@ -576,8 +584,8 @@ def centred_ensemble(
     laws, _ = _resampled_laws(projection, settings, data, members, seed, None, start)
     # how the law was chosen is no part of a stack
     alike = [stacked([replace(law, report=())]), replace(laws, report=())]
-    several = stacked(alike, torch.cat)
-    return Ensemble(stack([projection] * (members + 1)), several, centred=True)
+    around_law = stacked(alike, torch.cat)
+    return Ensemble(stack([projection] * (members + 1)), around_law, centred=True)
 
 
 def _resampled_laws(
@@ -601,8 +609,8 @@ def _resampled_laws(
     if start is None and isinstance(law, PolynomialLaw):
         start = law.fit_samples(samples, seed=seed)
     pieces = [(law, start, samples, drawn[rows], seed) for rows in cut(members, executor)]
-    several = mapped(_fitted, pieces, executor, "pieces of the members")
-    laws = several[0] if len(several) == 1 else stacked(several, torch.cat)
+    stacks = mapped(_fitted, pieces, executor, "pieces of the members")
+    laws = stacks[0] if len(stacks) == 1 else stacked(stacks, torch.cat)
     source = f"{members} bootstraps of {number} trajectories: {laws.source}"
     laws = replace(laws, source=source)
     law.warn_if_useless(laws, _repeated(samples, members))
@@ -635,14 +643,14 @@ def _fitted(
     seed: Seed,
 ) -> LearnedField:
     """A stack of laws of trajectories (members, C) that were drawn."""
-    several = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
+    draws = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
     with warnings.catch_warnings():  # of the ensemble, once, by `bootstrap`
         warnings.simplefilter("ignore", FitWarning)
         # each misses others where samples are missing, so that a stack of samples would miss all
         if not bool(samples.observed.all()):
-            return stacked([_one_fitted(law, start, resampled, seed) for resampled in several])
-        parts = {part: torch.stack([getattr(x, part) for x in several]) for part in SAMPLED}
-        return _one_fitted(law, start, replace(samples, **parts), seed)
+            return stacked([_one_fitted(law, start, draw, seed) for draw in draws])
+        arrays = {name: torch.stack([getattr(draw, name) for draw in draws]) for name in SAMPLED}
+        return _one_fitted(law, start, replace(samples, **arrays), seed)
 
 
 def _one_fitted(
@@ -655,35 +663,37 @@ def _one_fitted(
 
 def _repeated(samples: LatentSamples, members: int) -> LatentSamples:
     """Samples repeated for each member of a stack."""
-    parts = {part: getattr(samples, part) for part in SAMPLED}
-    repeated = {part: values.expand(members, *values.shape) for part, values in parts.items()}
-    return replace(samples, **repeated)
+    arrays = {}
+    for name in SAMPLED:
+        values = getattr(samples, name)
+        arrays[name] = values.expand(members, *values.shape)
+    return replace(samples, **arrays)
 
 
 def _resampled(samples: LatentSamples, draw: Tensor) -> LatentSamples:
     """The trajectories of these numbers."""
     T = len(samples.times)
     rows = (draw.unsqueeze(-1) * T + torch.arange(T)).flatten()
-    parts = {part: getattr(samples, part)[..., rows, :] for part in SAMPLED}
-    return replace(samples, **parts)
+    arrays = {name: getattr(samples, name)[..., rows, :] for name in SAMPLED}
+    return replace(samples, **arrays)
 
 
 def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack) -> T:
     """Laws of one kind and one size as a stack, or stacks as one by `torch.cat`; the context's
     scaling is shared.
     """
-    first = laws[0]
-    if torch.is_tensor(first):
+    law = laws[0]
+    if torch.is_tensor(law):
         return join(laws)
-    if isinstance(first, tuple):
+    if isinstance(law, tuple):
         return _stacked_tuples(laws, join)
-    if not is_dataclass(first):
-        return first
+    if not is_dataclass(law):
+        return law
     joined = {}
-    for name in [part.name for part in fields(first)]:
+    for name in [attribute.name for attribute in fields(law)]:
         if name != "context":
-            joined[name] = stacked([getattr(law, name) for law in laws], join)
-    return replace(first, **joined)
+            joined[name] = stacked([getattr(member, name) for member in laws], join)
+    return replace(law, **joined)
 
 
 def _stacked_tuples(tuples: list[tuple], join: Callable[[list[Tensor]], Tensor]) -> tuple:

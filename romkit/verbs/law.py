@@ -16,7 +16,7 @@ from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.baselines import errors_without_a_law
-from romkit.integrators.laws.choice import HELD_OUT, Ranked, fitted, fold, ranked
+from romkit.integrators.laws.choice import HELD_OUT, Ranked, confirmed, fitted, fold, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.noise import is_map
@@ -61,6 +61,9 @@ def law(
     others: contexts between those of training, or of a single trajectory its last part. Errors are
     those of decoded states. The best is then fitted to all trajectories. Its rollouts stay near the
     data for ten times their length, also from displaced starts, or another law is taken.
+
+    A law knows states that data come near. A fixed point inside a limit cycle, and its growth rate,
+    are extrapolated unless some runs start beside it.
 
     Args:
         projection: trained on such data; a stack of seeds gives a stack of laws.
@@ -156,6 +159,13 @@ class Comparison:
         """Whether the best law is about as good as the projection."""
         best = self.best
         return best is not None and best.error <= max(GOOD * best.projected, SMALL)
+
+    def confirmed(self) -> float:
+        """Error of the best settings over twice as many held-out contexts; infinite for none."""
+        best = self.best
+        if best is None:
+            return math.inf
+        return confirmed(best, self.judge, self.validation, self.seed)
 
     def add(self, estimator: Estimator, *instead: Estimator) -> None:
         """Try a kind, and others as long as no law is about as good as the projection."""
@@ -260,7 +270,8 @@ class Comparison:
         if states.ndim != 3 or len(states) == 1:
             return None, None
         held = fold(samples, self.judge, self.validation).held
-        train = torch.tensor([k for k in range(len(states)) if k not in held.tolist()])
+        trained = torch.ones(len(states), dtype=torch.bool)
+        trained[held] = False
         starts = one_axis(samples.context)[0, :: len(samples.times)].double()
         contexts = samples.parameters.on(starts)(starts)
-        return errors_without_a_law(states, contexts, held, train)
+        return errors_without_a_law(states, contexts, held, trained.nonzero().squeeze(-1))

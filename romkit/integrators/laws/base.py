@@ -109,7 +109,7 @@ class Estimator(abc.ABC):
         """
         return [self]
 
-    def neighbours(self) -> "list[Estimator]":
+    def neighbours(self, samples: LatentSamples) -> "list[Estimator]":
         """Further settings, to try where these are the best."""
         return []
 

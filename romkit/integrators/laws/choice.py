@@ -40,7 +40,7 @@ FEW = 5
 class Settings(Protocol):
     """Settings of a law, a dataclass: an `Estimator`."""
 
-    def neighbours(self) -> "list[Settings]":
+    def neighbours(self, samples: LatentSamples) -> "list[Settings]":
         """Further settings, to try where these are the best."""
 
     def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
@@ -82,21 +82,21 @@ class Fold(NamedTuple):
     held: Tensor
 
 
-def fold(samples: LatentSamples, judge: Judge, validation: float) -> Fold:
+def fold(samples: LatentSamples, judge: Judge, validation: float, number: int = 0) -> Fold:
     """Hold out whole contexts between others; trajectories, where there is one context; the last
-    part of a single trajectory.
+    part of a single trajectory. A second fold, of number 1, holds out their neighbours.
 
     Raises:
         InputError: single samples.
     """
     times = trajectory_times(samples)
-    T, number = len(times), len(samples) // len(times)
-    if number == 1:
+    T = len(times)
+    if len(samples) == T:
         early = torch.arange(T) < round((1 - validation) * T)
         train = samples.only(early, times[early])
         return Fold(train, judge.since(int(early.sum())), torch.zeros(1, dtype=torch.long))
     group = contexts_of(samples)
-    held = torch.from_numpy(np.isin(group, held_out(samples, group, validation)))
+    held = torch.from_numpy(np.isin(group, held_out(samples, group, validation, number)))
     train = samples.only(~held.repeat_interleave(T), times)
     return Fold(train, judge, held.nonzero().squeeze(-1))
 
@@ -119,9 +119,11 @@ def _first_contexts(samples: LatentSamples) -> np.ndarray:
     return first.movedim(0, 1).flatten(1).cpu().numpy()
 
 
-def held_out(samples: LatentSamples, group: np.ndarray, validation: float) -> list[int]:
+def held_out(
+    samples: LatentSamples, group: np.ndarray, validation: float, shift: int = 0
+) -> list[int]:
     """Numbers of contexts to hold out, evenly among those that are not at the end of a parameter,
-    where one would extrapolate.
+    where one would extrapolate; `shift` later ones.
     """
     number = int(group.max()) + 1
     count = 1
@@ -136,7 +138,8 @@ def held_out(samples: LatentSamples, group: np.ndarray, validation: float) -> li
         if len(inner) >= count:
             candidates = inner
     last = len(candidates) - 1
-    places = [min((k + 1) * len(candidates) // (count + 1), last) for k in range(count)]
+    even = [(k + 1) * len(candidates) // (count + 1) for k in range(count)]
+    places = [min(place + shift, last) for place in even]
     return sorted({int(candidates[place]) for place in places})
 
 
@@ -176,18 +179,29 @@ def ranked(
     best = min(ranking, key=lambda candidate: candidate.error, default=None)
     if best is None or best.enough or not best.error < math.inf:
         return sorted(ranking, key=lambda candidate: candidate.error)
-    for estimator in best.estimator.neighbours():
+    for estimator in best.estimator.neighbours(best.samples):
         if time.process_time() - begun < seconds:
             ranking.append(_ranked(estimator, best.samples, judge, validation, seed))
     return sorted(ranking, key=lambda candidate: candidate.error)
 
 
+def confirmed(ranking: Ranked, judge: Judge, validation: float, seed: int) -> float:
+    """Mean error of settings over the contexts by which they were chosen, and as many others."""
+    again = _ranked(ranking.estimator, ranking.samples, judge, validation, seed, 1)
+    return (ranking.error + again.error) / 2
+
+
 def _ranked(
-    estimator: Settings, samples: LatentSamples, judge: Judge, validation: float, seed: int
+    estimator: Settings,
+    samples: LatentSamples,
+    judge: Judge,
+    validation: float,
+    seed: int,
+    number: int = 0,
 ) -> Ranked:
-    """Error of settings on contexts that are held out."""
+    """Error of settings on the contexts that a fold of this number holds out."""
     started = time.process_time()
-    train, of_held, held = fold(samples, judge, validation)
+    train, of_held, held = fold(samples, judge, validation, number)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         law, error = _compared(estimator, train, of_held, held, seed)
@@ -243,10 +257,11 @@ def fitted(
 def chosen_settings(candidates: Sequence[tuple[Settings, LatentSamples]], chosen: Ranked) -> str:
     """Settings in which candidates differ, with their values in the chosen one, in words."""
     varied = []
-    for field in fields(chosen.estimator):
-        values = {getattr(estimator, field.name) for estimator, _ in candidates}
+    for name in [field.name for field in fields(chosen.estimator)]:
+        values = {getattr(estimator, name) for estimator, _ in candidates}
         if len(values) > 1:
-            varied.append(f"{field.name}={_short(getattr(chosen.estimator, field.name))}")
+            value = getattr(chosen.estimator, name)
+            varied.append(f"{name}={_short(value)}")
     how = f"by forecasts of held-out contexts (error {chosen.error:.2g})"
     return f"{', '.join(varied)} chosen out of {len(candidates)} {how}"
 
@@ -255,4 +270,6 @@ def _short(value: object) -> str:
     """Short text of a setting."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_short, value))})"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)

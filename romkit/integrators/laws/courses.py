@@ -115,10 +115,11 @@ def windows(runs: Runs, length: int, stride: int, longest_step: float) -> Window
         longest_step: of RK4, which divides the intervals between samples.
     """
     T = len(runs.times)
-    grid = sorted({*range(0, T - length, stride), T - 1 - length})
-    first = _first_observed(runs.observed, torch.tensor(grid), T - 1 - length)  # (n, W)
-    sample = first + torch.arange(length + 1)[:, None, None]  # (L + 1, n, W)
-    run = torch.arange(len(first))[None, :, None]
+    latest = T - 1 - length
+    grid = sorted({*range(0, T - length, stride), latest})
+    begin = _first_observed(runs.observed, torch.tensor(grid), latest)  # (n, W)
+    sample = begin + torch.arange(length + 1)[:, None, None]  # (L + 1, n, W)
+    run = torch.arange(len(begin))[None, :, None]
     truth = runs.states[run, sample]  # (L + 1, n, W, d)
     seen = runs.observed[run, sample]
     seen = seen & seen[0]

@@ -107,9 +107,9 @@ class Judge:
         farthest = (z - mean).abs().nan_to_num(0.0).amax((-3, -2), keepdim=True)
         farthest = torch.where(farthest > 0, farthest, 1.0)
         starts = self._starts(rows)
-        both = starts.with_displaced(self._along_time(self.samples.inputs))
-        reached = self._rolled(law, both, times)
-        begun = both.state.isfinite().all(-1)
+        starts = starts.with_displaced(self._along_time(self.samples.inputs))
+        reached = self._rolled(law, starts, times)
+        begun = starts.state.isfinite().all(-1)
         away = ((reached - mean) / farthest).abs().amax((-2, -1)).nan_to_num(torch.inf)
         return not bool((away[begun] > OUTSIDE).any())
 
@@ -126,31 +126,33 @@ class Judge:
         """Where rollouts of runs (k,) begin: at the first sample that some run has."""
         w = self._along_time(self.samples.inputs)[..., rows, :, :]
         complete = w.isfinite().all(-1).flatten(0, -2).any(0)  # (T,)
-        first = int(complete.int().argmax())
-        context = self._along_time(self.samples.context)[..., rows, first:, :]
-        drift = self._along_time(self.samples.drift)[..., rows, first:, :]
-        return Starts(first, w[..., first, :], context, drift)
+        begin = int(complete.int().argmax())
+        context = self._along_time(self.samples.context)
+        drift = self._along_time(self.samples.drift)
+        return Starts(
+            begin, w[..., begin, :], context[..., rows, begin:, :], drift[..., rows, begin:, :]
+        )
 
     def _rolled(self, law: LearnedField, starts: "Starts", longer: int) -> Tensor:
         """Latents (..., k, T, m) of rollouts that are `longer` times as long as the data."""
-        samples, m = self.samples, self.samples.targets.shape[-1]
-        times = samples.times[starts.first :] - samples.times[starts.first]
-        tau = time_scale(self._latents.flatten(0, -3), samples.times)
-        single = isinstance(law, Equation) and law.coefficients.ndim == 2
+        times = self.samples.times[starts.first :]
+        times = times - times[0]
+        tau = time_scale(self._latents.flatten(0, -3), self.samples.times)
+        context, resolution = starts.context[..., 0, :], FINE
         if starts.moves:
-            held = held_inputs(samples)
-            forcing = Forcing(filled(starts.context), filled(starts.drift), held)
-            if single:
-                return equation_rollout(law, starts.state, forcing, times, tau)
-            field = _moving_field(law, times, forcing)
-            return _integrated(field, starts.state, times, tau)[..., :m]
-        again = [times[-1] * k + times[1:] for k in range(1, longer)]
-        times = torch.cat([times, *again])
-        context = starts.context[..., 0, :]
-        if single:
-            resolution = FINE if longer == 1 else RESOLUTION
+            held = held_inputs(self.samples)
+            context = Forcing(filled(starts.context), filled(starts.drift), held)
+        elif longer > 1:
+            again = [times[-1] * k + times[1:] for k in range(1, longer)]
+            times, resolution = torch.cat([times, *again]), RESOLUTION
+        if isinstance(law, Equation) and law.coefficients.ndim == 2:
             return equation_rollout(law, starts.state, context, times, tau, resolution)
-        return _integrated(law.motion(context), starts.state, times, tau)[..., :m]
+        if starts.moves:
+            field = _moving_field(law, times, context)
+        else:
+            field = law.motion(context)
+        m = self.samples.targets.shape[-1]
+        return _integrated(field, starts.state, times, tau)[..., :m]
 
 
 class Starts(NamedTuple):

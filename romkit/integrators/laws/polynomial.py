@@ -12,7 +12,7 @@ from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.chebyshev import Chebyshev
+from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.libraries import Polynomial
@@ -80,8 +80,9 @@ class PolynomialLaw(Estimator):
         degree: in the latents (and their rates, for second order); by default chosen by forecasts
             of held-out contexts.
         context_degree: in the context, a total degree for several parameters; by default likewise.
-        poles: see `romkit.integrators.Chebyshev`; none, so that polynomials are in the context
-            itself.
+        poles: see `romkit.integrators.Chebyshev`; none by default, so that polynomials are in the
+            context itself. Where degrees are chosen, polynomials in its inverse are tried with the
+            best of them.
         ridge: weight of the squares of the coefficients, beside the mean square distance from the
             data, both in units of the largest latent. Where degrees are chosen, 1e-8 is tried with
             the best of them.
@@ -135,13 +136,19 @@ class PolynomialLaw(Estimator):
             context_degree = self.context_degree
         return replace(self, degree=degree, context_degree=context_degree)
 
-    def neighbours(self) -> "list[PolynomialLaw]":
-        """The same degrees with a ridge: it helps laws of many coefficients that few contexts
-        determine, and loses motions that need large ones.
+    def neighbours(self, samples: LatentSamples) -> "list[PolynomialLaw]":
+        """The same degrees with a ridge, and with polynomials in the inverse of the context.
+
+        A ridge helps laws of many coefficients that few contexts determine, and loses motions that
+        need large ones.
         """
-        if self.ridge > 0:
-            return []
-        return [replace(self, ridge=RIDGE)]
+        settings = []
+        if self.ridge == 0:
+            settings.append(replace(self, ridge=RIDGE))
+        poles = _poles(samples)
+        if not self.poles and any(poles) and self.context_degree:
+            settings.append(replace(self, poles=poles))
+        return settings
 
     def compared(self, samples: LatentSamples, seed: int) -> Equation:
         return self._shot(samples, Fit.brief)
@@ -227,6 +234,19 @@ def _check_contexts(samples: LatentSamples, settings: PolynomialLaw) -> None:
         got = f"{terms} of degree {degree}"
         fix = "lower it, or give runs at more contexts"
         raise InputError("context_degree", expected=expected, got=got, fix=fix)
+
+
+def _poles(samples: LatentSamples) -> tuple[float, ...]:
+    """Poles with which polynomials are in the inverse of parameters that are positive; 0 for others,
+    and for inputs.
+    """
+    parameters, inputs = samples.parameters, len(samples.control_names)
+    poles = []
+    for middle, half in zip(parameters.shift.tolist(), parameters.scale.tolist(), strict=True):
+        positive = middle > half > 0
+        poles.append(pole_of_reciprocal(middle - half, middle + half) if positive else 0.0)
+    number = len(poles) - inputs
+    return (*poles[:number], *(0.0,) * inputs)
 
 
 def number_of_contexts(samples: LatentSamples) -> int:

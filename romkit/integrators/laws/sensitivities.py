@@ -140,18 +140,22 @@ class Motion:
         """
         points = torch.stack([point for point, _ in stages])  # (M, 4, n, W, d)
         phi = torch.stack([phi for _, phi in stages])  # (M, 4, n, W, K)
-        J = self._jacobians(weights, points, phi, course)
+        J1, J2, J3, J4 = self._jacobians(weights, points, phi, course).unbind(1)
         h = course.steps.unsqueeze(-1)  # (M, n, W, 1, 1)
-        unit = torch.eye(self.size, dtype=J.dtype).expand_as(J[:, 0])
-        M3 = 2 * unit + h * J[:, 3]
-        M2 = 2 * unit + h / 2 * M3 @ J[:, 2]
-        M1 = unit + h / 2 * M2 @ J[:, 1]
-        tangent = unit + h / 6 * (M1 @ J[:, 0] + M2 @ J[:, 1] + M3 @ J[:, 2] + J[:, 3])
-        factors = torch.stack([M1, M2, M3, unit], -1)[..., -self.latent_dim :, :]
-        factors = factors * (h / 6).unsqueeze(-1)  # (M, n, W, d, m, 4)
-        forcing = factors.flatten(-3, -2) @ phi.permute(0, 2, 3, 1, 4)  # (M, n, W, d m, K)
-        forcing = forcing.unflatten(-2, (self.size, self.latent_dim)).mT.flatten(-2)
-        return tangent, forcing
+        unit = torch.eye(self.size, dtype=J1.dtype).expand_as(J1)
+        M3 = 2 * unit + h * J4
+        M2 = 2 * unit + h / 2 * M3 @ J3
+        M1 = unit + h / 2 * M2 @ J2
+        slope = M1 @ J1 + M2 @ J2 + M3 @ J3 + J4
+        tangent = unit + h / 6 * slope
+        m = self.latent_dim
+        # only the last m rates depend on coefficients
+        factors = torch.stack([M1, M2, M3, unit], -1)[..., -m:, :]  # (M, n, W, d, m, 4)
+        factors = factors * (h / 6).unsqueeze(-1)
+        by_stage = phi.permute(0, 2, 3, 1, 4)  # (M, n, W, 4, K)
+        forcing = factors.flatten(-3, -2) @ by_stage  # (M, n, W, d m, K)
+        forcing = forcing.unflatten(-2, (self.size, m)).mT
+        return tangent, forcing.flatten(-2)
 
     def _jacobians(self, weights: Tensor, points: Tensor, phi: Tensor, course: Course) -> Tensor:
         """Derivatives (M, 4, n, W, d, d) of ẇ by w at all stages."""
@@ -177,9 +181,10 @@ class Motion:
         """Jacobians (n, N, m, d) where each stage has coefficients of its own context."""
         q = course.factors.shape[-1]
         phi = self.terms(flat)
-        total = 0.0
-        factors = course.factors[:, [0, 1, 1, 2]].permute(2, 0, 1, 3, 4).flatten(1, -2)  # (n, N, q)
+        factors = course.factors[:, [0, 1, 1, 2]]  # (M, 4, n, W, q), of the four stages
+        factors = factors.permute(2, 0, 1, 3, 4).flatten(1, -2)  # (n, N, q)
         grid = weights.unflatten(1, (-1, q))  # (n, K, q, m)
+        total = 0.0
         for k in range(q):
             slopes = self.terms.jacobians(flat, phi, grid[:, :, k])
             total = total + factors[..., k, None, None] * slopes

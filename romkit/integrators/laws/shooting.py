@@ -155,9 +155,9 @@ class Elimination(NamedTuple):
         return -(self.shift + torch.einsum("nwik,nk->nwi", self.response, of_coefficients))
 
     @classmethod
-    def joined(cls, several: "list[Elimination]") -> "Elimination":
+    def joined(cls, pieces: "list[Elimination]") -> "Elimination":
         """Those of all runs, from pieces of them."""
-        return cls(*(torch.cat(parts) for parts in zip(*several, strict=True)))
+        return cls(*(torch.cat(tensors) for tensors in zip(*pieces, strict=True)))
 
 
 class Equations(NamedTuple):
@@ -202,7 +202,8 @@ class Shots:
 
     def expanded(self, theta: Tensor, start: Tensor | None = None) -> "Expanded":
         """Quadratic model about coefficients and starts (n, W, d), which are the data by default."""
-        start = self.windows.start if start is None else start
+        if start is None:
+            start = self.windows.start
         return Expanded(self, theta, start, self.cost(theta, start).reshape(1))
 
     def weights(self, theta: Tensor) -> Tensor:
@@ -211,20 +212,23 @@ class Shots:
 
     def cost(self, theta: Tensor, start: Tensor | None = None) -> Tensor:
         """Mean square distance from the data, each at most `LOST`², and penalties."""
+        if start is None:
+            start = self.windows.start
         W = self.weights(theta)
-        start = self.windows.start if start is None else start
         reached = self.structure.motion.rollout(W[self.group], start, self.windows.course)
         distance = reached - self.windows.truth
         residual = self.heed * distance * _beyond(distance, self.radius)
-        residual = torch.where(self.windows.seen.unsqueeze(-1), residual, 0.0)
-        square = residual.square().nan_to_num(LOST**2).clamp(max=LOST**2)
+        seen = self.windows.seen.unsqueeze(-1)
+        square = torch.where(seen, residual, 0.0).square()
+        square = square.nan_to_num(LOST**2).clamp(max=LOST**2)
         return square.sum() / self.number + self.penalty(theta, W)
 
     def penalty(self, theta: Tensor, W: Tensor) -> Tensor:
         """Cost of displaced samples that do not lead back, of steps away from the prior, and of
         large coefficients.
         """
-        total = PROXIMITY * (theta - self.prior).square().sum() + self.ridge * theta.square().sum()
+        step = theta - self.prior
+        total = PROXIMITY * step.square().sum() + self.ridge * theta.square().sum()
         if self.returning is None:
             return total
         return total + self.weight * self.returning.cost(W)
@@ -257,6 +261,7 @@ class Shots:
         groups, size = len(W), W[0].numel()
         matrix, slope = W.new_zeros(groups, size, size), W.new_zeros(groups, size)
         eliminations = []
+        # derivatives of all runs at once would fill the memory
         of_a_run = self.windows.truth[:, 0].numel() * size
         for rows in torch.arange(len(self.group)).split(max(1, ENTRIES // of_a_run)):
             residuals = self._residuals(W, start, rows)
@@ -390,21 +395,21 @@ def shots(
     """
     crowded = OVERLAP * len(runs.states) * len(runs.times) / SAMPLES
     stride = max(1, math.ceil(length / OVERLAP * max(1.0, crowded)))
-    several = windows(runs, length, stride, 1 / resolution)
-    number = int(several.seen.sum()) * structure.motion.size
-    heed = torch.ones_like(several.truth[..., :1])
+    starting = windows(runs, length, stride, 1 / resolution)
+    number = int(starting.seen.sum()) * structure.motion.size
+    heed = torch.ones_like(starting.truth[..., :1])
     radius = torch.zeros_like(heed[0, 0])
     starts = torch.full((len(radius),), loose)
-    duration = float(several.course.steps[:, 0, 0].sum())
+    duration = float(starting.course.steps[:, 0, 0].sum())
     if hold.apart and duration > AHEAD:
-        several, heed = _with_starts_apart(several, heed, hold.apart)
+        starting, heed = _with_starts_apart(starting, heed, hold.apart)
         radius = torch.cat([radius, radius + FREE * NUDGE])
         starts = torch.cat([starts, torch.zeros_like(starts)])
     return Shots(
         structure=structure,
         mix=runs.mix,
         group=runs.group,
-        windows=several,
+        windows=starting,
         heed=heed,
         radius=radius,
         loose=starts,
@@ -416,11 +421,11 @@ def shots(
     )
 
 
-def _with_starts_apart(several: Windows, heed: Tensor, apart: float) -> tuple[Windows, Tensor]:
+def _with_starts_apart(starting: Windows, heed: Tensor, apart: float) -> tuple[Windows, Tensor]:
     """Windows, and behind them the same ones with displaced starts, which count in their second
     half.
     """
-    start, truth, seen, course = several
+    start, truth, seen, course = starting
     draw = torch.Generator().manual_seed(1)
     nudged = start + NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
     late = torch.linspace(0, 1, len(truth)) > 0.5
@@ -457,17 +462,25 @@ def noise(runs: Runs) -> float:
     """
     steps = runs.times.diff()
     even = float(steps.max()) <= 1.001 * float(steps.min())
-    if not even or len(steps) < max(DIFFERENCES) or runs.moving is not None:
+    if not even or runs.moving is not None:
         return 0.0
-    sizes = [_noise_of_differences(runs.states, order) for order in DIFFERENCES]
-    known = [size for size in sizes if math.isfinite(size)]
-    return min(known, default=0.0)
+    smallest = math.inf
+    for order in DIFFERENCES:
+        size = _noise_of_differences(runs.states, order)
+        # NaN, of gaps or short runs, is not smaller
+        if size < smallest:
+            smallest = size
+    if math.isinf(smallest):
+        return 0.0
+    return smallest
 
 
 def _noise_of_differences(states: Tensor, order: int) -> float:
     """Deviation of independent noise that makes differences (n, T - order, d) of this size; NaN
-    where gaps leave none.
+    where there are none.
     """
+    if order >= states.shape[1]:
+        return math.nan
     difference = states.diff(n=order, dim=1)
     variance = difference.square().nanmean() / math.comb(2 * order, order)
     return float(variance) ** 0.5
@@ -532,15 +545,16 @@ def polished(
     def problem(resolution: float) -> Shots:
         return shots(structure, runs, stage.theta, stage.length, Hold(ridge=ridge), resolution)
 
-    theta, several = stage.theta, [problem(FINE * GROWTH**k) for k in range(REFINED + 1)]
+    theta = stage.theta
+    finer = [problem(FINE * GROWTH**k) for k in range(REFINED + 1)]
     k, fitted = 0, 0
     while True:
-        while k < REFINED and not _alike(several[k].cost(theta), several[k + 1].cost(theta)):
+        while k < REFINED and not _alike(finer[k].cost(theta), finer[k + 1].cost(theta)):
             k += 1
         if k == fitted:
             return theta
         end = levenberg_marquardt(
-            several[k].expanded(theta),
+            finer[k].expanded(theta),
             trials=trials,
             absolute=ROUNDING / 10,
             relative=CLOSE,

@@ -72,8 +72,9 @@ class Monomials(LatentTerms):
 
     def jacobians(self, w: Tensor, phi: Tensor, weights: Tensor) -> Tensor:
         d, m = len(self.slopes), weights.shape[-1]
-        table = torch.einsum("ilk,nkm->nlmi", self.slopes, weights).flatten(2)  # (n, K, m d)
-        return (phi @ table).unflatten(-1, (m, d))
+        table = torch.einsum("ilk,nkm->nlmi", self.slopes, weights)  # (n, K, m, d)
+        slopes = phi @ table.flatten(2)
+        return slopes.unflatten(-1, (m, d))
 
 
 def _slices(variables: int, degree: int) -> list[tuple[slice, slice, int]]:
@@ -107,8 +108,9 @@ class LibraryTerms(LatentTerms):
     """Terms of any library, with derivatives by forward differentiation."""
 
     def __init__(self, library: Library, variables: int):
+        names = [f"w{k}" for k in range(variables)]
         self.library, self.variables = library, variables
-        self.number = len(library.names([f"w{k}" for k in range(variables)]))
+        self.number = len(library.names(names))
 
     def __call__(self, w: Tensor) -> Tensor:
         return torch.stack(self.library(w), -1)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from romkit.data.controls import is_held
-from romkit.integrators.laws.courses import Course, Runs, course, windows
+from romkit.integrators.laws import courses
+from romkit.integrators.laws.courses import Course, Runs, windows
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
@@ -49,31 +50,24 @@ class ShootingProblem:
     def of(cls, samples: LatentSamples, basis: Features) -> "ShootingProblem":
         """Whole trajectories (N, m) of a single law with the terms of `basis`."""
         times = trajectory_times(samples)
-        m, order = samples.targets.shape[-1], samples.order
+        m = samples.targets.shape[-1]
         mean, largest = box(samples)
-        w = ((samples.inputs.double() - mean) / largest).unflatten(0, (-1, len(times)))
+        w = (samples.inputs.double() - mean) / largest
+        w = w.unflatten(0, (-1, len(times)))  # (n, T, d)
         tau = time_scale(w[..., :m], times)
-        seen = basis.variables
-        speed = tau * largest[m:] / largest[:m] if order == 2 else None
-        motion = Motion(
-            LatentTerms.of(basis.library, len(seen)),
-            m,
-            order,
-            speed,
-            *_frame((mean - seen.shift) / seen.scale, largest / seen.scale),
-        )
-        rates = tau * seen.scale[:m] / largest[-m:]
-        context = samples.context.double().unflatten(0, (-1, len(times)))  # (n, T, p)
-        terms = functools.partial(context_terms, basis)
-        clock = (times - times[0]) / tau
+        motion = _boxed_motion(samples, basis, tau)
+        rates = tau * basis.variables.scale[:m] / largest[-m:]
         grid = (motion.terms.number, len(basis.context_names))
+        clock = (times - times[0]) / tau
+        terms = functools.partial(context_terms, basis)
+        context = samples.context.double().unflatten(0, (-1, len(times)))  # (n, T, p)
         if bool((context == context[:, :1]).all()):
-            different, group = _different(context[:, 0])
-            runs = Runs(w, clock, group, terms(different))
+            contexts, group = _different(context[:, 0])
+            runs = Runs(w, clock, group, terms(contexts))
             return cls(motion, runs, tau, rates, grid)
         drift = samples.drift.double().unflatten(0, (-1, len(times)))
-        drift = tau * drift / largest[:m]
-        drift = torch.nn.functional.pad(drift, (0, w.shape[-1] - m))
+        # rates ż, the variables behind z in second order, do not move with the context
+        drift = torch.nn.functional.pad(tau * drift / largest[:m], (0, w.shape[-1] - m))
         runs = moving_runs(w, clock, filled(context), terms, drift, held_inputs(samples))
         return cls(motion, runs, tau, rates, grid)
 
@@ -113,17 +107,32 @@ class ShootingProblem:
         runs = self.runs
         if runs.moving is not None:
             return True
+        rows = torch.arange(len(runs.states))
         first = runs.observed.int().argmax(-1)  # (n,)
-        start = runs.states[torch.arange(len(first)), first].nan_to_num(0.0)
+        start = runs.states[rows, first].nan_to_num(0.0)
         draw = torch.Generator().manual_seed(0)
-        apart = NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
-        starts = torch.stack([start, start + apart], 1)  # (n, 2, d)
-        steps = math.ceil(LONGER * float(runs.times[-1]) * RESOLUTION)
-        h = torch.full((steps, len(start), 1, 1), 1 / RESOLUTION, dtype=start.dtype)
-        reached = self.motion.rollout(
-            self.weights(theta), starts, Course(h, list(range(1, steps + 1)), None, None)
-        )
+        displacement = NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
+        starts = torch.stack([start, start + displacement], 1)  # (n, 2, d)
+        number = math.ceil(LONGER * float(runs.times[-1]) * RESOLUTION)
+        steps = torch.full((number, len(start), 1, 1), 1 / RESOLUTION, dtype=start.dtype)
+        course = Course(steps, list(range(1, number + 1)), None, None)
+        reached = self.motion.rollout(self.weights(theta), starts, course)
         return bool(reached.abs().nan_to_num(torch.inf).max() <= OUTSIDE)
+
+
+def _boxed_motion(samples: LatentSamples, basis: Features, tau: float) -> Motion:
+    """Motion of latents in their box, in time scales, with terms of the variables of a basis."""
+    m, order = samples.targets.shape[-1], samples.order
+    mean, largest = box(samples)
+    speed = None
+    if order == 2:
+        speed = tau * largest[m:] / largest[:m]
+    variables = basis.variables
+    shift, scale = (mean - variables.shift) / variables.scale, largest / variables.scale
+    terms = LatentTerms.of(basis.library, len(variables))
+    if bool((shift == 0).all() and (scale == 1).all()):
+        return Motion(terms, m, order, speed)
+    return Motion(terms, m, order, speed, shift, scale)
 
 
 def moving_runs(
@@ -184,12 +193,6 @@ def _different(context: Tensor) -> tuple[Tensor, Tensor]:
     return torch.unique(context, dim=0, return_inverse=True)
 
 
-def _frame(shift: Tensor, scale: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Shift and scale of the variables of terms; none where they change nothing."""
-    same = bool((shift == 0).all() and (scale == 1).all())
-    return (None, None) if same else (shift, scale)
-
-
 def context_terms(basis: Features, context: Tensor) -> Tensor:
     """Context factors (..., q) of terms, at contexts (..., p) in physical units."""
     scaled = basis.context.on(context)(context)
@@ -242,7 +245,8 @@ def equation_rollout(
         weights = torch.einsum("nq,kqm->nkm", factors, grid)
     sample = torch.arange(len(times))[:, None, None].expand(-1, len(start), 1)
     scaled = variables.on(start)(start).unsqueeze(1)
-    reached = motion.rollout(weights, scaled, course(runs, sample, 1 / resolution))  # (T, k, 1, d)
+    along = courses.course(runs, sample, 1 / resolution)
+    reached = motion.rollout(weights, scaled, along)  # (T, k, 1, d)
     return reached[:, :, 0, :m].transpose(0, 1) * scale[:m] + variables.shift[:m]
 
 
