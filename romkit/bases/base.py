@@ -13,11 +13,12 @@ from scipy import sparse
 from scipy.sparse import linalg as splinalg
 from torch import Tensor
 
+from romkit.bases.gaps import complete_coordinates
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, validated
 from romkit.core.broadcast import Constants
 from romkit.core.display import Display
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data import DIMS
 from romkit.data.layout import component_names
 from romkit.data.schema import of_other_coordinates, variable_of
@@ -261,7 +262,9 @@ class Basis(Display):
         """A dataset of the coordinates: `state`, and the time derivatives that there are, with r
         components.
 
-        Variables in chunks of dask stay so, and nothing is read until they are computed.
+        A snapshot of which components are NaN gets the coordinates that fit the others best, given
+        the spread of the complete snapshots. Variables in chunks of dask stay so, and nothing is
+        read until they are computed.
 
         Raises:
             InputError: data on another grid.
@@ -282,13 +285,30 @@ class Basis(Display):
         """Vᵀ W (x - offset) of a variable (trajectory, time, component)."""
         if variable.chunks:
             return self.of_chunks(variable.data, offset)
-        # One trajectory at a time: the file may be larger than memory.
+
+        def deviations(k: int) -> np.ndarray:  # (T, n)
+            # One trajectory at a time: the file may be larger than memory.
+            return variable.isel(trajectory=k).values - offset
+
         dual = self.dual.numpy()
-        rows = []
-        for k in range(variable.sizes["trajectory"]):
-            states = variable.isel(trajectory=k).values  # (T, n)
-            rows.append((states - offset) @ dual)
-        return np.stack(rows)
+        runs = range(variable.sizes["trajectory"])
+        coordinates = np.stack([deviations(k) @ dual for k in runs])
+        if np.isnan(coordinates).any():
+            self._complete(coordinates, deviations, str(variable.name))
+        return coordinates
+
+    def _complete(
+        self, coordinates: np.ndarray, deviations: Callable[[int], np.ndarray], name: str
+    ) -> None:
+        """Set coordinates (C, T, r) of snapshots with gaps, and warn of those that are not known."""
+        unknown = complete_coordinates(self.modes, self.dual, coordinates, deviations)
+        if unknown:
+            text = "data: expected snapshots whose coordinates in the basis are determined, got"
+            warn(
+                f"{text} {unknown} that lack too many components of {name}; they are left out;"
+                " give more components, or fewer modes",
+                DataWarning,
+            )
 
     def of_chunks(self, x: da.Array, offset: np.ndarray | float) -> da.Array:
         """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well:

@@ -6,6 +6,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.bases.base import Basis, Weight, weigher
+from romkit.bases.completion import filled
 from romkit.bases.modes import Summary
 from romkit.bases.streaming import stream
 from romkit.core import tensors
@@ -121,13 +122,19 @@ def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | No
         # torch takes neither foreign byte orders nor extended precision
         rows = np.asarray(values.reshape(-1, values.shape[-1]), dtype=np.float64)
         x = torch.as_tensor(rows).to(device)
-        complete = x.isfinite().all(-1)
-        if bool(complete.all()):
-            return x
-        return x[complete]
+        sampled = x[~x.isnan().all(-1)]  # a snapshot of which nothing is there is no snapshot
+        return _without_gaps(sampled)
     x = tensors.finite("data", data).detach().to(device, torch.float64)
     tensors.matrix("data", x)
     return x
+
+
+def _without_gaps(x: Tensor) -> Tensor:
+    """Snapshots (N, n) whose missing components are filled from the leading modes."""
+    if not bool(x.isnan().any()):
+        return x
+    mean = x.nanmean(0)
+    return mean + filled(x - mean)
 
 
 def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
