@@ -11,7 +11,7 @@ from torch import Tensor
 
 from romkit.core.polynomials import Monomials, chebyshev, total_degree
 
-DEGREES = (1, 2, 3, 5, 7, 9)
+DEGREES = (1, 2, 3, 4, 5, 6, 7, 9)
 """Degrees in the latents that are tried; pulses want the high ones."""
 
 CONTEXT_DEGREES = (0, 1, 2, 3)
@@ -34,6 +34,10 @@ UNKNOWNS = 700
 
 GAIN = 0.97
 """Share of the error that a less plain setting has to reach, so that ties go to the plain one."""
+
+WORSE = 0.1
+"""Share of the smallest error by which a lower degree may be worse, if it is also within one standard
+error: a smaller projection error is not always a better rollout."""
 
 FOLDS, BLOCKS = 8, 5
 """Most contexts that are left out in turn, and blocks in time where there are too few contexts."""
@@ -90,12 +94,12 @@ class ContextTerms:
     def _scaled(self, c: Tensor, k: int) -> Tensor:
         """Parameter k, warped, its training range as [-1, 1]."""
         low, high, warp = self.low[k], self.high[k], WARPS[self.warps[k]]
-        u, ends = c[..., k], (low, high)
+        u = c[..., k]
         if self.warps[k] != "c":
             # in units of the end next to zero, which 1/c and log c must not reach
             unit = torch.where(low.abs() < high.abs(), low, high)
-            u, ends = (u / unit).clamp(min=NEAREST), (low / unit, high / unit)
-        first, last = warp(ends[0]), warp(ends[1])
+            u, low, high = (u / unit).clamp(min=NEAREST), low / unit, high / unit
+        first, last = warp(low), warp(high)
         return (2 * warp(u) - first - last) / (last - first)
 
 
@@ -129,14 +133,22 @@ class Division(NamedTuple):
             blocks = torch.arange(len(c)).tensor_split(BLOCKS)
             return cls(list(blocks), [[k] for k in range(BLOCKS)], count)
         pieces = [torch.nonzero(number == k).flatten() for k in range(count)]
-        if inner := _inner(contexts):
+        inner = _inner(contexts)
+        if inner:
             return cls(pieces, [[k] for k in inner], count)
+        return cls._in_blocks(pieces)
+
+    @classmethod
+    def _in_blocks(cls, pieces: list[Tensor]) -> "Division":
+        """Division of each context's snapshots into blocks of time, of which the k-th of all
+        contexts are left out together.
+        """
         blocks, folds = [], [[] for _ in range(BLOCKS)]
         for piece in pieces:
             for fold, block in zip(folds, piece.tensor_split(BLOCKS), strict=True):
                 fold.append(len(blocks))
                 blocks.append(block)
-        return cls(blocks, folds, count)
+        return cls(blocks, folds, len(pieces))
 
 
 def _distinct(c: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,15 +167,19 @@ def _inner(contexts: Tensor) -> list[int]:
     if not bool(varies.any()):
         return []
     contexts, low, high = contexts[:, varies], low[varies], high[varies]
-    at_end = (contexts == low) | (contexts == high)
-    # the only context at an end of some parameter's range
-    alone = [(contexts == end) & ((contexts == end).sum(0) == 1) for end in (low, high)]
-    outer = at_end.all(1) | (alone[0] | alone[1]).any(1)
+    corner = ((contexts == low) | (contexts == high)).all(1)
+    outer = corner | _alone_at(contexts, low) | _alone_at(contexts, high)
     inside = torch.nonzero(~outer).flatten().tolist()
     if len(contexts) > 5:
         inside = inside[::2]
     step = max(1, -(-len(inside) // FOLDS))
     return inside[::step]
+
+
+def _alone_at(contexts: Tensor, end: Tensor) -> Tensor:
+    """Whether a context (C, p) is the only one at an end (p,) of some parameter's range."""
+    at_end = contexts == end
+    return (at_end & (at_end.sum(0) == 1)).any(1)
 
 
 @dataclass(frozen=True)
@@ -200,6 +216,45 @@ class System(NamedTuple):
     fold: list[int]
 
 
+class Trial(NamedTuple):
+    """Settings, and the root mean square errors that they leave on snapshots that are left out.
+
+    Attributes:
+        settings: all of them known.
+        error: over all left-out snapshots.
+        of_folds: (F,) of what is left out together.
+    """
+
+    settings: Settings
+    error: float
+    of_folds: Tensor
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean of the errors of folds; 0 of a single fold."""
+        if len(self.of_folds) < 2:
+            return 0.0
+        return float(self.of_folds.std()) / len(self.of_folds) ** 0.5
+
+
+def simplest(trials: Sequence[Trial], worse: float | None = WORSE) -> Trial:
+    """The first of the trials, plain ones first, that is within one standard error of the best.
+
+    Args:
+        trials: in the order of their degrees.
+        worse: share of the smallest error by which it may be larger at most; None for any.
+
+    Source: Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees, section
+    3.4.3, for the rule of one standard error.
+    """
+    best = min(trials, key=lambda trial: trial.error)
+    tolerance = best.standard_error
+    if worse is not None:
+        tolerance = min(tolerance, worse * best.error)
+    enough = best.error + tolerance
+    return next(trial for trial in trials if trial.error <= enough)
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """Least squares of what the latent modes leave of snapshots, and its error on snapshots that
@@ -219,31 +274,53 @@ class LeftOut:
     terms: Callable[[Sequence[str], int], ContextTerms]
     division: Division
 
-    def chosen(self, settings: Settings, warps: Sequence[Sequence[str]]) -> tuple[float, Settings]:
-        """Error of the best settings, root mean square over all left-out snapshots, and these.
+    def trials(self, settings: Settings, warps: Sequence[Sequence[str]]) -> list[Trial]:
+        """Best settings of each degree, lower degrees first.
 
         Args:
             settings: that are given stay.
             warps: of each parameter that are tried, the plain one first.
         """
-        plain = tuple(each[0] for each in warps) if settings.warp is None else settings.warp
-        best = self._best(replace(settings, warp=plain), (float("inf"), settings))
-        if settings.warp is not None:
-            return best
-        for k, names in enumerate(warps):
-            for name in names[1:]:
-                warp = (*best[1].warp[:k], name, *best[1].warp[k + 1 :])
-                best = self._best(replace(settings, warp=warp), best)
-        return best
+        plain = settings.warp
+        if plain is None:
+            plain = tuple(names[0] for names in warps)
+        best = self._best(replace(settings, warp=plain), {})
+        if settings.warp is None:
+            for k, names in enumerate(warps):
+                for name in names[1:]:
+                    # one parameter after the other, beside the warps that are best so far
+                    warp = simplest([*best.values()]).settings.warp
+                    changed = (*warp[:k], name, *warp[k + 1 :])
+                    best = self._best(replace(settings, warp=changed), best)
+        return [*best.values()]
 
     def solved(self, settings: Settings) -> Tensor:
         """(Q, K, R) coefficients for all snapshots."""
         terms = self.terms(settings.warp, settings.context_degree)
         sums = self._sums(terms, Monomials(self.z.shape[1], settings.degree))
-        gram, moments = sum(piece.gram for piece in sums), sum(piece.moments for piece in sums)
-        return _regularised(gram, settings.ridge * len(self.z), moments).unflatten(
-            0, (len(terms), -1)
-        )
+        gram, moments, _ = _total(sums)
+        ridge = settings.ridge * len(self.z)
+        return _regularised(gram, ridge, moments).unflatten(0, (len(terms), -1))
+
+    def left_out_contexts(self) -> Tensor:
+        """Contexts (C, p) of the pieces that are left out, one fold after the other."""
+        numbers = [k for fold in self.division.folds for k in fold]
+        return torch.stack([self.c[self.division.pieces[k][0]] for k in numbers])
+
+    def without_folds(self, settings: Settings) -> tuple[Tensor, Tensor]:
+        """`left_out_contexts`, and the coefficients of the monomials there (C, K, R), of least
+        squares without the fold of each.
+        """
+        terms = self.terms(settings.warp, settings.context_degree)
+        sums = self._sums(terms, Monomials(self.z.shape[1], settings.degree))
+        contexts, coefficients = self.left_out_contexts(), []
+        values = iter(terms(contexts))  # (C, Q)
+        for system in self._systems(sums):
+            weights = _regularised(system.gram, settings.ridge * system.rows, system.moments)
+            weights = weights.unflatten(0, (len(terms), -1))  # (Q, K, R)
+            for _ in system.fold:
+                coefficients.append(torch.einsum("q,qkr->kr", next(values), weights))
+        return contexts, torch.stack(coefficients)
 
     def thinned(self) -> "LeftOut":
         """Division with every k-th snapshot, of so many that a choice of settings needs no more."""
@@ -253,73 +330,92 @@ class LeftOut:
         pieces = [piece[::step] for piece in self.division.pieces]
         return replace(self, division=self.division._replace(pieces=pieces))
 
-    def _best(self, settings: Settings, best: tuple[float, Settings]) -> tuple[float, Settings]:
-        """The better of `best` and the best of the settings that are not given."""
-        for trial in self._trials(settings):
-            error, ridge = self._ridged(trial)
-            if error < GAIN * best[0] or best[0] == float("inf"):
-                best = error, replace(trial, ridge=ridge)
+    def _best(self, settings: Settings, best: dict[int, Trial]) -> dict[int, Trial]:
+        """The better of `best` of each degree and the best of the settings that are not given."""
+        best = dict(best)
+        for candidate in self._candidates(settings):
+            trial = self._ridged(candidate)
+            known = best.get(candidate.degree)
+            # at least one trial, were all of them infinite
+            if known is None or trial.error < GAIN * known.error:
+                best[candidate.degree] = trial
         return best
 
-    def _ridged(self, settings: Settings) -> tuple[float, float]:
-        """Smallest error, and the ridge that has it: downhill from a middle one, to larger ones
-        first.
-        """
+    def _ridged(self, settings: Settings) -> Trial:
+        """The ridge with the smallest error: downhill from a middle one, to larger ones first."""
         terms = self.terms(settings.warp, settings.context_degree)
         sums = self._sums(terms, Monomials(self.z.shape[1], settings.degree))
         systems = self._systems(sums)
+
+        def trial(ridge: float) -> Trial:
+            error, of_folds = self._error(sums, systems, ridge)
+            return Trial(replace(settings, ridge=ridge), error, of_folds)
+
         if settings.ridge is not None:
-            return self._error(sums, systems, settings.ridge), settings.ridge
+            return trial(settings.ridge)
         start = RIDGES.index(FIRST)
-        best = self._error(sums, systems, FIRST), FIRST
-        for way in (reversed(RIDGES[:start]), RIDGES[start + 1 :]):
-            before = best[1]
-            for ridge in way:
-                error = self._error(sums, systems, ridge)
-                if error >= best[0]:
+        first = best = trial(FIRST)
+        for direction in (reversed(RIDGES[:start]), RIDGES[start + 1 :]):
+            for ridge in direction:
+                further = trial(ridge)
+                if further.error >= best.error:
                     break
-                best = error, ridge
-            if best[1] != before:
+                best = further
+            if best is not first:
                 break
         return best
 
-    def _trials(self, settings: Settings) -> Iterator[Settings]:
+    def _candidates(self, settings: Settings) -> Iterator[Settings]:
         """Settings with degrees, plain ones first."""
         m = self.z.shape[1]
-        for degree in DEGREES if settings.degree is None else (settings.degree,):
+        degrees = (settings.degree,)
+        if settings.degree is None:
+            largest = min(LARGEST, len(self.z))
+            degrees = [d for d in DEGREES if d <= 2 or len(Monomials(m, d)) <= largest]
+        for degree in degrees:
             size = len(Monomials(m, degree))
-            if settings.degree is None and degree > 2 and size > min(LARGEST, len(self.z)):
-                continue
-            known = settings.context_degree
-            for context_degree in CONTEXT_DEGREES if known is None else (known,):
-                terms = len(self.terms(settings.warp, context_degree))
-                plain = context_degree == 0 or terms == 1
-                fits = terms <= self.division.most_terms and terms * size <= UNKNOWNS
-                if known is not None or context_degree == 0 or (fits and not plain):
-                    yield replace(settings, degree=degree, context_degree=context_degree)
+            for context_degree in self._context_degrees(settings, size):
+                yield replace(settings, degree=degree, context_degree=context_degree)
+
+    def _context_degrees(self, settings: Settings, size: int) -> list[int]:
+        """Degrees in the context that are tried beside so many monomials."""
+        if settings.context_degree is not None:
+            return [settings.context_degree]
+        degrees = [0]
+        for degree in CONTEXT_DEGREES[1:]:
+            terms = len(self.terms(settings.warp, degree))
+            determined = terms <= self.division.most_terms and terms * size <= UNKNOWNS
+            if determined and terms > 1:
+                degrees.append(degree)
+        return degrees
 
     def _systems(self, sums: "list[Sums]") -> "list[System]":
         """Normal equations without each fold."""
-        gram, moments = sum(piece.gram for piece in sums), sum(piece.moments for piece in sums)
-        total = sum(len(piece.features) for piece in sums)
+        gram, moments, rows = _total(sums)
         systems = []
         for fold in self.division.folds:
-            rows = total - sum(len(sums[k].features) for k in fold)
-            gram_left = gram - sum(sums[k].gram for k in fold)
-            moments_left = moments - sum(sums[k].moments for k in fold)
-            systems.append(System(gram_left, moments_left, rows, fold))
+            of_fold = _total([sums[k] for k in fold])
+            system = System(gram - of_fold[0], moments - of_fold[1], rows - of_fold[2], fold)
+            systems.append(system)
         return systems
 
-    def _error(self, sums: "list[Sums]", systems: "list[System]", ridge: float) -> float:
-        """Root mean square error on all snapshots that are left out in turn."""
-        square = count = 0
+    def _error(
+        self, sums: "list[Sums]", systems: "list[System]", ridge: float
+    ) -> tuple[float, Tensor]:
+        """Root mean square error on all snapshots that are left out in turn, and those of folds."""
+        squares, counts = [], []
         for system in systems:
             weights = _regularised(system.gram, ridge * system.rows, system.moments)
+            square = count = 0
             for k in system.fold:
-                error = sums[k].features @ weights - self.residual[self.division.pieces[k]]
-                square += float(error.square().sum())
-                count += len(error)
-        return (square / max(count, 1)) ** 0.5
+                residual = self.residual[self.division.pieces[k]]
+                square += (sums[k].features @ weights - residual).square().sum()
+                count += len(residual)
+            squares.append(square)
+            counts.append(count)
+        total, number = torch.stack(squares), torch.tensor(counts)
+        error = float(total.sum() / number.sum().clamp(min=1)) ** 0.5
+        return error, (total / number.clamp(min=1)).sqrt()
 
     def _sums(self, terms: ContextTerms, monomials: Monomials) -> list[Sums]:
         sums = []
@@ -328,6 +424,13 @@ class LeftOut:
             features = products.flatten(-2)  # (N, Q K)
             sums.append(Sums(features, features.mT @ features, features.mT @ self.residual[piece]))
         return sums
+
+
+def _total(sums: Sequence[Sums]) -> tuple[Tensor, Tensor, int]:
+    """Gram matrix, moments and number of rows of several pieces."""
+    gram = sum(piece.gram for piece in sums)
+    moments = sum(piece.moments for piece in sums)
+    return gram, moments, sum(len(piece.features) for piece in sums)
 
 
 def _regularised(gram: Tensor, ridge: float, moments: Tensor) -> Tensor:

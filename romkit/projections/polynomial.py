@@ -4,14 +4,15 @@ the context.
 
 import copy
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from romkit.bases import decompose
+from romkit.bases.completion import filled
 from romkit.core import checks
 from romkit.core.boundary import Count, Natural, Positive, validated
 from romkit.core.broadcast import matmul
@@ -20,7 +21,7 @@ from romkit.core.polynomials import Monomials, multiplied
 from romkit.core.types import Dual
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.frame import Frame
-from romkit.projections.gaps import encoded, filled
+from romkit.projections.gaps import encoded
 from romkit.projections.leftout import (
     CURVED,
     WARPS,
@@ -28,9 +29,12 @@ from romkit.projections.leftout import (
     Division,
     LeftOut,
     Settings,
+    Trial,
+    simplest,
 )
 from romkit.projections.linear import Subspace
 from romkit.projections.networks import Affine, Curve, Networks, orthonormal, product, uniform
+from romkit.projections.operator import Operator
 
 MOST_LATENTS = 6
 """Largest number of latents that is tried."""
@@ -38,6 +42,9 @@ MOST_LATENTS = 6
 ENOUGH, WITHIN = 1e-3, 1.5
 """Relative error below which fewer latents are enough, and share of the smallest error within which
 the fewest latents are taken."""
+
+JUDGED = 2.0
+"""Ratio to the smallest projection error within which settings are compared by rollouts."""
 
 GAINED = 0.7
 """Share of the error that two more latents have to reach, for still more to be tried."""
@@ -64,7 +71,8 @@ def powers(degree: int, z: Curve) -> Curve:
     for k in range(2, degree + 1):
         level = product(partial(multiplied, degree=k), z, level)
         levels.append(level)
-    return tuple(torch.cat(parts, dim=-1) for parts in zip(*levels, strict=True))
+    # value and tangents, each over all levels
+    return tuple(torch.cat(curve, dim=-1) for curve in zip(*levels, strict=True))
 
 
 class Polynomial(Networks):
@@ -140,6 +148,7 @@ class PolynomialManifold(Projection):
     idempotent = True
     trained = False
     takes_gaps = True
+    chosen_by_rollouts = True
 
     def __init__(
         self,
@@ -203,9 +212,17 @@ class PolynomialManifold(Projection):
         weight = torch.cat([constant, linear + modes, further], dim=-2)
         return Polynomial(self.monomials, weight, dual / self.unit.unsqueeze(-2))
 
-    def initialise(self, y: Tensor, c: Tensor) -> dict[str, object]:
+    def initialise(
+        self, y: Tensor, c: Tensor, rollouts: "Rollouts | None" = None
+    ) -> dict[str, object]:
         """Fit the manifold to snapshots y (N, n) at contexts c (N, p), normalised, in the order of
         time.
+
+        Args:
+            y: snapshots.
+            c: contexts.
+            rollouts: at left-out contexts, by which degree and number of latents are chosen from
+                those whose projection error is near the smallest.
 
         Returns:
             The error on what was left out, and the share of the variance of each latent direction.
@@ -214,51 +231,100 @@ class PolynomialManifold(Projection):
             InputError: snapshots that do not differ, or fewer than coefficients that are asked for.
         """
         y, c = y.double(), c.double()
-        missing = y.isnan()
+        if not bool(y.isnan().any()):
+            return self._fit(y, c, rollouts)
         asked = self.config.copy()
-        facts = self._fit(filled(y), c)
-        for _ in range(REFILLED if bool(missing.any()) else 0):
+        self._fit(filled(y), c, None)
+        for k in range(REFILLED):
             # the manifold knows more of what is missing than the modes do
-            whole = self._refilled(y, c)
+            snapshots = self._refilled(y, c)
             self.config |= asked
-            facts = self._fit(whole, c)
+            is_last = k == REFILLED - 1
+            facts = self._fit(snapshots, c, rollouts if is_last else None)
         return facts
 
     def _refilled(self, y: Tensor, c: Tensor) -> Tensor:
         """Snapshots (N, n) with what is missing as on the manifold, next to what is there."""
-        whole, start = y.clone(), filled(y)
+        snapshots, start = y.clone(), filled(y)
         rows = torch.nonzero(y.isnan().any(1)).flatten()
         double = copy.deepcopy(self).double()
         unit = torch.eye(self.latent_dim, dtype=torch.float64)
-        for part in rows.split(CHUNK):
-            maps = double.at(c[part])
+        for chunk in rows.split(CHUNK):
+            maps = double.at(c[chunk])
 
             def decode_jacobian(z: Tensor, maps: Polynomial = maps) -> Dual:
                 image, columns = maps.decode_jvp(z.unsqueeze(-2), unit.expand(*z.shape, -1))
                 return Dual(image.squeeze(-2), columns.mT)
 
-            gaps = y[part]
-            z = encoded(gaps, maps.encode(start[part]), decode_jacobian)
-            whole[part] = torch.where(gaps.isnan(), maps.decode(z), gaps)
-        return whole
+            gaps = y[chunk]
+            z = encoded(gaps, maps.encode(start[chunk]), decode_jacobian)
+            snapshots[chunk] = torch.where(gaps.isnan(), maps.decode(z), gaps)
+        return snapshots
 
-    def _fit(self, y: Tensor, c: Tensor) -> dict[str, object]:
+    def _fit(self, y: Tensor, c: Tensor, rollouts: "Rollouts | None") -> dict[str, object]:
         """Fit to complete snapshots."""
         frame = copy.deepcopy(self.frame).double()
         c = frame.denormalise_context(c)
         modes, sigma, energy = decompose(y, min(*y.shape, MODES))
         share = sigma.square() / energy
-        beyond = (energy - sigma.square().sum()).clamp(min=0) / len(y)  # of modes that are left out
+        beyond = (energy - sigma.square().sum()).clamp(min=0)  # of modes that are left out
+
+        def relative(trial: Trial) -> float:
+            square = trial.error**2 * len(y) + beyond
+            return float((square / energy).sqrt())
+
         fits, errors = [], []
         for fit in self._fits(y, c, frame, modes, share):
             fits.append(fit)
-            errors.append(float(((fit.error**2 + beyond) * len(y) / energy).sqrt()))
-            if errors[-1] <= ENOUGH or (len(fits) > 2 and errors[-1] > GAINED * errors[-3]):
+            errors.append(relative(fit.chosen))
+            stalls = len(fits) > 2 and errors[-1] > GAINED * errors[-3]
+            if stalls or errors[-1] <= ENOUGH:
                 break
+        smallest = max(min(errors), ENOUGH)
         enough = max(WITHIN * min(errors), ENOUGH)
-        best = next(k for k, error in enumerate(errors) if error <= enough)
-        self._set(fits[best], modes)
-        return {"left_out_error": errors[best], "share": share[: self.latent_dim].tolist()}
+        best = fits[next(k for k, error in enumerate(errors) if error <= enough)]
+        facts: dict[str, object] = {}
+        if rollouts is not None:
+            near = [
+                candidate for fit in fits for candidate in fit.within(relative, JUDGED * smallest)
+            ]
+            best, facts = self._by_rollouts(near, best, modes, frame, rollouts)
+        self._set(best, modes)
+        facts |= {"left_out_error": relative(best.chosen)}
+        return facts | {"share": share[: self.latent_dim].tolist()}
+
+    def _by_rollouts(
+        self,
+        fits: "list[Fitted]",
+        best: "Fitted",
+        modes: Tensor,
+        frame: Frame,
+        rollouts: "Rollouts",
+    ) -> "tuple[Fitted, dict[str, object]]":
+        """The fit, and its error by rollouts: the simplest within one standard error of the best.
+
+        Rollouts are at contexts that are left out whole. Without any, the fit stays that is best by
+        projection.
+        """
+        division = best.least_squares.division
+        runs = torch.full((1,), -1)
+        if len(division.pieces) == division.contexts:  # each piece is all of a context
+            runs = rollouts.runs_at(best.least_squares.left_out_contexts())
+        usable = runs >= 0
+        if not bool(usable.any()):
+            text = "expected one of order one, and runs at contexts between others, got none"
+            fix = "the choice is by projection alone; leave system out, or give more contexts"
+            warn(f"system: {text}; {fix}", DataWarning)
+            return best, {}
+        trials = []
+        for fit in fits:
+            contexts, coefficients = fit.least_squares.without_folds(fit.chosen.settings)
+            P = fit.operator(frame, modes, contexts[usable], coefficients[usable])
+            errors = rollouts.errors(P, runs[usable])
+            trials.append(Trial(fit.chosen.settings, float(errors.square().mean().sqrt()), errors))
+        chosen = simplest(trials, worse=None)
+        fit = next(fit for fit, trial in zip(fits, trials, strict=True) if trial is chosen)
+        return fit, {"left_out_rollout_error": chosen.error}
 
     def _fits(
         self, y: Tensor, c: Tensor, frame: Frame, modes: Tensor, share: Tensor
@@ -279,8 +345,8 @@ class PolynomialManifold(Projection):
             least_squares = LeftOut(
                 z / unit, y @ modes[:, m:], c, partial(self.terms, frame), division
             )
-            error, chosen = least_squares.thinned().chosen(settings, warps)
-            yield Fitted(error, chosen, least_squares, unit)
+            trials = least_squares.thinned().trials(settings, warps)
+            yield Fitted(trials, simplest(trials), least_squares, unit)
 
     def _numbers(self, share: Tensor) -> list[int]:
         """Numbers of latents to try: directions without variance are none."""
@@ -312,7 +378,7 @@ class PolynomialManifold(Projection):
 
     def _set(self, fit: "Fitted", modes: Tensor) -> None:
         """Take over a fit."""
-        m, settings = len(fit.unit), fit.settings
+        m, settings = len(fit.unit), fit.chosen.settings
         self.config |= dataclasses.asdict(settings) | {
             "latent_dim": m,
             "warp": list(settings.warp),
@@ -328,16 +394,41 @@ class Fitted(NamedTuple):
     """A fit with some number of latents.
 
     Attributes:
-        error: root mean square on what was left out.
-        settings: that were chosen.
+        trials: best settings of each degree.
+        chosen: the one of them to take.
         least_squares: that gives the coefficients.
         unit: (m,) largest latents before they are scaled.
     """
 
-    error: float
-    settings: Settings
+    trials: list[Trial]
+    chosen: Trial
     least_squares: LeftOut
     unit: Tensor
+
+    def within(self, error: Callable[[Trial], float], bound: float) -> "list[Fitted]":
+        """The fit with each of its trials whose error is within a bound."""
+        return [self._replace(chosen=trial) for trial in self.trials if error(trial) <= bound]
+
+    def operator(
+        self, frame: Frame, modes: Tensor, contexts: Tensor, coefficients: Tensor
+    ) -> Operator:
+        """P at contexts (C, p) with coefficients (C, K, R) of the modes beside the latents'."""
+        m = len(self.unit)
+        monomials = Monomials(m, self.chosen.settings.degree)
+        weight = coefficients @ modes[:, m:].mT  # (C, K, n)
+        weight[:, 1 : 1 + m] += (modes[:, :m] * self.unit).mT
+        maps = Polynomial(monomials, weight, modes[:, :m] / self.unit)
+        return Operator(frame, maps, contexts, m)
+
+
+class Rollouts(Protocol):
+    """Rollouts at contexts that are left out, for the choice of settings."""
+
+    def runs_at(self, contexts: Tensor) -> Tensor:
+        """Number (C,) of a run at each context (C, p); -1 where there is none."""
+
+    def errors(self, operator: Operator, runs: Tensor) -> Tensor:
+        """Errors (C,) of rollouts on the manifold of an operator at the contexts of runs (C,)."""
 
 
 def _warps(low: Tensor, high: Tensor, varies: bool) -> list[str]:

@@ -7,9 +7,13 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import DataWarning
 from romkit.core.polynomials import Monomials, chebyshev, total_degree
-from romkit.projections.leftout import ContextTerms, Division
+from romkit.projections import Frame
+from romkit.projections.leftout import ContextTerms, Division, Settings, Trial, simplest
+from romkit.projections.polynomial import PolynomialManifold
 from romkit.testing import check_projection
+from romkit.training.batches import Batch
 from tests.refusals import refused
 
 CONTEXTS = np.array([1.0, 1.4, 2.0, 2.7, 3.5, 4.2, 5.0, 6.0])
@@ -223,3 +227,90 @@ def test_snapshots_with_gaps_are_used_and_encoded_by_what_is_there():
         assert np.isfinite(P(lacking)).all()
     nothing = np.full_like(x, np.nan)
     assert np.isnan(P.encode(nothing)).all()
+
+
+def test_the_lower_degree_is_taken_within_one_standard_error_and_a_tenth():
+    def trial(degree, of_folds):
+        errors = torch.tensor(of_folds)
+        settings = Settings(degree, 0, (), 1e-6)
+        return Trial(settings, float(errors.square().mean().sqrt()), errors)
+
+    scattered = [0.5, 1.0, 1.5, 1.0]  # standard error 0.2
+    far, near, best = (
+        trial(d, [f * e for e in scattered]) for d, f in ((2, 1.3), (3, 1.09), (5, 1.0))
+    )
+    assert simplest([far, near, best]) is near
+    assert simplest([far, best]) is best
+    assert simplest([near, best], worse=None) is near
+    even = [trial(d, [f] * 4) for d, f in ((3, 1.05), (5, 1.0))]
+    assert simplest(even) is even[1]
+    assert trial(3, [1.0]).standard_error == 0
+
+
+class Preferring:
+    """Rollouts that only err where the degree is another one, or that are nowhere."""
+
+    def __init__(self, degree, *, nowhere=False):
+        self.degree, self.nowhere, self.seen = degree, nowhere, []
+
+    def runs_at(self, contexts):
+        return torch.full((len(contexts),), -1) if self.nowhere else torch.arange(len(contexts))
+
+    def errors(self, operator, runs):
+        degree = operator.polynomial().monomials.degree
+        self.seen.append((degree, operator.context.flatten().tolist()))
+        return torch.full((len(runs),), 0.0 if degree == self.degree else 1.0)
+
+
+def with_rollouts(data, rollouts, **settings):
+    frame = Frame.from_dataset(data)
+    model = PolynomialManifold(frame, torch.Generator().manual_seed(0), **settings)
+    rows = Batch.with_gaps(data.assign(velocity=0 * data.state), frame, 1)
+    return model, model.initialise(rows.y, rows.c, rollouts)
+
+
+def test_rollouts_at_left_out_contexts_decide_among_those_of_small_projection_error():
+    rng = np.random.default_rng(0)
+    data = runs(CONTEXTS, bent)
+    data = data.assign(state=data.state + 0.02 * rng.normal(size=data.state.shape))
+    for degree in (3, 5):
+        rollouts = Preferring(degree)
+        model, facts = with_rollouts(data, rollouts, latent_dim=2)
+        assert model.config["degree"] == degree
+        assert facts["left_out_rollout_error"] == 0
+        assert all(contexts == pytest.approx([1.4, 2.7, 4.2]) for _, contexts in rollouts.seen)
+        assert 1 not in dict(rollouts.seen)  # far worse by projection
+    with pytest.warns(DataWarning, match="system"):
+        model, facts = with_rollouts(data, Preferring(5, nowhere=True), latent_dim=2)
+    assert "left_out_rollout_error" not in facts
+    plain, _ = with_rollouts(data, None, latent_dim=2)
+    assert plain.config == model.config
+
+
+def test_a_manifold_without_a_context_has_the_coefficients_of_the_other_contexts():
+    data = runs(CONTEXTS, bent)
+    given = {"latent_dim": 2, "degree": 3, "context_degree": 1, "warp": "1/c", "ridge": 1e-8}
+    seen = []
+
+    class Images(Preferring):
+        def errors(self, operator, runs):
+            x = torch.from_numpy(data.state.values[[1, 3, 5]])
+            seen.append(operator(x))
+            return torch.zeros(len(runs))
+
+    with_rollouts(data, Images(3), **given)
+    for k, image in zip((1, 3, 5), seen[0], strict=True):
+        x = torch.from_numpy(data.state.values[k])
+        assert float((image - x).norm() / x.norm()) < 1e-3
+
+
+def test_a_system_without_runs_between_others_warns_once_and_bad_input_is_one_line():
+    system = romkit.systems.Lorenz96(transient=0.0, duration=1.0)
+    one = system.dataset(F=[3.15])
+    with pytest.warns(DataWarning, match="system") as caught:
+        romkit.fit("polynomial-manifold", one, latent_dim=2, system=system)
+    assert len([w for w in caught if "system" in str(w.message)]) == 1
+    still = one.assign(state=0 * one.state + 1.0)
+    refused("data: expected states that vary", romkit.fit, "polynomial-manifold", still)
+    short = one.isel(time=slice(0, 3))
+    refused("degree: expected", romkit.fit, "polynomial-manifold", short, latent_dim=2, degree=5)

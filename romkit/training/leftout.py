@@ -1,0 +1,84 @@
+"""Errors of rollouts over contexts that a fit has left out, by which settings of a manifold are
+chosen.
+"""
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.data import DIMS, times_of
+from romkit.data.context import context_matrix
+from romkit.engine.threads import one_thread
+from romkit.integrators import Galerkin, LatentField, PetrovGalerkin
+from romkit.integrators.contracted import contracted
+from romkit.projections import Operator, Path
+from romkit.solvers import Adaptive
+from romkit.systems import System
+
+RTOL = 1e-5
+"""Tolerance of a rollout that is compared with others, far below the error of a manifold."""
+
+UNCORRELATED = 2.0
+"""Error of a rollout that has nothing in common with the run, and of one that is lost."""
+
+AT_REST = 1e-3
+"""Share of the deviation of all data that a run deviates from its mean at least, where errors are
+relative to it.
+"""
+
+
+class LeftOutRollouts:
+    """Rollouts by the equations from the first states of runs at contexts that a fit has left out.
+
+    Args:
+        data: runs at contexts that stay, in the coordinates that the maps see.
+        system: of order one, in these coordinates.
+    """
+
+    def __init__(self, data: xr.Dataset, system: System):
+        self.system = system
+        state = data["state"].transpose(*DIMS).values.astype(np.float64)
+        self.states = torch.from_numpy(state)  # (C, T, n)
+        self.contexts = torch.from_numpy(context_matrix(data)).double()
+        self.times = torch.as_tensor(times_of(data), dtype=torch.float64)
+        self.deviation = float(np.nanstd(state, axis=(0, 1)).mean())
+
+    def runs_at(self, contexts: Tensor) -> Tensor:
+        """Number (C,) of a run at each context (C, p) whose first state is complete; -1 where there
+        is none, where contexts move, and for a system of order two.
+        """
+        if self.system.order != 1 or self.contexts.ndim > 2:
+            return torch.full((len(contexts),), -1)
+        apart = (self.contexts.unsqueeze(0) - contexts.unsqueeze(1)).abs().amax(-1)  # (C, runs)
+        lacking = self.states[:, 0].isnan().any(-1)
+        distance, number = torch.where(lacking, torch.inf, apart).min(1)
+        size = contexts.abs().amax().clamp(min=1.0)
+        return torch.where(distance <= 1e-6 * size, number, -1)
+
+    def errors(self, operator: Operator, runs: Tensor) -> Tensor:
+        """(C,) mean errors over Galerkin's and Petrov-Galerkin's rollouts, each relative to the
+        deviation of its run.
+
+        Args:
+            operator: P at the contexts (C, p) of the runs.
+            runs: (C,) numbers.
+        """
+        errors = [self._errors(operator, runs, kind()) for kind in (Galerkin, PetrovGalerkin)]
+        return torch.stack(errors).mean(0)
+
+    def _errors(self, operator: Operator, runs: Tensor, dynamics: LatentField) -> Tensor:
+        c, truth = operator.context, self.states[runs]  # (C, T, n)
+        with torch.no_grad(), one_thread():
+            problem = self.system.problem(Path.constant(operator), c)
+            small = contracted(problem, dynamics, self.system.quadratic(c))
+            start = dynamics.start(problem, self.times[0], (truth[:, 0],))
+            solve = Adaptive(rtol=RTOL)
+            solution = dynamics.solve(small, start, self.times, solver=solve)
+            image = operator.decode(solution.states)
+        square = (image - truth).square().sum(-1).nanmean(1)  # (C,)
+        spread = (truth - truth.nanmean(1, keepdim=True)).square().sum(-1).nanmean(1)
+        least = truth.shape[-1] * (AT_REST * self.deviation) ** 2
+        error = (square / spread.clamp(min=least)).sqrt()
+        lost = (solution.status != 0) | ~error.isfinite()
+        return torch.where(lost, UNCORRELATED, error.clamp(max=UNCORRELATED))
