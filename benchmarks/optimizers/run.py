@@ -22,17 +22,8 @@ from romkit.metrics import reconstruction_rmse
 from romkit.projections.geometry import EuclideanMetric, Fractional
 from romkit.systems import SYSTEMS
 from romkit.training.batches import Batch, batches_per_epoch
-from romkit.training.optimizers import (
-    SCHEDULES,
-    Adam,
-    Cosine,
-    Optimizer,
-    Plateaus,
-    RiemannianAdam,
-    Schedule,
-    Soap,
-    State,
-)
+from romkit.training.optimizers import Adam, Optimizer, RiemannianAdam, Soap, State
+from romkit.training.schedules import SCHEDULES, Cosine, Plateaus, Schedule
 
 QUICK = "Adam, cosine"
 """Reference of the others: the quick recipe of both systems before the race, and still that of

@@ -23,7 +23,8 @@ from romkit.engine.threads import one_thread
 from romkit.projections import NcAE
 from romkit.projections.layers import layer_pairs
 from romkit.projections.manifold import BiorthogonalManifold
-from romkit.training.optimizers import OPTIMIZERS, SCHEDULES, Plateaus, State, Step
+from romkit.training.optimizers import OPTIMIZERS, State, Step
+from romkit.training.schedules import SCHEDULES, Plateaus
 from romkit.verbs.presets import PRESETS
 
 GEOOPT = "geoopt, eager, one seed after the other"

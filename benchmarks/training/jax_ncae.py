@@ -20,7 +20,7 @@ from romkit.projections.geometry import DOUBLINGS
 from romkit.projections.layers import SLOPE_RANGE
 from romkit.training import Reconstruction
 from romkit.training.batches import FlatParameters
-from romkit.training.optimizers import SCHEDULES, Plateaus
+from romkit.training.schedules import SCHEDULES, Plateaus
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 Gradient = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
@@ -108,7 +108,7 @@ def _weights(phi: Array, psi: Array) -> tuple[Array, Array]:
 
 
 def _hyperbolas(drive: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """(gain, offset, bend, shift, floor) of σ₋ and σ₊, as `romkit.projections.layers.inverse_pair`."""
+    """(gain, offset, bend, shift, floor) of σ₋ and σ₊, as `romkit.projections.activations.inverse_pair`."""
     low, high = SLOPE_RANGE
     alpha = low + (high - low) * jax.nn.sigmoid(drive)
     s, c, floor = jnp.sin(alpha), jnp.cos(alpha), 2 * jnp.cos(2 * alpha)

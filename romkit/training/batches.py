@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from romkit.data import DIMS, snapshots
 from romkit.data.trajectories import Snapshots
 from romkit.projections import Frame, Projection
-from romkit.projections.layers import BiorthogonalPair
+from romkit.projections.weights import BiorthogonalPair
 
 
 class FlatParameters:
@@ -26,12 +26,7 @@ class FlatParameters:
         self.names = list(self._parameters)
         self.shapes = [p.shape for p in self._parameters.values()]
         self.sizes = [p[0].numel() for p in self._parameters.values()]
-        self._pairs = {
-            name
-            for name, module in stacked.named_modules()
-            if isinstance(module, BiorthogonalPair)
-            and all(p.requires_grad for p in module.parameters())
-        }
+        self._pairs = {name for name, module in stacked.named_modules() if _is_trained_pair(module)}
         self._blocks = self._find_blocks()
         self._alike = self._find_alike()
 
@@ -49,21 +44,21 @@ class FlatParameters:
         Q).
         """
         pieces = theta.split([math.prod(block) for block in self._blocks], dim=1)
-        pairs = [
-            p.unflatten(1, block)
-            for p, block in zip(pieces, self._blocks, strict=True)
-            if len(block) == 3
-        ]
-        others = [p for p, block in zip(pieces, self._blocks, strict=True) if len(block) == 1]
-        return pairs, torch.cat([theta[:, :0], *others], dim=1)  # Q = 0 where there is nothing else
+        pairs, plain = [], [theta[:, :0]]  # Q = 0 where there are only pairs
+        for piece, block in zip(pieces, self._blocks, strict=True):
+            if len(block) == 3:
+                pairs.append(piece.unflatten(1, block))
+            else:
+                plain.append(piece)
+        return pairs, torch.cat(plain, dim=1)
 
     def join(self, pairs: Sequence[Tensor], rest: Tensor) -> Tensor:
         """Puts together what `split` cut."""
-        others = iter(rest.split([block[0] for block in self._blocks if len(block) == 1], dim=1))
-        points = iter(pairs)
-        pieces = [
-            next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks
-        ]
+        sizes = [block[0] for block in self._blocks if len(block) == 1]
+        plain, points = iter(rest.split(sizes, dim=1)), iter(pairs)
+        pieces = []
+        for block in self._blocks:
+            pieces.append(next(points).flatten(1) if len(block) == 3 else next(plain))
         return torch.cat(pieces, dim=1)
 
     def matrices(self, theta: Tensor) -> list[Tensor]:
@@ -71,18 +66,16 @@ class FlatParameters:
         matrix of one row.
         """
         pieces = theta.split(self.sizes, dim=1)
-        alike = self._alike.items()
-        return [
-            torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1)
-            for size, members in alike
-        ]
+        matrices = []
+        for size, members in self._alike.items():
+            matrices.append(torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1))
+        return matrices
 
     def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
         """Puts together what `matrices` cut."""
-        order = itertools.chain(*self._alike.values())
-        pieces = dict(
-            zip(order, itertools.chain(*(alike.unbind(1) for alike in matrices)), strict=True)
-        )
+        pieces = {}
+        for members, alike in zip(self._alike.values(), matrices, strict=True):
+            pieces |= zip(members, alike.unbind(1), strict=True)
         return torch.cat([pieces[k].flatten(1) for k in range(len(self.sizes))], dim=1)
 
     def leaves(
@@ -92,7 +85,8 @@ class FlatParameters:
 
         With `pair`, a biorthogonal pair is one parameter, made by it from (2n, r), Φ above Ψ.
         """
-        values, leaves = {name: value[0] for name, value in self._split(theta).items()}, []
+        values = {name: value[0] for name, value in self._split(theta).items()}
+        leaves = []
         for name, value in values.items():
             owner, _, leaf = name.rpartition(".")
             if pair is None or owner not in self._pairs:
@@ -119,11 +113,10 @@ class FlatParameters:
         blocks: list[tuple[int, ...]] = []
         for pair, group in itertools.groupby(range(len(pairs)), pairs.__getitem__):
             members = list(group)
-            blocks.append(
-                (2, *self.shapes[members[0]][1:])
-                if pair
-                else (sum(self.sizes[k] for k in members),)
-            )
+            if pair:
+                blocks.append((2, *self.shapes[members[0]][1:]))
+            else:
+                blocks.append((sum(self.sizes[k] for k in members),))
         return blocks
 
     def _find_alike(self) -> dict[tuple[int, int], list[int]]:
@@ -135,8 +128,18 @@ class FlatParameters:
         return alike
 
     def _split(self, theta: Tensor) -> dict[str, Tensor]:
-        parts = zip(self.names, theta.split(self.sizes, dim=1), self.shapes, strict=True)
-        return {name: block.reshape(len(block), *shape[1:]) for name, block, shape in parts}
+        pieces = theta.split(self.sizes, dim=1)
+        values = {}
+        for name, piece, shape in zip(self.names, pieces, self.shapes, strict=True):
+            values[name] = piece.reshape(len(piece), *shape[1:])
+        return values
+
+
+def _is_trained_pair(module: nn.Module) -> bool:
+    """Whether a module is a biorthogonal pair of which all is trained."""
+    if not isinstance(module, BiorthogonalPair):
+        return False
+    return all(parameter.requires_grad for parameter in module.parameters())
 
 
 class Batch(NamedTuple):
@@ -186,15 +189,14 @@ class Batch(NamedTuple):
     ) -> "Batch":
         """Snapshots in normalised coordinates."""
         state, velocity, context = (tensor.double() for tensor in rows)
-        exact = copy.deepcopy(
-            frame
-        ).double()  # in float32 a large mean would swallow what varies about it
-        parts = (
-            exact.normalise(state),
-            exact.normalise_tangent(unit * velocity),
-            exact.normalise_context(context),
-        )
-        return cls(*(part.to(dtype or frame.state_scale.dtype) for part in parts))
+        # in float32 a large mean would swallow what varies about it
+        exact = copy.deepcopy(frame).double()
+        y = exact.normalise(state)
+        dy = exact.normalise_tangent(unit * velocity)
+        c = exact.normalise_context(context)
+        if dtype is None:
+            dtype = frame.state_scale.dtype
+        return cls(y.to(dtype), dy.to(dtype), c.to(dtype))
 
 
 class ExtendedBatch(NamedTuple):
@@ -228,12 +230,10 @@ def batches(
     every epoch.
     """
     n = len(rows.y)
-    generators = [
-        torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63) for seed in seeds
-    ]
-    order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(
-        rows.y.device
-    )
+    numbers = [(seed * 1_000_003 + epoch) % 2**63 for seed in seeds]
+    generators = [torch.Generator().manual_seed(number) for number in numbers]
+    orders = [torch.randperm(n, generator=generator) for generator in generators]
+    order = torch.stack(orders).to(rows.y.device)  # (S, N)
     for start in range(0, n - min(batch_size, n) + 1, batch_size):
         batch = order[:, start : start + batch_size]
         chosen = rows._make(tensor[batch] for tensor in rows)
@@ -249,7 +249,7 @@ def _perturbed(rows: AnyBatch, noise: Noise, generators: Sequence[torch.Generato
     """Rows with noise on states and contexts, drawn for each seed by its own generator."""
 
     def draw(like: Tensor, sigma: Tensor) -> Tensor:
-        each = [torch.randn(like.shape[1:], generator=generator) for generator in generators]
-        return like + torch.stack(each).to(like) * sigma
+        of_seeds = [torch.randn(like.shape[1:], generator=generator) for generator in generators]
+        return like + torch.stack(of_seeds).to(like) * sigma
 
     return rows._replace(y=draw(rows.y, noise.state), c=draw(rows.c, noise.context))

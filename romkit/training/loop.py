@@ -27,15 +27,8 @@ from romkit.data.trajectories import matched
 from romkit.data.units import Units
 from romkit.data.velocity import needing_velocity
 from romkit.training.batches import AnyBatch, FlatParameters
-from romkit.training.optimizers import (
-    Loss,
-    Optimizer,
-    Plateaus,
-    Schedule,
-    State,
-    Step,
-    TorchOptimizer,
-)
+from romkit.training.optimizers import Loss, Optimizer, State, Step, TorchOptimizer
+from romkit.training.schedules import Plateaus, Schedule
 
 CHUNK = 1024
 """Held-out snapshots that are evaluated at a time."""
@@ -108,15 +101,11 @@ class Watch:
     def __post_init__(self):
         share = self.validation
         if not isinstance(share, xr.Dataset) and share == 1:
-            fix = "give 0.2, say"
-            raise InputError(
-                "validation", expected="a share below 1, or a dataset", got=repr(share), fix=fix
-            )
+            expected = "a share below 1, or a dataset"
+            raise InputError("validation", expected=expected, got=repr(share), fix="give 0.2, say")
         if self.patience is not None and not self.validates:
-            fix = "give validation=0.2, say"
-            raise InputError(
-                "patience", expected="held-out data to be patient about", got="none", fix=fix
-            )
+            expected, fix = "held-out data to be patient about", "give validation=0.2, say"
+            raise InputError("patience", expected=expected, got="none", fix=fix)
 
     @property
     def validates(self) -> bool:
@@ -136,26 +125,38 @@ class Watch:
     @validated
     def ends(self, epoch: Epoch, best: "Best") -> bool:
         """Tell whoever wants to know of an epoch; whether training ends with it."""
-        if epoch.number % max(1, epoch.epochs // LINES) == 0 or epoch.number == epoch.epochs - 1:
-            held_out = (
-                ""
-                if epoch.validation is None
-                else f", validation {epoch.validation.median().item():.4g}"
-            )
-            loss = epoch.losses.median().item()
-            log.info("epoch %d of %d: loss %.4g%s", epoch.number + 1, epoch.epochs, loss, held_out)
-        answer = None if self.callback is None else self.callback(epoch)
-        # other true values do not count, since not every callback means to answer
-        asked = answer is True or (
-            str(getattr(answer, "dtype", "")).endswith("bool") and bool(answer.all())
-        )
+        is_last = epoch.number == epoch.epochs - 1
+        if is_last or epoch.number % max(1, epoch.epochs // LINES) == 0:
+            self._log(epoch)
+        answer = None
+        if self.callback is not None:
+            answer = self.callback(epoch)
         tired = exhausted(self.patience, epoch.number, best)
         if tired:
             log.info("no better validation loss for %d epochs: training ends", self.patience)
-        return asked or tired
+        return _is_yes(answer) or tired
+
+    @staticmethod
+    def _log(epoch: Epoch) -> None:
+        held_out = ""
+        if epoch.validation is not None:
+            held_out = f", validation {epoch.validation.median().item():.4g}"
+        loss = epoch.losses.median().item()
+        log.info("epoch %d of %d: loss %.4g%s", epoch.number + 1, epoch.epochs, loss, held_out)
 
 
-NAMES = tuple(each.name for each in fields(Watch))
+def _is_yes(answer: object) -> bool:
+    """Whether a callback asks to end: True, or an array or tensor of booleans that are all true.
+
+    Other true values do not count, since not every callback means to answer.
+    """
+    if answer is True:
+        return True
+    is_boolean = str(getattr(answer, "dtype", "")).endswith("bool")
+    return is_boolean and bool(answer.all())
+
+
+NAMES = tuple(field.name for field in fields(Watch))
 
 
 class Best(NamedTuple):
@@ -194,12 +195,13 @@ def exhausted(patience: int | None, epoch: int, best: Best) -> bool:
 
 def held_out_loss(loss: Callable[..., Tensor], theta: Tensor, rows: AnyBatch) -> Tensor:
     """(S,) mean loss over held-out rows (N, ...)."""
-    total, N = torch.zeros(len(theta), dtype=theta.dtype, device=theta.device), len(rows.y)
+    number, seeds = len(rows.y), len(theta)
+    total = torch.zeros(seeds, dtype=theta.dtype, device=theta.device)
     with torch.no_grad():
-        for start in range(0, N, CHUNK):
-            part = [tensor[start : start + CHUNK] for tensor in rows]
-            batch = [tensor.unsqueeze(0).expand(len(theta), *tensor.shape) for tensor in part]
-            total = total + loss(theta, *batch) * (len(part[0]) / N)
+        for start in range(0, number, CHUNK):
+            chunk = [tensor[start : start + CHUNK] for tensor in rows]
+            batch = [tensor.unsqueeze(0).expand(seeds, *tensor.shape) for tensor in chunk]
+            total = total + loss(theta, *batch) * (len(chunk[0]) / number)
     return total
 
 
@@ -244,22 +246,21 @@ class Checkpoint:
         """
         if not self.path.exists():
             return like
-        fix = "choose another folder, or delete it to start again"
         try:
             header, tensors = files.read(self.path)
         except FileError as error:
-            raise FileError(self.path, problem=error.problem, fix=fix) from error
+            raise self._refused(error.problem) from error
         if header.get("checkpoint") != self.identity:
-            raise FileError(
-                self.path, problem="belongs to a run with other settings, data or seeds", fix=fix
-            )
+            raise self._refused("belongs to a run with other settings, data or seeds")
         self.ended = bool(header.get("ended"))
         try:
             return _unpacked(tensors, like)
         except (KeyError, ValueError, RuntimeError) as error:
-            raise FileError(
-                self.path, problem=f"does not fit this run ({files.reason(error)})", fix=fix
-            ) from error
+            raise self._refused(f"does not fit this run ({files.reason(error)})") from error
+
+    def _refused(self, problem: str) -> FileError:
+        fix = "choose another folder, or delete it to start again"
+        return FileError(self.path, problem=problem, fix=fix)
 
     def save_if_due(self, snapshot: Snapshot) -> None:
         """Save unless that would make checkpoints cost more than `SHARE` of the run."""
@@ -275,9 +276,8 @@ class Checkpoint:
         started = time.perf_counter()
         try:
             stored = {name: _stored(name, value) for name, value in _tensors(snapshot).items()}
-            files.write(
-                self.path, "checkpoint", {"checkpoint": self.identity, "ended": self.ended}, stored
-            )
+            header = {"checkpoint": self.identity, "ended": self.ended}
+            files.write(self.path, "checkpoint", header, stored)
         except FileError as error:
             warn(f"training goes on without checkpoints: {error}", RuntimeWarning)
             self._next = math.inf
@@ -295,18 +295,18 @@ def _tensors(run: Snapshot) -> files.Tensors:
     """Tensors of a run, by the names that they have in a checkpoint and in the order of
     `tree_leaves`.
     """
-    moments = (f"moment.{k}" for k in range(len(run.state.moments)))
-    plateaus, best = (
-        (f"plateau.{name}" for name in Plateaus._fields),
-        (f"best.{name}" for name in Best._fields),
-    )
-    names = ("theta", *moments, "count", "alive", *plateaus, "losses", *best)
+    moments = [f"moment.{k}" for k in range(len(run.state.moments))]
+    plateaus = [f"plateau.{name}" for name in Plateaus._fields]
+    best = [f"best.{name}" for name in Best._fields]
+    names = ["theta", *moments, "count", "alive", *plateaus, "losses", *best]
     return dict(zip(names, tree_leaves(run), strict=True))
 
 
 def _stored(name: str, value: Tensor) -> Tensor:
     """A tensor as a checkpoint has it."""
-    return value if name.startswith(FINITE) else value.unsqueeze(-1).contiguous().view(torch.uint8)
+    if name.startswith(FINITE):
+        return value
+    return value.unsqueeze(-1).contiguous().view(torch.uint8)
 
 
 def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
@@ -316,16 +316,17 @@ def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
     Raises:
         KeyError, ValueError, RuntimeError: it has others.
     """
-    found = []
+    leaves = []
     for name, value in _tensors(like).items():
-        got, wanted = tensors[name], _stored(name, value)
+        stored, expected = tensors[name], _stored(name, value)
         epochs = int(name.endswith("losses"))  # the first axis of these
-        if got.shape[epochs:] != wanted.shape[epochs:] or got.dtype != wanted.dtype:
-            raise ValueError(f"{name} is {tuple(got.shape)}, not {tuple(wanted.shape)}")
-        found.append(
-            (got if name.startswith(FINITE) else got.view(value.dtype).squeeze(-1)).to(value.device)
-        )
-    return tree_unflatten(found, tree_structure(like))
+        same_shape = stored.shape[epochs:] == expected.shape[epochs:]
+        if not same_shape or stored.dtype != expected.dtype:
+            raise ValueError(f"{name} is {tuple(stored.shape)}, not {tuple(expected.shape)}")
+        if not name.startswith(FINITE):
+            stored = stored.view(value.dtype).squeeze(-1)
+        leaves.append(stored.to(value.device))
+    return tree_unflatten(leaves, tree_structure(like))
 
 
 def train(
@@ -371,48 +372,97 @@ def train(
     step = optimizer.make_step(loss, flat)
     if accelerated is not None:
         step = accelerated(step)
-    theta = flat.read()
-    best = Best.start(theta, held_out is not None)
-    run = Snapshot(
-        optimizer.start(theta, flat), Plateaus.start(theta), theta.new_zeros(0, len(seeds)), best
-    )
+    epoch_of = EpochOfSteps(step, optimizer, schedule, learning_rate, epochs, per_epoch)
+    run = _start(optimizer, flat, held_out is not None)
     if checkpoint is not None:
         run = checkpoint.load(run)
-    state, plateaus, losses, best = run
-    ended = checkpoint is not None and checkpoint.ended
-    ended |= watch is not None and exhausted(watch.patience, len(losses) - 1, best)
-    progress = track(range(len(losses), len(losses) if ended else epochs), label)
+    ended = _has_ended(run, checkpoint, watch)
+    resumed = len(run.losses)
+    last = resumed if ended else epochs
+    progress = track(range(resumed, last), label)
     for epoch in progress:
-        alive, total = state.alive, torch.zeros_like(plateaus.best)
-        for index, batch in enumerate(batches(epoch)):
-            rates = learning_rate * schedule.factors((epoch + index / per_epoch) / epochs, plateaus)
-            state, values = step(optimizer.between(state, epoch * per_epoch + index), rates, *batch)
-            total = total + values
-        plateaus = schedule.observe(plateaus, total / per_epoch)
-        losses = torch.cat([losses, total.unsqueeze(0) / per_epoch])
-        lost = [
-            str(seed)
-            for seed, gone in zip(seeds, (alive & ~state.alive).squeeze(1).tolist(), strict=True)
-            if gone
-        ]
-        if lost:
-            message = f"seed {', '.join(lost)} diverged in epoch {epoch}; its last finite parameters are kept"
-            warn(message, DivergenceWarning)
-        progress.set_postfix(loss=f"{losses[-1].median().item():.3g}", refresh=False)
+        alive = run.state.alive
+        run = epoch_of.after(run, epoch, batches(epoch))
+        _warn_of_lost(alive & ~run.state.alive, seeds, epoch)
+        progress.set_postfix(loss=f"{run.losses[-1].median().item():.3g}", refresh=False)
         if held_out is not None:
-            best = best.after(epoch, state.theta, held_out_loss(loss, state.theta, held_out))
+            validation = held_out_loss(loss, run.state.theta, held_out)
+            run = run._replace(best=run.best.after(epoch, run.state.theta, validation))
         if checkpoint is not None:
-            checkpoint.save_if_due(Snapshot(state, plateaus, losses, best))
-        validation = best.losses[-1] if len(best.losses) else None
-        ended = watch is not None and watch.ends(Epoch(epoch, epochs, losses[-1], validation), best)
+            checkpoint.save_if_due(run)
+        ended = watch is not None and watch.ends(_report(run, epoch, epochs), run.best)
         if ended:
             break
-    run = Snapshot(state, plateaus, losses, best)
     if checkpoint is not None:
         checkpoint.ended = ended
         checkpoint.save(run)
-    flat.write(state.theta if held_out is None else best.theta)
+    flat.write(run.state.theta if held_out is None else run.best.theta)
     return run, time.perf_counter() - started
+
+
+def _start(optimizer: Optimizer | TorchOptimizer, flat: FlatParameters, watching: bool) -> Snapshot:
+    """The run before its first epoch."""
+    theta = flat.read()
+    losses = theta.new_zeros(0, len(theta))
+    state = optimizer.start(theta, flat)
+    return Snapshot(state, Plateaus.start(theta), losses, Best.start(theta, watching))
+
+
+def _has_ended(run: Snapshot, checkpoint: Checkpoint | None, watch: Watch | None) -> bool:
+    """Whether a run that is resumed had been ended by its watch, or would be by this one."""
+    if checkpoint is not None and checkpoint.ended:
+        return True
+    return watch is not None and exhausted(watch.patience, len(run.losses) - 1, run.best)
+
+
+class EpochOfSteps(NamedTuple):
+    """The steps of an epoch.
+
+    Attributes:
+        step: of the optimizer.
+        optimizer: of which the state changes between steps, too.
+        schedule: of the learning rate.
+        learning_rate: highest rate of the schedule.
+        epochs: number of epochs of the run.
+        per_epoch: number of steps in an epoch.
+    """
+
+    step: Step
+    optimizer: Optimizer | TorchOptimizer
+    schedule: Schedule
+    learning_rate: float
+    epochs: int
+    per_epoch: int
+
+    def after(self, run: Snapshot, epoch: int, batches: Iterable[tuple[Tensor, ...]]) -> Snapshot:
+        """The run after an epoch over these batches."""
+        state, plateaus = run.state, run.plateaus
+        total = torch.zeros_like(plateaus.best)
+        for index, batch in enumerate(batches):
+            progress = (epoch + index / self.per_epoch) / self.epochs
+            rates = self.learning_rate * self.schedule.factors(progress, plateaus)
+            state = self.optimizer.between(state, epoch * self.per_epoch + index)
+            state, values = self.step(state, rates, *batch)
+            total = total + values
+        mean = total / self.per_epoch
+        plateaus = self.schedule.observe(plateaus, mean)
+        losses = torch.cat([run.losses, mean.unsqueeze(0)])
+        return Snapshot(state, plateaus, losses, run.best)
+
+
+def _warn_of_lost(lost: Tensor, seeds: Sequence[int], epoch: int) -> None:
+    """Warn of the seeds (S, 1) whose parameters ceased to be finite in an epoch."""
+    pairs = zip(seeds, lost.squeeze(1).tolist(), strict=True)
+    numbers = [str(seed) for seed, is_lost in pairs if is_lost]
+    if numbers:
+        text = f"seed {', '.join(numbers)} diverged in epoch {epoch}"
+        warn(f"{text}; its last finite parameters are kept", DivergenceWarning)
+
+
+def _report(run: Snapshot, epoch: int, epochs: int) -> Epoch:
+    """Argument of the watch after an epoch."""
+    validation = run.best.losses[-1] if len(run.best.losses) else None
+    return Epoch(epoch, epochs, run.losses[-1], validation)
 
 
 Reports = list[dict[str, object]]

@@ -15,7 +15,8 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Dual
 from romkit.projections import EncoderDecoder, Frame, Projection
-from romkit.projections.layers import Hyperbola, LayerPairs
+from romkit.projections.activations import Hyperbola
+from romkit.projections.layers import LayerPairs
 from romkit.projections.linear import leading_modes
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, ExtendedBatch
@@ -142,9 +143,9 @@ class Reconstruction(LossTerm):
 
     def value(self, batch: Evaluated) -> Tensor:
         image, velocity = batch.decoded
-        return batch.mean(
-            (batch.y - image).square() + self.velocity_weight * (batch.dy - velocity).square()
-        )
+        of_position = (batch.y - image).square()
+        of_velocity = (batch.dy - velocity).square()
+        return batch.mean(of_position + self.velocity_weight * of_velocity)
 
 
 @validated
@@ -294,14 +295,11 @@ def attached(
 ) -> AnyBatch:
     """The snapshots with what a term attaches to them, if one does."""
     weights = component_weights(frame, component_weighting)
-    extras = [
-        extra for term in terms if (extra := term.attach(rows, frame, weights, system)) is not None
-    ]
+    attachments = [term.attach(rows, frame, weights, system) for term in terms]
+    extras = [extra for extra in attachments if extra is not None]
     if len(extras) > 1:
-        fix = "leave one of them out"
-        raise InputError(
-            "loss", expected="one term with numbers of its own", got=f"{len(extras)}", fix=fix
-        )
+        expected, fix = "one term with numbers of its own", "leave one of them out"
+        raise InputError("loss", expected=expected, got=str(len(extras)), fix=fix)
     return ExtendedBatch(*rows, *extras) if extras else rows
 
 
@@ -312,16 +310,15 @@ def component_weights(frame: Frame, component_weighting: float) -> Tensor:
 
 def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -> None:
     """Raise InputError where the field depends on the time, which losses do not know."""
-    some = slice(None, None, -(-len(rows.y) // 10))
-    parts = frame.denormalise(rows.y[some]), frame.denormalise_tangent(rows.dy[some])
-    f = system.field(frame.denormalise_context(rows.c[some]))
-    first, *later = (f(times[k], *parts[: system.order]) for k in (0, len(times) // 2, -1))
-    if not all(torch.equal(first, each) for each in later):
-        expected, fix = (
-            "a field that does not depend on time, for a loss that evaluates it",
-            "train without it",
-        )
-        raise InputError("system", expected=expected, got=system.name, fix=fix)
+    sample = slice(None, None, -(-len(rows.y) // 10))
+    states = frame.denormalise(rows.y[sample]), frame.denormalise_tangent(rows.dy[sample])
+    field = system.field(frame.denormalise_context(rows.c[sample]))
+    begin, middle, end = (
+        field(times[k], *states[: system.order]) for k in (0, len(times) // 2, -1)
+    )
+    if not torch.equal(begin, middle) or not torch.equal(begin, end):
+        expected = "a field that does not depend on time, for a loss that evaluates it"
+        raise InputError("system", expected=expected, got=system.name, fix="train without it")
 
 
 @validated
@@ -363,18 +360,15 @@ def log_bound(maps: object) -> Tensor:
         InputError: maps that are no constrained autoencoder.
     """
     if not isinstance(maps, LayerPairs):
-        got, fix = type(maps).__name__, "leave the term out, or fit 'ncae' or 'cae'"
-        raise InputError(
-            "loss", expected="a constrained autoencoder for LipschitzBound", got=got, fix=fix
-        )
-    norms = [
-        torch.linalg.matrix_norm(w, 2).log()
-        for layer in maps.layers
-        for w in (layer.psi, layer.phi)
-    ]
-    slopes = [
-        _steepest(sigma).log() for layer in maps.layers[1:] for sigma in (layer.minus, layer.plus)
-    ]
+        expected = "a constrained autoencoder for LipschitzBound"
+        fix = "leave the term out, or fit 'ncae' or 'cae'"
+        raise InputError("loss", expected=expected, got=type(maps).__name__, fix=fix)
+    norms, slopes = [], []
+    for k, layer in enumerate(maps.layers):
+        norms += [torch.linalg.matrix_norm(layer.psi, 2).log()]
+        norms += [torch.linalg.matrix_norm(layer.phi, 2).log()]
+        if k > 0:  # σ₊ after σ₋ of the innermost layer is the identity
+            slopes += [_steepest(layer.minus).log(), _steepest(layer.plus).log()]
     return sum(norms) + sum(slopes, torch.zeros_like(norms[0]))
 
 

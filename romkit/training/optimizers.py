@@ -1,6 +1,4 @@
-"""Optimizers of a stack of seeds, as pure functions of one matrix of parameters, and learning-rate
-schedules.
-"""
+"""Optimizers of a stack of seeds, as pure functions of one matrix of parameters."""
 
 import abc
 import math
@@ -79,15 +77,13 @@ class Optimizer(abc.ABC):
             gradient, losses = _gradient_and_losses(loss, state.theta, batch)
             state = state._replace(count=state.count + 1)
             theta, moments = self.update(state, gradient, lr, flat)
-            finite = [
-                tensor.isfinite().all(1, keepdim=True)
-                for tensor in (gradient, theta, losses.unsqueeze(1))
-            ]
-            alive = state.alive & finite[0] & finite[1] & finite[2]
-            kept = tuple(
-                _where(alive, new, old) for new, old in zip(moments, state.moments, strict=True)
-            )
-            return State(_where(alive, theta, state.theta), kept, state.count, alive), losses
+            alive = state.alive
+            for tensor in (gradient, theta, losses.unsqueeze(1)):
+                alive = alive & tensor.isfinite().all(1, keepdim=True)
+            pairs = zip(moments, state.moments, strict=True)
+            moments = tuple(_where(alive, after, before) for after, before in pairs)
+            theta = _where(alive, theta, state.theta)
+            return State(theta, moments, state.count, alive), losses
 
         return step
 
@@ -101,9 +97,8 @@ def _gradient_and_losses(
         losses = loss(theta, *batch)
         return losses.sum(), losses
 
-    if (
-        torch.compiler.is_compiling()
-    ):  # what Dynamo can trace into one graph is twice as slow in eager mode
+    # what Dynamo can trace into one graph is twice as slow in eager mode
+    if torch.compiler.is_compiling():
         return torch.func.grad(total, has_aux=True)(theta)
     with torch.enable_grad():
         variable = theta.detach().requires_grad_()
@@ -113,12 +108,14 @@ def _gradient_and_losses(
 
 def clipped(gradient: Tensor, largest: float) -> Tensor:
     """Each seed's gradient (S, P), shortened to at most `largest` in Euclidean norm."""
-    return gradient * (largest / gradient.norm(dim=1, keepdim=True)).clamp(max=1.0)
+    norm = gradient.norm(dim=1, keepdim=True)
+    return gradient * (largest / norm).clamp(max=1.0)
 
 
-def _where(alive: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """New values of seeds that are alive, old ones of others."""
-    return torch.where(alive.reshape(len(alive), *(1,) * (new.ndim - 1)), new, old)
+def _where(alive: Tensor, after: Tensor, before: Tensor) -> Tensor:
+    """Values after a step of seeds that are alive, and before it of others."""
+    mask = alive.reshape(len(alive), *(1,) * (after.ndim - 1))
+    return torch.where(mask, after, before)
 
 
 @dataclass(frozen=True)
@@ -145,9 +142,8 @@ class Adam(Optimizer):
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         gradient = self._slope(state, gradient)
-        first, second, mean, scale = self._averages(
-            state, state.moments[0], gradient, gradient.square()
-        )
+        momentum, square = state.moments[0], gradient.square()
+        first, second, mean, scale = self._averages(state, momentum, gradient, square)
         return state.theta - lr * mean / scale, (first, second)
 
     def _slope(self, state: State, gradient: Tensor) -> Tensor:
@@ -160,12 +156,11 @@ class Adam(Optimizer):
         """First and second moment after a slope, and without the bias of their start the mean and
         the unit of steps.
         """
-        first, second = (
-            first.lerp(slope, 1 - self.beta1),
-            state.moments[1].lerp(square, 1 - self.beta2),
-        )
-        mean, square = first / (1 - self.beta1**state.count), second / (1 - self.beta2**state.count)
-        return first, second, mean, square.sqrt() + self.epsilon
+        first = first.lerp(slope, 1 - self.beta1)
+        second = state.moments[1].lerp(square, 1 - self.beta2)
+        mean = first / (1 - self.beta1**state.count)
+        mean_square = second / (1 - self.beta2**state.count)
+        return first, second, mean, mean_square.sqrt() + self.epsilon
 
 
 TINY = 1e-30
@@ -207,30 +202,29 @@ class Soap(Adam):
         """
         matrices = flat.matrices(theta)
         sides = [matrices[k].transpose(axis, -2) for k, axis in _sides(matrices)]
-        bases = [torch.eye(x.shape[-2]).to(x).expand(*x.shape[:2], -1, -1).clone() for x in sides]
-        return (
-            torch.zeros_like(theta),
-            torch.zeros_like(theta),
-            *map(torch.zeros_like, bases),
-            *bases,
-        )
+        bases = []
+        for x in sides:
+            unit = torch.eye(x.shape[-2]).to(x)
+            bases.append(unit.expand(*x.shape[:2], -1, -1).clone())
+        means = [torch.zeros_like(basis) for basis in bases]
+        return torch.zeros_like(theta), torch.zeros_like(theta), *means, *bases
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         gradient = self._slope(state, gradient)
         means, bases = _means_and_bases(state)
         slopes = flat.matrices(gradient)
         sides = _sides(slopes)
-        squares = [side @ side.mT for side in (slopes[k].transpose(axis, -2) for k, axis in sides)]
-        means = [
-            mean.lerp(square, 1 - self.memory) for mean, square in zip(means, squares, strict=True)
-        ]
+        averages = []
+        for mean, (k, axis) in zip(means, sides, strict=True):
+            side = slopes[k].transpose(axis, -2)
+            averages.append(mean.lerp(side @ side.mT, 1 - self.memory))
         turned = flat.from_matrices(_turned(slopes, sides, bases))
-        first, second, mean, scale = self._averages(
-            state, state.moments[0], gradient, turned.square()
-        )
+        momentum, square = state.moments[0], turned.square()
+        first, second, mean, scale = self._averages(state, momentum, gradient, square)
         step = flat.from_matrices(_turned(flat.matrices(mean), sides, bases)) / scale
-        back = _turned(flat.matrices(step), sides, [basis.mT for basis in bases])
-        return state.theta - lr * flat.from_matrices(back), (first, second, *means, *bases)
+        inverses = [basis.mT for basis in bases]
+        back = _turned(flat.matrices(step), sides, inverses)
+        return state.theta - lr * flat.from_matrices(back), (first, second, *averages, *bases)
 
     @torch.no_grad()
     def between(self, state: State, taken: int) -> State:
@@ -240,21 +234,17 @@ class Soap(Adam):
         if taken == 0 or taken % self.period:
             return state
         means, bases = _means_and_bases(state)
-        bases = [
-            torch.linalg.qr(mean @ Q + TINY * Q).Q.contiguous()
-            for mean, Q in zip(means, bases, strict=True)
-        ]
+        pairs = zip(means, bases, strict=True)
+        bases = [torch.linalg.qr(mean @ Q + TINY * Q).Q.contiguous() for mean, Q in pairs]
         return state._replace(moments=(*state.moments[:2], *means, *bases))
 
 
 def _sides(matrices: Sequence[Tensor]) -> list[tuple[int, int]]:
     """(number of the matrix, axis) of each side that is turned."""
-    return [
-        (k, axis)
-        for axis in (-2, -1)
-        for k, x in enumerate(matrices)
-        if 1 < x.shape[axis] < LARGEST
-    ]
+    sides = []
+    for axis in (-2, -1):
+        sides += [(k, axis) for k, x in enumerate(matrices) if 1 < x.shape[axis] < LARGEST]
+    return sides
 
 
 def _turned(
@@ -312,27 +302,24 @@ class RiemannianAdam(Adam):
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         points, plain = flat.split(state.theta)
-        slopes, rest = flat.split(self._slope(state, gradient))
+        slopes, plain_slope = flat.split(self._slope(state, gradient))
         momenta, plain_momentum = flat.split(state.moments[0])
-        slopes = [self.metric.gradient(x, g) for x, g in zip(points, slopes, strict=True)]
-        lengths = [self.metric.inner(x, g, g) for x, g in zip(points, slopes, strict=True)]
-        squares = [
-            length[:, None, None, None].expand_as(x)
-            for x, length in zip(points, lengths, strict=True)
-        ]
-        momenta = [self.metric.project(x, m) for x, m in zip(points, momenta, strict=True)]
-        slope, square = flat.join(slopes, rest), flat.join(squares, rest.square())
-        first, second, mean, scale = self._averages(
-            state, flat.join(momenta, plain_momentum), slope, square
-        )
+        squares = []
+        for k, x in enumerate(points):
+            slopes[k] = self.metric.gradient(x, slopes[k])
+            length = self.metric.inner(x, slopes[k], slopes[k])
+            squares.append(length[:, None, None, None].expand_as(x))
+            momenta[k] = self.metric.project(x, momenta[k])
+        slope = flat.join(slopes, plain_slope)
+        square = flat.join(squares, plain_slope.square())
+        momentum = flat.join(momenta, plain_momentum)
+        first, second, mean, scale = self._averages(state, momentum, slope, square)
         steps, plain_step = flat.split(-lr * mean / scale)
         momenta, plain_momentum = flat.split(first)
-        moved = [
-            self.retraction.retract_and_carry(x, u, m)
-            for x, u, m in zip(points, steps, momenta, strict=True)
-        ]
-        theta = flat.join([x for x, _ in moved], plain + plain_step)
-        return theta, (flat.join([m for _, m in moved], plain_momentum), second)
+        for k, x in enumerate(points):
+            points[k], momenta[k] = self.retraction.retract_and_carry(x, steps[k], momenta[k])
+        theta = flat.join(points, plain + plain_step)
+        return theta, (flat.join(momenta, plain_momentum), second)
 
 
 @dataclass(frozen=True)
@@ -357,12 +344,8 @@ class TorchOptimizer:
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step; moments stay in the optimizers."""
-        return State(
-            theta,
-            (),
-            theta.new_zeros(()),
-            torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device),
-        )
+        alive = torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)
+        return State(theta, (), theta.new_zeros(()), alive)
 
     def between(self, state: State, taken: int) -> State:
         """Nothing."""
@@ -377,17 +360,14 @@ class TorchOptimizer:
         def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
             if not seeds:
                 seeds.extend(_Seed(self, loss, flat, row) for row in state.theta.split(1))
-            rates, rows = (
-                (lr / self.learning_rate).flatten().tolist(),
-                zip(*(t.split(1) for t in batch), strict=True),
-            )
-            losses = torch.stack(
-                [s.step(rate, row) for s, rate, row in zip(seeds, rates, rows, strict=True)]
-            )
+            rates = (lr / self.learning_rate).flatten().tolist()
+            rows = zip(*(tensor.split(1) for tensor in batch), strict=True)
+            losses = []
+            for seed, rate, row in zip(seeds, rates, rows, strict=True):
+                losses.append(seed.step(rate, row))
             alive = torch.tensor([[seed.alive] for seed in seeds], device=lr.device)
-            return State(
-                torch.cat([seed.theta() for seed in seeds]), (), state.count + 1, alive
-            ), losses
+            theta = torch.cat([seed.theta() for seed in seeds])
+            return State(theta, (), state.count + 1, alive), torch.stack(losses)
 
         return step
 
@@ -399,9 +379,8 @@ class _Seed:
         self.loss, self.clip, self.alive = loss, settings.clip, True
         self.parameters = flat.leaves(theta)
         self.optimizer = _made(settings.factory, self.parameters)
-        if any(
-            kind.__module__.partition(".")[0] == "geoopt" for kind in type(self.optimizer).__mro__
-        ):
+        origins = [kind.__module__.partition(".")[0] for kind in type(self.optimizer).__mro__]
+        if "geoopt" in origins:
             from romkit.projections.manifold import on_manifold  # geoopt takes a second to import
 
             self.parameters = flat.leaves(theta, on_manifold)
@@ -410,24 +389,23 @@ class _Seed:
 
     def theta(self) -> Tensor:
         """Its parameters (1, P)."""
-        return (
-            torch.cat([parameter.flatten() for parameter in self.parameters]).detach().unsqueeze(0)
-        )
+        return self._flat().detach().unsqueeze(0)
+
+    def _flat(self) -> Tensor:
+        return torch.cat([parameter.flatten() for parameter in self.parameters])
 
     def step(self, rate: float, batch: tuple[Tensor, ...]) -> Tensor:
         """A step at `rate` times the optimizer's own learning rates; the loss () before it."""
         if not self.alive:
             return self.parameters[0].new_full((), torch.nan).detach()
         before = [parameter.detach().clone() for parameter in self.parameters]
-        for group, own in zip(self.optimizer.param_groups, self.rates, strict=True):
-            group["lr"] = rate * own
+        for group, full_rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = rate * full_rate
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
             with torch.enable_grad():
-                loss = self.loss(
-                    torch.cat([p.flatten() for p in self.parameters]).unsqueeze(0), *batch
-                ).squeeze(0)
+                loss = self.loss(self._flat().unsqueeze(0), *batch).squeeze(0)
             loss.backward()
             norm = torch.cat([p.grad.flatten() for p in self.parameters]).norm()
             for parameter in self.parameters:
@@ -437,8 +415,8 @@ class _Seed:
         loss = self.optimizer.step(closure).detach()
         self.alive = bool(torch.isfinite(torch.cat([self.theta().flatten(), loss.flatten()])).all())
         if not self.alive:
-            for parameter, last in zip(self.parameters, before, strict=True):
-                parameter.data.copy_(last)
+            for parameter, finite in zip(self.parameters, before, strict=True):
+                parameter.data.copy_(finite)
         return loss
 
 
@@ -447,13 +425,9 @@ def _made(factory: Callable[..., object], parameters: list[Tensor]) -> torch.opt
     optimizer = factory(parameters)
     if isinstance(optimizer, torch.optim.Optimizer):
         return optimizer
-    got, fix = type(optimizer).__name__, "give torch.optim.AdamW, or a function of the parameters"
-    raise InputError(
-        "optimizer",
-        expected="a function that makes an optimizer of torch or geoopt",
-        got=got,
-        fix=fix,
-    )
+    expected = "a function that makes an optimizer of torch or geoopt"
+    fix = "give torch.optim.AdamW, or a function of the parameters"
+    raise InputError("optimizer", expected=expected, got=type(optimizer).__name__, fix=fix)
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
@@ -462,80 +436,3 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
     "soap": Soap,
 }
 """Optimizers by the name that a recipe gives."""
-
-
-class Plateaus(NamedTuple):
-    """Memory of a schedule for each seed (S,): its factor, its best loss, and epochs without a
-    better one.
-    """
-
-    factor: Tensor
-    best: Tensor
-    bad: Tensor
-
-    @classmethod
-    def start(cls, like: Tensor) -> "Plateaus":
-        """Memory before the first epoch, for the seeds of `like` (S, P)."""
-        ones = like.new_ones(len(like))
-        return cls(ones, ones * torch.inf, torch.zeros_like(ones))
-
-
-class Schedule:
-    """Factor of the learning rate of each seed, from the progress of the run and the seed's own
-    losses: constant.
-    """
-
-    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
-        """(S, 1) factors at `progress` in [0, 1) of the run."""
-        return plateaus.factor.unsqueeze(1)
-
-    def observe(self, plateaus: Plateaus, losses: Tensor) -> Plateaus:
-        """Memory after an epoch with losses (S,)."""
-        return plateaus
-
-
-@dataclass(frozen=True)
-class Cosine(Schedule):
-    """A linear rise over the first `warmup` of the run, then half a cosine down to zero."""
-
-    warmup: float = 0.01
-
-    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
-        if progress < self.warmup:
-            factor = (progress + 1e-3 * self.warmup) / self.warmup
-        else:
-            factor = 0.5 * (1 + math.cos(math.pi * (progress - self.warmup) / (1 - self.warmup)))
-        return (plateaus.factor * factor).unsqueeze(1)
-
-
-@dataclass(frozen=True)
-class Plateau(Schedule):
-    """torch.optim.lr_scheduler.ReduceLROnPlateau for each seed: `patience` epochs without gain cost
-    a `factor`.
-
-    A gain is a loss below (1 - threshold) times the best. Patience and factor as in Adriaens et al.
-    (2026).
-    """
-
-    patience: int = 250
-    factor: float = 0.9
-    threshold: float = 1e-4
-
-    def observe(self, plateaus: Plateaus, losses: Tensor) -> Plateaus:
-        better = losses < plateaus.best * (1 - self.threshold)
-        best = torch.where(better, losses, plateaus.best)
-        bad = torch.where(better, 0.0, plateaus.bad + 1)
-        lower = bad > self.patience
-        factor = torch.where(lower, plateaus.factor * self.factor, plateaus.factor)
-        return Plateaus(factor, best, torch.where(lower, 0.0, bad))
-
-
-SCHEDULES: dict[str, Schedule] = {
-    "cosine": Cosine(),
-    "plateau": Plateau(),
-    "fast-plateau": Plateau(patience=20, factor=0.7),
-    "constant": Schedule(),
-}
-"""Schedules by the name that a recipe gives; "fast-plateau" is for runs of hundreds of epochs, not
-thousands.
-"""

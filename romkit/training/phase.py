@@ -28,9 +28,9 @@ from romkit.core.boundary import Count, Positive, validated
 from romkit.core.runtime import track
 from romkit.projections import Projection, stack, unstack
 from romkit.training.batches import AnyBatch, Batch, FlatParameters
+from romkit.training.latent import EvenTrajectories, FieldName, latent_steps
 from romkit.training.loop import Reports
 from romkit.training.loss import Objective, Penalty, Reconstruction
-from romkit.training.rollouts import EvenTrajectories, FieldName, latent_steps
 
 RADIUS = 0.05
 """Longest step in parameter space."""
@@ -42,6 +42,9 @@ trajectories.
 
 SPAN = 25
 """Steps at the end of a window over which τ is averaged."""
+
+TRIES = 8
+"""Dampings that are tried for a step."""
 
 SAMPLES, PARTS = 1024, 8
 """Snapshots per part, and parts, by which H is estimated; RENEW steps later it is estimated again."""
@@ -87,10 +90,8 @@ class Residual(Objective):
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
         maps, scale = self.projection.at(c), self.component_weights.sqrt()
         image, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
-        return torch.cat(
-            [scale * (y - image), self.terms[0].velocity_weight ** 0.5 * scale * (dy - velocity)],
-            dim=-1,
-        )
+        weight = self.terms[0].velocity_weight ** 0.5
+        return torch.cat([scale * (y - image), weight * scale * (dy - velocity)], dim=-1)
 
 
 def phase_fit(
@@ -134,14 +135,12 @@ class _Windows:
     """
 
     def __init__(self, objective: Objective, data: xr.Dataset, plan: PhaseFit, compiled: bool):
-        self.data = EvenTrajectories.from_dataset(
-            data, plan.every, like=objective.component_weights
-        )
+        like = objective.component_weights
+        self.data = EvenTrajectories.from_dataset(data, plan.every, like=like)
         self.count, self.samples = self.data.state.shape[:2]
-        x, v = self.data.state, self.data.velocity
-        self.unit = (
-            x.var((0, 1), correction=0).sum() / v.square().mean((0, 1)).sum()
-        ).sqrt()  # of time
+        variance = self.data.state.var((0, 1), correction=0).sum()
+        speed = self.data.velocity.square().mean((0, 1)).sum()
+        self.unit = (variance / speed).sqrt()  # of time
         flat = FlatParameters(_copies(objective.projection, self.count))
         self.start, self.advance = latent_steps(
             flat, objective.system, plan.dynamics, self.data, compiled=compiled
@@ -165,32 +164,28 @@ class _Windows:
             tau = self.ahead(theta, along)
         gradient = torch.autograd.grad(tau.sum(), theta)[0]
         tau = tau.detach()
-        return (
-            tau.double(),
-            gradient.double(),
-            _usable(tau / self.unit) & gradient.isfinite().all(1),
-        )
+        usable = _usable(tau / self.unit) & gradient.isfinite().all(1)
+        return tau.double(), gradient.double(), usable
 
     def lost(self, theta: Tensor, along: Tensor, usable: Tensor) -> bool:
         """Whether a window that was usable is so no more."""
-        with (
-            torch.enable_grad()
-        ):  # as in `timing`: without, the latent step would be compiled once more
+        # as in `timing`: without gradients the latent step would be compiled once more
+        with torch.enable_grad():
             tau = self.ahead(theta.repeat(self.count, 1).requires_grad_(), along).detach()
         return bool((usable & ~_usable(tau / self.unit)).any())
 
     def ahead(self, theta: Tensor, along: Tensor) -> Tensor:
         """τ (C,) of a model per window, theta (C, P)."""
         pick = torch.arange(self.count)
-        x, v = (
-            tensor[pick, along].unsqueeze(2) for tensor in (self.data.state, self.data.velocity)
-        )
+        x = self.data.state[pick, along].unsqueeze(2)  # (L + 1, C, 1, n)
+        v = self.data.velocity[pick, along].unsqueeze(2)
         c = self.data.context.unsqueeze(1)
         z, ahead = self.start(theta, x[0], v[0], c), []
         for k in range(1, len(along)):
             z, image = self.advance(theta, z, c)
             if k >= len(along) - SPAN:
-                ahead.append(((image - x[k]) * v[k]).sum((1, 2)) / v[k].square().sum((1, 2)))
+                along_motion = ((image - x[k]) * v[k]).sum((1, 2))
+                ahead.append(along_motion / v[k].square().sum((1, 2)))
         return torch.stack(ahead).mean(0)
 
 
@@ -204,17 +199,17 @@ class _Snapshots:
 
     def __init__(self, objective: Objective, rows: AnyBatch):
         self.rows = Batch(*rows[:3])
-        first = [term for term in objective.terms if isinstance(term, Reconstruction)] or [
-            Reconstruction()
-        ]
-        terms = [*first[:1], *(term for term in objective.terms if isinstance(term, Penalty))]
-        single, many = (_copies(objective.projection, size) for size in (1, SAMPLES))
-        self.loss = FlatParameters(single).function(
-            Objective(single, terms, objective.component_weighting)
-        )
-        self.residual = FlatParameters(many).function(
-            Residual(many, terms, objective.component_weighting)
-        )
+        reconstructions, penalties = [], []
+        for term in objective.terms:
+            if isinstance(term, Reconstruction):
+                reconstructions.append(term)
+            if isinstance(term, Penalty):
+                penalties.append(term)
+        terms = [*(reconstructions or [Reconstruction()])[:1], *penalties]
+        weighting = objective.component_weighting
+        single, many = _copies(objective.projection, 1), _copies(objective.projection, SAMPLES)
+        self.loss = FlatParameters(single).function(Objective(single, terms, weighting))
+        self.residual = FlatParameters(many).function(Residual(many, terms, weighting))
 
     def loss_and_gradient(self, theta: Tensor, rows: Batch) -> tuple[float, Tensor]:
         with torch.enable_grad():
@@ -228,9 +223,8 @@ class _Snapshots:
         for _ in range(PARTS):
             variable = theta.repeat(SAMPLES, 1).requires_grad_()
             with torch.enable_grad():
-                r = self.residual(
-                    variable, *(tensor.unsqueeze(1) for tensor in self.sample(SAMPLES, generator))
-                )
+                sample = self.sample(SAMPLES, generator)
+                r = self.residual(variable, *(tensor.unsqueeze(1) for tensor in sample))
                 signs = torch.randint(0, 2, r.shape, generator=generator).to(r) * 2 - 1
                 signed = (r * signs).sum()
             gradient = torch.autograd.grad(signed, variable)[0]
@@ -250,7 +244,8 @@ def _refine_one(
     generator: torch.Generator,
 ) -> tuple[Tensor, list[float]]:
     """Parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before each."""
-    rows, damping, errors = snapshots.sample(SAMPLES * PARTS, generator), DAMPING, []
+    rows = snapshots.sample(SAMPLES * PARTS, generator)
+    damping, errors = DAMPING, []
     for k in range(plan.steps):
         if k % RENEW == 0:
             curvature = snapshots.curvature(theta, generator)
@@ -262,23 +257,23 @@ def _refine_one(
         errors.append((tau.square().mean().sqrt() / (length * windows.data.h)).item())
         loss, gradient = snapshots.loss_and_gradient(theta, rows)
         weight = 2 * plan.weight / max(1, len(tau))
-        matrix, slope = curvature + weight * J.T @ J, gradient + weight * J.T @ tau
-        for _ in range(
-            8
-        ):  # until a step is short enough, keeps the reconstruction and loses no window
-            step = -torch.linalg.solve_ex(
-                matrix + damping * unit, slope.unsqueeze(1)
-            ).result.squeeze(1)
+        matrix = curvature + weight * J.T @ J
+        slope = (gradient + weight * J.T @ tau).unsqueeze(1)
+        for _ in range(TRIES):
+            # until a step is short enough, keeps the reconstruction and loses no window
+            step = -torch.linalg.solve_ex(matrix + damping * unit, slope).result.squeeze(1)
             moved = theta + step.to(theta)
-            kept = (
-                step.norm() <= RADIUS
-                and snapshots.loss_and_gradient(moved, rows)[0] < 1.05 * loss + 0.01
-            )
-            if kept and not windows.lost(moved, along, usable):
+            keeps = step.norm() <= RADIUS and _keeps(snapshots, moved, rows, loss)
+            if keeps and not windows.lost(moved, along, usable):
                 theta, damping = moved, max(DAMPING, damping / 3)
                 break
             damping *= 4
     return theta, errors
+
+
+def _keeps(snapshots: _Snapshots, theta: Tensor, rows: Batch, loss: float) -> bool:
+    """Whether the loss on snapshots is hardly larger at parameters (P,) than it was."""
+    return snapshots.loss_and_gradient(theta, rows)[0] < 1.05 * loss + 0.01
 
 
 def _copies(stacked: Projection, number: int) -> Projection:

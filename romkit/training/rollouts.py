@@ -10,45 +10,26 @@ first over short windows, then over longer ones: over long ones alone, early pha
 turn, and the loss says nothing. The trajectories are RK4's, differentiated step by step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
 
 import torch
 import xarray as xr
-from torch import Tensor, nn
+from torch import Tensor
 
-from romkit.core import checks
 from romkit.core.boundary import Count, Positive, Share, validated
-from romkit.core.errors import InputError
-from romkit.data import even_step
-from romkit.data.trajectories import whole_trajectories
-from romkit.engine.inductor import compile_anew
-from romkit.integrators import DYNAMICS, LatentField
-from romkit.projections import Path, Projection
-from romkit.solvers.fixed import step as rk4_step
-from romkit.systems import System
 from romkit.training.batches import AnyBatch, FlatParameters
+from romkit.training.latent import FIRST_LENGTH, EvenTrajectories, FieldName, latent_steps
 from romkit.training.loop import Reports, by_seed, train
 from romkit.training.loss import Objective
-from romkit.training.optimizers import Adam, Cosine
+from romkit.training.optimizers import Adam
+from romkit.training.schedules import Cosine
 
 CLIP = 1.0
 """Largest norm of a seed's gradient, which grows with the length of the windows."""
 
-FIRST_LENGTH = 10
-"""Steps of the windows at the beginning."""
-
 GROWTH = 0.5
 """Share of the refinement after which windows have their full length."""
-
-BOUND = 20.0
-"""Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite
-loss; and rates of a mechanical system within so many times those of the data."""
-
-FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
-FieldName = Annotated[str, checks.choice(FIELDS)]
-"""Dynamics that can be trained for: those that have a latent field, without a fit."""
 
 
 @validated
@@ -88,102 +69,8 @@ class RolloutTraining:
         """RK4 steps of the windows at `progress` in [0, 1) of the refinement, for trajectories of
         `samples`.
         """
-        return min(self.length, samples - 1, FIRST_LENGTH + int(self.length * progress / GROWTH))
-
-
-class EvenTrajectories(NamedTuple):
-    """States and velocities (C, T, n) of a dataset, contexts (C, p), and the RK4 step between them,
-    physical units.
-    """
-
-    state: Tensor
-    velocity: Tensor
-    context: Tensor
-    h: float
-
-    @classmethod
-    def from_dataset(cls, data: xr.Dataset, every: int, like: Tensor) -> "EvenTrajectories":
-        """Every `every`-th sample, with dtype and device of `like`.
-
-        Raises:
-            InputError: too few are left, or times are not evenly spaced.
-        """
-        state, velocity, context = (
-            tensor.to(like) for tensor in whole_trajectories(data, every=every)
-        )
-        if state.shape[1] <= FIRST_LENGTH:
-            expected, got = (
-                f"one that leaves more than {FIRST_LENGTH} samples",
-                f"one that leaves {state.shape[1]}",
-            )
-            fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"
-            raise InputError("rollouts.every", expected=expected, got=got, fix=fix)
-        step = even_step(data["time"].values[::every])
-        if step is None:
-            fix = "train on snapshots alone (rollouts=None, phase=None), or resample the data"
-            raise InputError(
-                "data", expected="evenly spaced times for rollouts", got="uneven steps", fix=fix
-            )
-        if not torch.equal(context, context[:, :1].expand_as(context)):
-            fix = "train on snapshots alone (rollouts=None, phase=None)"
-            raise InputError(
-                "data", expected="contexts that stay for rollouts", got="one that moves", fix=fix
-            )
-        return cls(state, velocity, context[:, 0], step)
-
-
-class Advance(nn.Module):
-    """One RK4 step of length h of the latent state, whose rates are of the order of `speed`."""
-
-    def __init__(
-        self, projection: Projection, system: System, dynamics: LatentField, h: float, speed: float
-    ):
-        super().__init__()
-        self.projection, self.system, self.dynamics, self.h, self.speed = (
-            projection,
-            system,
-            dynamics,
-            h,
-            speed,
-        )
-
-    def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
-        P = self.projection.operator(c)
-        problem = self.system.problem(Path.constant(P), c)
-        w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h)
-        bounds = (BOUND, BOUND * self.speed)
-        z, *rates = (
-            part.clamp(-most, most) for part, most in zip(problem.split(w), bounds, strict=False)
-        )
-        return problem.join(z, *rates), P.decode(z)
-
-
-class Start(nn.Module):
-    """The latent state that rollouts start at."""
-
-    def __init__(self, projection: Projection, system: System, dynamics: LatentField):
-        super().__init__()
-        self.projection, self.system, self.dynamics = projection, system, dynamics
-
-    def forward(self, x: Tensor, v: Tensor, c: Tensor) -> Tensor:
-        problem = self.system.problem(Path.constant(self.projection.operator(c)), c)
-        return self.dynamics.start(problem, x.new_zeros(()), (x, v)[: problem.order])
-
-
-def latent_steps(
-    flat: FlatParameters, system: System, dynamics: str, data: EvenTrajectories, *, compiled: bool
-) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
-    """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a
-    stack.
-    """
-    followed, scale = DYNAMICS[dynamics](), flat.stacked.frame.state_scale
-    speed = (data.velocity / scale.to(data.velocity)).square().mean().sqrt().item()
-    advance = flat.function(Advance(flat.stacked, system, followed, data.h, speed))
-    start = flat.function(Start(flat.stacked, system, followed))
-    return start, compile_anew(
-        advance, next(flat.stacked.parameters()).device
-    ) if compiled else advance
+        grown = FIRST_LENGTH + int(self.length * progress / GROWTH)
+        return min(self.length, samples - 1, grown)
 
 
 def refine(
@@ -228,26 +115,26 @@ def refine(
         return snapshot_loss(theta, *batch) + torch.stack(errors, dim=-1).flatten(1).mean(1)
 
     def batches(index: int) -> Iterator[tuple[Tensor, ...]]:
-        generators = [
-            torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63) for seed in seeds
-        ]
-        windows = _windows(
-            trajectories, plan.window(index / plan.steps, samples), plan.batch, generators
-        )
+        numbers = [(seed * 1_000_003 + index) % 2**63 for seed in seeds]
+        generators = [torch.Generator().manual_seed(number) for number in numbers]
+        length = plan.window(index / plan.steps, samples)
+        windows = _windows(trajectories, length, plan.batch, generators)
         pick = torch.stack(
             [torch.randint(len(rows.y), (batch_size,), generator=g) for g in generators]
         )
         yield *(tensor[pick.to(tensor.device)] for tensor in rows), *windows
 
-    common = {
-        "learning_rate": plan.learning_rate,
-        "epochs": plan.steps,
-        "seeds": seeds,
-        "batches": batches,
-    }
-    label = f"refining {stacked.name}"
     end, _ = train(
-        loss, flat, Adam(clip=CLIP), Cosine(warmup=0.05), **common, per_epoch=1, label=label
+        loss,
+        flat,
+        Adam(clip=CLIP),
+        Cosine(warmup=0.05),
+        learning_rate=plan.learning_rate,
+        epochs=plan.steps,
+        seeds=seeds,
+        batches=batches,
+        per_epoch=1,
+        label=f"refining {stacked.name}",
     )
     return by_seed(rollout_diverged=~end.state.alive.squeeze(1), rollout_losses=end.losses.T)
 
@@ -265,11 +152,12 @@ def _windows(
     count, times = data.state.shape[:2]
     picks, starts = [], []
     for generator in generators:
-        order = torch.cat(
-            [torch.randperm(count, generator=generator) for _ in range(-(-batch // count))]
-        )
+        # as many of every trajectory as of any other, but for one
+        rounds = range(-(-batch // count))
+        order = torch.cat([torch.randperm(count, generator=generator) for _ in rounds])
         picks.append(order[:batch])
         starts.append(torch.randint(times - length, (batch,), generator=generator))
-    pick, start = (torch.stack(t).to(data.state.device) for t in (picks, starts))
-    along = start + torch.arange(length + 1, device=start.device)[:, None, None]
+    pick = torch.stack(picks).to(data.state.device)  # (S, B)
+    start = torch.stack(starts).to(data.state.device)
+    along = start + torch.arange(length + 1, device=start.device)[:, None, None]  # (L + 1, S, B)
     return data.state[pick, along], data.velocity[pick, start], data.context[pick]

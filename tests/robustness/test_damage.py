@@ -17,7 +17,8 @@ from romkit.core.errors import FileError
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import system_of
 from romkit.training.loop import Best, Checkpoint, Snapshot
-from romkit.training.optimizers import Plateaus, State
+from romkit.training.optimizers import State
+from romkit.training.schedules import Plateaus
 from tests.robustness.test_faults import data, model
 
 SETTINGS = {"layers": (2, 4), "batch_size": 10, "engine": "torch"}

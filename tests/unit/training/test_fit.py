@@ -29,7 +29,7 @@ from romkit.training import (
 )
 from romkit.training.batches import Batch, batches
 from romkit.training.loss import Objective
-from romkit.training.optimizers import Plateau, Plateaus
+from romkit.training.schedules import Plateau, Plateaus
 from romkit.verbs.presets import PRESETS
 from tests.refusals import refused
 from tests.unit.data.own import waves
@@ -199,7 +199,7 @@ def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_d
 
 def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeypatch):
     one = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
-    monkeypatch.setattr(sys.modules["romkit.training.recipe"], "CACHE_ROWS", 256)
+    monkeypatch.setattr(sys.modules["romkit.training.run"], "CACHE_ROWS", 256)
     chunked = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
     assert torch.equal(parameters(one), parameters(chunked))
     assert [r["seeds_in_stack"] for r in chunked.report["seeds"]] == [2, 2, 1]

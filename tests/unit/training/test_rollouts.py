@@ -13,8 +13,8 @@ from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.projections import stack, unstack
 from romkit.systems import MechanicalSystem
 from romkit.training import LatentVelocity, PhaseFit, Reconstruction, RolloutTraining
+from romkit.training.latent import Advance, EvenTrajectories
 from romkit.training.loss import Objective
-from romkit.training.rollouts import Advance, EvenTrajectories
 from tests.refusals import refused
 from tests.unit.training.test_fit import parameters
 

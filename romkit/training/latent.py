@@ -1,0 +1,116 @@
+"""Steps of the latent state of a stack along trajectories, as functions of all its parameters."""
+
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
+
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.data import even_step
+from romkit.data.trajectories import whole_trajectories
+from romkit.engine.inductor import compile_anew
+from romkit.integrators import DYNAMICS, LatentField
+from romkit.projections import Path, Projection
+from romkit.solvers.fixed import step as rk4_step
+from romkit.systems import System
+from romkit.training.batches import FlatParameters
+
+FIRST_LENGTH = 10
+"""Steps of the shortest windows along trajectories."""
+
+BOUND = 20.0
+"""Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite
+loss; and rates of a mechanical system within so many times those of the data."""
+
+FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
+FieldName = Annotated[str, checks.choice(FIELDS)]
+"""Dynamics that can be trained for: those that have a latent field, without a fit."""
+
+
+class EvenTrajectories(NamedTuple):
+    """States and velocities (C, T, n) of a dataset, contexts (C, p), and the RK4 step between them,
+    physical units.
+    """
+
+    state: Tensor
+    velocity: Tensor
+    context: Tensor
+    h: float
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset, every: int, like: Tensor) -> "EvenTrajectories":
+        """Every `every`-th sample, with dtype and device of `like`.
+
+        Raises:
+            InputError: too few are left, or times are not evenly spaced.
+        """
+        state, velocity, context = (
+            tensor.to(like) for tensor in whole_trajectories(data, every=every)
+        )
+        if state.shape[1] <= FIRST_LENGTH:
+            expected = f"one that leaves more than {FIRST_LENGTH} samples"
+            got = f"one that leaves {state.shape[1]}"
+            fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"
+            raise InputError("rollouts.every", expected=expected, got=got, fix=fix)
+        step = even_step(data["time"].values[::every])
+        if step is None:
+            expected = "evenly spaced times for rollouts"
+            fix = "train on snapshots alone (rollouts=None, phase=None), or resample the data"
+            raise InputError("data", expected=expected, got="uneven steps", fix=fix)
+        if not torch.equal(context, context[:, :1].expand_as(context)):
+            expected = "contexts that stay for rollouts"
+            fix = "train on snapshots alone (rollouts=None, phase=None)"
+            raise InputError("data", expected=expected, got="one that moves", fix=fix)
+        return cls(state, velocity, context[:, 0], step)
+
+
+class Advance(nn.Module):
+    """One RK4 step of length h of the latent state, whose rates are of the order of `speed`."""
+
+    def __init__(
+        self, projection: Projection, system: System, dynamics: LatentField, h: float, speed: float
+    ):
+        super().__init__()
+        self.projection, self.system, self.dynamics = projection, system, dynamics
+        self.h, self.speed = h, speed
+
+    def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
+        P = self.projection.operator(c)
+        problem = self.system.problem(Path.constant(P), c)
+        w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h)
+        z, *rates = problem.split(w)
+        z = z.clamp(-BOUND, BOUND)
+        fastest = BOUND * self.speed
+        rates = [rate.clamp(-fastest, fastest) for rate in rates]
+        return problem.join(z, *rates), P.decode(z)
+
+
+class Start(nn.Module):
+    """The latent state that rollouts start at."""
+
+    def __init__(self, projection: Projection, system: System, dynamics: LatentField):
+        super().__init__()
+        self.projection, self.system, self.dynamics = projection, system, dynamics
+
+    def forward(self, x: Tensor, v: Tensor, c: Tensor) -> Tensor:
+        problem = self.system.problem(Path.constant(self.projection.operator(c)), c)
+        return self.dynamics.start(problem, x.new_zeros(()), (x, v)[: problem.order])
+
+
+def latent_steps(
+    flat: FlatParameters, system: System, dynamics: str, data: EvenTrajectories, *, compiled: bool
+) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
+    """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a
+    stack.
+    """
+    followed, scale = DYNAMICS[dynamics](), flat.stacked.frame.state_scale
+    speed = (data.velocity / scale.to(data.velocity)).square().mean().sqrt().item()
+    advance = flat.function(Advance(flat.stacked, system, followed, data.h, speed))
+    start = flat.function(Start(flat.stacked, system, followed))
+    if compiled:
+        advance = compile_anew(advance, next(flat.stacked.parameters()).device)
+    return start, advance
