@@ -15,7 +15,7 @@ from romkit.bases import Basis
 from romkit.core import checks
 from romkit.core.boundary import Count, Sizes, Times, validated
 from romkit.core.display import Display, first_line, pairs, with_unit
-from romkit.core.errors import InputError, warn
+from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction
 from romkit.data.context import context_array, context_columns, one_context, only_one
 from romkit.data.trajectories import check_context
@@ -35,28 +35,38 @@ def check_embedding(sizes: Sequence[int], frame: Frame) -> None:
     """Raise unless the sizes of an embedding start with the number of context parameters."""
     p = len(frame.context_names)
     if sizes[0] != p:
-        expected, fix = (
-            f"sizes that start with the {p} context parameters",
-            f"give ({p}, ..., size of the signal)",
-        )
+        expected = f"sizes that start with the {p} context parameters"
+        fix = f"give ({p}, ..., size of the signal)"
         raise InputError("embedding", expected=expected, got=str(tuple(sizes)), fix=fix)
 
 
 def _training(report: Mapping[str, object]) -> dict[str, str]:
     """Facts about the training of one seed, from its report."""
     losses = report.get("losses", [])
-    found = {
+    seconds, device = report.get("seconds", 0.0), report.get("device", "an unknown device")
+    facts = {
         "seed": str(report["seed"]),
         "data": pairs(report.get("data", {})),
         "recipe": f"{report.get('preset', '')}: {pairs(report.get('recipe', {}))}",
-        "training": f"{report.get('seconds', 0.0):.3g} s on {report.get('device', 'an unknown device')}",
+        "training": f"{seconds:.3g} s on {device}",
         "loss": f"{losses[-1]:.3g} at the end" if len(losses) else "none to minimise",
     }
-    return found | (
-        {"warning": "diverged: the parameters are the last finite ones"}
-        if report["diverged"]
-        else {}
-    )
+    if report["diverged"]:
+        facts["warning"] = "diverged: the parameters are the last finite ones"
+    return facts
+
+
+def _ranges(frame: Frame) -> list[str]:
+    """Name, training range and unit of each parameter of the context."""
+    low = (frame.context_shift - frame.context_scale).tolist()
+    high = (frame.context_shift + frame.context_scale).tolist()
+    texts = []
+    for name, a, b, unit in zip(frame.context_names, low, high, frame.context_units, strict=True):
+        values = f"{a:.4g} ... {b:.4g}"
+        if name in frame.fixed:
+            values = f"{(a + b) / 2:.4g}"
+        texts.append(f"{name} {values}{with_unit(unit)}")
+    return texts
 
 
 class Projection(Display, nn.Module):
@@ -79,6 +89,8 @@ class Projection(Display, nn.Module):
             velocities.
         takes_gaps: whether `initialise` takes snapshots of which components are NaN, and arrays and
             datasets with such states are encoded by what is there.
+        chosen_by_rollouts: whether `initialise` takes rollouts at left-out contexts as well, by
+            which it chooses settings.
         report: what training recorded (recipe, seed, losses, versions), empty before.
 
     Example:
@@ -96,6 +108,7 @@ class Projection(Display, nn.Module):
     idempotent: ClassVar[bool] = False
     trained: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = False
+    chosen_by_rollouts: ClassVar[bool] = False
     latent_dim: int
 
     def __init__(self, frame: Frame, config: dict[str, object]):
@@ -109,12 +122,6 @@ class Projection(Display, nn.Module):
     def basis(self) -> Basis | None:
         """The basis in front, in whose coordinates the maps work; None without one."""
         return self.frame.basis
-
-    @property
-    def normalization(self) -> Frame:
-        """Former name of `frame`."""
-        warn("normalization is the old name of frame", DeprecationWarning)
-        return self.frame
 
     def of_coordinates(self) -> "Projection":
         """The projection of coordinates in the basis; the projection itself without one."""
@@ -136,7 +143,8 @@ class Projection(Display, nn.Module):
     @classmethod
     def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
         """Sizes (m, ..., n) of layers where only the latent dimension is given."""
-        return latent_dim, min(n, max(2 * latent_dim, min(WIDEST, (latent_dim + n) // 2))), n
+        middle = max(2 * latent_dim, min(WIDEST, (latent_dim + n) // 2))
+        return latent_dim, min(n, middle), n
 
     @abc.abstractmethod
     def at(self, c: Tensor) -> EncoderDecoder:
@@ -184,39 +192,34 @@ class Projection(Display, nn.Module):
         ) -> Operator: ...
 
     def __repr__(self) -> str:
-        frame, seeds = self.frame, self.seeds or 1
-        behind = "" if self.basis is None else f" behind {self.basis!r}"
-        sizes = f"{self.latent_dim} latent of {len(frame.state_names)} components{behind}"
-        made = [f"context {', '.join(frame.context_names) or 'none'}", pairs(self.config)]
-        return f"{type(self).__name__}({'; '.join([sizes, *filter(None, made)])}{f'; {seeds} seeds' * (seeds > 1)})"
+        frame = self.frame
+        sizes = f"{self.latent_dim} latent of {len(frame.state_names)} components"
+        if self.basis is not None:
+            sizes += f" behind {self.basis!r}"
+        facts = [sizes, f"context {', '.join(frame.context_names) or 'none'}"]
+        if self.config:
+            facts.append(pairs(self.config))
+        if self.seeds is not None and self.seeds > 1:
+            facts.append(f"{self.seeds} seeds")
+        return f"{type(self).__name__}({'; '.join(facts)})"
 
     def facts(self) -> dict[str, str]:
         """Facts that all seeds share, and the training of a single one."""
         frame = self.frame
-        middle, half = frame.context_shift, frame.context_scale
-        ends = zip(
-            frame.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True
-        )
-        context = ", ".join(
-            f"{name} {f'{(a + b) / 2:.4g}' if name in frame.fixed else f'{a:.4g} ... {b:.4g}'}{with_unit(unit)}"
-            for (name, a, b), unit in zip(ends, frame.context_units, strict=True)
-        )
         shared = {
             "method": f"{self.name}: {first_line(type(self))}",
             "system": frame.system or "data without a system",
             "dimensions": f"{self.latent_dim} latent, {len(frame.state_names)} state components",
-            "context": context or "none",
+            "context": ", ".join(_ranges(frame)) or "none",
             "config": pairs(self.config),
             "parameters": str(sum(p.numel() for p in self.parameters())),
         }
         if self.basis is not None:
             shared["basis"] = repr(self.basis)
-        trained = self.trainings()
-        return shared | (
-            trained[0]
-            if len(trained) == 1
-            else {"seeds": ", ".join(row["seed"] for row in trained)}
-        )
+        trainings = self.trainings()
+        if len(trainings) == 1:
+            return shared | trainings[0]
+        return shared | {"seeds": ", ".join(training["seed"] for training in trainings)}
 
     def trainings(self) -> list[dict[str, str]]:
         """Facts about the training of each seed; an empty list where they are not known."""
@@ -224,9 +227,8 @@ class Projection(Display, nn.Module):
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
         """The losses of all seeds over epochs."""
-        return "loss over epochs, logarithmic", [
-            losses for r in self._reports() if len(losses := r.get("losses", []))
-        ]
+        of_seeds = [report.get("losses", []) for report in self._reports()]
+        return "loss over epochs, logarithmic", [losses for losses in of_seeds if len(losses)]
 
     def _reports(self) -> list[Mapping[str, object]]:
         return self.report.get("seeds", [self.report])
@@ -295,17 +297,27 @@ def architecture(
         for name, parameter in inspect.signature(method).parameters.items()
         if parameter.default is not parameter.empty
     }
-    sizes = {"embedding": (len(frame.context_names), 4, 4)}
+    sizes: dict[str, object] = {"embedding": (len(frame.context_names), 4, 4)}
     needed = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}
-    given = latent_dim is not None or layers is not None
-    if given or needed - defaults:
-        chain = _chain(method, frame.size, latent_dim, layers)
-        sizes |= {"units": (min(64, max(24, 4 * chain[0])),) * 3}
-        sizes |= {"latent_dim": chain[0], "layers": chain, "encoder": chain[::-1], "decoder": chain}
+    if latent_dim is not None or layers is not None or needed - defaults:
+        sizes |= _sizes_of(_chain(method, frame.size, latent_dim, layers))
     # a default of the method's own is the better guess
     guessed = {"embedding", "units"} & defaults
     chosen = {*accepted} - guessed
-    return {**{name: size for name, size in sizes.items() if name in chosen}, **settings}
+    return {name: size for name, size in sizes.items() if name in chosen} | settings
+
+
+def _sizes_of(chain: Sequence[int]) -> dict[str, object]:
+    """Arguments of methods by the sizes (m, ..., n) from the latent side to the state."""
+    m = chain[0]
+    units = min(64, max(24, 4 * m))
+    return {
+        "units": (units,) * 3,
+        "latent_dim": m,
+        "layers": chain,
+        "encoder": chain[::-1],
+        "decoder": chain,
+    }
 
 
 def arguments(method: type[Projection]) -> list[str]:
@@ -318,19 +330,15 @@ def _chain(
 ) -> tuple[int, ...]:
     """Sizes (m, ..., n) from the latent side to the state, as given or by default."""
     if layers is None:
-        if (m := latent_dim) is None:
-            fix = "add latent_dim=... (or layers=...)"
-            raise InputError(
-                "latent_dim", expected="the number of latent coordinates", got="none", fix=fix
-            )
-        chain = method.default_layers(m, n)
-        check_chain("latent_dim", chain, n)
-        return chain
+        if latent_dim is None:
+            expected, fix = "the number of latent coordinates", "add latent_dim=... (or layers=...)"
+            raise InputError("latent_dim", expected=expected, got="none", fix=fix)
+        layers = method.default_layers(latent_dim, n)
+        check_chain("latent_dim", layers, n)
+        return layers
     if latent_dim not in (None, layers[0]):
-        fix = "drop one of the two"
-        raise InputError(
-            "latent_dim", expected=f"{layers[0]}, as layers begin", got=latent_dim, fix=fix
-        )
+        expected, fix = f"{layers[0]}, as layers begin", "drop one of the two"
+        raise InputError("latent_dim", expected=expected, got=latent_dim, fix=fix)
     check_chain("layers", layers, n)
     return layers
 

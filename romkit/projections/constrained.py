@@ -16,24 +16,30 @@ from romkit.projections.base import Projection, check_chain, check_embedding
 from romkit.projections.frame import Frame
 from romkit.projections.layers import (
     MIDDLE_SLOPE,
-    BiorthogonalPair,
     FixedBias,
     FixedSlope,
-    FollowingWeight,
-    FreePair,
     LayerPairs,
     ModulatedBias,
     ModulatedSlope,
     layer_pairs,
-    over_contexts,
 )
 from romkit.projections.linear import leading_modes
 from romkit.projections.networks import Embedding, JointMaps
+from romkit.projections.weights import BiorthogonalPair, FollowingWeight, FreePair, over_contexts
 
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
 
 INNER = (24, 48)
-"""Units of the inner layers of an NcAE whose weights follow the context, by default."""
+"""Units of the inner layers of an NcAE behind a basis, or whose weights follow the context, by
+default.
+"""
+
+
+def around(latent_dim: int, n: int) -> tuple[int, ...]:
+    """Sizes (m, 24, 48, n) of layers, as far as n allows."""
+    inner = min(max(INNER[0], latent_dim), n)
+    return latent_dim, inner, min(max(INNER[1], inner), n), n
+
 
 Part = Callable[[int, int, torch.Generator], nn.Module]
 
@@ -176,6 +182,16 @@ class Modulated(Constrained):
         super().__init__(frame, generator, config, layers, embedding[-1])
         self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
 
+    def read_off_modes(self, y: Tensor) -> None:
+        """Weights that read off the leading modes of snapshots y (N, n): a start for training."""
+        outer = self.config["layers"][-2]
+        for k, weight in enumerate(self.weights):
+            wide, narrow = weight.phi.shape
+            last = k == len(self.weights) - 1
+            start = leading_modes(y, outer) if last else torch.eye(wide, narrow)
+            weight.phi.data = start.to(weight.phi).clone()
+            weight.psi.data = start.to(weight.psi).clone()
+
 
 class NcAE(Modulated):
     """The neuromodulated constrained autoencoder: slopes and biases of every layer pair follow the
@@ -241,8 +257,7 @@ class WeightsNcAE(Modulated):
 
     @classmethod
     def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
-        inner = min(max(INNER[0], latent_dim), n)
-        return latent_dim, inner, min(max(INNER[1], inner), n), n
+        return around(latent_dim, n)
 
     def at(self, c: Tensor) -> LayerPairs:
         signal = self.embedding(c)
@@ -262,14 +277,7 @@ class WeightsNcAE(Modulated):
         return total
 
     def initialise(self, y: Tensor, c: Tensor) -> None:
-        """Weights that read off the leading modes of the snapshots y (N, n)."""
-        outer = self.config["layers"][-2]
-        for k, weight in enumerate(self.weights):
-            wide, narrow = weight.phi.shape
-            last = k == len(self.weights) - 1
-            start = leading_modes(y, outer) if last else torch.eye(wide, narrow)
-            weight.phi.data = start.to(weight.phi).clone()
-            weight.psi.data = start.to(weight.psi).clone()
+        self.read_off_modes(y)
 
 
 class BiasNcAE(Modulated):

@@ -61,23 +61,31 @@ class ScaleAndShift(NamedTuple):
     network: Sequence[Step]
 
     def __call__(self, x: Curve, y: Curve) -> Curve:
-        g, s = zip(*(part.chunk(2, dim=-1) for part in run(self.network, y)), strict=True)
-        return tuple(map(torch.add, product(torch.mul, x, pointwise(partial(_factor, 1), g)), s))
+        g, s = _halves(run(self.network, y))
+        scaled = product(torch.mul, x, pointwise(partial(_factor, 1), g))
+        return tuple(map(torch.add, scaled, s))
 
     def inverse(self, x: Curve, y: Curve) -> Curve:
-        g, s = zip(*(part.chunk(2, dim=-1) for part in run(self.network, y)), strict=True)
-        return product(torch.mul, tuple(map(torch.sub, x, s)), pointwise(partial(_factor, -1), g))
+        g, s = _halves(run(self.network, y))
+        shifted = tuple(map(torch.sub, x, s))
+        return product(torch.mul, shifted, pointwise(partial(_factor, -1), g))
+
+
+def _halves(curve: Curve) -> tuple[Curve, Curve]:
+    """Both halves of the components along a curve."""
+    g, s = zip(*(derivative.chunk(2, dim=-1) for derivative in curve), strict=True)
+    return g, s
 
 
 def _factor(sign: int, g: Tensor, order: int) -> tuple[Tensor, ...]:
     """exp(±tanh g) and its derivatives up to this order."""
     t = g.tanh()
-    found = [(sign * t).exp()]
+    derivatives = [(sign * t).exp()]
     if order > 0:
-        found.append(sign * found[0] * (1 - t * t))
+        derivatives.append(sign * derivatives[0] * (1 - t * t))
     if order > 1:
-        found.append(found[1] * (sign * (1 - t * t) - 2 * t))
-    return tuple(found)
+        derivatives.append(derivatives[1] * (sign * (1 - t * t) - 2 * t))
+    return tuple(derivatives)
 
 
 class Rotation:
@@ -114,16 +122,17 @@ class Couplings(Curves):
         self.rotation, self.chain, self.n, self.m = rotation, chain, n, m
 
     def decoded(self, z: Curve) -> Curve:
-        fixed, free = z, tuple(part.new_zeros(*part.shape[:-1], self.n - self.m) for part in z)
+        beside = self.n - self.m
+        zeros = (derivative.new_zeros(*derivative.shape[:-1], beside) for derivative in z)
+        fixed, free = z, tuple(zeros)
         for coupling in self.chain:
             fixed, free = coupling(free, fixed), fixed
         return tuple(self.rotation(joined(a, b)) for a, b in zip(free, fixed, strict=True))
 
     def encoded(self, y: Curve) -> Curve:
         sizes = [self.m, self.n - self.m]
-        fixed, free = zip(
-            *(self.rotation.inverse(part).split(sizes, dim=-1) for part in y), strict=True
-        )
+        rotated = (self.rotation.inverse(derivative) for derivative in y)
+        fixed, free = zip(*(w.split(sizes, dim=-1) for w in rotated), strict=True)
         for coupling in reversed(self.chain[1:]):
             fixed, free = coupling.inverse(free, fixed), fixed
         return fixed

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from romkit.bases import Basis, check_size
 from romkit.core.boundary import unchecked, validated
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
 from romkit.data.context import context_ranges
 from romkit.data.layout import component_names
@@ -94,21 +94,14 @@ class Frame(nn.Module):
         time_units: str = "",
     ):
         super().__init__()
-        self.time_units = time_units
-        self.system, self.state_names, self.state_units = system, state_names, state_units
-        self.context_names, self.context_units, self.layout, self.fixed = (
-            context_names,
-            context_units,
-            layout,
-            fixed,
-        )
-        self.basis = basis
+        self.system, self.layout, self.basis = system, layout, basis
+        self.state_names, self.state_units = state_names, state_units
+        self.context_names, self.context_units = context_names, context_units
+        self.fixed, self.time_units = fixed, time_units
         n, p = len(state_names), len(context_names)
         if basis is not None and basis.size != n:
-            fix = "take the basis of these data"
-            raise InputError(
-                "basis", expected=f"the {n} components of the state", got=basis.size, fix=fix
-            )
+            expected, fix = f"the {n} components of the state", "take the basis of these data"
+            raise InputError("basis", expected=expected, got=basis.size, fix=fix)
         for name, size, value in (
             ("state_shift", self.size, 0.0),
             ("state_scale", self.size, 1.0),
@@ -123,9 +116,8 @@ class Frame(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Frame":
         super()._apply(fn, recurse)
-        if (
-            self.state_scale.dtype == torch.float64
-        ):  # else rounding of the scales would depend on the units of the data
+        # else rounding of the scales would depend on the units of the data
+        if self.state_scale.dtype == torch.float64:
             for name, value in self.exact.items():
                 setattr(self, name, value.to(getattr(self, name)))
         return self
@@ -156,55 +148,72 @@ class Frame(nn.Module):
         if basis is None:
             return _scaled(data)
         check_size(basis, data)
-        return _named(data, basis).behind(
-            _scaled(basis.project(data)) if inner is None else inner, data
-        )
+        if inner is None:
+            inner = _scaled(basis.project(data))
+        return _named(data, basis).behind(inner, data)
 
     def behind(self, inner: "Frame", data: xr.Dataset) -> "Frame":
         """Take over the scales of `inner`, the frame of coordinates in the basis, and the
         deviations of full data.
         """
         if inner.size != self.size:
+            expected = f"the {self.size} coordinates in the basis"
             fix = "take the frame of their coordinates in the basis"
-            raise InputError(
-                "inner",
-                expected=f"the {self.size} coordinates in the basis",
-                got=inner.size,
-                fix=fix,
-            )
+            raise InputError("inner", expected=expected, got=inner.size, fix=fix)
         self._take(inner)
-        state, mean = data["state"].transpose(*DIMS), self.basis.mean.numpy()
-        moments, count = np.zeros((2, self.basis.size)), 0
-        if state.chunks:
-            deviation = state.data - mean
-            there = da.isfinite(deviation).all(-1, keepdims=True)
-            deviation = da.where(there, deviation, 0.0)
-            sums = [each.sum((0, 1)) for each in (deviation, deviation**2)]
-            moments[0], moments[1], count = dask.compute(*sums, there.sum())
-        for k in range(
-            0 if state.chunks else state.sizes["trajectory"]
-        ):  # in a file, perhaps larger than memory
+        state = data["state"].transpose(*DIMS)
+        moments = self._moments_of_chunks if state.chunks else self._moments_of_trajectories
+        first, second = moments(state)
+        variance = np.maximum(second - first**2, 0)
+        self._set(state_std=_nonzero(np.sqrt(variance)))
+        return self
+
+    def _moments_of_chunks(self, state: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and mean square (n,) of the deviations of complete snapshots from the mean of the
+        basis, by dask.
+
+        A snapshot of which components are missing has no coordinates there: it is counted.
+        """
+        deviation = state.data - self.basis.mean.numpy()
+        present = da.isfinite(deviation)
+        complete = present.all(-1, keepdims=True)
+        deviation = da.where(complete, deviation, 0.0)
+        gaps = (present.any(-1, keepdims=True) & ~complete).sum()
+        sums = [deviation.sum((0, 1)), (deviation**2).sum((0, 1))]
+        first, second, count, lacking = dask.compute(*sums, complete.sum(), gaps)
+        if lacking:
+            text = (
+                f"data: expected complete snapshots in chunks, got {lacking} that lack components"
+            )
+            warn(f"{text} and are left out; data.load() fills them in", DataWarning)
+        return first / count, second / count
+
+    def _moments_of_trajectories(self, state: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, with one trajectory at a time: they are in a file, perhaps larger than memory."""
+        mean = self.basis.mean.numpy()
+        first, second, count = np.zeros(len(mean)), np.zeros(len(mean)), 0
+        for k in range(state.sizes["trajectory"]):
             deviation = state.isel(trajectory=k).values - mean
             deviation = deviation[np.isfinite(deviation).all(-1)]
-            moments += deviation.sum(0), (deviation**2).sum(0)
+            first += deviation.sum(0)
+            second += (deviation**2).sum(0)
             count += len(deviation)
-        first, second = moments / count
-        self._set(state_std=_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
-        return self
+        return first / count, second / count
 
     def of_coordinates(self) -> "Frame":
         """The frame of coordinates in the basis; the frame itself without one."""
         if self.basis is None:
             return self
-        unit = self.state_units[0] if len({*self.state_units}) == 1 else "mixed"
-        contexts = {
-            "context_names": self.context_names,
-            "context_units": self.context_units,
-            "fixed": self.fixed,
-            "time_units": self.time_units,
-        }
+        one_unit = len({*self.state_units}) == 1
+        unit = self.state_units[0] if one_unit else "mixed"
         frame = Frame(
-            self.system, [f"y{k}" for k in range(self.size)], [unit] * self.size, **contexts
+            self.system,
+            [f"y{k}" for k in range(self.size)],
+            [unit] * self.size,
+            self.context_names,
+            self.context_units,
+            fixed=self.fixed,
+            time_units=self.time_units,
         )
         for name in SCALES:
             setattr(frame, name, getattr(self, name).clone())
@@ -219,10 +228,8 @@ class Frame(nn.Module):
         for name in SCALES:
             setattr(self, name, getattr(inner, name))
         self.coordinate_std = inner.state_std
-        self.exact |= {
-            name if name in SCALES else "coordinate_std": value
-            for name, value in inner.exact.items()
-        }
+        for name, value in inner.exact.items():
+            self.exact[name if name in SCALES else "coordinate_std"] = value
 
     def to_json(self) -> dict[str, object]:
         """Names and units as plain values, for a file."""
@@ -244,11 +251,9 @@ class Frame(nn.Module):
     @property
     def fields(self) -> Layout:
         """The variables and dimensions that a state has in data."""
-        return (
-            Layout.from_json(self.layout)
-            if self.layout
-            else unchecked(Layout.plain)(self.state_names)
-        )
+        if self.layout:
+            return Layout.from_json(self.layout)
+        return unchecked(Layout.plain)(self.state_names)
 
     def normalise(self, x: Tensor) -> Tensor:
         """y (..., size) of a state x (..., n)."""
@@ -283,57 +288,62 @@ def _scaled(data: xr.Dataset) -> Frame:
     """Frame of a training set, with shift and scale of its states and contexts."""
     check_states(data)
     states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
-    there = np.isfinite(states).all(-1)
-    states = states if there.all() else states[there]
+    complete = np.isfinite(states).all(-1)
+    states = states if complete.all() else states[complete]
     frame = _named(data)
     # sums of many numbers in single precision lose all digits of a spread about a large mean
     exactly = {"axis": 0, "dtype": np.float64}
-    owners = [variable.name for variable in layout_of(data).variables for _ in range(variable.size)]
-    # components of one unit share a scale, and components of one variable without units
-    groups = [unit or f"of {owner}" for unit, owner in zip(frame.state_units, owners, strict=True)]
-    _, group = np.unique(groups, return_inverse=True)
-    scale = np.sqrt(np.bincount(group, states.var(**exactly)) / np.bincount(group))  # of each group
+    group = _scale_groups(data, frame)
+    variance = np.bincount(group, states.var(**exactly)) / np.bincount(group)  # of each group
     low, high = context_ranges(data)
+    width = np.where(high > low, high - low, 2 * np.abs(low))
     frame._set(
         state_shift=states.mean(**exactly),
         state_std=_nonzero(states.std(**exactly)),
-        state_scale=_nonzero(scale[group]),
+        state_scale=_nonzero(np.sqrt(variance)[group]),
         context_shift=(low + high) / 2,
-        context_scale=_nonzero(np.where(high > low, high - low, 2 * np.abs(low)) / 2),
+        context_scale=_nonzero(width / 2),
     )
-    positive = all(
-        bool((scale > 0).all())
-        for scale in (frame.state_std, frame.state_scale, frame.context_scale)
-    )
-    if not positive or not all(bool(buffer.isfinite().all()) for buffer in frame.buffers()):
-        far, expected = (
-            "larger" if positive else "smaller",
-            "states and contexts that float32 can hold",
-        )
-        raise InputError(
-            "data", expected=expected, got=f"{far} ones", fix=f"measure them in a {far} unit"
-        )
+    _check_float32(frame)
     return frame
+
+
+def _scale_groups(data: xr.Dataset, frame: Frame) -> np.ndarray:
+    """Number of the group of each component, whose scale is one: components of one unit, or without
+    units of one variable.
+    """
+    owners = [variable.name for variable in layout_of(data).variables for _ in range(variable.size)]
+    groups = [unit or f"of {owner}" for unit, owner in zip(frame.state_units, owners, strict=True)]
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def _check_float32(frame: Frame) -> None:
+    """Raise where scales overflow in float32, or vanish."""
+    scales = (frame.state_std, frame.state_scale, frame.context_scale)
+    positive = all(bool((scale > 0).all()) for scale in scales)
+    finite = all(bool(buffer.isfinite().all()) for buffer in frame.buffers())
+    if positive and finite:
+        return
+    size = "larger" if positive else "smaller"
+    expected = "states and contexts that float32 can hold"
+    fix = f"measure them in a {size} unit"
+    raise InputError("data", expected=expected, got=f"{size} ones", fix=fix)
 
 
 def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     """Frame of these data with scales of one."""
-    contexts, (low, high), layout = context_names(data), context_ranges(data), layout_of(data)
-    units = [str(data[name].attrs.get("units", "")) for name in contexts]
-    fixed = [name for name, a, b in zip(contexts, low, high, strict=True) if a == b]
-    plain = "" if layout.is_plain else layout.to_json()
-    names, system = component_names(data), str(data.attrs.get("system", ""))
-    time = time_units(data)
+    contexts, layout = context_names(data), layout_of(data)
+    ranges = zip(contexts, *context_ranges(data), strict=True)
     return Frame(
-        system,
-        names,
+        str(data.attrs.get("system", "")),
+        component_names(data),
         state_units(data),
         contexts,
-        units,
-        plain,
-        fixed,
+        [str(data[name].attrs.get("units", "")) for name in contexts],
+        "" if layout.is_plain else layout.to_json(),
+        [name for name, low, high in ranges if low == high],
         basis=basis,
-        time_units=time,
+        time_units=time_units(data),
     )
 
 

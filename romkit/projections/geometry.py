@@ -105,9 +105,8 @@ def sylvester(grams: Tensor, c: Tensor) -> Tensor:
     here: Ψᵀ Φ = I puts the eigenvalues of Φᵀ Φ and Ψᵀ Ψ between 1/M and M for the M = max(‖Φ‖²,
     ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another.
     """
-    shifted = torch.cat([half.reshape(-1, *c.shape[-2:]) for half in grams.unbind(-3)]) + _eye(
-        grams
-    )
+    stacked = [gram.reshape(-1, *c.shape[-2:]) for gram in grams.unbind(-3)]
+    shifted = torch.cat(stacked) + _eye(grams)
     inverse = torch.linalg.inv_ex(shifted).inverse  # of all A, then of all B
     left, right = inverse.chunk(2)
     solution = 2 * (left @ c.reshape(left.shape) @ right)

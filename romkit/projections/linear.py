@@ -23,10 +23,10 @@ class Subspace(Curves):
         self.dual = torch.linalg.solve_ex(modes.mT @ modes, modes.mT).result.mT
 
     def encoded(self, y: Curve) -> Curve:
-        return tuple(matmul(part, self.dual) for part in y)
+        return tuple(matmul(derivative, self.dual) for derivative in y)
 
     def decoded(self, z: Curve) -> Curve:
-        return tuple(matmul(part, self.modes.mT) for part in z)
+        return tuple(matmul(derivative, self.modes.mT) for derivative in z)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         return torch.zeros_like(self.decode(w))

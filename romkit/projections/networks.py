@@ -108,12 +108,12 @@ def pointwise(sigma: Derivatives, x: Curve) -> Curve:
 
 def product(form: Callable[[Tensor, Tensor], Tensor], x: Curve, y: Curve) -> Curve:
     """B(x, y) along two curves, of a form that is linear in each."""
-    found = [form(x[0], y[0])]
+    curve = [form(x[0], y[0])]
     if len(x) > 1:
-        found.append(form(x[1], y[0]) + form(x[0], y[1]))
+        curve.append(form(x[1], y[0]) + form(x[0], y[1]))
     if len(x) > 2:
-        found.append(form(x[2], y[0]) + 2 * form(x[1], y[1]) + form(x[0], y[2]))
-    return tuple(found)
+        curve.append(form(x[2], y[0]) + 2 * form(x[1], y[1]) + form(x[0], y[2]))
+    return tuple(curve)
 
 
 class Affine(NamedTuple):
@@ -123,7 +123,7 @@ class Affine(NamedTuple):
     bias: Tensor
 
     def __call__(self, x: Curve) -> Curve:
-        y, *rates = (matmul(part, self.weight) for part in x)
+        y, *rates = (matmul(derivative, self.weight) for derivative in x)
         return y + align(self.bias, y), *rates
 
 
@@ -134,8 +134,8 @@ class Centred(NamedTuple):
     shift: Tensor
 
     def __call__(self, x: Curve) -> Curve:
-        parts = (x[0] - align(self.shift, x[0]), *x[1:])
-        return tuple(matmul(part, self.weight) for part in parts)
+        derivatives = (x[0] - align(self.shift, x[0]), *x[1:])
+        return tuple(matmul(derivative, self.weight) for derivative in derivatives)
 
 
 class Film(NamedTuple):
@@ -145,7 +145,7 @@ class Film(NamedTuple):
     beta: Tensor
 
     def __call__(self, x: Curve) -> Curve:
-        y, *rates = (align(self.gamma, part) * part for part in x)
+        y, *rates = (align(self.gamma, derivative) * derivative for derivative in x)
         return y + align(self.beta, y), *rates
 
 
@@ -163,10 +163,10 @@ class FilmHead(nn.Module):
 
 def steps(layers: Sequence[Linear], sigma: Derivatives, films: Sequence[Film] = ()) -> list[Step]:
     """Layers with an activation between them, and behind that a modulation where there are some."""
-    found: list[Step] = []
+    network: list[Step] = []
     for k, layer in enumerate(layers):
-        found += [Affine(layer.weight, layer.bias), partial(pointwise, sigma), *films[k : k + 1]]
-    return found[:-1]  # the last layer is affine
+        network += [Affine(layer.weight, layer.bias), partial(pointwise, sigma), *films[k : k + 1]]
+    return network[:-1]  # the last layer is affine
 
 
 def run(steps: Sequence[Step], x: Curve) -> Curve:
@@ -216,8 +216,10 @@ class Networks(Curves):
         return run(self.decoder, z)
 
     def last_layer(self) -> tuple[EncoderDecoder, Tensor, Tensor] | None:
-        *before, last = self.decoder
-        return (Networks([], before), last.weight, last.bias) if isinstance(last, Affine) else None
+        *hidden, layer = self.decoder
+        if not isinstance(layer, Affine):
+            return None
+        return Networks([], hidden), layer.weight, layer.bias
 
 
 class JointMaps(Curves):
@@ -229,11 +231,15 @@ class JointMaps(Curves):
         self.maps, self.c, self.n = maps, c, n
 
     def encoded(self, y: Curve) -> Curve:
-        still = (part.new_zeros(*part.shape[:-1], self.c.shape[-1]) for part in y[1:])
-        return self.maps.encoded(tuple(map(joined, y, (align(self.c, y[0]), *still))))
+        value, *rates = y
+        size = self.c.shape[-1]
+        joint = [joined(value, align(self.c, value))]
+        for rate in rates:  # the context stays
+            joint.append(joined(rate, rate.new_zeros(*rate.shape[:-1], size)))
+        return self.maps.encoded(tuple(joint))
 
     def decoded(self, z: Curve) -> Curve:
-        return tuple(part[..., : self.n] for part in self.maps.decoded(z))
+        return tuple(derivative[..., : self.n] for derivative in self.maps.decoded(z))
 
 
 def joined(a: Tensor, b: Tensor) -> Tensor:

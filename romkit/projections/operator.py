@@ -253,22 +253,32 @@ class Operator:
         """x (..., size) in the precision of the projection; cheap, since fields call operators in
         loops.
         """
-        known = isinstance(x, Tensor) and x.dtype is self._dtype and x.layout is torch.strided
-        if not known or (x.is_meta and not tensors.recording()):
+        usable = isinstance(x, Tensor) and x.dtype is self._dtype and x.layout is torch.strided
+        if not usable or (x.is_meta and not tensors.recording()):
             x = _converted(name, x, self._dtype)
-        pairs = zip(x.shape[:-1], self._lead, strict=False)
-        if x.shape[-1:] == (size,) and all(a == b or a == 1 or b == 1 for a, b in pairs):
+        if x.shape[-1:] == (size,) and self._leads(x.shape[:-1]):
             return x
+        raise self._misshapen(name, x, size)
+
+    def _leads(self, lead: tuple[int, ...]) -> bool:
+        """Whether leading axes match those of the contexts from the left."""
+        for number, of_context in zip(lead, self._lead, strict=False):
+            if number != of_context and 1 not in (number, of_context):
+                return False
+        return True
+
+    def _misshapen(self, name: str, x: Tensor, size: int) -> InputError:
+        """Error about a tensor of another shape."""
         meaning = "state components" if size == self.state_size else "latent coordinates"
         checks.last_axis(name, x.shape, size, meaning)
-        expected = (
-            f"shape ({', '.join(map(str, self._lead))}, ..., {size}), {meaning}, as the contexts"
-        )
-        fix = "leading axes match from the left: contexts, then samples"
         if self._seeds is not None and len(x) not in (1, self._seeds):
             expected = f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds"
             fix = "unsqueeze(0) what they share"
-        raise InputError(name, expected=expected, got=f"shape {tuple(x.shape)}", fix=fix)
+        else:
+            lead = ", ".join(map(str, self._lead))
+            expected = f"shape ({lead}, ..., {size}), {meaning}, as the contexts"
+            fix = "leading axes match from the left: contexts, then samples"
+        return InputError(name, expected=expected, got=f"shape {tuple(x.shape)}", fix=fix)
 
     # -- arrays and labelled data: peeled here, so that everything above sees tensors -------------------------------
 
@@ -280,8 +290,7 @@ class Operator:
         """
         if isinstance(given, np.ndarray | da.Array):
             return self._array(method, given)
-        layout = self._frame.fields
-        array = _latents(given) if method == "decode" else _states(given, layout)
+        array = _latents(given) if method == "decode" else _states(given, self._frame.fields)
         array = array.transpose("seed", *DIMS[:2], ..., array.dims[-1], missing_dims="ignore")
         values, (*lead, last) = array.data, array.dims
         coords = {name: coord for name, coord in array.coords.items() if last not in coord.dims}
@@ -289,47 +298,52 @@ class Operator:
             values, lead = values[None], ["seed", *lead]
         values = self._array(method, values)
         if method == "encode":
-            return xr.DataArray(
-                values, coords, (*lead, LATENT), "latent", {"long_name": "latent state"}
-            )
-        if method == "decode" or not _is_plain(given):
-            found = layout.scatter(values, lead, coords)
-            array = method == "__call__" and isinstance(given, xr.DataArray)
-            return found[layout.variables[0].name] if array else found
-        along = {name: coord for name, coord in given.coords.items() if coord.dims == (FULL,)}
-        attrs = given.attrs if isinstance(given, xr.DataArray) else given["state"].attrs
-        state = xr.DataArray(values, {**coords, **along}, (*lead, FULL), "state", attrs)
-        return (
-            state
-            if isinstance(given, xr.DataArray)
-            else state.to_dataset().assign_attrs(given.attrs)
-        )
+            attrs = {"long_name": "latent state"}
+            return xr.DataArray(values, coords, (*lead, LATENT), "latent", attrs)
+        if method == "__call__" and _is_plain(given):
+            return _like(given, values, lead, coords)
+        return self._scattered(given, values, lead, coords)
+
+    def _scattered(
+        self, given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict
+    ) -> xr.DataArray | xr.Dataset:
+        """States as variables of the layout: one where an array of states was given."""
+        layout = self._frame.fields
+        variables = layout.scatter(values, lead, coords)
+        # a DataArray that was decoded has latents, and states of several variables
+        is_state = isinstance(given, xr.DataArray) and LATENT not in given.dims
+        return variables[layout.variables[0].name] if is_state else variables
 
     def _array(self, method: str, values: np.ndarray | da.Array) -> np.ndarray | da.Array:
-        own, name = (
-            values.dtype if values.dtype.kind == "f" else np.float64,
-            "z" if method == "decode" else "x",
-        )
+        """`encode`, `decode` or `__call__` of an array, in its precision."""
+        dtype = values.dtype if values.dtype.kind == "f" else np.float64
+        name = "z" if method == "decode" else "x"
         if isinstance(values, np.ndarray):
-            found = tensors.tensor(name, values).to(self._dtype)
-            with torch.no_grad():
-                if method != "decode" and self._maps.takes_gaps and bool(found.isnan().any()):
-                    z = self._encoded_with_gaps(found)
-                    found = z if method == "encode" else self.decode(z)
-                    return found.numpy().astype(own, copy=False)
-                return getattr(self, method)(found).numpy().astype(own, copy=False)
+            result = self._of_numbers(method, tensors.tensor(name, values).to(self._dtype))
+            return result.numpy().astype(dtype, copy=False)
         if method == "__call__":
             return self._array("decode", self._array("encode", values))
-        sizes = self.latent_dim, self.state_size
-        size, there = sizes if method == "encode" else sizes[::-1]
-        check_chunks(name, "states" if method == "encode" else "latents", values.shape)
-        self._checked(name, torch.empty((), dtype=self._dtype).expand(values.shape), there)
+        if method == "encode":
+            given, made, meaning = self.state_size, self.latent_dim, "states"
+        else:
+            given, made, meaning = self.latent_dim, self.state_size, "latents"
+        check_chunks(name, meaning, values.shape)
+        # refuses now what a chunk would refuse when it is computed
+        self._checked(name, torch.empty((), dtype=self._dtype).expand(values.shape), given)
         P, basis = self, self._frame.basis
         if basis is not None and method == "encode":
             frame = self._frame.of_coordinates()
             P = Operator(frame, self._maps, self.context, self.latent_dim, self._seeds, self._at)
             values = basis.of_chunks(values, basis.mean.numpy())
-        return P.in_chunks(getattr(Operator, method), values, size).astype(own)
+        return P.in_chunks(getattr(Operator, method), values, made).astype(dtype)
+
+    @torch.no_grad()
+    def _of_numbers(self, method: str, x: Tensor) -> Tensor:
+        """`encode`, `decode` or `__call__`; states with gaps by what is there, where maps take such."""
+        if method == "decode" or not self._maps.takes_gaps or not bool(x.isnan().any()):
+            return getattr(self, method)(x)
+        z = self._encoded_with_gaps(x)
+        return z if method == "encode" else self.decode(z)
 
     def _encoded_with_gaps(self, x: Tensor) -> Tensor:
         """z (..., m) of states (..., n) of which components are NaN."""
@@ -351,18 +365,18 @@ class Operator:
         """function(P, x) (..., size) of chunks x (..., k) of dask, with P at the contexts of each;
         of k all in one.
         """
-        c = np.insert(
-            self.context.numpy(force=True), 0, 0.0, axis=-1
-        )  # dask cuts no axis without entries
+        # dask cuts no axis without entries
+        c = np.insert(self.context.numpy(force=True), 0, 0.0, axis=-1)
         if self._seeds is not None:
-            c, values = np.broadcast_to(c, (self._seeds, *c.shape[1:])), values.rechunk({0: -1})
+            c = np.broadcast_to(c, (self._seeds, *c.shape[1:]))
+            values = values.rechunk({0: -1})
         axes = max(values.ndim, c.ndim)
-        x, c = (a[(..., *[None] * (axes - a.ndim), slice(None))] for a in (values, c))
-        sizes = zip(c.shape[:-1], x.shape, x.chunks, strict=False)
-        c = da.from_array(
-            c, chunks=(*(each if size == other else -1 for size, other, each in sizes), -1)
-        )
-        own = functools.partial(
+        x, c = _with_axes(values, axes), _with_axes(c, axes)
+        chunks = []
+        for number, of_states, cut in zip(c.shape[:-1], x.shape, x.chunks, strict=False):
+            chunks.append(cut if number == of_states else -1)
+        c = da.from_array(c, chunks=(*chunks, -1))
+        make = functools.partial(
             Operator, self._frame, latent_dim=self.latent_dim, seeds=self._seeds
         )
         frame, at, axes = self._frame, self._at, self.context.ndim
@@ -370,14 +384,18 @@ class Operator:
         # contexts and operators are no entries of the graph: threads would go through all chunks
         # that wait for the same entry before they go on with one, and keep them
         def of_chunk(x: np.ndarray, c: np.ndarray) -> np.ndarray:
-            c = torch.from_numpy(
-                c.reshape(*c.shape[: axes - 1], -1)[..., 1:]
-            )  # less axes of size 1 and the zero
+            c = c.reshape(*c.shape[: axes - 1], -1)[..., 1:]  # less axes of size 1 and the zero
+            c = torch.from_numpy(c)
             with one_thread(), torch.no_grad():
-                return function(own(maps=at(frame.normalise_context(c)), context=c), x)
+                return function(make(maps=at(frame.normalise_context(c)), context=c), x)
 
         how = {"output_sizes": {"k": size}, "output_dtypes": values.dtype, "allow_rechunk": True}
         return da.apply_gufunc(of_chunk, "(n),(p)->(k)", x, c, **how)
+
+
+def _with_axes(values: np.ndarray | da.Array, axes: int) -> np.ndarray | da.Array:
+    """Values with axes of size one before the last, so many in all."""
+    return values[(..., *[None] * (axes - values.ndim), slice(None))]
 
 
 OfChunk = Callable[[Operator, np.ndarray], np.ndarray]
@@ -386,11 +404,8 @@ OfChunk = Callable[[Operator, np.ndarray], np.ndarray]
 def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
     """A tensor in this precision, if nothing is lost by it."""
     if not torch.is_tensor(value):
-        got, fix = (
-            checks.shown(value),
-            "use torch.from_numpy; encode and decode take arrays and datasets as well",
-        )
-        raise InputError(name, expected="a tensor", got=got, fix=fix)
+        fix = "use torch.from_numpy; encode and decode take arrays and datasets as well"
+        raise InputError(name, expected="a tensor", got=checks.shown(value), fix=fix)
     if value.dtype == torch.float64 and dtype == torch.float32:
         fix = f"give {name}.float(), or make the projection double: projection.double()"
         raise InputError(name, expected="float32, as the projection", got="float64", fix=fix)
@@ -414,22 +429,38 @@ def _states(x: object, layout: Layout) -> xr.DataArray:
         got, fix = type(x).__name__, "give a tensor, an array, or a dataset"
         raise InputError("x", expected="states", got=got, fix=fix)
     if _is_plain(x):
-        check_components("x", x, layout.names)
-        if isinstance(x, xr.Dataset):
-            check_grid(x, layout)
-        return (x if isinstance(x, xr.DataArray) else x["state"]).transpose(..., FULL)
+        return _plain_states(x, layout)
     first = layout.variables[0].name
     data = x.to_dataset(name=first) if isinstance(x, xr.DataArray) else x
     if first not in data:
-        got, fix = (
-            f"variables {sorted(map(str, data.data_vars))}",
-            "give data like those of the training",
-        )
+        got = f"variables {sorted(map(str, data.data_vars))}"
+        fix = "give data like those of the training"
         raise InputError("x", expected=f"a variable {first!r}", got=got, fix=fix)
-    own = {dim for variable in layout.variables for dim in variable.dims}
-    lead = [dim for dim in data[first].dims if dim not in own]
+    places = {dim for variable in layout.variables for dim in variable.dims}
+    lead = [dim for dim in data[first].dims if dim not in places]
     coords = {name: c for name, c in data.coords.items() if set(c.dims) <= set(lead)}
     return xr.DataArray(layout.gather(data, lead), coords, (*lead, FULL))
+
+
+def _plain_states(x: xr.DataArray | xr.Dataset, layout: Layout) -> xr.DataArray:
+    """States of romkit's schema."""
+    check_components("x", x, layout.names)
+    if isinstance(x, xr.DataArray):
+        return x.transpose(..., FULL)
+    check_grid(x, layout)
+    return x["state"].transpose(..., FULL)
+
+
+def _like(
+    given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict
+) -> xr.DataArray | xr.Dataset:
+    """States of romkit's schema with the labels of those that were given."""
+    along = {name: coord for name, coord in given.coords.items() if coord.dims == (FULL,)}
+    labels = {**coords, **along}
+    if isinstance(given, xr.DataArray):
+        return xr.DataArray(values, labels, (*lead, FULL), "state", given.attrs)
+    state = xr.DataArray(values, labels, (*lead, FULL), "state", given["state"].attrs)
+    return state.to_dataset().assign_attrs(given.attrs)
 
 
 def _is_plain(x: xr.DataArray | xr.Dataset) -> bool:

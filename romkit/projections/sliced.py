@@ -4,7 +4,8 @@ has travelled.
 
 import copy
 import functools
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
@@ -75,85 +76,125 @@ class Shifts:
             InputError: no ring of even steps, no single wave that never vanishes, or travelling
                 states that depend on the place.
         """
+        number, points = self._fields(frame)
+        _check_places(frame)
+        x = _on_ring(data, number, points)  # (trajectory, time, variable, point)
+        # (trajectory, variable, wave number)
+        power = np.nanmean(np.abs(np.fft.rfft(x)[..., 1:]) ** 2, axis=1)
+        dominant = sorted({int(k) + 1 for k in power[:, 0].argmax(-1)})
+        units = frame.state_units[::points]
+        k = self._number(dominant, power, points, units)
+        wave = self._of(k, points, units)
+        if wave.harmonics < 1:
+            expected = f"a wave number that {points} points resolve"
+            fix = "give number=1, which keeps all of a state"
+            raise InputError("symmetry", expected=expected, got=k, fix=fix)
+        first = np.fft.fft(x[..., 0, :])[..., k % points] * (2 / points) ** 0.5
+        _check_amplitude(x[..., 0, :], first, k, dominant)
+        _check_even(x, first)
+        return replace(wave, amplitude=float(np.nanmean(np.abs(first))))
+
+    def _fields(self, frame: Frame) -> tuple[int, int]:
+        """Number of fields on the ring, and of its points.
+
+        Raises:
+            InputError: fields that are not on one ring.
+        """
         layout = frame.fields
-        sizes = {v.shape for v in layout.variables if not v.mask}
+        n = len(frame.state_names)
         number = self.variables if layout.is_plain else len(layout.variables)
-        points = len(frame.state_names) // number
-        if len(sizes) != 1 or len(*sizes) != 1 or points * number != len(frame.state_names):
-            got = ", ".join(f"{v.name} {v.dims}" for v in layout.variables)
+        points = n // number
+        shapes = {variable.shape for variable in layout.variables if not variable.mask}
+        on_one_ring = len(shapes) == 1 and len(*shapes) == 1
+        if not on_one_ring or points * number != n:
             raise InputError(
                 "data",
                 expected="fields on one ring",
-                got=got,
+                got=", ".join(f"{variable.name} {variable.dims}" for variable in layout.variables),
                 fix="leave symmetry out, or select them",
             )
-        for name in {v.dims[0] for v in layout.variables} & layout.coords.keys():
-            place = np.asarray(layout.coords[name]["values"])
-            if place.dtype.kind in "iuf" and even_step(place) is None and even_step(-place) is None:
-                fix = "interpolate the data to such places"
-                raise InputError(
-                    "data", expected=f"a ring with even steps of {name}", got="uneven ones", fix=fix
-                )
-        x = data["state"].transpose(*DIMS).values.astype(np.float64)
-        x = x.reshape(*x.shape[:2], number, points)
-        x = np.where(np.isfinite(x).all((-2, -1), keepdims=True), x, np.nan)
-        power = np.nanmean(
-            np.abs(np.fft.rfft(x)[..., 1:]) ** 2, axis=1
-        )  # (trajectory, variable, wave number)
-        found = sorted({int(k) + 1 for k in power[:, 0].argmax(-1)})
-        k, units = self.number or found[0], frame.state_units[::points]
-        if self.number is None and (
-            len(found) > 1 or self._of(k, points, units).share(power) < PURE
-        ):
-            k = 1
-        wave = self._of(k, points, units)
-        if wave.harmonics < 1:
-            expected, fix = (
-                f"a wave number that {points} points resolve",
-                "give number=1, which keeps all of a state",
-            )
-            raise InputError("symmetry", expected=expected, got=k, fix=fix)
-        first = np.fft.fft(x[..., 0, :])[..., k % points] * (2 / points) ** 0.5
-        deviation = x[..., 0, :] - np.nanmean(x[..., 0, :])
-        least = np.nanmin(np.abs(first)) / np.nanmean((deviation**2).sum(-1)) ** 0.5
-        if not least > VANISHING:
-            got = f"one that falls to {least:.1e} of the deviations; numbers of the trajectories are {found}"
-            fix = "fit waves of each number by themselves, data.isel(trajectory=...), or leave symmetry out"
-            raise InputError(
-                "data", expected=f"a wave of number {k} that never vanishes", got=got, fix=fix
-            )
-        _check_even(x, first)
-        return Wave(**(asdict(wave) | {"amplitude": float(np.nanmean(np.abs(first)))}))
+        return number, points
+
+    def _number(
+        self, dominant: list[int], power: np.ndarray, points: int, units: tuple[str, ...]
+    ) -> int:
+        """The wave number: the given one, or that of the data if they are waves of a single one."""
+        if self.number is not None:
+            return self.number
+        k = dominant[0]
+        is_pure = len(dominant) == 1 and self._of(k, points, units).share(power) >= PURE
+        return k if is_pure else 1
 
     def _of(self, number: int, points: int, units: tuple[str, ...]) -> "Wave":
         """The wave of a number, with as many harmonics as the grid tells apart; none at its highest
         frequency.
         """
-        apart = (points // np.gcd(points, number) - 1) // 2
-        return Wave(
-            points,
-            number,
-            int(min(apart, (points - 1) // 2 // number) if self.continuous else apart),
-            units,
+        harmonics = (points // np.gcd(points, number) - 1) // 2
+        if self.continuous:
+            harmonics = min(harmonics, (points - 1) // 2 // number)
+        return Wave(points, number, int(harmonics), units)
+
+
+def _check_places(frame: Frame) -> None:
+    """Raise unless the places of points, where the data have some, are equidistant."""
+    layout = frame.fields
+    for name in {variable.dims[0] for variable in layout.variables} & layout.coords.keys():
+        place = np.asarray(layout.coords[name]["values"])
+        if place.dtype.kind not in "iuf":
+            continue
+        if even_step(place) is None and even_step(-place) is None:
+            expected, fix = (
+                f"a ring with even steps of {name}",
+                "interpolate the data to such places",
+            )
+            raise InputError("data", expected=expected, got="uneven ones", fix=fix)
+
+
+def _on_ring(data: xr.Dataset, number: int, points: int) -> np.ndarray:
+    """States (trajectory, time, variable, point), NaN where a snapshot is incomplete."""
+    x = data["state"].transpose(*DIMS).values.astype(np.float64)
+    x = x.reshape(*x.shape[:2], number, points)
+    complete = np.isfinite(x).all((-2, -1), keepdims=True)
+    return np.where(complete, x, np.nan)
+
+
+def _check_amplitude(u: np.ndarray, wave: np.ndarray, k: int, dominant: list[int]) -> None:
+    """Raise if a wave (C, T) of number k of the first field u (C, T, n) vanishes in a snapshot."""
+    deviation = u - np.nanmean(u)
+    size = np.nanmean((deviation**2).sum(-1)) ** 0.5
+    least = np.nanmin(np.abs(wave)) / size
+    if not least > VANISHING:
+        numbers = f"numbers of the trajectories are {dominant}"
+        raise InputError(
+            "data",
+            expected=f"a wave of number {k} that never vanishes",
+            got=f"one that falls to {least:.1e} of the deviations; {numbers}",
+            fix="fit waves of each number by themselves, data.isel(trajectory=...), or leave "
+            "symmetry out",
         )
 
 
 def _check_even(x: np.ndarray, wave: np.ndarray) -> None:
     """Raise if states (C, T, variables, n) of waves (C, T) that travel depend on the place."""
     for states, coefficients in zip(x, wave, strict=True):
-        there = np.isfinite(coefficients)
-        phase = np.unwrap(np.angle(coefficients[there]))
-        deviation = states[there] - states[there].mean((0, 2), keepdims=True)
-        for powers in (deviation, deviation**2):
-            uneven = float((powers.mean(0).var(-1) / powers.var((0, 2))).max())
-            if abs(phase[-1] - phase[0]) > LAPS * 2 * np.pi and uneven > UNEVEN:
-                expected, got = (
-                    "travelling waves that are alike at all places",
-                    f"{uneven:.0%} of a variance by place",
-                )
-                raise InputError(
-                    "symmetry", expected=expected, got=got, fix="leave it out: the data lack it"
-                )
+        complete = np.isfinite(coefficients)
+        phase = np.unwrap(np.angle(coefficients[complete]))
+        if abs(phase[-1] - phase[0]) <= LAPS * 2 * np.pi:
+            continue  # a wave that rests may differ from place to place
+        deviation = states[complete] - states[complete].mean((0, 2), keepdims=True)
+        uneven = max(_variance_by_place(deviation), _variance_by_place(deviation**2))
+        if uneven > UNEVEN:
+            expected = "travelling waves that are alike at all places"
+            got = f"{uneven:.0%} of a variance by place"
+            fix = "leave it out: the data lack it"
+            raise InputError("symmetry", expected=expected, got=got, fix=fix)
+
+
+def _variance_by_place(values: np.ndarray) -> float:
+    """Largest share of the variance of a variable in values (T, variables, n) that depends on the
+    place.
+    """
+    return float((values.mean(0).var(-1) / values.var((0, 2))).max())
 
 
 @dataclass(frozen=True)
@@ -185,11 +226,14 @@ class Wave:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the coordinates of an aligned state."""
-        each = [f"{part}{m}" for part in ("re", "im") for m in range(1, self.harmonics + 1)] + [
-            "mean"
-        ]
-        names = [f"{name}{f or ''}" for f in range(len(self.units)) for name in each]
-        return ("amplitude", *names[1 : self.harmonics], *names[self.harmonics + 1 :])
+        M = self.harmonics
+        orders = range(1, M + 1)
+        of_field = [*(f"re{m}" for m in orders), *(f"im{m}" for m in orders), "mean"]
+        names = list(of_field)
+        for number in range(1, len(self.units)):
+            names += [f"{name}{number}" for name in of_field]
+        # Re Y₁ of the first field is the amplitude, and Im Y₁ is zero
+        return ("amplitude", *names[1:M], *names[M + 1 :])
 
     def share(self, power: np.ndarray) -> float:
         """Share of the power (..., wave number - 1) that the harmonics hold."""
@@ -200,44 +244,46 @@ class Wave:
         """Coordinates of the aligned state and the phase (..., r + 1), and their rate, of states
         (..., n).
         """
-        a, *rates = (self._harmonics(part) for part in x)
-        re, im, mean = a
+        value, *tangents = x
+        re, im, mean = self._harmonics(value)  # (..., fields, M)
         p, q, m = re[..., :1, :1], im[..., :1, :1], self._orders(mean)
         r, phase = (p * p + q * q).sqrt(), torch.atan2(q, p)
         u, v = _rotated(re, im, -m * phase)
-        found = [self._joined(u, v, mean, self.amplitude * (r / self.amplitude).log(), phase)]
-        for dre, dim, dmean in rates:
+        log_amplitude = self.amplitude * (r / self.amplitude).log()
+        curve = [self._joined(u, v, mean, log_amplitude, phase)]
+        for tangent in tangents:
+            dre, dim, dmean = self._harmonics(tangent)
             dphase = (p * dim[..., :1, :1] - q * dre[..., :1, :1]) / (r * r)
             du, dv = _rotated(dre, dim, -m * phase)
             du, dv = du + m * dphase * v, dv - m * dphase * u
-            found.append(self._joined(du, dv, dmean, self.amplitude * du[..., :1, :1] / r, dphase))
-        return tuple(found)
+            dlog = self.amplitude * du[..., :1, :1] / r
+            curve.append(self._joined(du, dv, dmean, dlog, dphase))
+        return tuple(curve)
 
     def placed(self, y: Curve) -> Curve:
         """States (..., n), and their rate, of coordinates and phase (..., r + 1)."""
         value, *rates = y
         r = self.amplitude * (value[..., :1] / self.amplitude).exp()
-        (u, v, mean), m = self._parted(r, value), self._orders(value)
-        phase = value[..., -1:].unsqueeze(-1)
+        u, v, mean = self._parted(r, value)
+        m, phase = self._orders(value), value[..., -1:].unsqueeze(-1)
         re, im = _rotated(u, v, m * phase)
-        found = [self._state(re, im, mean)]
+        curve = [self._state(re, im, mean)]
         for rate in rates:
-            du, dv, dmean = self._parted(r * rate[..., :1] / self.amplitude, rate)
+            dr = r * rate[..., :1] / self.amplitude
+            du, dv, dmean = self._parted(dr, rate)
             dre, dim = _rotated(du, dv, m * phase)
             dphase = rate[..., -1:].unsqueeze(-1)
-            found.append(self._state(dre - m * dphase * im, dim + m * dphase * re, dmean))
-        return tuple(found)
+            curve.append(self._state(dre - m * dphase * im, dim + m * dphase * re, dmean))
+        return tuple(curve)
 
     def project(self, data: xr.Dataset) -> xr.Dataset:
         """A dataset of the coordinates of aligned states, with their velocity where the data have
         one.
         """
         names = [name for name in ("state", "velocity") if name in data]
-        curve = tuple(
-            torch.from_numpy(data[name].transpose(*DIMS).values).double() for name in names
-        )
-        parts = zip(names, self.aligned(curve), strict=True)
-        values = {name: part[..., :-1].numpy() for name, part in parts}
+        states = [data[name].transpose(*DIMS).values for name in names]
+        curve = self.aligned(tuple(torch.from_numpy(x).double() for x in states))
+        values = {name: y[..., :-1].numpy() for name, y in zip(names, curve, strict=True)}
         return of_other_coordinates(data, values, self.names, self.component_units)
 
     @property
@@ -250,23 +296,29 @@ class Wave:
 
     def _harmonics(self, x: Tensor) -> tuple[Tensor, ...]:
         """Re Z, Im Z (..., fields, M) and means (..., fields, 1) in an orthonormal basis."""
-        a = x.unflatten(-1, (len(self.units), self.points)) @ _modes(
-            self.points, self.number, self.harmonics
-        ).to(x)
-        return a.split((self.harmonics, self.harmonics, 1), dim=-1)
+        modes = _modes(self.points, self.number, self.harmonics).to(x)
+        fields = x.unflatten(-1, (len(self.units), self.points))
+        return (fields @ modes).split((self.harmonics, self.harmonics, 1), dim=-1)
 
     def _state(self, *harmonics: Tensor) -> Tensor:
-        a = torch.cat(harmonics, dim=-1)
-        return (a @ _modes(self.points, self.number, self.harmonics).to(a).mT).flatten(-2)
+        """State (..., n) of what `_harmonics` gives."""
+        a = torch.cat(harmonics, dim=-1)  # (..., fields, 2M + 1)
+        modes = _modes(self.points, self.number, self.harmonics).to(a)
+        return (a @ modes.mT).flatten(-2)
 
-    def _joined(self, u: Tensor, v: Tensor, mean: Tensor, first: Tensor, phase: Tensor) -> Tensor:
-        M, rest = self.harmonics, torch.cat([u, v, mean], dim=-1).flatten(-2)
-        return torch.cat([first[..., 0], rest[..., 1:M], rest[..., M + 1 :], phase[..., 0]], dim=-1)
+    def _joined(
+        self, u: Tensor, v: Tensor, mean: Tensor, amplitude: Tensor, phase: Tensor
+    ) -> Tensor:
+        """Coordinates and phase (..., r + 1), without Re Y₁ and Im Y₁ of the first field."""
+        M = self.harmonics
+        y = torch.cat([u, v, mean], dim=-1).flatten(-2)
+        return torch.cat([amplitude[..., 0], y[..., 1:M], y[..., M + 1 :], phase[..., 0]], dim=-1)
 
     def _parted(self, first: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        """Re Y, Im Y and means of coordinates and phase (..., r + 1), with Re Y₁ as given."""
         M = self.harmonics
-        whole = torch.cat([first, y[..., 1:M], torch.zeros_like(first), y[..., M:-1]], dim=-1)
-        return whole.unflatten(-1, (len(self.units), -1)).split((M, M, 1), dim=-1)
+        y = torch.cat([first, y[..., 1:M], torch.zeros_like(first), y[..., M:-1]], dim=-1)
+        return y.unflatten(-1, (len(self.units), -1)).split((M, M, 1), dim=-1)
 
 
 def _rotated(u: Tensor, v: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
@@ -295,17 +347,29 @@ class SlicedMaps(Curves):
         self.wave, self.frame, self.maps = wave, frame, maps
 
     def encoded(self, y: Curve) -> Curve:
-        value, *rates = parts = self.wave.aligned(y)
-        point = self.frame.normalise(value[..., :-1])
-        tangents = [self.frame.normalise_tangent(rate[..., :-1]) for rate in rates]
-        z = self.maps.encode_jvp(point, *tangents) if rates else [self.maps.encode(point)]
-        return tuple(joined(a, b[..., -1:]) for a, b in zip(z, parts, strict=True))
+        aligned = self.wave.aligned(y)
+        value, *rates = (curve[..., :-1] for curve in aligned)
+        shape = self.frame.normalise(value)
+        if rates:
+            z = self.maps.encode_jvp(shape, *map(self.frame.normalise_tangent, rates))
+        else:
+            z = [self.maps.encode(shape)]
+        return _with_phases(z, aligned)
 
     def decoded(self, z: Curve) -> Curve:
-        shapes = [part[..., :-1] for part in z]
-        value, *rates = self.maps.decode_jvp(*shapes) if len(z) > 1 else [self.maps.decode(*shapes)]
+        shapes = [curve[..., :-1] for curve in z]
+        if len(z) > 1:
+            value, *rates = self.maps.decode_jvp(*shapes)
+        else:
+            value, rates = self.maps.decode(*shapes), []
         y = [self.frame.denormalise(value), *map(self.frame.denormalise_tangent, rates)]
-        return self.wave.placed(tuple(joined(a, b[..., -1:]) for a, b in zip(y, z, strict=True)))
+        return self.wave.placed(_with_phases(y, z))
+
+
+def _with_phases(shapes: Sequence[Tensor], phases: Sequence[Tensor]) -> Curve:
+    """Shapes with the phases, which stand last in others."""
+    pairs = zip(shapes, phases, strict=True)
+    return tuple(joined(shape, phase[..., -1:]) for shape, phase in pairs)
 
 
 class Sliced(Projection):
@@ -370,12 +434,10 @@ class Sliced(Projection):
         """
         frame = Frame.from_dataset(data)
         n = len(frame.state_names)
-        frame._set(
-            state_shift=np.zeros(n), state_scale=np.ones(n)
-        )  # alignment needs physical states
-        sliced = cls(
-            frame, torch.Generator(), method=inner.name, settings=inner.config, wave=asdict(wave)
-        )
+        # alignment needs physical states
+        frame._set(state_shift=np.zeros(n), state_scale=np.ones(n))
+        settings = {"method": inner.name, "settings": inner.config, "wave": asdict(wave)}
+        sliced = cls(frame, torch.Generator(), **settings)
         sliced._hold(inner)
         sliced.report = inner.report
         return sliced

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from romkit.bases import Basis
 from romkit.bases import storage as bases
 from romkit.core import checks
 from romkit.core.boundary import validated
@@ -37,40 +38,40 @@ def stack(models: Sequence[Projection]) -> Projection:
         >>> both(F=3.15).encode(torch.ones(1, 10, 36)).shape  # seeds, samples, latent coordinates
         torch.Size([2, 10, 2])
     """
-    if not models or any(model.seeds is not None for model in models):
-        fix = "give what romkit.projections.unstack gives, one after the other"
-        raise InputError(
-            "models", expected="single models", got="none, or a stack among them", fix=fix
-        )
-    if len({(model.name, str(model.config)) for model in models}) != 1:
-        raise InputError(
-            "models",
-            expected="one method and architecture",
-            got="several",
-            fix="stack them separately",
-        )
-    first = models[0].frame
-    scales = [
-        pair
-        for model in models
-        for pair in zip(first.buffers(), model.frame.buffers(), strict=True)
-    ]
-    same = all(a.dtype == b.dtype and torch.equal(a, b) for a, b in scales)
-    if not same or any(model.frame.to_json() != first.to_json() for model in models):
-        fix = "train them on the same data, or stack them separately"
-        raise InputError("models", expected="one frame and precision", got="several", fix=fix)
+    _check_alike(models)
     stacked = copy.deepcopy(models[0])
-    others = [dict(model.named_parameters()) for model in models]
+    parameters = [dict(model.named_parameters()) for model in models]
     for name, parameter in dict(stacked.named_parameters()).items():
-        _replace(
-            stacked,
-            name,
-            torch.stack([other[name].detach() for other in others]),
-            parameter.requires_grad,
-        )
+        values = torch.stack([of_model[name].detach() for of_model in parameters])
+        _replace(stacked, name, values, parameter.requires_grad)
     stacked.seeds = len(models)
     stacked.report = {"seeds": [model.report for model in models]}
     return stacked
+
+
+def _check_alike(models: Sequence[Projection]) -> None:
+    """Raise unless there are single models that share method, architecture and frame."""
+    if not models or any(model.seeds is not None for model in models):
+        got, fix = (
+            "none, or a stack among them",
+            "give what romkit.projections.unstack gives, one after the other",
+        )
+        raise InputError("models", expected="single models", got=got, fix=fix)
+    if len({(model.name, str(model.config)) for model in models}) != 1:
+        expected, fix = "one method and architecture", "stack them separately"
+        raise InputError("models", expected=expected, got="several", fix=fix)
+    first = models[0].frame
+    if not all(_same_frames(first, model.frame) for model in models):
+        fix = "train them on the same data, or stack them separately"
+        raise InputError("models", expected="one frame and precision", got="several", fix=fix)
+
+
+def _same_frames(a: Frame, b: Frame) -> bool:
+    """Whether names, units and scales are equal to the last bit, in one precision."""
+    if a.to_json() != b.to_json():
+        return False
+    pairs = zip(a.buffers(), b.buffers(), strict=True)
+    return all(x.dtype == y.dtype and torch.equal(x, y) for x, y in pairs)
 
 
 @validated
@@ -93,7 +94,8 @@ def unstack(stacked: Projection) -> list[Projection]:
         for name, parameter in dict(stacked.named_parameters()).items():
             _replace(model, name, parameter.detach()[seed].clone(), parameter.requires_grad)
         model.seeds = None
-        model.report = dict(stacked.report.get("seeds", [{}] * stacked.seeds)[seed])
+        reports = stacked.report.get("seeds", [{}] * stacked.seeds)
+        model.report = dict(reports[seed])
         models.append(model)
     return models
 
@@ -144,12 +146,14 @@ def pretrained() -> tuple[str, ...]:
 
 def find(path: str | os.PathLike) -> Path:
     """The file at a path, or that of a projection that ships with romkit."""
-    names, plain = pretrained(), len(Path(path).parts) == 1 and not Path(path).suffix
-    if not plain or Path(path).is_file():
+    names = pretrained()
+    is_name = len(Path(path).parts) == 1 and not Path(path).suffix
+    if not is_name or Path(path).is_file():
         return existing(path)
     if str(path) in names:
         return PRETRAINED / f"{path}.safetensors"
-    fix = f"{checks.nearest(str(path), names) or 'check the path;'} romkit ships {', '.join(names) or 'none'}"
+    advice = checks.nearest(str(path), names) or "check the path;"
+    fix = f"{advice} romkit ships {', '.join(names) or 'none'}"
     raise FileError(path, problem="neither a file nor a pretrained projection", fix=fix)
 
 
@@ -160,52 +164,56 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
         InputError: `config` does not rebuild it, `config` or `report` is not JSON, or numbers in
             half precision.
     """
-    cls, found = type(projection), method_named(projection.name)
-    if found is None or found.__qualname__ != cls.__qualname__:
-        got, fix = f"{projection.name!r}, which is another's", f"set {cls.__name__}.name"
-        raise InputError(
-            "projection", expected=f"{cls.__name__} with a name of its own", got=got, fix=fix
-        )
+    cls = type(projection)
     tensors = {name: tensor.detach().cpu() for name, tensor in projection.state_dict().items()}
-    if fault := _precision(cls, tensors):
-        raise InputError(
-            "projection",
-            expected="one in float32 or float64",
-            got=fault,
-            fix="save projection.float()",
-        )
+    _check_packable(projection, tensors)
     for owner, frame in projection.named_modules():
         if isinstance(frame, Frame):
             tensors |= {f"{owner}.exact.{name}": value for name, value in frame.exact.items()}
-    if projection.basis is not None:
-        tensors |= {
-            f"{BASIS}{name}": tensor for name, tensor in bases.packed(projection.basis)[1].items()
-        }
-    # The layout in memory decides the order in which BLAS sums, hence the last bit of every output.
-    matrices = {
-        name: tensor
-        for name, tensor in tensors.items()
-        if tensor.ndim >= 2 and not tensor.is_contiguous()
-    }
-    header = {
+    basis = projection.basis
+    if basis is not None:
+        of_basis = bases.packed(basis)[1]
+        tensors |= {f"{BASIS}{name}": tensor for name, tensor in of_basis.items()}
+    content = {
         "method": projection.name,
         "config": projection.config,
         "frame": projection.frame.to_json(),
-        "basis_rank": None if projection.basis is None else projection.basis.rank,
+        "basis_rank": None if basis is None else basis.rank,
         "seeds": projection.seeds,
         "report": projection.report,
-        "column_major": [name for name, tensor in matrices.items() if tensor.mT.is_contiguous()],
+        "column_major": [name for name, tensor in tensors.items() if _is_column_major(tensor)],
     }
-    header = plain("projection", header)
+    header = plain("projection", content)
     try:
         _rebuild(cls, header, tensors)
     except FAULTS as error:
-        got = f"an error: {reason(error)}"
-        fix = f"give {cls.__name__} every argument of its __init__ in config"
         raise InputError(
-            "projection.config", expected="arguments that rebuild it", got=got, fix=fix
+            "projection.config",
+            expected="arguments that rebuild it",
+            got=f"an error: {reason(error)}",
+            fix=f"give {cls.__name__} every argument of its __init__ in config",
         ) from error
     return header, tensors
+
+
+def _check_packable(projection: Projection, tensors: Tensors) -> None:
+    """Raise unless the method is known by its name, and its numbers have a usual precision."""
+    cls, registered = type(projection), method_named(projection.name)
+    if registered is None or registered.__qualname__ != cls.__qualname__:
+        got, fix = f"{projection.name!r}, which is another's", f"set {cls.__name__}.name"
+        expected = f"{cls.__name__} with a name of its own"
+        raise InputError("projection", expected=expected, got=got, fix=fix)
+    if fault := _precision(cls, tensors):
+        expected, fix = "one in float32 or float64", "save projection.float()"
+        raise InputError("projection", expected=expected, got=fault, fix=fix)
+
+
+def _is_column_major(tensor: torch.Tensor) -> bool:
+    """Whether a matrix lies in memory column by column.
+
+    The layout decides the order in which BLAS sums, hence the last bit of every output.
+    """
+    return tensor.ndim >= 2 and not tensor.is_contiguous() and tensor.mT.is_contiguous()
 
 
 def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Projection:
@@ -255,7 +263,7 @@ def _check_reports(report: dict[str, object], seeds: int | None) -> None:
     if seeds is None and "seeds" not in report:
         return
     reports = report.get("seeds", [{}] * (seeds or 0))
-    if len(reports) != seeds or not all(isinstance(each, dict) for each in reports):
+    if len(reports) != seeds or not all(isinstance(of_seed, dict) for of_seed in reports):
         raise ValueError("a report that training did not write")
 
 
@@ -279,29 +287,45 @@ def _own(tensors: Tensors) -> Tensors:
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
     """The projection of a header and tensors; one of `FAULTS` where these do not fit."""
-    rank, basis = header.get("basis_rank"), None
-    if rank is not None:
-        basis = bases.rebuilt(
-            {name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)},
-            header["frame"]["state_units"],
-        )
-        if basis.rank != rank:
-            raise ValueError(f"a basis of {basis.rank} modes")
-    frame = Frame(**header["frame"], basis=basis)
-    # without memory for a method of romkit; one of the user's own may keep tensors beside its state
-    device = "meta" if issubclass(method, tuple(METHODS.values())) else "cpu"
-    with (
-        torch.random.fork_rng(devices=[]),
-        torch.device(device),
-    ):  # a method must not advance the global generator here
-        projection = method(frame, torch.Generator("cpu"), **header["config"])
+    frame = Frame(**header["frame"], basis=_rebuilt_basis(header, tensors))
+    projection = _without_values(method, frame, header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
     rows = {name: tensor.contiguous() for name, tensor in _own(tensors).items()}
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
-    projection.load_state_dict(
-        rows | columns, assign=True
-    )  # assigned, not copied: keeps dtype and layout
+    # assigned, not copied: keeps dtype and layout
+    projection.load_state_dict(rows | columns, assign=True)
+    _put_exact_scales(projection, tensors)
+    projection.report = header["report"]
+    return projection
+
+
+def _rebuilt_basis(header: Header, tensors: Tensors) -> Basis | None:
+    """The basis in front, None without one."""
+    rank = header.get("basis_rank")
+    if rank is None:
+        return None
+    of_basis = {name: tensor for name, tensor in tensors.items() if name.startswith(BASIS)}
+    of_basis = {name.removeprefix(BASIS): tensor for name, tensor in of_basis.items()}
+    basis = bases.rebuilt(of_basis, header["frame"]["state_units"])
+    if basis.rank != rank:
+        raise ValueError(f"a basis of {basis.rank} modes")
+    return basis
+
+
+def _without_values(
+    method: type[Projection], frame: Frame, config: dict[str, object]
+) -> Projection:
+    """A projection of these sizes whose parameters are still to come."""
+    # without memory for a method of romkit; one of the user's own may keep tensors beside its state
+    device = "meta" if issubclass(method, tuple(METHODS.values())) else "cpu"
+    # loading must not advance the global generator
+    with torch.random.fork_rng(devices=[]), torch.device(device):
+        return method(frame, torch.Generator("cpu"), **config)
+
+
+def _put_exact_scales(projection: Projection, tensors: Tensors) -> None:
+    """Put scales in float64 into the frames of a projection, of which the rounded ones are there."""
     for key, value in tensors.items():
         owner, exact, name = key.partition(".exact.")
         if not exact:
@@ -312,5 +336,3 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
         if not fits or not torch.allclose(value.to(rounded), rounded):
             raise ValueError(f"{key} does not fit")
         frame.exact[name] = value
-    projection.report = header["report"]
-    return projection

@@ -29,7 +29,8 @@ from romkit.projections.sliced import Wave
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe
 from romkit.training.loop import NAMES, Watch
-from romkit.training.recipe import SETTINGS, Run
+from romkit.training.recipe import SETTINGS
+from romkit.training.run import Run
 from romkit.verbs.presets import PRESETS, SIZES, sized
 
 
@@ -96,7 +97,8 @@ def fit(
             of fewer data say; a stack for `seeds`. Of a method that is not trained it has no
             influence.
         system: gives the field of the full model, where a loss needs it; by default the system that
-            the data name. Losses count velocities in units of the data's own motion, and in seconds
+            the data name. A polynomial manifold, given a system, chooses its settings by rollouts
+            over left-out contexts as well. Losses count velocities in units of the data's own motion, and in seconds
             or model time units for Lorenz96 and the pendulum, as the paper does.
         device: "cpu" or "cuda"; a GPU is used where there is one.
         engine: "torch" runs step by step; "compiled" compiles the training step, and captures it as
@@ -129,22 +131,21 @@ def fit(
         ('ncae', 3, 2)
     """
     kind, sizes = method
-    watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
+    watch = _watch(settings)
     check_settings(kind, settings)
-    data = _in_memory(data) if basis is None else data
+    if basis is None:
+        data = _in_memory(data)
     data = warn_undeclared_context(_with_velocities(kind, data, basis))
     training = _training_set(data, watch, basis, symmetry, system)
     recipe = _recipe(preset, settings, training.frame.system, kind)
     _check_recipe(recipe, engine, checkpoint, training)
-    system = _system_for(recipe, training)
+    # equations that the user gives choose the settings of a manifold, too
+    chooses = system is not None and kind.chosen_by_rollouts and training.wave is None
+    needed = chooses or recipe.needs_system
+    system = _system_for(recipe, training) if needed else None
 
     seed_numbers = [seed] if seeds is None else seeds
-    architecture = {name: value for name, value in settings.items() if name not in SETTINGS}
-    sizes = sized(kind, training.frame, sizes | architecture)
-    models = [
-        kind(training.frame, torch.Generator().manual_seed(number), **sizes)
-        for number in seed_numbers
-    ]
+    models = _initial(kind, sizes | _architecture(settings), training, seed_numbers)
     started = start is not None and kind.trained
     if started:
         models = _with_parameters_of(models, start)
@@ -160,13 +161,40 @@ def fit(
         training.held_out,
         started,
         _time_unit(training),
+        behind_basis=training.basis is not None,
     )
     models = _trained(run, models, seed_numbers, executor)
     facts = {"preset": preset if isinstance(preset, str) else "own"} | _provenance(run, training)
     for model in models:
         model.report |= facts
     models = _of_full_states(models, training)
-    return stack(models) if seeds is not None else models[0]
+    return models[0] if seeds is None else stack(models)
+
+
+def _watch(settings: dict[str, object]) -> Watch:
+    """How training is watched, by the settings that say so, which are taken out."""
+    return Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
+
+
+def _architecture(settings: Mapping[str, object]) -> dict[str, object]:
+    """Settings that are not of the recipe, but of the method."""
+    return {name: value for name, value in settings.items() if name not in SETTINGS}
+
+
+def _initial(
+    kind: type[Projection],
+    sizes: dict[str, object],
+    training: "TrainingSet",
+    seeds: Sequence[int],
+) -> list[Projection]:
+    """A model for each seed before training."""
+    behind_basis = training.basis is not None
+    config = sized(kind, training.frame, sizes, behind_basis=behind_basis)
+    models = []
+    for number in seeds:
+        generator = torch.Generator().manual_seed(number)
+        models.append(kind(training.frame, generator, **config))
+    return models
 
 
 @dataclass(frozen=True)
@@ -269,21 +297,22 @@ def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list
     Raises:
         InputError: another method, other sizes, or another number of models.
     """
-    start = start.shapes if isinstance(start, Sliced) else start
-    sources = [start] if start.seeds is None else unstack(start)
+    if isinstance(start, Sliced):
+        start = start.shapes
+    sources = unstack(start)
     like = models[0]
     if (type(start), start.config, len(sources)) != (type(like), like.config, len(models)):
-        expected, got = (
-            f"{len(several)} of {several[0].name} with {pairs(several[0].config)}"
-            for several in (models, sources)
-        )
         fix = "give what fit returned for these settings"
-        raise InputError("start", expected=expected, got=got, fix=fix)
+        raise InputError("start", expected=_in_words(models), got=_in_words(sources), fix=fix)
     for model, source in zip(models, sources, strict=True):
         # scales are those of the new data
         state = {k: v for k, v in source.state_dict().items() if not k.startswith("frame.")}
         model.load_state_dict(state, strict=False)
     return models
+
+
+def _in_words(models: Sequence[Projection]) -> str:
+    return f"{len(models)} of {models[0].name} with {pairs(models[0].config)}"
 
 
 def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Dataset | None:
@@ -310,14 +339,13 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
     frame = Frame.from_dataset(data)
     if system is not None:
         return _symmetric(symmetry, data, system).wave(data, frame)
-    if symmetry == "shift" and frame.fields.is_plain:
-        raise InputError(
-            "symmetry",
-            expected="a system, or variables over the ring",
-            got="a state of unknown fields",
-            fix="pass system=..., or symmetry=Shifts(variables=2) for two fields",
-        )
-    return (Shifts() if symmetry == "shift" else symmetry).wave(data, frame)
+    if symmetry != "shift":
+        return symmetry.wave(data, frame)
+    if frame.fields.is_plain:
+        expected = "a system, or variables over the ring"
+        fix = "pass system=..., or symmetry=Shifts(variables=2) for two fields"
+        raise InputError("symmetry", expected=expected, got="a state of unknown fields", fix=fix)
+    return Shifts().wave(data, frame)
 
 
 def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shifts:
@@ -349,10 +377,10 @@ def _in_memory(data: xr.Dataset) -> xr.Dataset:
     size = sum(8 * variable.size for variable in data.data_vars.values() if variable.chunks)
     memory = runtime.memory()
     if COPIES * size > memory:
+        most = f"{memory / COPIES / 1e9:.3g} GB"
         raise InputError(
             "data",
-            expected=f"at most {memory / COPIES / 1e9:.3g} GB without a basis, of which training "
-            f"makes {COPIES}",
+            expected=f"at most {most} without a basis, of which training makes {COPIES}",
             got=f"{size / 1e9:.3g} GB in chunks, in float64",
             fix="add basis=64, say, which reads chunk by chunk, or select some: "
             "data.isel(time=slice(None, None, 10))",
@@ -381,16 +409,15 @@ def warn_undeclared_context(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
-def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -> Basis | None:
-    """The basis in front: as it is given, or of the data in the metric of their system."""
-    if given is None:
+def _basis(basis: int | Basis | None, data: xr.Dataset, system: System | None) -> Basis | None:
+    """The basis in front: as it is, or of so many modes of the data in the metric of their system."""
+    if basis is None:
         return None
-    if isinstance(given, Basis):
-        check_size(given, data)
-        return given
-    return make_basis(
-        data, checks.at_least("basis", given, 1), None if system is None else system.weight
-    )
+    if isinstance(basis, Basis):
+        check_size(basis, data)
+        return basis
+    weight = None if system is None else system.weight
+    return make_basis(data, checks.at_least("basis", basis, 1), weight)
 
 
 def check_settings(kind: type[Projection], settings: Mapping[str, object]) -> None:
@@ -417,13 +444,11 @@ def _check_recipe(recipe: Recipe, engine: str, checkpoint: object, training: Tra
     if callable(recipe.snapshots.optimizer):
         fix = "leave it out, or give the name of an optimizer"
         if engine == "compiled":
-            raise InputError(
-                "engine", expected="'torch' or 'auto' with an optimizer", got=repr(engine), fix=fix
-            )
+            expected = "'torch' or 'auto' with an optimizer"
+            raise InputError("engine", expected=expected, got=repr(engine), fix=fix)
         if checkpoint is not None:
-            raise InputError(
-                "checkpoint", expected="none with an optimizer", got=repr(checkpoint), fix=fix
-            )
+            expected = "none with an optimizer"
+            raise InputError("checkpoint", expected=expected, got=repr(checkpoint), fix=fix)
     if training.wave is not None and recipe.needs_system:
         raise InputError(
             "symmetry",
@@ -433,10 +458,8 @@ def _check_recipe(recipe: Recipe, engine: str, checkpoint: object, training: Tra
         )
 
 
-def _system_for(recipe: Recipe, training: TrainingSet) -> System | None:
-    """The system, for losses that need its field; None for others."""
-    if not recipe.needs_system:
-        return None
+def _system_for(recipe: Recipe, training: TrainingSet) -> System:
+    """The system, for losses and choices that need its field."""
     system, basis, frame = training.system, training.basis, training.frame
     if system is None:
         raise InputError(

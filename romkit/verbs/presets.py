@@ -8,9 +8,12 @@ defaults.
 import math
 from collections.abc import Callable
 
+from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.projections import Frame, Projection, architecture
+from romkit.projections.base import check_chain
+from romkit.projections.constrained import around
 from romkit.training import (
     Anchor,
     LatentVelocity,
@@ -86,9 +89,15 @@ without.
 """
 
 
-def sized(method: type[Projection], frame: Frame, sizes: dict[str, object]) -> dict[str, object]:
+def sized(
+    method: type[Projection],
+    frame: Frame,
+    sizes: dict[str, object],
+    *,
+    behind_basis: bool = False,
+) -> dict[str, object]:
     """Arguments that build `method`: with the paper's sizes where it has some for these data, and
-    none are given.
+    none are given; with layers (m, 24, 48, n) of an NcAE of coordinates in a basis.
 
     Example:
         >>> import romkit
@@ -99,11 +108,18 @@ def sized(method: type[Projection], frame: Frame, sizes: dict[str, object]) -> d
         >>> sized(NcAE, romkit.load("ncae-lorenz96").frame, {"latent_dim": 3})["layers"]
         (3, 19, 36)
     """
-    known = SIZES.get(frame.system, {}).get(method.name, {})
     n = frame.size
-    fits = known.get("layers", known.get("decoder", (n,)))[-1] == n
-    given = {"layers", "latent_dim"} & sizes.keys()
-    return architecture(method, frame, **(known if fits and not given else {}) | sizes)
+    published = SIZES.get(frame.system, {}).get(method.name, {})
+    of_state = published.get("layers", published.get("decoder", (n,)))[-1]
+    if of_state != n or {"layers", "latent_dim"} & sizes.keys():
+        published = {}
+    latent_dim = sizes.get("latent_dim")
+    open_layers = latent_dim is not None and sizes.get("layers") is None
+    if behind_basis and open_layers and method.name in ANCHORED:
+        latent_dim = checks.at_least("latent_dim", latent_dim, 1)
+        check_chain("latent_dim", (latent_dim, n), n)
+        sizes = sizes | {"layers": around(latent_dim, n)}
+    return architecture(method, frame, **published | sizes)
 
 
 @validated
@@ -147,10 +163,8 @@ def dynamics(system: str, method: str) -> Recipe:
     if system == "pendulum":  # second order, and its motions are no waves whose timing drifts
         rollouts = RolloutTraining(steps=300, every=5, length=60, weight=10.0, dynamics="galerkin")
         return recipe.with_settings({"rollouts": rollouts})
-    rollouts, loss = (
-        RolloutTraining(steps=600, length=120, weight=10.0),
-        [*recipe.loss, LatentVelocity(1.0)],
-    )
+    rollouts = RolloutTraining(steps=600, length=120, weight=10.0)
+    loss = [*recipe.loss, LatentVelocity(1.0)]
     return recipe.with_settings({"loss": loss, "rollouts": rollouts, "phase": PhaseFit(steps=12)})
 
 
@@ -173,17 +187,12 @@ def paper(system: str, method: str) -> Recipe:
         preset 'quick', and override what you want to be different
     """
     if system not in SIZES:
+        expected = f"data of {' or '.join(SIZES)} for 'paper'"
         fix = "use preset 'quick', and override what you want to be different"
-        raise InputError(
-            "preset",
-            expected=f"data of {' or '.join(SIZES)} for 'paper'",
-            got=repr(system),
-            fix=fix,
-        )
+        raise InputError("preset", expected=expected, got=repr(system), fix=fix)
     if method not in _PAPER:
-        raise InputError(
-            "preset", expected="a method of the paper", got=repr(method), fix="use preset 'quick'"
-        )
+        expected, fix = "a method of the paper", "use preset 'quick'"
+        raise InputError("preset", expected=expected, got=repr(method), fix=fix)
     optimizer, rate, decays, batches = _PAPER[method]
     column = list(SIZES).index(system)
     snapshots = SnapshotTraining(

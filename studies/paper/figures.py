@@ -13,7 +13,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from romkit.projections.layers import inverse_pair
+from romkit.projections.activations import inverse_pair
 from studies.paper.tables import METHOD_OF, NAME_OF, SYSTEMS, Results, compared, reference
 from studies.report import COLOURS, TITLES, panels
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import romkit
 from romkit.projections import CAE, METHODS, POD, Frame, NcAE, architecture, stack, unstack
-from romkit.projections.layers import inverse_pair
+from romkit.projections.activations import inverse_pair
 from romkit.testing import check_projection
 from romkit.testing.projections import IDEMPOTENT_LAWS, LAWS, probe
 from tests.refusals import refused

@@ -24,7 +24,7 @@ from romkit.certificates.network import network
 from romkit.core.types import Dual
 from romkit.errors import InputError
 from romkit.projections import CAE, EncoderDecoder, Flow, unstack
-from romkit.projections.layers import inverse_pair
+from romkit.projections.activations import inverse_pair
 from romkit.testing.projections import probe
 from tests.properties.test_projection_laws import make
 from tests.refusals import refused

@@ -267,3 +267,21 @@ def test_the_rotation_of_a_subspace_with_the_context_is_learned_by_weights_that_
         image = model(data)(torch.from_numpy(data.state.values).float()).detach().numpy()
         errors.append(float(np.abs(image - data.state.values).mean()))
     assert errors[1] < 0.2 * errors[0]
+
+
+@pytest.mark.parametrize("method", ["ncae", "ncae-bias", "ncae-slope"])
+def test_behind_a_basis_networks_start_from_the_leading_modes(lorenz_data, method):
+    start = {"latent_dim": 2, "epochs": 1, "learning_rate": 1e-12, "basis": 30}
+    model = romkit.fit(method, lorenz_data, **start).double()
+    assert model.config["layers"] == [2, 24, 30, 30]
+    pod = romkit.fit("pod", lorenz_data, latent_dim=2, basis=model.basis).double()
+    outer, *_ = reversed(model.weights)
+    inner = outer.phi[:, :2] @ outer.phi[:, :2].mT
+    assert torch.allclose(inner, pod.modes @ pod.modes.mT, atol=1e-5)
+    sized = romkit.fit(method, lorenz_data, **start | {"latent_dim": 26})
+    assert sized.config["layers"] == [26, 26, 30, 30]
+    given = romkit.fit(method, lorenz_data, layers=(2, 9, 30), epochs=1, basis=30)
+    assert given.config["layers"] == [2, 9, 30]
+    refused("latent_dim", romkit.fit, method, lorenz_data, latent_dim=31, basis=30)
+    without = romkit.fit(method, lorenz_data, latent_dim=2, epochs=1)
+    assert without.config["layers"] == [2, 19, 36]
