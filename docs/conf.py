@@ -24,12 +24,12 @@ extensions = [
     "sphinxcontrib.bibtex",
     "reference_pages",
     "measured",
-    "start_figure",
 ]
 exclude_patterns = [
     "_build",
     "site_tools",
     "checks",
+    "paper",
     "tutorials/*",
     "gallery/**",
 ]  # the scripts, not their pages
@@ -56,11 +56,13 @@ copybutton_prompt_text, copybutton_prompt_is_regexp = (
 html_theme = "pydata_sphinx_theme"
 html_title = "romkit"
 html_static_path = ["static"]
+html_extra_path = ["llms.txt"]
 html_css_files = ["romkit.css"]
 html_show_search_summary = (
     False  # would be fetched, which browsers refuse to a page that was opened from a disk
 )
 html_context = {"default_mode": "auto"}
+html_sidebars = {"index": []}
 html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 6,

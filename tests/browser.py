@@ -21,6 +21,9 @@ ROLES = {"exclude": [[".citation-list"]]}
 """docutils gives bibliographies roles that screen readers know and axe-core does not."""
 
 
+SOUGHT = ("rollout", "error bars")
+"""Words that the search of the site has to find."""
+
 PATIENCE = 240
 """Seconds that a page or a script may take: the machine may be busy with something else."""
 STARTS = 3
@@ -86,10 +89,11 @@ def check_site(folder):
     for page in tqdm(pages, desc="pages", leave=False):
         browser.get(page.as_uri())
         found += [f"{page}: {each}" for each in complaints(browser, ALIKE.isdisjoint(page.parts))]
-    browser.get(f"{(folder / 'search.html').as_uri()}?q=rollout")
     browser.implicitly_wait(PATIENCE)
-    if not browser.find_elements("css selector", "#search-results li"):
-        found.append("the search finds nothing")
+    for words in SOUGHT:
+        browser.get(f"{(folder / 'search.html').as_uri()}?q={words}")
+        if not browser.find_elements("css selector", "#search-results li"):
+            found.append(f"the search finds nothing for {words}")
     browser.quit()
     return found
 

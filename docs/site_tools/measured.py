@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "measured"
-ROOMS = {"studies": "Studies", "benchmarks": "Benchmarks"}
+ROOMS = ("studies", "benchmarks")
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -16,7 +16,7 @@ def write(app: Sphinx, config: object) -> None:
     """Mirror every page and picture into `measured/`, at the same place as in the repository."""
     target = Path(app.srcdir) / FOLDER
     shutil.rmtree(target, ignore_errors=True)
-    for room, title in ROOMS.items():
+    for room in ROOMS:
         found = [*(ROOT / room).rglob("*.md"), *(ROOT / room).rglob("*.png")]
         for source in sorted(
             file for file in found if file.name != "page.md"
@@ -24,21 +24,23 @@ def write(app: Sphinx, config: object) -> None:
             copy = target / source.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
+        front = target / room / "README.md"
         pages = sorted(
-            (target / room).rglob("*.md"), key=lambda page: (page.parent, page.name != "README.md")
+            (page for page in (target / room).rglob("*.md") if page != front),
+            key=lambda page: (page.parent, page.name != "README.md"),
         )
-        entries = "\n".join(_entry(page, target) for page in pages)
-        text = f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n"
-        (target / f"{room}.md").write_text(text, encoding="utf-8")
+        entries = "\n".join(_entry(page, front.parent) for page in pages)
+        text = f"{front.read_text(encoding='utf-8')}\n```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{entries}\n```\n"
+        front.write_text(text, encoding="utf-8")
 
 
-def _entry(page: Path, target: Path) -> str:
+def _entry(page: Path, room: Path) -> str:
     """Line of a table of contents; a page of results bears the name of its study."""
-    name, title = (
-        page.relative_to(target).with_suffix(""),
-        page.read_text(encoding="utf-8").split("\n", 1)[0].strip("# "),
-    )
-    return str(name) if page.name == "README.md" else f"{name.parts[1]}: {title} <{name}>"
+    name = page.relative_to(room).with_suffix("")
+    title = page.read_text(encoding="utf-8").split("\n", 1)[0].strip("# ")
+    if page.name == "README.md":
+        return str(name)
+    return f"{name.parts[0]}: {title} <{name}>"
 
 
 def follow_links(app: Sphinx, docname: str, content: list[str]) -> None:

@@ -4,6 +4,7 @@ settings.
 
 import pydoc
 import re
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -90,8 +91,19 @@ def small(monkeypatch, tmp_path):
     romkit.projections.METHODS.update(before)
 
 
+WAKE = "studies/wake/coordinates.nc"
+
+
+def write_short_wake(folder):
+    """A part of the runs that README begins with, at their place."""
+    runs = romkit.data.open_dataset(ROOT / WAKE)
+    (folder / WAKE).parent.mkdir(parents=True)
+    romkit.data.save_dataset(runs.isel(time=slice(60), component=slice(4)), folder / WAKE)
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_python_blocks_run(page, small):
+def test_python_blocks_run(page, small, tmp_path):
+    write_short_wake(tmp_path)
     namespace = {"__name__": "page"}
     for line, source in blocks(page):
         code = compile("\n" * line + source, ROOT / page, "exec")
@@ -132,6 +144,45 @@ def test_links_paths_and_names_of_a_page_exist(page):
         name for name in re.findall(r"`(romkit(?:\.\w+)+)\b", text) if pydoc.locate(name) is None
     ]
     assert not missing
+
+
+def test_pages_of_the_short_index_exist():
+    """llms.txt names pages of the site, which are made from these files."""
+    text = (ROOT / "docs/llms.txt").read_text(encoding="utf-8")
+    pages = re.findall(r"\]\((.*?)\.html\)", text)
+    made = {
+        "auto_tutorials/": "docs/tutorials/{}.py",
+        "measured/": "{}.md",
+        "reference/": "docs/site_tools/reference_pages.py",
+    }
+    missing = []
+    for page in pages:
+        sources = [
+            form.format(page.removeprefix(start))
+            for start, form in made.items()
+            if page.startswith(start)
+        ]
+        source = sources[0] if sources else f"docs/{page}.md"
+        if not (ROOT / source).exists():
+            missing.append(page)
+    assert len(pages) > 15
+    assert not missing
+
+
+CONDA = {"torch": "pytorch", "matplotlib": "matplotlib-base", "mujoco": "mujoco-python"}
+"""Names of conda-forge, where they differ."""
+
+
+def test_the_conda_recipe_has_the_dependencies_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = set()
+    for requirement in project["dependencies"]:
+        name, bound = re.match(r"([\w-]+)(.*)", requirement).groups()
+        needed.add(f"{CONDA.get(name, name)} {bound}")
+    recipe = (ROOT / ".ci/conda/recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.split("  run:\n")[1].split("tests:")[0]
+    listed = {line.strip("- ") for line in run.splitlines()}
+    assert listed == needed | {f"python {project['requires-python']}"}
 
 
 def test_the_release_has_one_version():

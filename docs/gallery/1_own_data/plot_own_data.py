@@ -42,5 +42,5 @@ for axis, title, field in zip(
 ):
     image = axis.pcolormesh(time, points, field.values.T, vmin=0, vmax=1)
     axis.set(title=title, xlabel="time")
-axes[0].set_ylabel("x")
-figure.colorbar(image, ax=axes)
+axes[0].set_ylabel("angle")
+figure.colorbar(image, ax=axes, label="height of the pulse")

@@ -2,7 +2,7 @@
 ======================
 
 The NcAE satisfies P(P(x)) = P(x) by construction, at contexts far outside the training range too. An ordinary
-autoencoder of the same sizes does not.
+autoencoder of the same sizes, trained for 100 epochs, does not.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ import romkit
 
 system = romkit.systems.Lorenz96()
 data = system.dataset("train", seed=0)
-models = {"NcAE": romkit.load("ncae-lorenz96"), "AE": romkit.fit("ae", data, epochs=3)}
+models = {"NcAE": romkit.load("ncae-lorenz96"), "AE": romkit.fit("ae", data, epochs=100)}
 
 F = np.linspace(2.0, 5.0, 61)
 states = torch.tensor(data.state.values[0, ::20])  # (time, component), from the training set

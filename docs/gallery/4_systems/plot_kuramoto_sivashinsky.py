@@ -20,7 +20,7 @@ for axis, one, L in zip(figure.subplots(1, 4, sharey=True), truth.state, lengths
     )
     axis.set(title=f"L = {L:g}", xlabel="grid point")
 figure.axes[0].set_ylabel("time")
-figure.colorbar(image, ax=figure.axes)
+figure.colorbar(image, ax=figure.axes, label="u")
 
 # %%
 # Eight latents
