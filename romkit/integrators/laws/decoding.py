@@ -22,9 +22,11 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
     chosen = torch.linspace(0, x.shape[-1] - 1, number).round().long()
     x = x[..., chosen]
     mean = x.nanmean((-3, -2), keepdim=True)
-    deviation = (x - mean).square().nanmean((-3, -2), keepdim=True).sqrt()
-    resting = deviation <= 1e-12 * deviation.amax(-1, keepdim=True)
-    deviation = torch.where(resting, torch.inf, deviation)  # components at rest count nothing
+    variance = (x - mean).square().nanmean((-3, -2), keepdim=True)
+    deviation = variance.sqrt()
+    largest = deviation.amax(-1, keepdim=True)
+    # components at rest count nothing
+    deviation = torch.where(deviation <= 1e-12 * largest, torch.inf, deviation)
     family = copy.deepcopy(projection).double()
 
     def decode(z: Tensor, rows: Tensor, first: int) -> Tensor:

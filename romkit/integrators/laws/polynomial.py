@@ -253,7 +253,9 @@ def number_of_contexts(samples: LatentSamples) -> int:
     """Number of different contexts, or of trajectories where they move."""
     T = len(trajectory_times(samples))
     context = one_axis(samples.context)[0].unflatten(0, (-1, T))  # (n, T, p)
-    return len(torch.unique(context[:, 0], dim=0)) if context.shape[-1] else 1
+    if context.shape[-1] == 0:
+        return 1
+    return len(torch.unique(context[:, 0], dim=0))
 
 
 def _highest(parameters: int, contexts: int) -> int:

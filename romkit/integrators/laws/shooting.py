@@ -275,30 +275,43 @@ class Shots:
 
     def _residuals(self, W: Tensor, start: Tensor, rows: Tensor) -> Residuals:
         """Residuals of some runs and their derivatives, up to where windows are lost."""
-        truth, seen = self.windows.truth[:, rows], self.windows.seen[:, rows]
+        weights = W[self.group[rows]]
+        course = self.windows.course.only(rows)
         by_start = bool(self.loose.any())
         states, derivative = self.structure.motion.sensitivities(
-            W[self.group[rows]], start[rows], self.windows.course.only(rows), by_start=by_start
+            weights, start[rows], course, by_start=by_start
         )
-        distance = states - truth
+        residual, derivative = self._weighed(states, derivative, rows)
+        kept = _kept(residual, derivative, self.windows.seen[:, rows])
+        residual = torch.where(kept.unsqueeze(-1), residual, 0.0)
+        derivative = torch.where(kept[..., None, None], derivative, 0.0)
+        size = W[0].numel()
+        by_coefficients, of_start = derivative[..., :size], derivative[..., size:]
+        elimination = None
+        if by_start:
+            of_start = of_start * self.loose[:, None, None]
+            elimination = Elimination.of(residual, by_coefficients, of_start)
+        by_run = residual.permute(1, 2, 0, 3)  # (n, W, L + 1, d)
+        slopes = by_coefficients.permute(1, 2, 0, 3, 4)
+        return Residuals(by_run.flatten(1), slopes.flatten(1, 3), elimination)
+
+    def _weighed(self, states: Tensor, derivative: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Distances of states of some runs from the data as they count, with their derivatives."""
+        distance = states - self.windows.truth[:, rows]
         heed = self.heed[:, rows]
         residual, derivative = heed * distance, heed.unsqueeze(-1) * derivative
         if bool((self.radius > 0).any()):
-            residual, derivative = _outside(residual, derivative, distance, self.radius)
-        near = residual.abs().amax(-1) < LOST
-        gentle = derivative.abs().amax((-1, -2)) < STEEP
-        # what follows a lost sample is lost, too, whatever it comes near to
-        kept = ((near & gentle) | ~seen).cummin(0).values & seen
-        residual = torch.where(kept.unsqueeze(-1), residual, 0.0)
-        derivative = torch.where(kept[..., None, None], derivative, 0.0)
-        elimination = None
-        if by_start:
-            size = W[0].numel()
-            derivative, of_start = derivative[..., :size], derivative[..., size:]
-            of_start = of_start * self.loose[:, None, None]
-            elimination = Elimination.of(residual, derivative, of_start)
-        by_run = derivative.permute(1, 2, 0, 3, 4).flatten(1, 3)  # (n, N, K m)
-        return Residuals(residual.permute(1, 2, 0, 3).flatten(1), by_run, elimination)
+            return _outside(residual, derivative, distance, self.radius)
+        return residual, derivative
+
+
+def _kept(residual: Tensor, derivative: Tensor, seen: Tensor) -> Tensor:
+    """Which samples (L + 1, n, W) are observed, and come before a window is lost."""
+    near = residual.abs().amax(-1) < LOST
+    gentle = derivative.abs().amax((-1, -2)) < STEEP
+    # what follows a lost sample is lost, too, whatever it comes near to
+    before = ((near & gentle) | ~seen).cummin(0).values
+    return before & seen
 
 
 def _beyond(distance: Tensor, radius: Tensor) -> Tensor:
@@ -343,8 +356,10 @@ class Expanded:
 
     def moved(self, members: Tensor, damping: Tensor) -> "Expanded":
         matrix, slope, elimination = self.equations
-        damped = matrix + damping * torch.diag(matrix.diagonal())
-        damped = damped + 1e-14 * torch.eye(len(matrix), dtype=matrix.dtype)
+        unit = torch.eye(len(matrix), dtype=matrix.dtype)
+        scaled = torch.diag(matrix.diagonal())
+        # coefficients that act on nothing leave a row of zeros
+        damped = matrix + damping * scaled + 1e-14 * unit
         factor, failed = torch.linalg.cholesky_ex(damped)
         if failed:
             return replace(self, cost=torch.full_like(self.cost, torch.inf))
@@ -353,7 +368,8 @@ class Expanded:
         change[self.shots.structure.free] = -step
         start = self.start
         if elimination is not None:
-            of_runs = self.shots.weights(change)[self.shots.group].flatten(1)  # (n, K m)
+            of_groups = self.shots.weights(change)
+            of_runs = of_groups[self.shots.group].flatten(1)  # (n, K m)
             start = start + elimination.change(of_runs)
         return self.shots.expanded(self.theta + change, start)
 
