@@ -140,7 +140,7 @@ def _described(source: object, context: str | Sequence[str] | None) -> xr.Datase
     names = [context] if isinstance(context, str) else context
     data = source if isinstance(source, xr.Dataset) else _read(source)
     if isinstance(data, xr.Dataset) and "state" in data and "component" in data.dims:
-        return data
+        return data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     return datasets.describe(data, context=names)
 
 
