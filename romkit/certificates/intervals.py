@@ -209,11 +209,15 @@ def _exp(x: Jet) -> Jet:
 
 
 def _log(x: Jet) -> Jet:
-    return x.through(x.value.map(torch.log), power(x.value, -1), -power(x.value, -2))
+    value = x.value.map(torch.log)
+    slope = power(x.value, -1)
+    bend = -power(x.value, -2)
+    return x.through(value, slope, bend)
 
 
 def _cos(x: Jet) -> Jet:
-    value, sine = cosine(x.value), cosine(x.value.plus(-math.pi / 2))
+    value = cosine(x.value)
+    sine = cosine(x.value.plus(-math.pi / 2))
     return x.through(value, -sine, -value)
 
 
@@ -237,8 +241,11 @@ def _softplus(x: Jet, beta: float = 1, threshold: float = 20) -> Jet:
 
 
 def _erf(x: Jet) -> Jet:
-    slope = (-power(x.value, 2)).map(torch.exp).times(2 / math.sqrt(math.pi))
-    return x.through(x.value.map(torch.erf), slope, (x.value * slope).times(-2))
+    value = x.value.map(torch.erf)
+    gaussian = (-power(x.value, 2)).map(torch.exp)
+    slope = gaussian.times(2 / math.sqrt(math.pi))
+    bend = (x.value * slope).times(-2)
+    return x.through(value, slope, bend)
 
 
 def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
@@ -263,9 +270,11 @@ def _abs(x: Jet) -> Jet:
 
 def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
     if low is not None:
-        x = _leaky_relu(x + constant(-low, x), 0.0) + constant(low, x)
+        above = _leaky_relu(x + constant(-low, x), 0.0)
+        x = above + constant(low, x)
     if high is not None:
-        x = constant(high, x) + _leaky_relu(constant(high, x) + x.times(-1), 0.0).times(-1)
+        below = _leaky_relu(constant(high, x) + x.times(-1), 0.0)
+        x = constant(high, x) + below.times(-1)
     return x
 
 
@@ -291,10 +300,11 @@ def _root_of_sum(u: Jet, f: Jet) -> Jet:
 
 def _slope_of_root(u: Range, f: Range) -> Range:
     """Range of u / √(u² + f), from the ends of both."""
-    lowest = torch.stack([u.low / (u.low**2 + end).sqrt() for end in f.ends]).amin(0)
-    highest = torch.stack([u.high / (u.high**2 + end).sqrt() for end in f.ends]).amax(0)
+    lowest = [u.low / (u.low**2 + end).sqrt() for end in f.ends]
+    highest = [u.high / (u.high**2 + end).sqrt() for end in f.ends]
+    low, high = torch.stack(lowest).amin(0), torch.stack(highest).amax(0)
     # NaN is 0 / 0
-    return Range(lowest.nan_to_num(-1), highest.nan_to_num(1))
+    return Range(low.nan_to_num(-1), high.nan_to_num(1))
 
 
 OPERATIONS: dict[str, Callable[..., Jet]] = {
@@ -358,7 +368,8 @@ def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list
         pieces = [_chosen(piece, chosen, loose.shape) for piece in pieces]
         for _ in range(HALVINGS):
             pieces = _halves(pieces)
-    return total.entry(0), [total.entry(1 + k) for k in range(len(boxes))]
+    derivatives = [total.entry(1 + k) for k in range(len(boxes))]
+    return total.entry(0), derivatives
 
 
 def _as_exact(box: Range) -> Range:
@@ -404,18 +415,24 @@ def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, R
     direct = _joined(jet.value.map(_wide), jet.first, (*shape, k), -1)  # (..., pieces, 1 + k)
     slopes = _joined(jet.first.map(_along_rows), jet.second, (*shape, k, k), -2)
     rising, falling = slopes.low >= 0, slopes.high <= 0
-    radii = torch.stack([piece.radius.expand(shape) for piece in pieces], -1).unsqueeze(-2)
-    change = _zero_for_nan(slopes.largest * radii)
+    radii = torch.stack([piece.radius.expand(shape) for piece in pieces], -1)
+    change = _zero_for_nan(slopes.largest * radii.unsqueeze(-2))
     beyond_middle = change.where(~(rising | falling), 0.0).sum(-1)
     points = []
     for j, piece in enumerate(pieces):
         points.append(_extreme_points(piece, rising[..., j], falling[..., j]))
     at_points = function(*_numbers(points, False))
-    values = _joined(at_points.value.map(_wide), at_points.first, (*points[0].low.shape, k), -1)
+    point_shape = points[0].low.shape
+    values = _joined(at_points.value.map(_wide), at_points.first, (*point_shape, k), -1)
+
     # each of them has points of its own, where it is largest and where it is smallest
-    extremes = values.map(lambda end: end.unflatten(-2, (-1, 2, 1 + k)).diagonal(0, -2, -1))
-    high = torch.minimum(extremes.high[..., 0, :] + beyond_middle, direct.high)
-    low = torch.maximum(extremes.low[..., 1, :] - beyond_middle, direct.low)
+    def of_its_points(end: Tensor) -> Tensor:
+        return end.unflatten(-2, (-1, 2, 1 + k)).diagonal(0, -2, -1)
+
+    largest = of_its_points(values.high)[..., 0, :]
+    smallest = of_its_points(values.low)[..., 1, :]
+    high = torch.minimum(largest + beyond_middle, direct.high)
+    low = torch.maximum(smallest - beyond_middle, direct.low)
     # NaN is no bound
     high = high.nan_to_num(math.inf, math.inf)
     low = low.nan_to_num(-math.inf, None, -math.inf)
@@ -476,5 +493,7 @@ def _halves(pieces: list[Range]) -> list[Range]:
         middle = scale.middle.sinh().clamp(piece.low, piece.high)
         low = middle.where(widest == k, piece.low)  # of the upper half
         high = middle.where(widest == k, piece.high)  # of the lower half
-        halves.append(Range(torch.cat([piece.low, low], -1), torch.cat([high, piece.high], -1)))
+        lower_ends = torch.cat([piece.low, low], -1)
+        upper_ends = torch.cat([high, piece.high], -1)
+        halves.append(Range(lower_ends, upper_ends))
     return halves

@@ -195,8 +195,9 @@ def _block(
     gains, sizes = [], []
     for x, gain in arguments:
         gains.append(Range(gain.low[free], gain.high[free]))
-        norms = x.middle[:, columns].norm(dim=1) + x.spread[:, columns].norm(dim=1)
-        sizes.append(norms[free])
+        middle = x.middle[:, columns].norm(dim=1)
+        spread = x.spread[:, columns].norm(dim=1)
+        sizes.append((middle + spread)[free])
     return Block(matrices, tuple(gains), tuple(sizes))
 
 

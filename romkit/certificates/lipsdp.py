@@ -128,7 +128,8 @@ def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
     cvxpy = checks.extra("certify", "cvxpy", "certify")
     of_input = np.arange(len(out)) < n
     gamma, T = cvxpy.Variable(), cvxpy.Variable(len(forms), nonneg=True)
-    weighed = cvxpy.reshape(forms.reshape(len(forms), -1).T @ T, out.shape, order="C")
+    columns = forms.reshape(len(forms), -1).T
+    weighed = cvxpy.reshape(columns @ T, out.shape, order="C")
     inside = INSIDE * np.diag(~of_input * 1.0)
     form = gamma * np.diag(of_input * 1.0) - out - inside - weighed
     definite = (form + form.T) / 2 >> 0
@@ -152,4 +153,5 @@ def _smallest(form: np.ndarray, n: int) -> float:
         return float("inf")
     solved = torch.cholesky_solve(form[n:, :n], inner)
     schur = form[:n, n:] @ solved - form[:n, :n]
-    return float(torch.linalg.eigvalsh((schur + schur.mT) / 2)[-1].clamp(min=0))
+    eigenvalues = torch.linalg.eigvalsh((schur + schur.mT) / 2)
+    return float(eigenvalues[-1].clamp(min=0))

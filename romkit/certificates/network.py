@@ -255,7 +255,8 @@ class _Reader:
             # which entry of the source each entry of the expression is a function of
             entry = torch.arange(source.value.numel()).reshape(source.value.shape)
             over = self.units.over(source.signal)
-            boxes.append(Range(over.low[entry].unsqueeze(-1), over.high[entry].unsqueeze(-1)))
+            low, high = over.low[entry], over.high[entry]
+            boxes.append(Range(low.unsqueeze(-1), high.unsqueeze(-1)))
             rows = entry.expand(shape).flatten()
             signals.append(Signal(*(field[rows] for field in source.signal)))
 
@@ -271,7 +272,8 @@ class _Reader:
             arguments.append(Argument(signal, gain.map(flat)))
         center = x.value.flatten()
         signal = self.units.units(center, *arguments)
-        reach = torch.maximum((flat(value.low) - center).abs(), (flat(value.high) - center).abs())
+        below, above = flat(value.low) - center, flat(value.high) - center
+        reach = torch.maximum(below.abs(), above.abs())
         return signal._replace(reach=torch.minimum(signal.reach, reach))
 
 

@@ -123,7 +123,10 @@ class Calibration:
         largest score.
         """
         values, order = scores.sort(dim=0)
-        below = self.votes[order].cumsum(0) < level * (1 + self.votes.sum()) - ROUNDING
+        votes = self.votes[order].cumsum(0)  # (n, k)
+        # the new sample has a vote
+        needed = level * (1 + self.votes.sum())
+        below = votes < needed - ROUNDING
         number = below.sum(0, keepdim=True).clamp(max=len(values) - 1)
         return values.gather(0, number).squeeze(0)
 
@@ -176,8 +179,11 @@ class Calibration:
         """
         precision = y.isfinite() / self.noise**2
         y, known = y.nan_to_num(0.0), self.values
+        # (y - x)² by products of matrices, which need no array (B, G, K, N)
         squares = (precision * y**2).sum(-1, keepdim=True)
-        gap = squares - 2 * (precision * y) @ known.mT + precision @ (known**2).mT  # (B, G, K)
+        products = (precision * y) @ known.mT
+        known_squares = precision @ (known**2).mT
+        gap = squares - 2 * products + known_squares  # (B, G, K)
         trajectory = self.error.trajectory
         nearest, rows = [], []
         # of each trajectory the nearest sample, so that starts are of several
@@ -188,7 +194,10 @@ class Calibration:
             rows.append(smallest.indices + begin)
         near, rows = torch.stack(nearest, dim=1), torch.stack(rows, dim=1)  # (B, C), (B, C, G)
         best = near.topk(min(count, len(nearest)), largest=False).indices  # (B, S)
-        rows = rows.gather(1, best.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))  # (B, S, G)
+        groups = rows.shape[-1]
+        best = best.unsqueeze(-1).expand(-1, -1, groups)
+        rows = rows.gather(1, best)  # (B, S, G)
+        # all samples of a trajectory have one context
         return self.d[rows[..., 0]], self.w[rows]
 
     def _problem(
@@ -277,7 +286,8 @@ def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
         whole = len(samples) // together * together
         rows.append(samples[:whole].unflatten(0, (-1, together)))
     rows = torch.cat(rows)
-    chosen = torch.linspace(0, len(rows) - 1, min(FITS, len(rows))).round().long()
+    count = min(FITS, len(rows))
+    chosen = torch.linspace(0, len(rows) - 1, count).round().long()
     return rows[chosen.unique()]
 
 
@@ -357,7 +367,8 @@ def _nearest_latents(
     predict: Prediction, d: Tensor, w: Tensor, values: Tensor, std: Tensor
 ) -> Tensor:
     """Latent states (K, q) that predict samples (K, N) best at their contexts, from encoded ones."""
-    no_modes, no_covariance = std.new_zeros(len(std), 1), std.new_zeros(len(d), 1, 1)
+    no_modes = std.new_zeros(len(std), 1)
+    no_covariance = std.new_zeros(len(d), 1, 1)
     known = values.unsqueeze(1)
     weight = Weight.of(no_modes, no_covariance, known.isfinite())
     held = torch.full_like(d[0], KNOWN)
@@ -411,7 +422,8 @@ def training_samples(
     last = len(data.times) - int(steps[-1]) - 1
     count = max(1, min(last + 1, SAMPLES // number))
     offsets = torch.linspace(0, last, count).round().long().unique()
-    windows = data.states[:, offsets[:, None] + steps][..., predict.rows]  # (C, O, T, s)
+    places = offsets[:, None] + steps  # (O, T)
+    windows = data.states[:, places][..., predict.rows]  # (C, O, T, s)
     values = windows.flatten(2).flatten(0, 1)  # (K, N)
     starts = [states[:, offsets].flatten(0, 1) for states in fields]  # (K, n)
     d = (data.contexts.initial - predict.shift) / predict.scale
@@ -452,15 +464,15 @@ def _steps(predict: Prediction, data: Trajectories) -> Tensor:
     """Numbers (T,) of the training times, from the first of a window on, that a window has."""
     if predict.dynamics is None:
         return torch.zeros(1, dtype=torch.long)
-    step = float(data.times.diff().median()) if len(data.times) > 1 else 1.0
+    step = 1.0
+    if len(data.times) > 1:
+        step = float(data.times.diff().median())
     steps = (predict.times / step).round().long()
     recur = torch.allclose(step * steps.double(), predict.times, atol=RECUR * step)
     if int(steps[-1]) >= len(data.times) or not recur:
-        expected = (
-            f"trajectories of {float(predict.times[-1]):g} or longer, "
-            "with all times of the observations"
-        )
-        got = f"{float(data.times[-1] - data.times[0]):g} in steps of {step:g}"
+        window, span = float(predict.times[-1]), float(data.times[-1] - data.times[0])
+        expected = f"trajectories of {window:g} or longer, with all times of the observations"
+        got = f"{span:g} in steps of {step:g}"
         fix = "simulate longer, with this interval or a part of it"
         raise InputError("training", expected=expected, got=got, fix=fix)
     return steps

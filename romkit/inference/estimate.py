@@ -193,7 +193,8 @@ def _variables(
 def _like_training(calibration: Calibration) -> str:
     """Windows for which the share of false alarms was measured, in words."""
     predict = calibration.predict
-    low, high = predict.context(calibration.d.amin(0)), predict.context(calibration.d.amax(0))
+    low = predict.context(calibration.d.amin(0))
+    high = predict.context(calibration.d.amax(0))
     ranges = []
     for name, least, most in zip(predict.frame.context_names, low, high, strict=True):
         ranges.append(f"{name} from {least:g} to {most:g}")

@@ -163,7 +163,8 @@ def walk(setup: Setup, state: State, std: np.ndarray, move: Callable) -> np.ndar
     """Change the contexts of members by random numbers, and states by `view` or `forecast`; what
     sensors see of them (N, s).
     """
-    w, c = state.members[:, : setup.size], setup.contexts(state.members)
+    w = state.members[:, : setup.size]
+    c = setup.contexts(state.members)
     steps = state.rng.standard_normal((setup.count, len(setup.free)))
     moved = c.copy()
     # the mean does not walk, so that the estimate has no noise of its own
@@ -177,7 +178,8 @@ def revive(
     setup: Setup, state: State, views: np.ndarray, values: np.ndarray, seen: np.ndarray
 ) -> np.ndarray:
     """Put copies of others in the place of members that diverged; if none is left, start anew."""
-    lost = ~(np.isfinite(state.members).all(1) & np.isfinite(views).all(1))
+    finite = np.isfinite(state.members).all(1) & np.isfinite(views).all(1)
+    lost = ~finite
     if not lost.all():
         alive = state.rng.choice(np.flatnonzero(~lost), lost.sum())
         state.members[lost], views[lost] = state.members[alive], views[alive]
@@ -215,14 +217,16 @@ def begin(
     apart, state.taken = setup.distances(values, seen), 0
     if apart.min() >= limit:
         return
-    near = np.argsort(apart)[: max(setup.count, int(ANALOGUES * len(apart)))]
+    count = max(setup.count, int(ANALOGUES * len(apart)))
+    near = np.argsort(apart)[:count]
     chosen = state.rng.choice(near, setup.count, replace=len(near) < setup.count)
     state.members, state.map = setup.library[chosen], None
 
 
 def widen(setup: Setup, state: State) -> None:
     """Spread the contexts of members by that of training, while their full states stay."""
-    walk(setup, state, WIDER * setup.library[:, setup.size :].std(0), setup.model.view)
+    spread = setup.library[:, setup.size :].std(0)
+    walk(setup, state, WIDER * spread, setup.model.view)
     state.taken, state.map = 0, None
 
 
@@ -247,8 +251,10 @@ def analyse(setup: Setup, state: State, values: np.ndarray, views: np.ndarray, n
     state.map = 1 / setup.count + gain @ basis.T + deviations
     state.members = (state.map + (setup.inflation - 1) * deviations) @ state.members
     square = innovation @ innovation
-    state.residual = np.sqrt(square / number), np.sqrt(1 + gram.trace() / n / number)
-    variance_lost = ((parameters**2).sum(0) - ((transform @ parameters) ** 2).sum(0)) / n
+    expected = 1 + gram.trace() / n / number
+    state.residual = np.sqrt(square / number), np.sqrt(expected)
+    after = transform @ parameters
+    variance_lost = ((parameters**2).sum(0) - (after**2).sum(0)) / n
     chi = square - projected @ projected
     state.record[state.taken % setup.window] = np.hstack(
         [chi, number, gain @ parameters, variance_lost]
@@ -259,7 +265,8 @@ def analyse(setup: Setup, state: State, values: np.ndarray, views: np.ndarray, n
 def measured(setup: Setup, state: State, ends: tuple[np.ndarray, np.ndarray]) -> dict[str, float]:
     """Values of the three tests on the last observations; `ends` (f,) are those of the range."""
     total = state.record.sum(0)
-    (chi, freedom), change, lost = np.split(total, [2, 2 + len(setup.free)])
+    chi, freedom = total[:2]
+    change, lost = np.split(total[2:], 2)
     c = state.members[:, setup.size :]
     mean, std = c.mean(0), c.std(0).clip(TINY)
     beyond = np.maximum(ends[0] - mean, mean - ends[1]) / std
@@ -390,7 +397,8 @@ class Tracker:
         self.alarms_hold_for = None
         if false_alarms is not None:
             self._measure(data, c[:, free], rows, interval, false_alarms)
-        self._ends = c[:, free].min(0), c[:, free].max(0)
+        training_range = c[:, free]
+        self._ends = training_range.min(0), training_range.max(0)
         self.restart(seed)
 
     @property
@@ -646,4 +654,6 @@ def _training(
 @functools.cache
 def _mean_free(n: int) -> np.ndarray:
     """Orthonormal basis (n, n - 1) of vectors whose mean is zero."""
-    return np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
+    columns = np.column_stack([np.ones(n), np.eye(n)[:, 1:]])
+    orthonormal, _ = np.linalg.qr(columns)
+    return orthonormal[:, 1:]

@@ -111,7 +111,8 @@ class TimeMap:
             return self._flow(w, c, ends, speed)[:, -1]
         y = torch.cat([w, c], dim=1)  # (B, d + p)
         run = self._forced_run(y, w.shape[1], step)
-        return scored(run(y, ends), LARGEST)[0][:, -1, : w.shape[1]]
+        states, _ = scored(run(y, ends), LARGEST)  # (B, 2, d + p)
+        return states[:, -1, : w.shape[1]]
 
     def _forced_run(self, y: Tensor, size: int, step: float) -> Run:
         """Solver of a forced field whose time counts steps, recorded once for so many members."""

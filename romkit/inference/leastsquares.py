@@ -123,7 +123,8 @@ class LeastSquares:
         apart = d - mean[members]
         blocks[:, 0, :p, :p] += torch.diag(precision)
         slope[:, 0, :p] -= precision * apart
-        cost = products[..., -1, -1].sum(1) + (precision * apart**2).sum(1)
+        by_prior = (precision * apart**2).sum(1)
+        cost = products[..., -1, -1].sum(1) + by_prior
         return Fit(self, members, d, w, cost.masked_fill(lost, torch.inf), blocks, slope)
 
     def solved(self, d: Tensor, w: Tensor, steps: int = 10, enough: float = 1e-2) -> Fit:

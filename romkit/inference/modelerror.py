@@ -122,7 +122,8 @@ class ModelError:
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         """Mean (M, N) at contexts and latent states."""
-        kernel = kernel_of(torch.cat([d, w], dim=1) / self.lengths, self.points / self.lengths)
+        points = torch.cat([d, w], dim=1)
+        kernel = kernel_of(points / self.lengths, self.points / self.lengths)
         return kernel @ self.alpha @ self.modes.mT
 
     def covariance(self, d: Tensor) -> Tensor:
@@ -155,7 +156,8 @@ def _ridge_regression(
 
     Both follow from one inverse (Rasmussen, Williams 2006, section 5.4.2).
     """
-    inverse = torch.linalg.inv(kernel + ridge * torch.eye(len(a), dtype=a.dtype))
+    identity = torch.eye(len(a), dtype=a.dtype)
+    inverse = torch.linalg.inv(kernel + ridge * identity)
     alpha = inverse @ a
     residuals = torch.empty_like(a)
     for fold in folds:
@@ -171,5 +173,8 @@ def kernel_of(a: Tensor, b: Tensor) -> Tensor:
     # distances of equal points are zero exactly without products of matrices
     distance = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
     s = 3**0.5 * distance
-    trend = s / TREND
-    return (1 + s) * torch.exp(-s) + (1 + trend) * torch.exp(-trend)
+    return _matern(s) + _matern(s / TREND)
+
+
+def _matern(s: Tensor) -> Tensor:
+    return (1 + s) * torch.exp(-s)

@@ -133,7 +133,8 @@ class Noisy:
         y.numpy()[:, : joined.shape[1]] = joined
         outputs = self._compiled_view(y)(t, y).numpy()
         full = self.coordinates.frame.size
-        x, w = outputs[:, :full], outputs[:, full : full + self.size]
+        x = outputs[:, :full]
+        w = outputs[:, full : full + self.size]
         if self._basis is None:
             return x[:, self.rows], w
         mean, modes = self._basis
@@ -151,8 +152,9 @@ class Noisy:
         """`view` of members (N, d) at time `end`, with noise."""
         span = end - start
         normal = rng.standard_normal((len(w), 1 + self.size))
-        speed = self.speed(c) + self.jitter / np.sqrt(span) * normal[:, 0]
-        noise = normal[:, 1:] @ (np.sqrt(span) * self.noise.T)
+        root = np.sqrt(span)
+        speed = self.speed(c) + self.jitter / root * normal[:, 0]
+        noise = normal[:, 1:] @ (root * self.noise.T)
         ends = self._moved(w, c, speed, start, end)
         return self.view(ends, c, moved, noise, end)
 
@@ -198,7 +200,8 @@ class Noisy:
         It is found once, so that neither the interval of the observations nor that of the training
         decides how exact a forecast is, and held, so that one compiled loop takes all steps.
         """
-        chosen = np.unique(np.linspace(0, len(c) - 1, TRIED).round().astype(int))
+        spread = np.linspace(0, len(c) - 1, TRIED).round()
+        chosen = np.unique(spread.astype(int))
         field = self.model.field(torch.from_numpy(c[chosen]))
         starts = torch.from_numpy(w[chosen, 0])
         with torch.no_grad(), runtime.bars(False):
@@ -209,7 +212,8 @@ class Noisy:
         number = len(times) - lag
         starts = w[:, :-lag].reshape(-1, self.size)
         contexts = np.repeat(c, number, axis=0)
-        ends = self._moved(starts, contexts, np.ones(len(starts)), times[0], times[lag])
+        speed = np.ones(len(starts))
+        ends = self._moved(starts, contexts, speed, times[0], times[lag])
         return w[:, lag:] - ends.reshape(len(c), number, -1)
 
     def _apart(self, at: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -229,8 +233,9 @@ class Noisy:
         """Solver of the field with context and speed in the state, so that one compiled field
         serves all contexts: a filter steps once between observations, where this costs least.
         """
-        if len(y) in self._motions:
-            return self._motions[len(y)]
+        members = len(y)
+        if members in self._motions:
+            return self._motions[members]
 
         def field(t: Tensor, y: Tensor) -> Tensor:
             w, c, speed = y.split([self.size, self.context_size, 1], dim=-1)
@@ -238,8 +243,9 @@ class Noisy:
             return torch.cat([speed * rate, 0 * c, 0 * speed], dim=-1)
 
         life = torch.tensor([0.0, MANY * self.step], dtype=torch.float64)
-        self._motions[len(y)], _ = RK4(self.step).prepare(field, y, life, "auto", "")
-        return self._motions[len(y)]
+        run, _ = RK4(self.step).prepare(field, y, life, "auto", "")
+        self._motions[members] = run
+        return run
 
     def _compiled_view(self, y: Tensor) -> Callable[[float, Tensor], Tensor]:
         """Noise, decoder at one context, then encoder at another, as a field, which the engine can
@@ -264,7 +270,8 @@ class Noisy:
         decoded = problem.decode(self.coordinates.operator(c), w + noise - along * rate)
         w = problem.encode(self.coordinates.operator(moved), decoded)
         outputs = torch.cat([decoded[0], w], dim=-1)
-        return torch.nn.functional.pad(outputs, (0, y.shape[-1] - outputs.shape[-1]))
+        unused = y.shape[-1] - outputs.shape[-1]
+        return torch.nn.functional.pad(outputs, (0, unused))
 
 
 def forecasting(model: Model, rows: Tensor) -> Exact | Noisy:

@@ -139,8 +139,8 @@ def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> tu
         error += square.mean(0) / len(chosen)
         slopes = jacobian.reshape(-1, len(noise), jacobian.shape[-1])  # (T, s, u)
         information.append(torch.einsum("tsi,tsj->sij", slopes, slopes))
-    variance = noise**2 + error
-    return torch.diag(1 / spread), torch.stack(information) / variance[:, None, None]
+    variance = (noise**2 + error)[:, None, None]
+    return torch.diag(1 / spread), torch.stack(information) / variance
 
 
 def _bound(information: Tensor, predict: Prediction) -> Tensor:

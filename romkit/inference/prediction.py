@@ -121,12 +121,14 @@ def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> tuple[Tensor
     """Values (M, N) of a function of (d, w), and derivatives (M, N, p + q), by one call for all
     differences.
     """
-    (m, p), q = d.shape, w.shape[-1]
-    unit = torch.eye(p + q, dtype=d.dtype)
-    moves = STEP * torch.cat([torch.zeros_like(unit[:1]), unit, -unit])  # (1 + 2 (p + q), p + q)
+    m, p = d.shape
+    unknowns = p + w.shape[-1]
+    unit = torch.eye(unknowns, dtype=d.dtype)
+    none = torch.zeros_like(unit[:1])
+    moves = STEP * torch.cat([none, unit, -unit])  # (1 + 2 (p + q), p + q)
     moved_d = (d + moves[:, None, :p]).flatten(0, 1)
     moved_w = (w + moves[:, None, p:]).flatten(0, 1)
     values = function(moved_d, moved_w).unflatten(0, (-1, m))
-    ahead, behind = values[1 : p + q + 1], values[p + q + 1 :]
+    ahead, behind = values[1:].chunk(2)
     derivatives = (ahead - behind) / (2 * STEP)  # (p + q, M, N)
     return values[0], derivatives.movedim(0, -1)

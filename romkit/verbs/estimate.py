@@ -293,7 +293,8 @@ def _windows(
         end = i + begins.length + 1
         start = tuple(torch.from_numpy(values[:, i].astype(float)) for values in fields)
         y = system.solution(start, contexts, times[i:end], label="window").states.numpy()
-        path, after = x[:, i:end], t[i:end] - t[i]
+        path = x[:, i:end]
+        after = t[i:end] - t[i]
         gap = np.take(y, rows, axis=-1) / std - path  # (C, w + 1, r)
         speed = np.gradient(path, after, axis=1)
         gaps.rates[k], gaps.trust[k] = _lag(gap, speed, after)
@@ -342,7 +343,8 @@ def _predictors(
     Residuals `early` are (C, k), `local` is (C, T), and so are the shifts; `extent` is (C,).
     """
     early = np.median(np.nan_to_num(early, nan=np.inf), axis=1, keepdims=True)
-    by_lag, by_trusted_lag = np.hypot(local, shifts[0]), np.hypot(local, shifts[1])
+    by_lag = np.hypot(local, shifts[0])
+    by_trusted_lag = np.hypot(local, shifts[1])
     columns = np.broadcast_arrays(early, local, by_lag, by_trusted_lag, extent[:, None])
     bounded = np.clip(np.stack(columns, axis=-1), SMALLEST, 1 / SMALLEST)
     return np.log(bounded)
@@ -360,10 +362,12 @@ def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
     late = t - mean[:, None]
     spread = np.maximum((weight * np.square(late)).sum(1), tiny)
     # it is not a number of a run that is lost, and without bound of a path at rest
-    rate = np.clip(np.nan_to_num((along * late).sum(1) / spread), -1, 1)
+    rate = (along * late).sum(1) / spread
+    rate = np.clip(np.nan_to_num(rate), -1, 1)
     # a lag grows from zero
     across = gap - (rate[:, None] * t)[..., None] * speed
-    unexplained = np.square(across).sum((1, 2)) / np.maximum(np.square(gap).sum((1, 2)), tiny)
+    total = np.maximum(np.square(gap).sum((1, 2)), tiny)
+    unexplained = np.square(across).sum((1, 2)) / total
     return rate, np.nan_to_num(np.maximum(1 - unexplained, 0))
 
 
@@ -408,7 +412,8 @@ def _fit(t: np.ndarray, predictors: np.ndarray, y: np.ndarray, use: np.ndarray) 
     means = columns.sum(0, where=use[..., None]) / count  # (T, k + 1)
     deviations = (columns - means)[use]  # (samples, k + 1)
     size = predictors.shape[-1]
-    weight = RIDGE * np.sqrt(len(deviations)) * deviations[:, :-1].std(0).mean()
+    spread = deviations[:, :-1].std(0).mean()
+    weight = RIDGE * np.sqrt(len(deviations)) * spread
     ridge = weight * np.eye(size + 1)[:-1]
     *explaining, target = np.concatenate([deviations, ridge]).T
     exponents, _ = optimize.nnls(np.stack(explaining, axis=-1), target)

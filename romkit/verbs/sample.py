@@ -184,7 +184,8 @@ def sample(
             rounds.append(_round(plan, rounds[-1] if rounds else None, new))
             bar.update(len(new))
             new = _next(plan, rounds[-1])
-    return Sample(rounds[-1].data, rounds[-1].model, rounds[-1].dynamics, _history(plan, rounds))
+    latest = rounds[-1]
+    return Sample(latest.data, latest.model, latest.dynamics, _history(plan, rounds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -553,7 +554,8 @@ def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Da
     """Trajectory at a context; from the folder, if it is there."""
     facts = dict(system.provenance())
     facts.pop("versions", None)
-    name = hashlib.sha256(f"{facts} {context} {system.duration}".encode()).hexdigest()[:16]
+    text = f"{facts} {context} {system.duration}"
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
     file = folder / f"{system.name}-{name}.nc"
     if not file.exists():
         save_dataset(system.dataset(**context), file)
