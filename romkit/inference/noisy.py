@@ -18,8 +18,10 @@ LAG = 2
 RTOL = 1e-6
 """Tolerance of the latent steps: that of a step of `Adaptive` with the same error."""
 
-TRIED = 24
-"""Training trajectories, about, on which the length of steps is found."""
+TRIED, INTERVALS = 24, 5
+"""Training states, about, from which the length of steps is found, and intervals of the training
+that are looked at: a filter goes from observation to observation.
+"""
 
 MANY = 1e6
 """Steps of a filter in its life, so that compiling pays."""
@@ -166,7 +168,7 @@ class Noisy:
         """
         lag = max(1, len(times) // LAG)
         span = float(times[lag] - times[0])
-        self.step = self._checked_step(w, c, times[: lag + 1])
+        self.step = self._checked_step(w, c, times)
         rate = np.gradient(w, times, axis=1)[:, lag:]  # (C, T - lag, d)
         # a run at rest has no direction along which an error could be a lag
         square = np.square(rate).sum(-1).clip(TINY)
@@ -195,17 +197,20 @@ class Noisy:
         return _near(apart, width) @ lags
 
     def _checked_step(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> float:
-        """Length of steps that are exact on training trajectories (C, T, d).
+        """Length of steps that are exact from training states (C, T, d) on, over a few intervals.
 
         It is found once, so that neither the interval of the observations nor that of the training
         decides how exact a forecast is, and held, so that one compiled loop takes all steps.
         """
-        spread = np.linspace(0, len(c) - 1, TRIED).round()
+        states = w.reshape(-1, self.size)
+        contexts = np.repeat(c, len(times), axis=0)
+        spread = np.linspace(0, len(states) - 1, TRIED).round()
         chosen = np.unique(spread.astype(int))
-        field = self.model.field(torch.from_numpy(c[chosen]))
-        starts = torch.from_numpy(w[chosen, 0])
+        field = self.model.field(torch.from_numpy(contexts[chosen]))
+        starts = torch.from_numpy(states[chosen])
+        window = torch.tensor(times[: INTERVALS + 1])
         with torch.no_grad(), runtime.bars(False):
-            return checked_step(field, starts, torch.tensor(times), rtol=RTOL)
+            return checked_step(field, starts, window, rtol=RTOL)
 
     def _errors(self, w: np.ndarray, c: np.ndarray, times: np.ndarray, lag: int) -> np.ndarray:
         """(C, T - lag, d) errors of runs over the lag from each training state."""
