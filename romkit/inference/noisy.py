@@ -18,7 +18,7 @@ LAG = 2
 RTOL = 1e-6
 """Tolerance of the latent steps: that of a step of `Adaptive` with the same error."""
 
-TRIED, INTERVALS = 24, 5
+TRIED, INTERVALS = 24, 3
 """Training states, about, from which the length of steps is found, and intervals of the training
 that are looked at: a filter goes from observation to observation.
 """

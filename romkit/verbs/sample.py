@@ -351,10 +351,10 @@ def _round(plan: Plan, before: Round | None, new: list[int]) -> Round:
     }
     judged = functools.partial(_estimate, followed, plan.judge, plan.windows)
     estimate = _in_pieces(judged, starts.assign_coords(contexts), plan.executor)
-    known = score(data, followed(data))["nrmse"].mean("time").values
+    errors = score(data, followed(data))["nrmse"].mean("time").values
     with np.errstate(divide="ignore", invalid="ignore"):
         # errors at the contexts of the fit are known: one factor gives estimates their unit
-        estimate = estimate * np.nanmedian(known / estimate[chosen])
+        estimate = estimate * np.nanmedian(errors / estimate[chosen])
     estimate = np.nan_to_num(estimate, nan=LOST, posinf=LOST)
     return Round(chosen, len(new), data, model, dynamics, checkpoint, estimate, contexts)
 
@@ -405,9 +405,9 @@ def _next(plan: Plan, latest: Round) -> list[int]:
     """Candidates of the next round; none where the choice ends."""
     if plan.method != "greedy":
         return []
-    left = plan.budget - len(latest.chosen)
+    remaining = plan.budget - len(latest.chosen)
     excess = np.where(latest.estimate > plan.tolerance, latest.estimate, 0.0)
-    return _worst(excess, plan.places, latest.chosen, min(plan.at_once, left))
+    return _worst(excess, plan.places, latest.chosen, min(plan.at_once, remaining))
 
 
 def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
