@@ -133,6 +133,7 @@ class Couplings(Curves):
         sizes = [self.m, self.n - self.m]
         rotated = (self.rotation.inverse(derivative) for derivative in y)
         fixed, free = zip(*(w.split(sizes, dim=-1) for w in rotated), strict=True)
+        # the first coupling moves what an encoder drops
         for coupling in reversed(self.chain[1:]):
             fixed, free = coupling.inverse(free, fixed), fixed
         return fixed

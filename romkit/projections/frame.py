@@ -293,6 +293,7 @@ def _scaled(data: xr.Dataset) -> Frame:
     frame = _named(data)
     # sums of many numbers in single precision lose all digits of a spread about a large mean
     exactly = {"axis": 0, "dtype": np.float64}
+    # POD coordinates, say: scaled one by one, the least of them would count as much as the first
     group = _scale_groups(data, frame)
     variance = np.bincount(group, states.var(**exactly)) / np.bincount(group)  # of each group
     low, high = context_ranges(data)

@@ -170,6 +170,7 @@ def _inner(contexts: Tensor) -> list[int]:
     corner = ((contexts == low) | (contexts == high)).all(1)
     outer = corner | _alone_at(contexts, low) | _alone_at(contexts, high)
     inside = torch.nonzero(~outer).flatten().tolist()
+    # neighbours that are both left out would leave a gap that no later fit has
     if len(contexts) > 5:
         inside = inside[::2]
     step = max(1, -(-len(inside) // FOLDS))
@@ -394,6 +395,7 @@ class LeftOut:
         gram, moments, rows = _total(sums)
         systems = []
         for fold in self.division.folds:
+            # sums without a fold are those of all, less its own: a fit costs no pass over the data
             of_fold = _total([sums[k] for k in fold])
             system = System(gram - of_fold[0], moments - of_fold[1], rows - of_fold[2], fold)
             systems.append(system)

@@ -358,6 +358,7 @@ class Operator:
             image, J = self.decode_jacobian(z)
             return Dual(image / std, J / std.unsqueeze(-1))
 
+        # in deviations of the components, so that units do not weigh them
         nearest = encoded(x / std, start, decode_jacobian)
         return torch.where(missing.any(-1, keepdim=True), nearest, start)
 

@@ -277,6 +277,7 @@ class PolynomialManifold(Projection):
         for fit in self._fits(y, c, frame, modes, share):
             fits.append(fit)
             errors.append(relative(fit.chosen))
+            # two more at a time: waves come in pairs of modes, of which one alone gains nothing
             stalls = len(fits) > 2 and errors[-1] > GAINED * errors[-3]
             if stalls or errors[-1] <= ENOUGH:
                 break
@@ -318,6 +319,7 @@ class PolynomialManifold(Projection):
             return best, {}
         trials = []
         for fit in fits:
+            # a rollout at a context that the fit has seen would favour what fits it best
             contexts, coefficients = fit.least_squares.without_folds(fit.chosen.settings)
             P = fit.operator(frame, modes, contexts[usable], coefficients[usable])
             errors = rollouts.errors(P, runs[usable])
@@ -341,6 +343,7 @@ class PolynomialManifold(Projection):
         ]
         for m in numbers:
             z = y @ modes[:, :m]
+            # monomials of latents in [-1, 1] are of size one, whatever their degree
             unit = z.abs().amax(0)
             least_squares = LeftOut(
                 z / unit, y @ modes[:, m:], c, partial(self.terms, frame), division

@@ -89,6 +89,7 @@ class Shifts:
             expected = f"a wave number that {points} points resolve"
             fix = "give number=1, which keeps all of a state"
             raise InputError("symmetry", expected=expected, got=k, fix=fix)
+        # the first field alone defines the phase; the others are aligned with it
         first = np.fft.fft(x[..., 0, :])[..., k % points] * (2 / points) ** 0.5
         _check_amplitude(x[..., 0, :], first, k, dominant)
         _check_even(x, first)

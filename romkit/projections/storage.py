@@ -184,6 +184,7 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
         "column_major": [name for name, tensor in tensors.items() if _is_column_major(tensor)],
     }
     header = plain("projection", content)
+    # now, and not when the file is opened some day
     try:
         _rebuild(cls, header, tensors)
     except FAULTS as error:

@@ -232,6 +232,7 @@ def batches(
     n = len(rows.y)
     numbers = [(seed * 1_000_003 + epoch) % 2**63 for seed in seeds]
     generators = [torch.Generator().manual_seed(number) for number in numbers]
+    # drawn by each seed alone: a stack and a single seed see the same batches
     orders = [torch.randperm(n, generator=generator) for generator in generators]
     order = torch.stack(orders).to(rows.y.device)  # (S, N)
     for start in range(0, n - min(batch_size, n) + 1, batch_size):

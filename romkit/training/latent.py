@@ -82,6 +82,7 @@ class Advance(nn.Module):
         P = self.projection.operator(c)
         problem = self.system.problem(Path.constant(P), c)
         w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h)
+        # clamped, not refused: a window that is lost still has a loss, and a gradient of zero
         z, *rates = problem.split(w)
         z = z.clamp(-BOUND, BOUND)
         fastest = BOUND * self.speed

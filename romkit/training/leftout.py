@@ -71,6 +71,7 @@ class LeftOutRollouts:
         c, truth = operator.context, self.states[runs]  # (C, T, n)
         with torch.no_grad(), one_thread():
             problem = self.system.problem(Path.constant(operator), c)
+            # settings are compared by many rollouts, so each is in its cheapest form
             small = contracted(problem, dynamics, self.system.quadratic(c))
             start = dynamics.start(problem, self.times[0], (truth[:, 0],))
             solve = Adaptive(rtol=RTOL)
@@ -78,6 +79,7 @@ class LeftOutRollouts:
             image = operator.decode(solution.states)
         square = (image - truth).square().sum(-1).nanmean(1)  # (C,)
         spread = (truth - truth.nanmean(1, keepdim=True)).square().sum(-1).nanmean(1)
+        # a run at rest has no deviation that an error could be relative to
         least = truth.shape[-1] * (AT_REST * self.deviation) ** 2
         error = (square / spread.clamp(min=least)).sqrt()
         lost = (solution.status != 0) | ~error.isfinite()

@@ -200,6 +200,7 @@ def held_out_loss(loss: Callable[..., Tensor], theta: Tensor, rows: AnyBatch) ->
     with torch.no_grad():
         for start in range(0, number, CHUNK):
             chunk = [tensor[start : start + CHUNK] for tensor in rows]
+            # all seeds see the same rows, as views of one copy
             batch = [tensor.unsqueeze(0).expand(seeds, *tensor.shape) for tensor in chunk]
             total = total + loss(theta, *batch) * (len(chunk[0]) / number)
     return total
@@ -393,6 +394,7 @@ def train(
         ended = watch is not None and watch.ends(_report(run, epoch, epochs), run.best)
         if ended:
             break
+    # also when none was due: the end of a run is what a later call goes on from
     if checkpoint is not None:
         checkpoint.ended = ended
         checkpoint.save(run)

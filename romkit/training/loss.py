@@ -280,6 +280,7 @@ class Objective(nn.Module):
         maps = self.projection.at(c)
         encoded = maps.encode_jvp(y, dy)
         decoded = maps.decode_jvp(*encoded)
+        # every term gets the same maps: evaluated once, they are most of the cost of a step
         shared = (encoded, decoded, self.component_weights, self.system, extra, self.unit)
         batch = Evaluated(self.projection, maps, y, dy, c, *shared)
         first, *others = (term.value(batch) for term in self.terms)
@@ -310,6 +311,7 @@ def component_weights(frame: Frame, component_weighting: float) -> Tensor:
 
 def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -> None:
     """Raise InputError where the field depends on the time, which losses do not know."""
+    # ten states are enough: a field that depends on time does so nearly everywhere
     sample = slice(None, None, -(-len(rows.y) // 10))
     states = frame.denormalise(rows.y[sample]), frame.denormalise_tangent(rows.dy[sample])
     field = system.field(frame.denormalise_context(rows.c[sample]))

@@ -75,8 +75,10 @@ class Optimizer(abc.ABC):
         @torch.no_grad()
         def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
             gradient, losses = _gradient_and_losses(loss, state.theta, batch)
+            # counted first: the corrections of Adam's start divide by 1 - βᵗ with t = 1 at once
             state = state._replace(count=state.count + 1)
             theta, moments = self.update(state, gradient, lr, flat)
+            # no branch on values: a captured graph takes the same path for every seed
             alive = state.alive
             for tensor in (gradient, theta, losses.unsqueeze(1)):
                 alive = alive & tensor.isfinite().all(1, keepdim=True)
@@ -234,6 +236,7 @@ class Soap(Adam):
         if taken == 0 or taken % self.period:
             return state
         means, bases = _means_and_bases(state)
+        # QR loops over matrices and synchronises a GPU, so it stays out of the compiled step
         pairs = zip(means, bases, strict=True)
         bases = [torch.linalg.qr(mean @ Q + TINY * Q).Q.contiguous() for mean, Q in pairs]
         return state._replace(moments=(*state.moments[:2], *means, *bases))
@@ -308,6 +311,7 @@ class RiemannianAdam(Adam):
         for k, x in enumerate(points):
             slopes[k] = self.metric.gradient(x, slopes[k])
             length = self.metric.inner(x, slopes[k], slopes[k])
+            # one second moment for a whole pair: rates of the manifold, not of its entries
             squares.append(length[:, None, None, None].expand_as(x))
             momenta[k] = self.metric.project(x, momenta[k])
         slope = flat.join(slopes, plain_slope)
@@ -398,6 +402,7 @@ class _Seed:
         """A step at `rate` times the optimizer's own learning rates; the loss () before it."""
         if not self.alive:
             return self.parameters[0].new_full((), torch.nan).detach()
+        # an optimizer of the user's changes parameters in place
         before = [parameter.detach().clone() for parameter in self.parameters]
         for group, full_rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * full_rate

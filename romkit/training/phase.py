@@ -220,6 +220,7 @@ class _Snapshots:
     def curvature(self, theta: Tensor, generator: torch.Generator) -> Tensor:
         """2 E[Jᵀ J] (P, P) of the residuals, from random signs: E[(Jᵀ s)(Jᵀ s)ᵀ] = Jᵀ J."""
         total = theta.new_zeros(len(theta), len(theta))
+        # in parts: a copy of the model for every snapshot has to fit memory
         for _ in range(PARTS):
             variable = theta.repeat(SAMPLES, 1).requires_grad_()
             with torch.enable_grad():
@@ -250,6 +251,7 @@ def _refine_one(
         if k % RENEW == 0:
             curvature = snapshots.curvature(theta, generator)
             unit = curvature.diagonal().mean() * torch.eye(len(theta)).to(curvature)
+        # windows grow with the steps, so that τ stays in the linear range
         length = windows.length(k / plan.steps)
         along = windows.draw(length, generator)
         tau, J, usable = windows.timing(theta, along)

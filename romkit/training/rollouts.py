@@ -117,6 +117,7 @@ def refine(
     def batches(index: int) -> Iterator[tuple[Tensor, ...]]:
         numbers = [(seed * 1_000_003 + index) % 2**63 for seed in seeds]
         generators = [torch.Generator().manual_seed(number) for number in numbers]
+        # short at first: where a phase error exceeds a turn, the loss says nothing of it
         length = plan.window(index / plan.steps, samples)
         windows = _windows(trajectories, length, plan.batch, generators)
         pick = torch.stack(

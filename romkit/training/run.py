@@ -99,6 +99,7 @@ class Run:
         self._check(rows, frame)
         facts = self._initialised(models, rows)
         loss = [term.prepared(rows) for term in self.plan.loss]
+        # on a CPU, stacks of what its cache holds; a GPU is best filled by all seeds
         size = len(seeds)
         if self.device.type != "cuda":
             size = max(1, CACHE_ROWS // self.plan.snapshots.batch_size)
@@ -138,6 +139,7 @@ class Run:
             return [{} for _ in models]
         model = models[0]
         rows = self._rows_for_start(model, rows)
+        # random directions among coordinates that are sorted by energy would see the least of them
         if self.behind_basis and isinstance(model, Modulated):
             for network in models:
                 network.read_off_modes(rows.y)
@@ -249,6 +251,7 @@ class Run:
         identity = {"method": stacked.name, "config": stacked.config, "recipe": self.plan.to_json()}
         identity |= {"seeds": list(seeds), "data": digest(rows)}
         if any(term.needs_field for term in self.plan.loss):
+            # of the equations alone: another version of a package is no other run
             provenance = self.system.provenance()
             identity["system"] = str({k: v for k, v in provenance.items() if k != "versions"})
         if held_out is not None:

@@ -356,6 +356,7 @@ def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shif
     if shifts is None or system.order != 1:
         fault = "which declares none" if shifts is None else "which is of second order"
         raise InputError("symmetry", expected=expected, got=f"{system.name}, {fault}", fix=fix)
+    # some snapshots are enough, and every one costs two evaluations of the field
     sample = snapshots(data, every=max(1, data.sizes["time"] // 4))
     draw = torch.Generator().manual_seed(0)
     noise = torch.randn(sample.state.shape, generator=draw, dtype=torch.float64)
