@@ -148,9 +148,11 @@ def test_lspg_stays_in_full_space_unless_asked(lorenz, reduced):
 
 
 def test_a_rollout_and_one_with_a_moving_context(lorenz, reduced):
-    run = romkit.rollout(lorenz, reduced, F=[3.14, 3.18], duration=0.2)
+    # steps of a context that moves are others, so both are far more accurate than what is compared
+    settings = {"duration": 0.2, "rtol": 1e-9}
+    run = romkit.rollout(lorenz, reduced, F=[3.14, 3.18], **settings)
     assert run.rom.shape == (2, 21, 36)
-    moving = romkit.rollout(lorenz, reduced, F=lambda t: 3.14, duration=0.2)
+    moving = romkit.rollout(lorenz, reduced, F=lambda t: 3.14, **settings)
     assert np.allclose(moving.rom, run.rom[0], atol=1e-6)
 
 
