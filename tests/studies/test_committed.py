@@ -34,6 +34,7 @@ PAGES = [
     ("studies.large.report", "full.json", "RESULTS.md"),
     ("studies.large.report", "sampled.json", "SAMPLED.md"),
     ("studies.pretrained.report", "full.json", "RESULTS.md"),
+    ("studies.phase.report", "full.json", "RESULTS.md"),
     ("studies.regimes.report", "full.json", "RESULTS.md"),
     ("studies.public_data.report", "full.json", "RESULTS.md"),
     ("studies.sampling.report", "full.json", "RESULTS.md"),
