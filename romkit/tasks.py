@@ -213,7 +213,10 @@ class Executor:
         logs = file.parent / HIDDEN / f"{task.name}-{task.key[:8]}"
         if self.cluster == "local":
             return _Running(_local_job(task, file, leash, logs), self.cluster)
-        job = _earlier_job(logs) or _slurm_job(task, file, logs)
+        # jobs of Slurm outlive their runner, and a second one would compute the same
+        job = _earlier_job(logs)
+        if job is None:
+            job = _slurm_job(task, file, logs)
         return _Running(job, self.cluster)
 
 
@@ -254,9 +257,13 @@ def _earlier_job(logs: Path) -> "submitit.Job | None":
     """Job of an earlier runner that waits or runs in Slurm."""
     import submitit
 
-    for name in logs.glob("*_submitted.pkl"):
-        job = submitit.SlurmJob(logs, name.name.removesuffix("_submitted.pkl"))
-        if job.job_id in (_queue() or ()) and not job.paths.result_pickle.exists():
+    for file in logs.glob("*_submitted.pkl"):
+        # asked once in a while, and only where there was a runner before
+        queue = _queue()
+        if queue is None:
+            return None
+        job = submitit.SlurmJob(logs, file.name.removesuffix("_submitted.pkl"))
+        if job.job_id in queue and not job.paths.result_pickle.exists():
             return job
     return None
 
@@ -312,11 +319,12 @@ def run(
             `only` fits.
     """
     folder = files.expanded(folder).absolute()
-    executor = executor or Executor()
+    if executor is None:
+        executor = Executor()
     chosen = _chosen(tasks, only)
     (folder / HIDDEN).mkdir(parents=True, exist_ok=True)
     work = {task.name: (task, folder / f"{task.name}.nc") for task in chosen}
-    todo, sweep = _split(work, known or {})
+    todo, sweep = _split(work, {} if known is None else known)
     if not todo:
         return sweep
     if isinstance(executor, Executor):
@@ -467,6 +475,7 @@ def _compute(task: Task, file: Path) -> None:
         for leftover in file.parent.glob(f"{target.name}.????????.tmp"):
             leftover.unlink(missing_ok=True)
     started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
+    # so that a result does not depend on how many cores the machine has
     with one_thread(), threadpoolctl.threadpool_limits(1):
         data = task.run()
     circumstances = {
