@@ -146,7 +146,8 @@ def rows_of(
 
 def _row_of(names: Sequence[str], sensor: object, argument: str) -> int:
     """Number of a component given by its name, or by its number, which may count from the end."""
-    if sensor in names:
+    # an array is compared entry by entry, so that nothing is known of it as a whole
+    if isinstance(sensor, str) and sensor in names:
         return names.index(sensor)
     is_number = isinstance(sensor, Integral) and not isinstance(sensor, bool)
     if is_number and -len(names) <= sensor < len(names):

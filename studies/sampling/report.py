@@ -13,6 +13,7 @@ COLOURS = {
     "true error": "#222222",
     "uniform": "#0072B2",
     "chebyshev": "#009E73",
+    "expanded": "#E69F00",
     "sobol": "#CC79A7",
     "random": "#999999",
 }
@@ -29,6 +30,11 @@ TEN = Path(__file__).with_name("ten_runs")
 def write(folder: Path, preset: str) -> Path:
     """Write RESULTS.md and errors.png into `folder`."""
     return Study("sampling").write_page(folder, preset, page, "RESULTS.md", draw)
+
+
+def measured(seeds: list[dict]) -> list[str]:
+    """Methods that a case was tried with."""
+    return [method for method in COLOURS if method in seeds[0]["errors"]]
 
 
 def grouped(results: dict[str, dict]) -> dict[str, list[dict]]:
@@ -65,7 +71,7 @@ def page(results: dict[str, dict]) -> str:
         counts = seeds[0]["numbers"]
         floor = float(np.median(largest(seeds, "all candidates")))
         rows = []
-        for method in COLOURS:
+        for method in measured(seeds):
             medians = np.median(largest(seeds, method), axis=0)
             shown = [f"{each:.2g}" for each in medians] + [""] * (len(counts) - len(medians))
             rows.append([method, *shown, needed(largest(seeds, method), counts, NEAR * floor)])
@@ -75,9 +81,10 @@ def page(results: dict[str, dict]) -> str:
         parts.append(table(rows, ("contexts", *map(str, counts), near), caption))
         goals = np.median(largest(seeds, "uniform"), axis=0)
         several = [k for k, count in enumerate(counts) if count >= 4]
-        rows = [
-            [m, *(needed(largest(seeds, m), counts, goals[k]) for k in several)] for m in COLOURS
-        ]
+        rows = []
+        for method in measured(seeds):
+            errors = largest(seeds, method)
+            rows.append([method, *(needed(errors, counts, goals[k]) for k in several)])
         caption = "Contexts until the error is that of a uniform grid of so many."
         parts.append(table(rows, ("uniform grid of", *(str(counts[k]) for k in several)), caption))
         ranks = np.median([found["rank correlation"] for found in seeds], axis=0)
@@ -146,7 +153,8 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
     drawing, (axes,) = panels(1, len(cases), (4.2 * len(cases), 3.4))
     for (name, seeds), place in zip(cases.items(), axes, strict=True):
         counts, floor = seeds[0]["numbers"], float(np.median(largest(seeds, "all candidates")))
-        for method, colour in COLOURS.items():
+        for method in measured(seeds):
+            colour = COLOURS[method]
             errors = largest(seeds, method)
             at = counts[: errors.shape[1]]
             place.plot(at, np.median(errors, axis=0), "o-", color=colour, ms=3, label=method)
@@ -154,8 +162,9 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
                 at, errors.min(0), errors.max(0), color=colour, alpha=0.12, linewidth=0
             )
         place.axhline(floor, color="0.5", linestyle=":", label="all candidates")
-        first = {method: needed(largest(seeds, method), counts, NEAR * floor) for method in COLOURS}
-        words = [f"{method} {first[method]}" for method in ("greedy", "chebyshev", "uniform")]
+        words = []
+        for method in ("greedy", "chebyshev", "uniform"):
+            words.append(f"{method} {needed(largest(seeds, method), counts, NEAR * floor)}")
         place.set_title(f"{name.capitalize()}, near the floor at:\n{', '.join(words)}", loc="left")
         place.set(
             xscale="log",
@@ -166,5 +175,9 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
         )
         place.minorticks_off()
     axes[0].set_ylabel("largest error at unseen contexts, NRMSE")
-    drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    # not every case was tried with every method
+    entries = {}
+    for place in axes:
+        entries |= dict(zip(*reversed(place.get_legend_handles_labels()), strict=True))
+    drawing.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4)
     return {"errors.png": drawing}
