@@ -174,10 +174,11 @@ class AverageAccelerationRule(Rule):
             acceleration = P.decode_jvp(w.chunk(2, dim=-1)[0], ddz).tangent
             return acceleration - self.problem.decoded(t, w).target
 
-        reached = torch.cat([z + h * h / 4 * u, dz + h / 2 * u, u], dim=-1)  # (z, ż, z̈)
+        quarter, half = h * h / 4, h / 2
+        reached = torch.cat([z + quarter * u, dz + half * u, u], dim=-1)  # (z, ż, z̈)
         unit = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, -1)
-        step = h.unsqueeze(-1)
-        along = torch.cat([step * step / 4 * unit, step / 2 * unit, unit], dim=-2)
+        columns = (quarter.unsqueeze(-1) * unit, half.unsqueeze(-1) * unit, unit)  # by z̈
+        along = torch.cat(columns, dim=-2)
         value, slopes = _along_columns(residual, reached, along)
         return -least_squares(self.problem.metric, P.decode(start), slopes, value)
 

@@ -18,6 +18,8 @@ class Subspace(Curves):
     float64.
     """
 
+    takes_gaps = True
+
     def __init__(self, modes: Tensor):
         self.modes = modes
         self.dual = torch.linalg.solve_ex(modes.mT @ modes, modes.mT).result.mT

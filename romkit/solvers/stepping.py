@@ -216,12 +216,15 @@ class Target(NamedTuple):
     def of(cls, t: Tensor, limits: Limits) -> "Target":
         """Course from the present time t on."""
         infinity = torch.full_like(t, math.inf)
+        start = t
         # which side of a jump the field counts the jump itself to is not known
-        start = torch.nextafter(t, infinity) if bool((limits.jumps == t).any()) else t
-        jumps = limits.jumps[(limits.jumps > t) & (limits.jumps < limits.times[-1])]
-        if len(jumps) == 0:
-            return cls(start, limits.times[-1], infinity)
-        return cls(start, jumps[0], torch.nextafter(jumps[0], t))
+        if bool((limits.jumps == t).any()):
+            start = torch.nextafter(t, infinity)
+        last = limits.times[-1]
+        ahead = limits.jumps[(limits.jumps > t) & (limits.jumps < last)]
+        if len(ahead) == 0:
+            return cls(start, last, infinity)
+        return cls(start, ahead[0], torch.nextafter(ahead[0], t))
 
 
 class Stepper:
@@ -310,8 +313,8 @@ class Stepper:
         order = self.method.order
         size = norm.clamp(min=1e-10).log()
         proportional = 1 / order - 0.75 * STABILISER
-        factor = SAFETY * (STABILISER * progress.previous - proportional * size).exp()
-        factor = factor.clamp(SHORTER, LONGER)
+        growth = STABILISER * progress.previous - proportional * size
+        factor = (SAFETY * growth.exp()).clamp(SHORTER, LONGER)
         again = progress.rejected
         # after a step that was refused the next one does not grow
         factor = torch.where(again > 0, factor.clamp(max=1.0), factor)
@@ -325,7 +328,8 @@ class Stepper:
         if self.together and bool(accepted.any()):
             self.safe = h
         refused = running & ~accepted
-        progress.h = torch.where(accepted, longer, torch.where(refused, shorter, progress.h))
+        unchanged = torch.where(refused, shorter, progress.h)
+        progress.h = torch.where(accepted, longer, unchanged)
         progress.previous = torch.where(accepted, size.clamp(min=-9.2), progress.previous)
         progress.rejected = torch.where(accepted | refused, refused.long(), again)
 
@@ -347,9 +351,12 @@ class Stepper:
     def _count_unstable(progress: Progress, accepted: Tensor, unstable: Tensor) -> None:
         """Count steps that stability bounds, in eights, and those since: six in a row end the count."""
         count = progress.stiff
-        calm = torch.where(count % 8 == CALM - 1, 0, count + (count > 0))
+        # eights count unstable steps, the units those since the last of them
+        since = count + (count > 0)
+        calm = torch.where(count % 8 == CALM - 1, 0, since)
         counted = torch.where(unstable, (count // 8 + 1) * 8, calm)
-        progress.stiff = torch.where(accepted & (count != UNCOUNTED), counted, count)
+        asked_for = count != UNCOUNTED
+        progress.stiff = torch.where(accepted & asked_for, counted, count)
         stiff = accepted & (progress.stiff >= 8 * PATIENCE)
         progress.code = torch.where(stiff, int(Code.STIFF), progress.code)
 

@@ -145,9 +145,10 @@ class Equation(LearnedField):
         """
         variables, parameters = self.basis.variables.names, self.basis.context.names
         checks.last_axis("z", z.shape, len(variables), f"({', '.join(variables)})")
-        c = z.new_empty(0) if context is None else context.to(z)
-        checks.last_axis("context", c.shape, len(parameters), f"({', '.join(parameters)})")
-        return self.right_hand_side(c)(z)
+        if context is None:
+            context = z.new_empty(0)
+        checks.last_axis("context", context.shape, len(parameters), f"({', '.join(parameters)})")
+        return self.right_hand_side(context.to(z))(z)
 
     @validated
     def step(self, dt: Positive) -> tuple[Tensor, Tensor]:

@@ -242,7 +242,8 @@ def _steps_per_motion(paths: Paths) -> Tensor:
     """
     m = paths.rates.shape[-1]
     z = paths.states[..., :m] * paths.unit[:, None, None, :m]
-    speed = z.diff(dim=2).square().sum(-1).nanmean((1, 2)).sqrt()
+    step = z.diff(dim=2).square().sum(-1)
+    speed = step.nanmean((1, 2)).sqrt()
     deviation = z[:, paths.observed].var(1).sum(-1).sqrt()
     samples = deviation / speed / STEPS_PER_DEVIATION
     return samples.nan_to_num(nan=1.0).round()

@@ -235,10 +235,11 @@ def _condition(unit: Tensor) -> Tensor:
 def _by_qr(R: Tensor, m: int, N: int, settings: Thresholds) -> Fit:
     """Fit of one problem from the triangular factor of its terms and targets."""
     K = R.shape[-1] - m
-    scale = nonzero(R[:, :K].norm(dim=0))
-    solve = orthogonal(R[:K, :K] / scale, R[:K, K:].mT)
-    coefficients, converged = stlsq(solve, scale, R[:, K:].norm(dim=0), N, settings)
-    return judged(R, coefficients, R[:K, :K], converged)
+    terms, targets = R[:, :K], R[:, K:]
+    scale = nonzero(terms.norm(dim=0))
+    solve = orthogonal(terms[:K] / scale, targets[:K].mT)
+    coefficients, converged = stlsq(solve, scale, targets.norm(dim=0), N, settings)
+    return judged(R, coefficients, terms[:K], converged)
 
 
 def normal_equations(G: Tensor, b: Tensor) -> Solve:
@@ -248,11 +249,13 @@ def normal_equations(G: Tensor, b: Tensor) -> Solve:
 
     def solve(mask: Tensor, ridge: Tensor) -> Tensor:
         kept = mask.to(G)
-        matrix = G.unsqueeze(-3) * kept.unsqueeze(-1) * kept.unsqueeze(-2)
+        rows = G.unsqueeze(-3) * kept.unsqueeze(-1)
+        matrix = rows * kept.unsqueeze(-2)
         # a column that is out has the equation w = 0
         diagonal = torch.where(mask, ridge.unsqueeze(-2), 1.0)
         factor = torch.linalg.cholesky_ex(matrix + torch.diag_embed(diagonal)).L
-        return torch.cholesky_solve((b * kept).unsqueeze(-1), factor).squeeze(-1)
+        right = (b * kept).unsqueeze(-1)
+        return torch.cholesky_solve(right, factor).squeeze(-1)
 
     return solve
 
@@ -262,12 +265,13 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
 
     def solve(mask: Tensor, ridge: Tensor) -> Tensor:
         weights = mask.to(R).unsqueeze(-2)
-        matrix = torch.cat([R * weights, torch.diag(ridge.sqrt()) * weights], dim=-2)
+        ridges = torch.diag(ridge.sqrt())
+        matrix = torch.cat([R * weights, ridges * weights], dim=-2)
         U, s, Vh = torch.linalg.svd(matrix, full_matrices=False)
         projected = (U[:, : len(R)].mT @ d.unsqueeze(-1)).squeeze(-1)
         # directions that rounding alone would determine stay at zero
-        resolved = s > s[:, :1] * (torch.finfo(R.dtype).eps * len(R))
-        solution = torch.where(resolved, projected / s, 0.0)
+        smallest = s[:, :1] * (torch.finfo(R.dtype).eps * len(R))
+        solution = torch.where(s > smallest, projected / s, 0.0)
         return (Vh.mT @ solution.unsqueeze(-1)).squeeze(-1)
 
     return solve

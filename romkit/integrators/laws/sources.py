@@ -33,6 +33,10 @@ motion].
 """
 
 
+MEASURED = 0.5
+"""Share of the components of a snapshot with gaps, at least, for its latents to be trusted."""
+
+
 @runtime_checkable
 class ProjectionFamily(Protocol):
     """A torch module that, called with a dataset, gives the operator at its contexts (see
@@ -387,9 +391,14 @@ class Encoder(NamedTuple):
         """z (..., C, T, m) of states (..., C, T, n), by least squares where components are missing
         and the projection can do without; NaN elsewhere.
         """
-        if not bool(x.isnan().any()):
+        missing = x.isnan()
+        if not bool(missing.any()):
             return self.P.encode(x)
-        return torch.from_numpy(self.P.encode(x.numpy(force=True))).to(x)
+        z = torch.from_numpy(self.P.encode(x.numpy(force=True))).to(x)
+        # few components would say more of the start of the least squares than of the state
+        measured = (~missing).sum(-1, keepdim=True)
+        enough = max(MEASURED * x.shape[-1], self.P.latent_dim)
+        return torch.where(measured >= enough, z, torch.nan)
 
     def drift(self, x: Tensor) -> Tensor | None:
         """D_cρ ċ (..., C, T, m) at states x (..., C, T, n), by differences; None where no context

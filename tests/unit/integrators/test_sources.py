@@ -31,8 +31,8 @@ def test_latents_of_snapshots_with_gaps_are_those_of_whole_ones(waves):
     pod = romkit.fit("pod", whole, latent_dim=2)
     samples = [differentiated_samples(pod, data, window=7, degree=4) for data in (whole, gaps)]
     assert bool(samples[1].observed.all())
-    assert torch.allclose(samples[0].inputs, samples[1].inputs, atol=1e-6)
-    assert torch.allclose(samples[0].targets, samples[1].targets, atol=1e-4)
+    assert torch.allclose(samples[0].inputs, samples[1].inputs, atol=1e-5)
+    assert torch.allclose(samples[0].targets, samples[1].targets, atol=1e-3)
 
 
 @pytest.mark.parametrize(
