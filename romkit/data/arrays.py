@@ -131,10 +131,9 @@ def _runs_of(name: str, values: np.ndarray | Sequence[np.ndarray]) -> list[np.nd
     """
     if isinstance(values, np.ndarray) and values.ndim == 0:
         _refuse_axes(name, "()")
-    runs = []
-    for run in values:
-        is_one_input = name == "control" and run.ndim == 1
-        runs.append(run[:, None] if is_one_input else run)
+    runs = list(values)
+    if name == "control":
+        runs = [_with_last_axis(run) for run in runs]
     if not runs:
         _refuse_axes(name, "none")
     shapes = [run.shape for run in runs]
@@ -142,6 +141,11 @@ def _runs_of(name: str, values: np.ndarray | Sequence[np.ndarray]) -> list[np.nd
     if len(sizes) != 1 or len(shapes[0]) != 2:
         _refuse_axes(name, listed(shapes))
     return runs
+
+
+def _with_last_axis(run: np.ndarray) -> np.ndarray:
+    """Inputs (T, q) of a run, also of one input without the last axis."""
+    return run[:, None] if run.ndim == 1 else run
 
 
 def _refuse_axes(name: str, got: str) -> NoReturn:

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.boundary import Positive, validated
+from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.context import context_names
 from romkit.data.controls import HELD, LINEAR, inputs_held
@@ -76,13 +77,19 @@ def resampled(data: xr.Dataset, step: Positive | None = None) -> xr.Dataset:
         variables[name] = (DIMS, values, data[name].attrs)
     if "control" in data:
         variables["control"] = _inputs(data, times, grid)
-    coords = {name: c for name, c in data.coords.items() if "time" not in c.dims}
-    coords["time"] = ("time", grid, data["time"].attrs)
-    result = xr.Dataset(variables, coords, data.attrs)
-    moving = [name for name in context_names(data) if "time" in data[name].dims]
-    for name in moving:
-        result[name] = _at_times(data[name], DIMS[:2], times, grid, _lines)
-    return result.set_coords(moving)
+    return xr.Dataset(variables, _coords(data, times, grid), data.attrs)
+
+
+def _coords(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> dict[object, object]:
+    """Coordinates at the times of the grid; contexts that move are straight lines."""
+    context = context_names(data)
+    coords = {"time": ("time", grid, data["time"].attrs)}
+    for name, coord in data.coords.items():
+        if "time" not in coord.dims:
+            coords[name] = coord
+        elif name in context:
+            coords[name] = _at_times(coord, DIMS[:2], times, grid, _lines)
+    return coords
 
 
 def _grid(times: np.ndarray, step: float) -> np.ndarray:
@@ -101,9 +108,8 @@ def _checked_step(clocks: list[np.ndarray], step: float | None) -> float:
     """
     short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
     if short:
-        expected, fix = f"{FEWEST} complete snapshots in each run", "drop these runs"
-        got = f"fewer in {', '.join(map(str, short[:8]))}"
-        raise InputError("data", expected=expected, got=got, fix=fix)
+        expected, got = f"{FEWEST} complete snapshots in each run", f"fewer in {listed(short, 8)}"
+        raise InputError("data", expected=expected, got=got, fix="drop these runs")
     usual = [float(np.median(np.diff(run))) for run in clocks]
     if step is None:
         return max(usual)

@@ -8,7 +8,7 @@ damaged one.
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dask
@@ -130,11 +130,7 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
     """The group of a file to read; None for the outermost one."""
     filled = [path for path, has_data in groups.items() if has_data]
     if group is not None:
-        wanted = f"/{group.strip('/')}"
-        if wanted not in groups:
-            fix = f"choose one of {', '.join(filled)}"
-            raise FileError(name, problem=f"has no group {wanted}", fix=fix)
-        return wanted
+        return _group_of_name(name, groups, filled, group)
     inner = [path for path in filled if path != "/"]
     if not inner:
         return None
@@ -147,6 +143,17 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
         raise FileError(name, problem=f"holds its data in groups, {', '.join(inner)}", fix=fix)
     warn(f"{name}: the data are those of its only group, {inner[0]}", DataWarning)
     return inner[0]
+
+
+def _group_of_name(
+    name: object, groups: Mapping[str, bool], filled: Sequence[str], group: str
+) -> str:
+    """The path of a group that the user names, with or without slashes."""
+    path = f"/{group.strip('/')}"
+    if path not in groups:
+        fix = f"choose one of {', '.join(filled)}"
+        raise FileError(name, problem=f"has no group {path}", fix=fix)
+    return path
 
 
 def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:

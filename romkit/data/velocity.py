@@ -206,15 +206,23 @@ def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
         got = f"shapes {x.shape} and {whole.shape}"
         raise InputError("x, whole", expected=expected, got=got, fix="match the axes")
     runs = [x[place] for place in stretches(whole)]
-    typical = sorted(map(len, runs))[len(runs) // 2]
+    lengths = sorted(map(len, runs))
+    typical = lengths[len(lengths) // 2]
+    return min(_candidates(typical), key=lambda smoothing: _left_out_error(runs, smoothing))
+
+
+def _candidates(longest: int) -> list[Smoothing]:
+    """Windows and degrees that can be tried on stretches of this length."""
     candidates = []
     for window in WINDOWS:
-        # a window longer than most stretches would leave their rates missing
-        if window > typical and window != WINDOWS[0]:
+        # a longer window would leave the rates of most stretches missing
+        if window > longest and window != WINDOWS[0]:
             continue
-        # one sample more than coefficients, or nothing is smoothed and 1 - h is zero
-        candidates += [Smoothing(window, degree) for degree in DEGREES if window > degree + 1]
-    return min(candidates, key=lambda smoothing: _left_out_error(runs, smoothing))
+        for degree in DEGREES:
+            # one sample more than coefficients, or nothing is smoothed and 1 - h is zero
+            if window > degree + 1:
+                candidates.append(Smoothing(window, degree))
+    return candidates
 
 
 def _left_out_error(runs: list[np.ndarray], smoothing: Smoothing) -> float:
