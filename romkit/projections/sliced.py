@@ -231,8 +231,9 @@ class Wave:
         orders = range(1, M + 1)
         of_field = [*(f"re{m}" for m in orders), *(f"im{m}" for m in orders), "mean"]
         names = list(of_field)
+        # behind an underscore: re1 of the second field is not re11 of the first
         for number in range(1, len(self.units)):
-            names += [f"{name}{number}" for name in of_field]
+            names += [f"{name}_{number}" for name in of_field]
         # Re Y₁ of the first field is the amplitude, and Im Y₁ is zero
         return ("amplitude", *names[1:M], *names[M + 1 :])
 
