@@ -184,7 +184,9 @@ def plot_sample(history: xr.Dataset) -> Figure:
     fix = "give romkit.sample(...).history"
     style.check_numbers("history", history, "estimate", "entered", fix=fix)
     parameters = [coord for coord in history.coords.values() if coord.dims == ("candidate",)]
-    draw = _draw_rounds if len(parameters) == 1 else _draw_last_round
+    draw = _draw_last_round
+    if len(parameters) == 1:
+        draw = _draw_rounds
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
         draw(figure, axes, history, parameters)
@@ -196,16 +198,19 @@ def _draw_rounds(
     figure: Figure, axes: Axes, history: xr.Dataset, parameters: list[xr.DataArray]
 ) -> None:
     """Draw the estimate over one parameter, a curve for each round."""
-    x, estimate = parameters[0].values, history["estimate"].values  # (rounds, candidates)
+    x = parameters[0].values
+    estimate = history["estimate"].values  # (rounds, candidates)
     entered = history["entered"].values
-    scale, order = style.colours(np.arange(len(estimate))), np.argsort(x)
+    scale = style.colours(np.arange(len(estimate)))
+    order = np.argsort(x)
     for number, curve in enumerate(estimate):
         axes.plot(x[order], curve[order], color=scale.to_rgba(number), linewidth=0.9)
     chosen = np.flatnonzero(entered >= 0)
-    # a context was chosen by the estimate of the round before it
-    y = [estimate[max(entered[k] - 1, 0), k] for k in chosen]
-    axes.set(yscale="log", ylabel="estimated error")
-    _mark_chosen(axes, x[chosen], y, entered[chosen])
+    # a context was chosen by the estimate of the round before it; those of the first round by none
+    rounds = np.maximum(entered[chosen] - 1, 0)
+    axes.set_yscale("log")
+    axes.set_ylabel("estimated error")
+    _mark_chosen(axes, x[chosen], estimate[rounds, chosen], entered[chosen])
     figure.colorbar(scale, ax=axes, label="round")
 
 
@@ -213,8 +218,10 @@ def _draw_last_round(
     figure: Figure, axes: Axes, history: xr.Dataset, parameters: list[xr.DataArray]
 ) -> None:
     """Draw the last estimate over two parameters."""
-    x, y = parameters[0].values, parameters[1].values
-    estimate, entered = history["estimate"].values[-1], history["entered"].values
+    x = parameters[0].values
+    y = parameters[1].values
+    estimate = history["estimate"].values[-1]
+    entered = history["entered"].values
     scale = style.colours(estimate)
     axes.scatter(x, y, c=estimate, cmap=scale.cmap, norm=scale.norm, s=12)
     axes.set(ylabel=style.label(parameters[1]))
@@ -223,7 +230,7 @@ def _draw_last_round(
     figure.colorbar(scale, ax=axes, label="estimated error")
 
 
-def _mark_chosen(axes: Axes, x: np.ndarray, y: Sequence[float], rounds: np.ndarray) -> None:
+def _mark_chosen(axes: Axes, x: np.ndarray, y: np.ndarray, rounds: np.ndarray) -> None:
     """Draw a dot for each context that was chosen, with the number of its round."""
     axes.plot(x, y, "o", color=style.ORANGE, markersize=3.5)
     for number, *place in zip(rounds, x, y, strict=True):

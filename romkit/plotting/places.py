@@ -33,7 +33,8 @@ def telling_components(data: xr.Dataset, number: int) -> np.ndarray:
     if len(rows) == 0 or n <= number:
         return np.arange(min(number, n))
     every = max(1, len(rows) // SAMPLES)
-    anomalies = rows[::every] - rows[::every].mean(0)
+    snapshots = rows[::every]
+    anomalies = snapshots - snapshots.mean(0)
     variables = _components(layout_of(data))
     for components in variables:
         deviation = anomalies[:, components].std()
@@ -41,7 +42,9 @@ def telling_components(data: xr.Dataset, number: int) -> np.ndarray:
             anomalies[:, components] /= deviation
     _, singular, modes = np.linalg.svd(anomalies, full_matrices=False)  # modes (r, n)
     # beyond the rank, pivots are rounding
-    rank = min(number, int((singular > RESOLVED * singular[0]).sum()))
+    resolved = singular > RESOLVED * singular[0]
+    rank = min(number, int(resolved.sum()))
+    # modes weighted by their size, so that those that hardly move choose no component
     leading = singular[:rank, None] * modes[:rank]
     _, pivots = scipy.linalg.qr(leading, mode="r", pivoting=True)
     return np.sort(_with_each_variable(pivots[:number], rank, anomalies, variables))

@@ -134,7 +134,9 @@ def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[np.ndarray, n
 
 def _draw_curve(panel: Axes, points: np.ndarray, shade: np.ndarray, scale: ScalarMappable) -> None:
     """Draw points (T, 2) as a line that changes its colour, with a dot where it begins."""
-    pieces = LineCollection(np.stack([points[:-1], points[1:]], axis=1), linewidth=0.9)
+    segments = np.stack([points[:-1], points[1:]], axis=1)  # (T - 1, 2 ends, 2)
+    # a line has one colour, so that each step is a line of its own
+    pieces = LineCollection(segments, linewidth=0.9)
     pieces.set_color(scale.to_rgba(shade[:-1]))
     panel.add_collection(pieces)
     panel.plot(*points[0], ".", color=scale.to_rgba(shade[0]), markersize=4)

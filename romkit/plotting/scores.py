@@ -16,8 +16,10 @@ ERRORS = ("nrmse", "nrmse_projected")
 
 def median_seed(run: xr.Dataset) -> int:
     """Seed whose valid prediction time, averaged over the contexts, is the (lower) median."""
-    order = np.argsort(run["valid_time"].mean("trajectory").values, kind="stable")
-    return int(order[(len(order) - 1) // 2])
+    valid = run["valid_time"].mean("trajectory").values  # (seed,)
+    order = np.argsort(valid, kind="stable")
+    middle = (len(order) - 1) // 2
+    return int(order[middle])
 
 
 def error_limits(run: xr.Dataset) -> tuple[float, float]:
@@ -56,7 +58,9 @@ def _draw_seeds(
 ) -> None:
     """Draw errors (seed, T), all but one seed as thin lines without a label."""
     every = slice(None, None, max(1, len(time) // MOST_POINTS))
-    for number, curve in enumerate(np.where(errors > 0, errors, np.nan)):
+    # a logarithmic axis has no place for zero
+    positive = np.where(errors > 0, errors, np.nan)
+    for number, curve in enumerate(positive):
         look = {"linewidth": 0.4, "alpha": 0.5}
         if number == seed:
             look = {"label": label, "zorder": 3}
