@@ -155,6 +155,41 @@ def kept_aside(words):
     return next(row["sets kept aside"] for name, row in summary if name.startswith(words))
 
 
+PACKAGES = {
+    "**romkit**, three numbers": ("romkit",),
+    "PySINDy": ("pysindy", "pysindy, scaled"),
+    "opinf": ("opinf", "opinf, scaled"),
+    "PyDMD": ("pydmd", "pydmd, scaled"),
+    "pyMOR, `DataDrivenReductor`": ("pymor",),
+}
+"""Contestants of benchmarks/packages by their names in the table of the start page; of two, that
+with fewer lost forecasts.
+"""
+
+
+def median_percent(values):
+    return f"{100 * statistics.median(values):.2f} %" if values else "-"
+
+
+def packages_table():
+    """Rows of the table beside other packages, from the results of the benchmark and of the wake."""
+    results = json.loads((ROOT / "benchmarks/packages/results.json").read_text())["tasks"]["orbit"]
+    lines = []
+    for label, names in PACKAGES.items():
+        best = max(names, key=lambda name: sum(map(math.isfinite, results[name]["frequency"])))
+        frequency, lift = (
+            [value for value in results[best][quantity] if math.isfinite(value)]
+            for quantity in ("frequency", "lift")
+        )
+        lost = len(results[best]["frequency"]) - len(frequency)
+        errors = f"{median_percent(frequency)} | {median_percent(lift)}"
+        lines.append(f"| {label} | ten runs | {errors} | {lost} |")
+    frequency, lift = (wake("POD-Galerkin, 64", error) for error in WAKE_ERRORS)
+    name = "POD-Galerkin with 64 modes, pyMOR's way, here by romkit"
+    lines.insert(1, f"| {name} | the equations | {frequency:.2f} % | {lift:.2f} % | 0 |")
+    return " ".join(lines)
+
+
 AFTERNOON = {
     "**romkit**, `learn`": ("romkit",),
     "PyDMD": ("pydmd", "pydmd, scaled"),
@@ -212,6 +247,8 @@ CLAIMS = [
         )
         for page in ("README.md", "docs/index.md")
     ),
+    ("README.md", packages_table(), lambda: True),
+    ("docs/index.md", packages_table(), lambda: True),
     ("README.md", afternoon_table(), lambda: True),
     ("docs/index.md", afternoon_table(), lambda: True),
     (
