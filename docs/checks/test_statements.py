@@ -242,8 +242,8 @@ CLAIMS = [
     *(
         (
             page,
-            "Of the ten that were kept aside, every forecast is better than those of every other package on eight.",
-            lambda: kept_aside("every forecast is better than those of every other") == [8, 10],
+            "Of the ten that were kept aside, every forecast is better than those of every other package on nine.",
+            lambda: kept_aside("every forecast is better than those of every other") == [9, 10],
         )
         for page in ("README.md", "docs/index.md")
     ),
@@ -267,8 +267,8 @@ CLAIMS = [
     ),
     (
         "docs/paper/paper.md",
-        "forecasts of `romkit.learn` with its defaults were better than those of PySINDy, opinf and PyDMD on eight",
-        lambda: kept_aside("every forecast is better than those of every other") == [8, 10],
+        "forecasts of `romkit.learn` with its defaults were better than those of PySINDy, opinf and PyDMD on nine",
+        lambda: kept_aside("every forecast is better than those of every other") == [9, 10],
     ),
     (
         "docs/paper/paper.md",

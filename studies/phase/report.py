@@ -3,16 +3,30 @@
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from studies.report import filled, table
+from studies.report import dots, filled, table
 from studies.runner import Study
 
 PARAMETERS = ("F", "L", "Re")
 
 
 def write(folder: Path, preset: str) -> Path:
-    """Write RESULTS.md into `folder`."""
-    return Study("phase").write_page(folder, preset, page, "RESULTS.md")
+    """Write RESULTS.md and drift.png into `folder`."""
+    return Study("phase").write_page(folder, preset, page, "RESULTS.md", draw)
+
+
+def draw(results: dict[str, dict]) -> dict[str, Figure]:
+    """Drift of each model at each context, with a speed and without."""
+    values = {}
+    for title, numbers in results.items():
+        values[title] = {
+            "Galerkin": np.abs(numbers["Galerkin"]),
+            "with a speed": np.abs(numbers["timed"]),
+        }
+    finding = "A speed for each context keeps the phase of waves"
+    label = "drift over the whole rollout, turns; one dot for each context"
+    return {"drift.png": dots(values, label, finding)}
 
 
 def page(results: dict[str, dict]) -> str:

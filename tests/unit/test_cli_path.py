@@ -194,7 +194,7 @@ def test_a_table_goes_in_and_a_forecast_has_its_columns(own):
     Path("empty.csv").touch()
     for name, message in (
         ("none", "no such file"),
-        ("bad", "cannot be read as a table"),
+        ("bad", "is no text"),
         ("empty", "cannot be read"),
     ):
         assert message in refusal(f"check {name}.csv")
