@@ -9,6 +9,7 @@ simulations (:doc:`the study </measured/studies/wake/README>` says how they were
 
 import tempfile
 import time
+import warnings
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import romkit
+from romkit.errors import DivergenceWarning
 from romkit.integrators import PolynomialLaw
 from studies.first_afternoon.rivals import side_by_side
 from studies.wake.data import BASIS, COORDINATES, FEW, TRAIN, UNSEEN
@@ -188,9 +190,11 @@ print(f"Re = {estimate:.1f}, between {low:.1f} and {high:.1f} with 90 % confiden
 candidates = np.arange(50.0, 151.0, 5.0)
 closest = abs(few.Re.values[None] - candidates[:, None]).argmin(1)
 starts = few.state.values[closest, -1]
-ahead = romkit.forecast(
-    smaller, dynamics=smaller_law, initial_state=starts, duration=10, dt=0.016, Re=candidates
-)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DivergenceWarning)  # the picture marks lost forecasts
+    ahead = romkit.forecast(
+        smaller, dynamics=smaller_law, initial_state=starts, duration=10, dt=0.016, Re=candidates
+    )
 estimated = romkit.error_estimate(ahead, wake.through(basis)).error.mean("time").values
 print(f"simulate at Re = {candidates[estimated.argmax()]:g}")
 

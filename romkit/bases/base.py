@@ -338,7 +338,7 @@ class Basis(Display):
         return Basis.with_dual(self.modes[:, :rank], dual, self.mean, units=self.units, **spectrum)
 
     def with_units(self, units: Sequence[str]) -> "Basis":
-        """The same basis, of components in these units."""
+        """Basis of the same modes, of components in these units."""
         basis = copy.copy(self)
         basis.units = tuple(units)
         return basis

@@ -443,7 +443,7 @@ def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, R
 
 
 def _extreme_points(piece: Range, rising: Tensor, falling: Tensor) -> Range:
-    """Where functions (..., pieces, functions) are largest and smallest as far as a number decides:
+    """Places where functions (..., pieces, functions) are largest and smallest as far as a number decides:
     at its ends if they are monotone in it, else at the middle.
     """
     low, middle, high = (

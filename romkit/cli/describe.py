@@ -283,7 +283,7 @@ def _valid_time(trajectory: "xr.Dataset", unit: str) -> str:
 
 
 def _end(trajectory: "xr.Dataset") -> str:
-    """How a trajectory ended, of all seeds."""
+    """End of a trajectory, of all seeds."""
     diverged = int((trajectory["status"] != 0).sum())
     seeds = trajectory.sizes["seed"]
     if seeds > 1:

@@ -1,4 +1,4 @@
 """Version of romkit: in the package itself, so that a checkout needs no metadata of an installation."""
 
 VERSION = "0.1.0"
-"""By `.ci/release`, which sets it here and in the files that cite the software."""
+"""Version, which `.ci/release` sets here and in the files that cite the software."""

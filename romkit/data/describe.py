@@ -233,7 +233,7 @@ def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple, tuple]:
 
 
 def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
-    """How inputs are between samples, and their unit, as far as the data say."""
+    """Course of inputs between samples, and their unit, as far as the data say."""
     about = {}
     between = _rule_between(data, names)
     if between is not None:

@@ -91,7 +91,7 @@ def _comments_in_front(lines: Sequence[str]) -> int:
 
 
 def _notation(lines: Sequence[str]) -> tuple[str, str]:
-    """What stands between columns, and between the digits of a number."""
+    """Separators of columns, and between the digits of a number."""
     if not lines:
         return ",", "."
     header, *rows = lines

@@ -17,7 +17,7 @@ from romkit.data.layout import unstacked
 from romkit.plotting import style
 
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
-"""What writes an animation, by the ending of its file."""
+"""Writers of an animation, by the ending of its file."""
 
 MOST_PARAMETERS = 3
 """Largest number of parameters in the title of a panel."""

@@ -12,7 +12,7 @@ from romkit.data import even_step, trajectories
 from romkit.plotting import style
 
 COLOURS = (style.DARK, style.ORANGE)
-"""Of the truth, or of data; and of the reduced model."""
+"""Labels of the truth, or of data; and of the reduced model."""
 
 
 @validated

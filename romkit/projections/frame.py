@@ -189,7 +189,7 @@ class Frame(nn.Module):
         return first / count, second / count
 
     def _moments_of_trajectories(self, state: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
-        """The same, with one trajectory at a time: they are in a file, perhaps larger than memory."""
+        """Values of one trajectory at a time: they are in a file, perhaps larger than memory."""
         mean = self.basis.mean.numpy()
         first, second, count = np.zeros(len(mean)), np.zeros(len(mean)), 0
         for k in range(state.sizes["trajectory"]):

@@ -172,7 +172,7 @@ def fit(
 
 
 def _watch(settings: dict[str, object]) -> Watch:
-    """How training is watched, by the settings that say so, which are taken out."""
+    """Watching of a training, by the settings that say so, which are taken out."""
     return Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
 
 

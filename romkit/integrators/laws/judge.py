@@ -123,7 +123,7 @@ class Judge:
         return values.double().unflatten(-2, (-1, len(self.samples.times)))
 
     def _starts(self, rows: Tensor) -> "Starts":
-        """Where rollouts of runs (k,) begin: at the first sample that some run has."""
+        """Starts of rollouts of runs (k,): at the first sample that some run has."""
         w = self._along_time(self.samples.inputs)[..., rows, :, :]
         complete = w.isfinite().all(-1).flatten(0, -2).any(0)  # (T,)
         begin = int(complete.int().argmax())
@@ -156,7 +156,7 @@ class Judge:
 
 
 class Starts(NamedTuple):
-    """Where rollouts of k runs begin, and what moves them.
+    """Starts of rollouts of k runs, and what moves them.
 
     Attributes:
         first: number of the sample.

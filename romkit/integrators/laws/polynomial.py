@@ -137,7 +137,7 @@ class PolynomialLaw(Estimator):
         return replace(self, degree=degree, context_degree=context_degree)
 
     def neighbours(self, samples: LatentSamples) -> "list[PolynomialLaw]":
-        """The same degrees with a ridge, and with polynomials in the inverse of the context.
+        """Laws of the same degrees with a ridge, and with polynomials in the inverse of the context.
 
         A ridge helps laws of many coefficients that few contexts determine, and loses motions that
         need large ones.

@@ -139,7 +139,7 @@ class Elimination(NamedTuple):
 
     @classmethod
     def of(cls, distance: Tensor, by_coefficients: Tensor, by_start: Tensor) -> "Elimination":
-        """From distances (L + 1, n, W, d) and their derivatives (..., K m) and (..., d)."""
+        """Sums from distances (L + 1, n, W, d) and their derivatives (..., K m) and (..., d)."""
         matrix = torch.einsum("lnwai,lnwaj->nwij", by_start, by_start)
         coupling = torch.einsum("lnwai,lnwak->nwik", by_start, by_coefficients)
         slope = torch.einsum("lnwai,lnwa->nwi", by_start, distance)
@@ -156,7 +156,7 @@ class Elimination(NamedTuple):
 
     @classmethod
     def joined(cls, pieces: "list[Elimination]") -> "Elimination":
-        """Those of all runs, from pieces of them."""
+        """Sums of all runs, from pieces of them."""
         return cls(*(torch.cat(tensors) for tensors in zip(*pieces, strict=True)))
 
 
@@ -375,7 +375,7 @@ class Expanded:
 
 
 class Hold(NamedTuple):
-    """What holds coefficients that windows do not determine.
+    """Prior of coefficients that windows do not determine.
 
     Attributes:
         returning: displaced samples that lead back, and their weight.
