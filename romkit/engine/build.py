@@ -146,7 +146,9 @@ def _cross_compiler(target: str) -> list[str]:
     headers and libraries of each.
     """
     if importlib.util.find_spec("ziglang") is None:
-        raise Unavailable('no compiler for other platforms; pip install "romkit[compiler]"')
+        raise Unavailable(
+            'no compiler for other platforms; pip install ".[compiler]" in a copy of the repository'
+        )
     # symbols for a debugger are most of such a library, and on Windows a file of their own
     return [sys.executable, "-m", "ziglang", "cc", "-target", target, "-g0", "-s"]
 
