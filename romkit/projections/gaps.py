@@ -14,7 +14,8 @@ STEPS = 10
 
 def encoded(x: Tensor, start: Tensor, decode_jacobian: Callable[[Tensor], Dual]) -> Tensor:
     """z (..., m) that minimises ‖x - φ(z)‖ over the components of x (..., n) that are no NaN: by
-    Gauss-Newton, where a step that does not bring x closer is not taken.
+    Gauss-Newton, where a step that does not bring x closer is not taken. NaN where fewer components
+    than latents are there.
 
     Args:
         x: in units in which components weigh the same.
@@ -39,4 +40,6 @@ def encoded(x: Tensor, start: Tensor, decode_jacobian: Callable[[Tensor], Dual])
         size = gram.diagonal(dim1=-2, dim2=-1).amax(-1)[..., None, None]
         step = linear_solve(gram + damping * size * unit, (J.mT @ r.unsqueeze(-1)).squeeze(-1))
         candidate = z + torch.where(closer, step, 0.25 * step)
-    return torch.where(present.any(-1, keepdim=True), z, torch.nan)
+    # fewer equations than unknowns have many solutions, of which none is preferred
+    determined = present.sum(-1, keepdim=True) >= z.shape[-1]
+    return torch.where(determined, z, torch.nan)

@@ -47,6 +47,23 @@ def test_before_training_it_is_the_projection_onto_the_leading_modes(lorenz_data
     assert torch.allclose(flow(F=3.15)(x), pod(F=3.15)(x), atol=1e-5)
 
 
+def test_pod_encodes_a_state_with_gaps_by_least_squares_if_enough_of_it_is_there(lorenz_data):
+    pod = romkit.fit("pod", lorenz_data, latent_dim=4).double()
+    P = pod(F=3.15)
+    weight = 1 / pod.frame.state_std.numpy()  # of components, whatever their units
+    x = lorenz_data.state.values[0, 0].astype(float)
+    mean = P.decode(np.zeros(4))
+    modes = np.stack([P.decode(unit) - mean for unit in np.eye(4)], axis=1)  # (n, 4)
+    present = [0, 5, 9, 14, 20, 33]
+    lacking = np.full_like(x, np.nan)
+    lacking[present] = x[present]
+    weighted = weight[present, None] * modes[present]
+    expected = np.linalg.lstsq(weighted, weight[present] * (x - mean)[present], rcond=None)[0]
+    assert np.allclose(P.encode(lacking), expected, rtol=1e-5, atol=1e-6)
+    lacking[present[3:]] = np.nan  # three equations for four latents
+    assert np.isnan(P.encode(lacking)).all()
+
+
 def test_its_first_coordinates_are_the_modes_that_pod_keeps():
     y = torch.randn(50, 6, generator=torch.Generator().manual_seed(1)) * torch.linspace(3, 1, 6)
     modes = leading_modes(y, 6)
