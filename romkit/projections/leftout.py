@@ -35,6 +35,11 @@ UNKNOWNS = 700
 GAIN = 0.97
 """Share of the error that a less plain setting has to reach, so that ties go to the plain one."""
 
+ENOUGH_FOLDS = 5
+"""Folds from which on the scatter of their errors says how uncertain the mean is: that of three is
+known to half of itself, and two degrees would be equal by chance.
+"""
+
 WORSE = 0.1
 """Share of the smallest error by which a lower degree may be worse, if it is also within one standard
 error: a smaller projection error is not always a better rollout."""
@@ -243,7 +248,8 @@ def simplest(trials: Sequence[Trial], worse: float | None = WORSE) -> Trial:
 
     Args:
         trials: in the order of their degrees.
-        worse: share of the smallest error by which it may be larger at most; None for any.
+        worse: share of the smallest error by which it may be larger at most, if there are
+            `ENOUGH_FOLDS`; None for any.
 
     Source: Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees, section
     3.4.3, for the rule of one standard error.
@@ -251,7 +257,8 @@ def simplest(trials: Sequence[Trial], worse: float | None = WORSE) -> Trial:
     best = min(trials, key=lambda trial: trial.error)
     tolerance = best.standard_error
     if worse is not None:
-        tolerance = min(tolerance, worse * best.error)
+        few = len(best.of_folds) < ENOUGH_FOLDS
+        tolerance = 0.0 if few else min(tolerance, worse * best.error)
     enough = best.error + tolerance
     return next(trial for trial in trials if trial.error <= enough)
 

@@ -24,6 +24,10 @@ from romkit.integrators.laws.trajectories import (
 )
 from romkit.solvers import RK4
 
+HALVINGS, SETTLED, STABLE = 4, 0.2, 1.0
+"""Most halvings of steps, relative change of an error by which it does not depend on them, and the
+error from which on they may be too long for stability: that of rest."""
+
 LOST = 9.0
 """Largest error that counts [deviations of the data]; two independent signals have 1.4."""
 
@@ -71,20 +75,34 @@ class Judge:
             self, samples=samples, states=self.states[..., first:, :], begin=self.begin + first
         )
 
-    def errors(self, law: LearnedField, rows: Tensor) -> Tensor:
+    def errors(self, law: LearnedField, rows: Tensor, resolution: float = FINE) -> Tensor:
         """Errors (..., k) of forecasts of runs (k,): root mean square over components, mean over
-        time.
+        time; by so many steps in a time scale at least.
 
         NaN for a run without a first state, where others have one.
         """
         starts = self._starts(rows)
-        reached = self._rolled(law, starts, 1)
+        reached = self._rolled(law, starts, 1, resolution)
         truth = self.states[..., rows, starts.first :, :]
         distance = self._distance(reached, truth, rows, starts.first)
         # a lost rollout counts as one, where a missing truth does not count
         distance = distance.nan_to_num(nan=LOST, posinf=LOST).clamp(max=LOST)
         unknown = truth.isnan().any(-1) | starts.state.isnan().any(-1, keepdim=True)
         return distance.masked_fill(unknown, torch.nan).nanmean(-1)
+
+    def resolution(self, law: LearnedField, rows: Tensor) -> float:
+        """Steps in a time scale from which on the error of a law is that of the law, and not that
+        of long steps, as far as a few halvings of these tell.
+        """
+        resolution = FINE
+        error = float(self.errors(law, rows, resolution).nanmean())
+        for _ in range(HALVINGS):
+            finer = float(self.errors(law, rows, 2 * resolution).nanmean())
+            # steps that are too long for stability lose most of a run, and shorter ones as much
+            if finer < STABLE and abs(finer - error) <= SETTLED * max(finer, error):
+                break
+            resolution, error = 2 * resolution, finer
+        return resolution
 
     def projected(self, rows: Tensor) -> float:
         """Mean error of the projection on runs (k,), in the same measure."""
@@ -108,7 +126,7 @@ class Judge:
         farthest = torch.where(farthest > 0, farthest, 1.0)
         starts = self._starts(rows)
         starts = starts.with_displaced(self._along_time(self.samples.inputs))
-        reached = self._rolled(law, starts, times)
+        reached = self._rolled(law, starts, times, FINE)
         begun = starts.state.isfinite().all(-1)
         away = ((reached - mean) / farthest).abs().amax((-2, -1)).nan_to_num(torch.inf)
         return not bool((away[begun] > OUTSIDE).any())
@@ -133,12 +151,14 @@ class Judge:
             begin, w[..., begin, :], context[..., rows, begin:, :], drift[..., rows, begin:, :]
         )
 
-    def _rolled(self, law: LearnedField, starts: "Starts", longer: int) -> Tensor:
+    def _rolled(
+        self, law: LearnedField, starts: "Starts", longer: int, resolution: float
+    ) -> Tensor:
         """Latents (..., k, T, m) of rollouts that are `longer` times as long as the data."""
         times = self.samples.times[starts.first :]
         times = times - times[0]
         tau = time_scale(self._latents.flatten(0, -3), self.samples.times)
-        context, resolution = starts.context[..., 0, :], FINE
+        context = starts.context[..., 0, :]
         if starts.moves:
             held = held_inputs(self.samples)
             context = Forcing(filled(starts.context), filled(starts.drift), held)

@@ -28,10 +28,12 @@ def refined(law: LearnedField, samples: LatentSamples, judge: Judge) -> LearnedF
     theta = problem.theta(law.coefficients)
     # terms that were left out stay out
     structure = Structure(problem.motion, theta != 0)
-    best, least = law, float(judge.errors(law, rows).nanmean())
+    # of a stiff law, long steps would make a slower one look better than the right one
+    resolution = judge.resolution(law, rows)
+    best, least = law, float(judge.errors(law, rows, resolution).nanmean())
     for stage in refinements(structure, problem.runs, theta, returning=False):
         candidate = replace(law, coefficients=problem.coefficients(stage.theta))
-        error = float(judge.errors(candidate, rows).nanmean())
+        error = float(judge.errors(candidate, rows, resolution).nanmean())
         if error < least:
             best, least = candidate, error
     if best is law:

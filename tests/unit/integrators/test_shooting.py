@@ -9,8 +9,9 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
+import romkit
 from romkit.core.levenberg import levenberg_marquardt
-from romkit.integrators import LatentSamples, PolynomialLaw
+from romkit.integrators import LatentSamples, PolynomialLaw, SINDy
 from romkit.integrators.laws import shooting
 from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
 from romkit.integrators.laws.courses import Runs, windows
@@ -333,3 +334,17 @@ def test_what_cannot_be_fitted_is_refused():
     refused("context_degree: expected at most 1 terms", alone.fit_samples, single)
     refused("ridge:", PolynomialLaw, degree=3, ridge=-1.0)
     refused("samples: expected whole trajectories", PolynomialLaw(degree=1).fit_samples, z, zdot=z)
+
+
+def test_refinement_leaves_a_stiff_law_that_is_exact():
+    """Steps of the refinement are long for the fast rate, and fit a slower one better."""
+    t = np.linspace(0, 2, 41)
+    slow = np.exp(-t)
+    runs = [[a * np.exp(-200 * t) + b * slow, b * slow] for a, b in ((1, 1), (0.5, 1), (1, -0.5))]
+    x = np.array(runs).swapaxes(1, 2)
+    v = np.stack([-200 * (x[..., 0] - x[..., 1]) - x[..., 1], -x[..., 1]], -1)
+    data = romkit.data.from_arrays(x, t, velocity=v)
+    identity = romkit.fit("identity", data)
+    law = SINDy(degree=1, threshold=0.01).fit(identity, data)
+    run = romkit.rollout(data, identity, dynamics=law)
+    assert float(run.nrmse.max()) < 1e-5

@@ -235,16 +235,18 @@ def test_the_lower_degree_is_taken_within_one_standard_error_and_a_tenth():
         settings = Settings(degree, 0, (), 1e-6)
         return Trial(settings, float(errors.square().mean().sqrt()), errors)
 
-    scattered = [0.5, 1.0, 1.5, 1.0]  # standard error 0.2
+    scattered = [0.5, 1.0, 1.5, 1.0, 0.7, 1.3]  # standard error 0.15
     far, near, best = (
         trial(d, [f * e for e in scattered]) for d, f in ((2, 1.3), (3, 1.09), (5, 1.0))
     )
     assert simplest([far, near, best]) is near
     assert simplest([far, best]) is best
     assert simplest([near, best], worse=None) is near
-    even = [trial(d, [f] * 4) for d, f in ((3, 1.05), (5, 1.0))]
+    even = [trial(d, [f] * 6) for d, f in ((3, 1.05), (5, 1.0))]
     assert simplest(even) is even[1]
     assert trial(3, [1.0]).standard_error == 0
+    few = [trial(d, [f * e for e in (0.5, 1.0, 1.5)]) for d, f in ((3, 1.05), (5, 1.0))]
+    assert simplest(few) is few[1]
 
 
 class Preferring:
