@@ -130,6 +130,7 @@ def draw(maps: Pictures, vorticity: Map, paths: list[np.ndarray]) -> Figure:
     figure.colorbar(mesh, cax=bar, ticks=[-20, 0, 20])
     bar.set_title("vorticity\n1/s", fontsize=8, loc="left")
     space = figure.add_axes((0.635, 0.14, 0.34, 0.8), projection="3d")
+    space.patch.set_visible(False)  # or it hides numbers of the colour bar beside it
     draw_orbits(figure, space, paths)
     return figure
 
