@@ -15,6 +15,7 @@ from romkit.core import checks
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import existing, reason
 from romkit.data.clocks import shared_clock
+from romkit.data.dates import times_of_text
 from romkit.data.names import TRAJECTORIES, UNIT, guessed_time
 from romkit.data.units import is_unit
 
@@ -356,7 +357,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     elif pd.api.types.is_string_dtype(column.dtype):
-        column = _times_of_text(column, name)
+        column = times_of_text(column, name)
     elif pd.api.types.is_numeric_dtype(column):
         column = column.astype(np.float64)
     if isinstance(column.dtype, pd.DatetimeTZDtype):
@@ -368,27 +369,6 @@ def _times(column: pd.Series, name: str) -> pd.Series:
         got = f"{missing} rows without"
         raise InputError("data", expected=f"a {name} in every row", got=got, fix=fix)
     return column
-
-
-def _times_of_text(column: pd.Series, name: str) -> pd.Series:
-    """Numbers, or dates in the order year, month, day, that were written as text."""
-    # numbers first: 20200101 would be a date, and counts of seconds are no dates
-    try:
-        return pd.to_numeric(column)
-    except (ValueError, TypeError):
-        pass
-    try:
-        dates = pd.to_datetime(column, format="ISO8601", utc=True)
-    except (ValueError, TypeError) as error:
-        numbers = pd.to_numeric(column, errors="coerce")
-        text = column[numbers.isna()].iloc[0]
-        got = f"text, {str(text)[:30]!r}"
-        fix = (
-            f"say how it is written: table[{name!r}] = pandas.to_datetime(table[{name!r}], "
-            "format='%d.%m.%Y'), or pandas.read_csv(..., parse_dates=[...], date_format=...)"
-        )
-        raise InputError("time", expected="numbers or dates", got=got, fix=fix) from error
-    return dates.dt.tz_localize(None)
 
 
 def _with_runs(

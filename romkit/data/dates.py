@@ -1,0 +1,124 @@
+"""Times that were written as text: numbers, dates with the year first, dates with the day first."""
+
+import re
+from typing import NoReturn
+
+import pandas as pd
+
+from romkit.core.errors import InputError
+
+NUMERALS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})([ T].*)?")
+"""A date whose year follows the day and the month, in either order, and a time of day."""
+
+
+def times_of_text(column: pd.Series, name: str) -> pd.Series:
+    """Numbers, or dates without a zone, which are those of UTC; NaN and NaT where cells are empty.
+
+    Dates have the order year, month, day of ISO 8601, or the order day, month, year. The column
+    decides on the order: one day beyond the 12th shows that it comes first. Days and months are
+    never taken for each other: a column that reads well in both ways is refused, and one whose
+    months come first, too.
+
+    Args:
+        column: numbers or dates as text, or dates of the standard library.
+        name: of the column, for messages.
+
+    Raises:
+        InputError: text that is neither, or dates of which nobody knows the order.
+    """
+    # numbers first: 20200101 would be a date, and counts of seconds are no dates
+    try:
+        return pd.to_numeric(column)
+    except (ValueError, TypeError):
+        pass
+    has_text = column.notna()
+    year_first = _dates(column)
+    if year_first[has_text].notna().all():
+        return year_first
+    day_first, month_first = _read_both_ways(column)
+    is_day_first = day_first[has_text].notna().all()
+    is_month_first = month_first[has_text].notna().all()
+    if is_day_first and is_month_first:
+        _check_order(column, day_first, month_first, name)
+    if is_day_first:
+        return day_first
+    if is_month_first:
+        _refuse_month_first(column[has_text & day_first.isna()], name)
+    is_unread = has_text & year_first.isna()
+    is_no_date = is_unread & day_first.isna()
+    # without a cell that is no date, cells of both orders stand in one column
+    if is_no_date.any():
+        is_unread = is_no_date
+    _refuse_text(column[is_unread], name)
+
+
+def _dates(texts: pd.Series) -> pd.Series:
+    """Dates of texts in the order year, month, day; NaT where a text is none."""
+    dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    return dates.dt.tz_localize(None)
+
+
+def _read_both_ways(column: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Dates of a column whose years come last, read day first and month first; NaT where a cell
+    has no such date.
+
+    Cells that are punctuated otherwise than those above them were written by someone else, who may
+    have had the other order: they are NaT.
+    """
+    day_first = pd.Series(None, index=range(len(column)), dtype=object)
+    month_first = day_first.copy()
+    punctuation = None
+    for row, cell in enumerate(column):
+        match = NUMERALS.fullmatch(str(cell).strip())
+        if match is None:
+            continue
+        left, mark, right, year, clock = match.groups(default="")
+        if punctuation is None:
+            punctuation = mark
+        if mark != punctuation:
+            continue
+        day_first[row] = f"{year}-{right:0>2}-{left:0>2}{clock}"
+        month_first[row] = f"{year}-{left:0>2}-{right:0>2}{clock}"
+    # rows are counted above, as labels of a table that was put together occur twice
+    day_first.index = column.index
+    month_first.index = column.index
+    return _dates(day_first), _dates(month_first)
+
+
+def _check_order(
+    column: pd.Series, day_first: pd.Series, month_first: pd.Series, name: str
+) -> None:
+    """Raise where dates depend on the order in which they are read: 05/05/2025 does not."""
+    is_ambiguous = column.notna() & (day_first != month_first)
+    if not is_ambiguous.any():
+        return
+    got = f"{_first(column[is_ambiguous])}, and no day beyond the 12th"
+    fix = f"write the year first, or say which it is: {_parsed(name, 'dayfirst=True')}"
+    raise InputError("time", expected="days that differ from months", got=got, fix=fix)
+
+
+def _refuse_month_first(cells: pd.Series, name: str) -> NoReturn:
+    """Raise InputError: months come first."""
+    got = f"{_first(cells)}, month first"
+    fix = f"write the year first, or say which it is: {_parsed(name, 'dayfirst=False')}"
+    raise InputError("time", expected="dates with the day or the year first", got=got, fix=fix)
+
+
+def _refuse_text(cells: pd.Series, name: str) -> NoReturn:
+    """Raise InputError: cells are neither numbers nor dates."""
+    is_number = pd.to_numeric(cells, errors="coerce").notna()
+    if not is_number.all():
+        cells = cells[~is_number]
+    parsed = _parsed(name, "format='%d.%m.%Y'")
+    fix = f"say how it is written: {parsed}, or pandas.read_csv(..., date_format=...)"
+    expected = "numbers or dates, written alike in all rows"
+    raise InputError("time", expected=expected, got=f"text, {_first(cells)}", fix=fix)
+
+
+def _first(cells: pd.Series) -> str:
+    text = str(cells.iloc[0])
+    return repr(text[:30])
+
+
+def _parsed(name: str, option: str) -> str:
+    return f"table[{name!r}] = pandas.to_datetime(table[{name!r}], {option})"
