@@ -17,7 +17,7 @@ from annotated_types import Ge
 from scipy.stats import qmc
 
 from romkit.core import checks, runtime
-from romkit.core.boundary import Count, FilePath, NotNegative, Seed, validated
+from romkit.core.boundary import Count, FilePath, NotNegative, Seed, Share, validated
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.core.files import expanded, make_folder
 from romkit.core.parallel import PIECES, Pool, mapped
@@ -92,6 +92,8 @@ def sample(
     projection: object = "pod",
     dynamics: LatentDynamics | Estimator | None = None,
     tolerance: NotNegative = 0.0,
+    plateau: Count | None = None,
+    min_decrease: Share = 0.0,
     at_once: Count = 1,
     candidates: Count | Mapping[str, object] = 100,
     system: System | None = None,
@@ -125,12 +127,17 @@ def sample(
         method: "greedy"; "uniform", "chebyshev" or "expanded", grids of at most so many points, the
             last of Chebyshev points that are stretched to the ends of the range; "sobol" or
             "random". Of a dataset, the trajectories nearest to these points are taken. By default
-            "greedy" with a tolerance, or with several at once; else "expanded" for one parameter,
-            or for a budget below 2^p, and "chebyshev" for p parameters.
+            "greedy" with a tolerance, a plateau, or several at once; else "expanded" for one
+            parameter, or for a budget below 2^p, and "chebyshev" for p parameters.
         projection: method of `romkit.fit`.
         dynamics: of rollouts at the candidates, by default as of `romkit.rollout`; or settings of a
             law, `SINDy()` say, which is fitted anew in each round.
-        tolerance: greedy choice ends as soon as no estimate exceeds it.
+        tolerance: greedy choice ends as soon as no estimate at the contexts that are left exceeds it.
+        plateau: greedy choice ends as soon as this number of contexts has not lowered the estimated
+            error, `history.estimate.max("candidate")`, by more than the share `min_decrease`. The
+            lowest error over these contexts is compared with the lowest before them. There is no
+            plateau where each round before them lost a rollout. By default no plateau ends it.
+        min_decrease: share of the error, from 0 to 1, by which it falls where it is on no plateau.
         at_once: number of contexts that greedy choice simulates at a time, apart from each other.
         candidates: of a system: number of points of a grid of contexts where the error is
             estimated, or contexts by name, `{"F": [3.14, 3.15, 3.18]}`.
@@ -146,7 +153,8 @@ def sample(
 
     Raises:
         InputError: a source without contexts, an unknown method, candidates beyond the range of the
-            system, or a simulation that fails.
+            system, a tolerance or a plateau without greedy choice, `min_decrease` without a plateau,
+            or a simulation that fails.
 
     Source: Prud'homme et al. (2002), Reliable real-time solution of parametrized partial
     differential equations: reduced-basis output bound methods, for greedy choice; Brutman (1978), On
@@ -168,6 +176,8 @@ def sample(
         method_of("projection", projection),
         dynamics=dynamics,
         tolerance=tolerance,
+        plateau=plateau,
+        min_decrease=min_decrease,
         at_once=at_once,
         candidates=candidates,
         judge=_judge(source, system, dynamics),
@@ -183,7 +193,7 @@ def sample(
         while new:
             rounds.append(_round(plan, rounds[-1] if rounds else None, new))
             bar.update(len(new))
-            new = _next(plan, rounds[-1])
+            new = _next(plan, rounds)
     latest = rounds[-1]
     return Sample(latest.data, latest.model, latest.dynamics, _history(plan, rounds))
 
@@ -198,7 +208,8 @@ class Plan:
         method: of choosing them.
         kind, sizes: class of the projection, and its sizes.
         dynamics: of rollouts, or settings of a law.
-        tolerance, at_once, windows, seed, executor, settings: as of `romkit.sample`.
+        tolerance, plateau, min_decrease, at_once, windows, seed, executor, settings: as of
+            `romkit.sample`.
         judge: system by whose equations errors are estimated; None for the disagreement of an
             ensemble.
         folder: of simulations and trainings.
@@ -215,6 +226,8 @@ class Plan:
     sizes: dict[str, object]
     dynamics: LatentDynamics | Estimator | None
     tolerance: float
+    plateau: int | None
+    min_decrease: float
     at_once: int
     judge: System | None
     windows: int
@@ -280,8 +293,8 @@ def _planned(
     **given: object,
 ) -> Plan:
     names, low, high, grid = _candidates(source, candidates)
-    if method is None:
-        method = _default_method(len(names), budget, given["tolerance"], given["at_once"])
+    ends_early = _ends_early(given["tolerance"], given["plateau"], given["min_decrease"])
+    method = _checked_method(method, len(names), budget, ends_early, given["at_once"])
     number = budget
     if method == "greedy":
         number = _first_number(len(names), budget, given["judge"], given["settings"])
@@ -308,9 +321,29 @@ def _planned(
     )
 
 
-def _default_method(parameters: int, budget: int, tolerance: float, at_once: int) -> str:
+def _ends_early(tolerance: float, plateau: int | None, min_decrease: float) -> bool:
+    """Whether a rule may end the choice before the budget."""
+    if plateau is None and min_decrease > 0.0:
+        expected, fix = "a number of contexts, with min_decrease", "give plateau=3, say"
+        raise InputError("plateau", expected=expected, got="None", fix=fix)
+    return tolerance > 0.0 or plateau is not None
+
+
+def _checked_method(
+    method: str | None, parameters: int, budget: int, ends_early: bool, at_once: int
+) -> str:
+    """The method, or the default one; refused where a stopping rule would do nothing."""
+    if method is None:
+        return _default_method(parameters, budget, ends_early, at_once)
+    if ends_early and method != "greedy":
+        fix = 'leave tolerance and plateau out, or the method, which then is "greedy"'
+        raise InputError("method", expected="greedy, which alone ends early", got=method, fix=fix)
+    return method
+
+
+def _default_method(parameters: int, budget: int, ends_early: bool, at_once: int) -> str:
     """Design that was never much less accurate than a grid (studies/sampling)."""
-    if tolerance > 0.0 or at_once > 1:
+    if ends_early or at_once > 1:
         return "greedy"
     # along one axis models err most beyond their outermost points; with a corner for each context,
     # in several dimensions, they err most in between
@@ -401,13 +434,36 @@ def _follower(
     return bootstrap(model, plan.dynamics, data, seed=plan.seed).follow
 
 
-def _next(plan: Plan, latest: Round) -> list[int]:
+def _next(plan: Plan, rounds: Sequence[Round]) -> list[int]:
     """Candidates of the next round; none where the choice ends."""
     if plan.method != "greedy":
         return []
+    if plan.plateau is not None:
+        errors = np.array([fitted.estimate.max() for fitted in rounds])
+        counts = np.array([len(fitted.chosen) for fitted in rounds])
+        if stagnates(errors, counts, plan.plateau, plan.min_decrease):
+            return []
+    latest = rounds[-1]
     remaining = plan.budget - len(latest.chosen)
+    # candidates within the tolerance are worth no simulation
     excess = np.where(latest.estimate > plan.tolerance, latest.estimate, 0.0)
     return _worst(excess, plan.places, latest.chosen, min(plan.at_once, remaining))
+
+
+def stagnates(errors: np.ndarray, counts: np.ndarray, plateau: int, min_decrease: float) -> bool:
+    """Whether errors of rounds with so many contexts have not fallen by more than a share over the
+    last `plateau` contexts.
+    """
+    before = counts <= counts[-1] - plateau
+    if not before.any():
+        return False
+    # an error that rises for a round and then falls further is no plateau: lowest errors count
+    lowest_before = errors[before].min()
+    lowest_since = errors[~before].min()
+    if lowest_before >= LOST:
+        # fewer candidates may be lost than before, which the largest error does not show
+        return False
+    return bool(lowest_since >= (1.0 - min_decrease) * lowest_before)
 
 
 def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:

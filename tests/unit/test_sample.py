@@ -17,7 +17,7 @@ from romkit.integrators import DMD
 from romkit.plotting import plot_sample
 from romkit.systems import Lorenz96, System
 from romkit.verbs import sample as sampling
-from romkit.verbs.sample import design
+from romkit.verbs.sample import LOST, design, stagnates
 from tests.refusals import refused
 
 CANDIDATES = {"c": np.linspace(0, 1, 41)}
@@ -98,6 +98,59 @@ def test_a_model_that_is_exact_everywhere_ends_the_choice_at_once(tmp_path):
     )
     assert chosen(exact) == [0.0, 1.0]
     assert exact.history.sizes["round"] == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "counts", "plateau", "min_decrease", "ends"),
+    [
+        ([4.0, 2.0, 1.0], [2, 3, 4], 1, 0.4, False),  # halves with each context
+        ([4.0, 2.0, 1.0], [2, 3, 4], 1, 0.5, True),  # by no more than a half
+        ([4.0, 2.0, 1.0], [2, 3, 4], 2, 0.5, False),  # by three quarters over two
+        ([4.0, 2.0, 1.0], [2, 3, 4], 3, 1.0, False),  # there were no three contexts yet
+        ([4.0, 5.0, 2.0], [2, 3, 4], 2, 0.1, False),  # rises, then falls
+        ([4.0, 2.0, 6.0, 3.0], [2, 3, 4, 5], 2, 0.1, True),  # falls, but not below the lowest
+        ([4.0, 3.9], [2, 6], 4, 0.1, True),  # one round of four contexts
+        ([4.0, 3.9], [2, 6], 5, 0.1, False),
+        ([4.0, 3.9, 3.8], [2, 5, 8], 4, 0.1, True),  # rounds of three: four reach back to the first
+        ([LOST, LOST, LOST], [2, 3, 4], 1, 0.1, False),
+        ([1.0, LOST, LOST], [2, 3, 4], 2, 0.1, True),
+    ],
+)
+def test_a_plateau_is_a_lowest_error_that_stays(errors, counts, plateau, min_decrease, ends):
+    assert stagnates(np.array(errors), np.array(counts), plateau, min_decrease) == ends
+
+
+@pytest.mark.parametrize(
+    ("latent_dim", "at_once", "plateau", "min_decrease"),
+    [(1, 1, 2, 0.05), (1, 2, 2, 0.3), (2, 1, 1, 0.0), (2, 1, 3, 0.3)],
+)
+def test_a_plateau_ends_the_choice_and_changes_none(
+    latent_dim, at_once, plateau, min_decrease, tmp_path
+):
+    """By the history of a call without one, whose errors are compared context by context."""
+    settings = {"candidates": FEW, "latent_dim": latent_dim, "at_once": at_once, "folder": tmp_path}
+    whole = romkit.sample(Forced(), 8, "greedy", **settings)
+    ended = romkit.sample(Forced(), 8, plateau=plateau, min_decrease=min_decrease, **settings)
+    largest = whole.history.estimate.max("candidate").values.tolist()
+    after = {2 + at_once * k: error for k, error in enumerate(largest)}  # contexts: error
+    for number in after:
+        before = [error for count, error in after.items() if count <= number - plateau]
+        since = [error for count, error in after.items() if number - plateau < count <= number]
+        if before and 1 - min(since) / min(before) <= min_decrease:
+            break
+    assert number < 8
+    assert chosen(ended) == chosen(whole)[:number]
+    rounds = ended.history.sizes["round"]
+    assert np.array_equal(ended.history.estimate, whole.history.estimate[:rounds])
+
+
+def test_patience_is_that_of_the_training(tmp_path):
+    """Settings of `romkit.fit` go to it, whatever ends the choice."""
+    system = Lorenz96(n=8, transient=0.0, duration=0.3)
+    training = {"latent_dim": 2, "epochs": 2, "validation": 0.4, "patience": 1, "verbose": False}
+    given = {"candidates": 5, "plateau": 1, "min_decrease": 1.0, "folder": tmp_path}
+    found = romkit.sample(system, 5, projection="ncae", **given, **training)
+    assert len(found.data.trajectory) == 3
 
 
 def test_a_larger_budget_goes_on_from_what_is_there(tmp_path):
@@ -304,6 +357,11 @@ NO_CONTEXT = "source: expected a system, or trajectories, with contexts that sta
             {},
             "dynamics: expected settings of a law, for data without equations, got None",
         ),
+        (Forced(), {"method": "uniform", "tolerance": 0.1}, "method: expected greedy.*got uniform"),
+        (Forced(), {"method": "sobol", "plateau": 3}, "method: expected greedy.*got sobol"),
+        (Forced(), {"min_decrease": 0.1}, "plateau: expected a number of contexts.*got None"),
+        (Forced(), {"plateau": 0}, "plateau: expected an integer >= 1"),
+        (Forced(), {"plateau": 2, "min_decrease": 1.5}, "min_decrease: expected .*1, got 1.5"),
         (3.0, {}, "source: expected a System or an xarray.Dataset"),
     ],
 )
