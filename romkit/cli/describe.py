@@ -311,12 +311,26 @@ def _cost(run: "xr.Dataset", model: str, unit: str) -> str:
     return cost
 
 
+COMPARISON = {
+    "nrmse": ("NRMSE", ".3g"),
+    "nrmse_projected": ("projection alone", ".3g"),
+    "valid_time": ("valid for", ".3g"),
+    "lost": ("lost", ".3g"),
+    "parameters": ("parameters", ".0f"),
+    "seconds": ("seconds", ".3g"),
+}
+"""Head and format of the columns of a comparison, by the names of its values."""
+
+
 def comparison(comparison: "xr.Dataset") -> str:
-    """Median errors over trajectories and time of each combination, lost trajectories, and seconds."""
-    rows = [["projection", "law", "NRMSE", "projection alone", "valid for", "lost", "seconds"]]
+    """Median errors over trajectories and time of each combination, lost trajectories, parameters of
+    the projection, and seconds.
+    """
+    heads = [head for head, _ in COMPARISON.values()]
+    rows = [["projection", "law", *heads]]
     for row in values.comparison(comparison):
-        projection, law, *numbers = row.values()
-        rows.append([projection, law, *(f"{number:.3g}" for number in numbers)])
+        numbers = [format(row[name], form) for name, (_, form) in COMPARISON.items()]
+        rows.append([row["projection"], row["law"], *numbers])
     return table(rows, indent="")
 
 

@@ -127,16 +127,20 @@ def branch(branch: "xr.Dataset") -> dict[str, object]:
 
 
 def comparison(table: "xr.Dataset") -> list[dict[str, object]]:
-    """Median errors of each combination over trajectories and time, lost trajectories, and seconds."""
+    """Median errors of each combination over trajectories and time, lost trajectories, parameters of
+    the projection, and seconds.
+    """
     rows = []
     for projection in table["projection"].values:
         for law in table["law"].values:
             cell = table.sel(projection=projection, law=law)
-            seconds = cell["seconds_projection"].item() + cell["seconds_law"].item()
             row = {"projection": str(projection), "law": str(law)}
             for name in ("nrmse", "nrmse_projected", "valid_time"):
                 row[name] = cell[name].median().item()
-            rows.append(row | {"lost": cell["diverged"].item(), "seconds": seconds})
+            row["lost"] = cell["diverged"].item()
+            row["parameters"] = cell["parameters"].item()
+            row["seconds"] = cell["seconds_projection"].item() + cell["seconds_law"].item()
+            rows.append(row)
     return rows
 
 

@@ -123,6 +123,17 @@ class Projection(Display, nn.Module):
         """The basis in front, in whose coordinates the maps work; None without one."""
         return self.frame.basis
 
+    @property
+    def parameter_count(self) -> int:
+        """Stored numbers of the maps, of all seeds, and of the modes of a basis in front; scalings of
+        states and contexts are not counted.
+        """
+        count = sum(parameter.numel() for parameter in self.parameters())
+        # modes in front are as many numbers as those of POD, and tables of methods show both
+        if self.basis is not None:
+            count += self.basis.modes.numel()
+        return count
+
     def of_coordinates(self) -> "Projection":
         """The projection of coordinates in the basis; the projection itself without one."""
         return self if self.basis is None else self.in_frame(self.frame.of_coordinates())
@@ -212,7 +223,7 @@ class Projection(Display, nn.Module):
             "dimensions": f"{self.latent_dim} latent, {len(frame.state_names)} state components",
             "context": ", ".join(_ranges(frame)) or "none",
             "config": pairs(self.config),
-            "parameters": str(sum(p.numel() for p in self.parameters())),
+            "parameters": str(self.parameter_count),
         }
         if self.basis is not None:
             shared["basis"] = repr(self.basis)

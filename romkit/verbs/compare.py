@@ -34,6 +34,9 @@ PROJECTIONS = "projections"
 MEANING = ("system", "parameters", "layout")
 """Attributes of a dataset that change what is computed; others say how it came about."""
 
+OF_THE_PROJECTION = ("nrmse_projected", "parameters", "seconds_projection")
+"""Scores that do not depend on the law."""
+
 
 @dataclass(frozen=True)
 class Combination(tasks.Task):
@@ -44,7 +47,7 @@ class Combination(tasks.Task):
     name of the file.
     """
 
-    code_version: ClassVar[int] = 1
+    code_version: ClassVar[int] = 2
     label: str
     data: str
     method: str
@@ -71,9 +74,10 @@ class Combination(tasks.Task):
         # contexts stay with the data, of which each file would have a copy
         scores = scores.reset_coords(drop=True)
         return scores.assign(
+            parameters=((), projection.parameter_count),
             seconds_projection=((), projection.report.get("seconds", 0.0)),
             seconds_law=((), seconds),
-            law=((), _in_words(dynamics)),
+            equations=((), _in_words(dynamics)),
         )
 
     def _projection(self, train: xr.Dataset) -> Projection:
@@ -138,7 +142,8 @@ def compare(
     Returns:
         `nrmse` (projection, law, trajectory, time), `nrmse_projected` (projection, trajectory,
         time), the error of the projection alone, `valid_time` (projection, law, trajectory),
-        `diverged` (projection, law), how many trajectories were lost, `seconds_projection`
+        `diverged` (projection, law), how many trajectories were lost, `parameters` (projection),
+        the stored numbers of the projection (`Projection.parameter_count`), `seconds_projection`
         (projection), `seconds_law` and `equations`, the law as text, (projection, law). A
         combination that failed is NaN; the attribute `failed` says where its traceback is.
 
@@ -271,7 +276,8 @@ def _score_table(
     scores = scores.reindex(projection=methods, law=laws)
     scores = scores.transpose("projection", "law", ...)
     scores["equations"] = scores["equations"].astype(object).fillna("failed").astype(str)
-    for name in ("nrmse_projected", "seconds_projection"):  # these do not depend on the law
+    for name in OF_THE_PROJECTION:
+        # all laws have the same number, but for those that failed, which have none
         scores[name] = scores[name].mean("law", keep_attrs=True)
     failed = {name: str(log) for name, log in sweep.failed.items()}
     return scores.assign_attrs(folder=str(folder), failed=json.dumps(failed))
@@ -280,8 +286,7 @@ def _score_table(
 def _row(scores: xr.Dataset) -> xr.Dataset:
     """Scores of one combination, with the number of trajectories that were lost."""
     lost = float((scores["status"] != 0).sum())
-    scores = scores.drop_vars("status").rename(law="equations").assign(diverged=lost)
-    return scores.drop_attrs(deep=False)
+    return scores.drop_vars("status").assign(diverged=lost).drop_attrs(deep=False)
 
 
 def _nothing_worked(sweep: tasks.Sweep) -> InputError:

@@ -67,6 +67,7 @@ def test_every_command_prints_one_json_object(runs):
     assert as_json(forecast)["sizes"]["time"] == 21
     found = as_json("compare data.nc --methods pod --laws dmd --set latent_dim=2")
     assert found["combinations"][0]["law"] == "dmd"
+    assert found["combinations"][0]["parameters"] == 2 * runs.sizes["component"]
     assert as_json("plot data.nc --out a.png")["wrote"] == ["a.png"]
     assert as_json("report data.nc")["wrote"] == ["report-data.html"]
 

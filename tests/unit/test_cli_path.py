@@ -109,8 +109,11 @@ def test_compare_prints_a_table_and_goes_on_where_it_ended(own, monkeypatch):
     words = f"compare {own} --methods pod --laws dmd,sindy --set latent_dim=2 --set epochs=1"
     text = ran(words)
     assert " ".join(text.split()).startswith(
-        "projection law NRMSE projection alone valid for lost seconds pod dmd"
+        "projection law NRMSE projection alone valid for lost parameters seconds pod dmd"
     )
+    components = open_dataset(own).sizes["component"]
+    numbers = text.splitlines()[1].split()
+    assert numbers[-2] == str(2 * components)  # modes of POD
     assert open_dataset("runs/compare-my/comparison.nc").sizes["law"] == 2
     assert "--set: expected a setting, got 'seed'" in refusal(words, "--set seed=3")
     before = Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from safetensors.torch import load_file
 
 import romkit
 from romkit.core.errors import InputError
@@ -48,6 +49,27 @@ def test_all_combinations_are_scored_on_what_is_held_out(data, tmp_path):
     pod = romkit.fit("pod", train, latent_dim=2)
     by_hand = romkit.rollout(test, pod, dynamics=SINDy(degree=2, threshold=0.01).fit(pod, train))
     assert np.allclose(best.sel(law="sindy").nrmse, by_hand.nrmse, atol=1e-10)
+
+
+def test_parameters_are_the_stored_numbers_of_each_projection(data, tmp_path):
+    methods = {
+        "pod": {},  # (5, 2) modes
+        "behind": {"method": "pod", "basis": 2},  # (2, 2) modes of coordinates, (5, 2) in front
+        "ncae": {"epochs": 1, "verbose": False},
+        "stack": {"method": "ncae", "epochs": 1, "verbose": False, "seeds": [0, 1]},
+        "none": {"method": "identity", "latent_dim": 5},
+        "failing": {"method": "pod", "latent_dim": 9},
+    }
+    found = romkit.compare(data, methods, ["dmd", "galerkin"], folder=tmp_path, latent_dim=2)
+    assert found.parameters.dims == ("projection",)
+    count = dict(zip(methods, found.parameters.values.tolist(), strict=True))
+    assert (count["pod"], count["behind"], count["none"]) == (10, 4 + 10, 0)
+    assert np.isnan(count["failing"])
+    files = (tmp_path / "projections").glob("ncae-*.safetensors")
+    tensors = load_file(min(files, key=lambda file: file.stat().st_size))  # not of the stack
+    maps = [tensor.numel() for name, tensor in tensors.items() if not name.startswith("frame.")]
+    assert count["ncae"] == sum(maps)
+    assert count["stack"] == 2 * count["ncae"]
 
 
 def test_what_is_complete_is_not_computed_again(data, tmp_path, monkeypatch):
