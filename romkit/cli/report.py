@@ -138,7 +138,7 @@ def _picture_below(folder: Path, name: str) -> bytes:
     if file.suffix.lower() not in PICTURES or not file.is_relative_to(folder.resolve()):
         raise FileError(
             name,
-            problem="is no picture below the folder of the report",
+            problem="is no picture below the folder of the report, and the page would pass it on",
             fix=f"put it there, as {', '.join(PICTURES)}, or drop it from the report",
         )
     return existing(file).read_bytes()

@@ -100,7 +100,11 @@ def _time_in_words(data: xr.Dataset) -> str:
     if len(times) == 1:
         return f"{times[0]:g}{unit}, a single one"
     step = even_step(times)
-    steps = f"every {step:g}{unit}" if step else "uneven steps"
+    if step:
+        # an interval counts from no date
+        steps = f"every {step:g}{unit.partition(' since ')[0]}"
+    else:
+        steps = "uneven steps"
     return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
 
 

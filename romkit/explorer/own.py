@@ -22,7 +22,7 @@ from romkit.learning import Learned, learn
 WIDTH = 260
 """Width of a setting [pixels]."""
 
-SECONDS = 20
+SECONDS = 8
 """Seconds of the processor for the choice of a law: somebody waits for the page."""
 
 

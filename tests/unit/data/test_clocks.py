@@ -76,7 +76,6 @@ def test_the_time_beside_its_dimension():
 
 @pytest.mark.parametrize("calendar", ["noleap", "360_day", "julian"])
 def test_calendars_of_climate_models(calendar):
-    pytest.importorskip("cftime")
     times = xr.date_range("2000-02-20", periods=40, freq="D", calendar=calendar, use_cftime=True)
     data, texts = said(describe, series(times))
     assert np.array_equal(data.time, 86400.0 * np.arange(40))
