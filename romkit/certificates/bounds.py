@@ -31,7 +31,10 @@ def product(links: Links) -> float:
     ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each block. A chain
     has one path.
     """
-    logs = [torch.zeros_like(block.gains[0].low, requires_grad=True) for block in links.blocks]
+    logs = []
+    for block in links.blocks:
+        log = torch.zeros_like(block.gains[0].low, requires_grad=True)
+        logs.append(log)
     best = _by_paths(links, logs)
     if not logs:
         return best.item()
@@ -48,15 +51,21 @@ def product(links: Links) -> float:
 
 def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
     """Bound with these logarithms of the weights of units."""
-    sizes = [links.size, *(len(log) for log in logs)]
-    balance = [torch.ones(links.size, dtype=torch.float64), *((-log).exp() for log in logs)]
-    ends = [torch.ones((), dtype=torch.float64)]  # bounds of the signals of the input and of blocks
+    # of the input and of each block: size, inverse weights, and the bound of its signal
+    sizes = [links.size]
+    balance = [torch.ones(links.size, dtype=torch.float64)]
+    ends = [torch.ones((), dtype=torch.float64)]
+    for log in logs:
+        sizes.append(len(log))
+        balance.append((-log).exp())
     for k, (block, log) in enumerate(zip(links.blocks, logs, strict=True)):
+        before = sizes[: k + 1]
+        weights = log.exp()
         end = 0.0
         for matrix, gain in zip(block.matrices, block.gains, strict=True):
-            weight = gain.largest * log.exp()
-            rows = weight.unsqueeze(1) * matrix
-            end = end + _sum_of_norms(rows, sizes[: k + 1], balance, ends)
+            weighed = gain.largest * weights
+            rows = weighed.unsqueeze(1) * matrix
+            end = end + _sum_of_norms(rows, before, balance, ends)
         ends.append(end)
     return _sum_of_norms(links.last, sizes, balance, ends)
 
@@ -87,20 +96,17 @@ def sampled(
         spread: a tenth of the largest distance of a start from the center, where the first ball is
             the whole space.
     """
-    draw = torch.Generator().manual_seed(0)
     radii = [min(radius, ANYWHERE) for radius in radii]
-    reach = [min(radii[0], 10 * spread), radii[1]]
-    offsets, settings = [], []
-    for center, size in zip(centers, reach, strict=True):
-        offset = _ball(len(center), size, draw).requires_grad_()
-        offsets.append(offset)
-        settings.append({"params": [offset], "lr": size / 20})
-    optimizer, best = torch.optim.Adam(settings), 0.0
+    offsets, optimizer = _starts(centers, radii, spread)
+    best = 0.0
     for _ in range(STEPS):
         with torch.enable_grad():
-            points = [center + offset for center, offset in zip(centers, offsets, strict=True)]
+            points = []
+            for center, offset in zip(centers, offsets, strict=True):
+                points.append(center + offset)
             norms = _norm(jacobian(*points))
-            descent = -norms.clamp(min=SMALLEST).log().sum()
+            logs = norms.clamp(min=SMALLEST).log()
+            descent = -logs.sum()
         best = max(best, norms.max().item())
         # norms may be zero, and the slopes of ReLU are constant between its kinks
         if best == 0 or not descent.requires_grad:
@@ -112,18 +118,35 @@ def sampled(
     return best
 
 
+def _starts(
+    centers: Sequence[Tensor], radii: Sequence[float], spread: float
+) -> tuple[list[Tensor], torch.optim.Adam]:
+    """Points of the balls, as offsets (POINTS, k) from the centers, and what moves them."""
+    draw = torch.Generator().manual_seed(0)
+    reach = [min(radii[0], 10 * spread), radii[1]]
+    offsets, settings = [], []
+    for center, size in zip(centers, reach, strict=True):
+        offset = _ball(len(center), size, draw)
+        offset.requires_grad_()
+        offsets.append(offset)
+        settings.append({"params": [offset], "lr": size / 20})
+    return offsets, torch.optim.Adam(settings)
+
+
 @torch.no_grad()
 def _hold(offsets: Sequence[Tensor], radii: Sequence[float]) -> None:
     """Bring offsets (points, k) back into their balls."""
     for offset, radius in zip(offsets, radii, strict=True):
         length = offset.norm(dim=1, keepdim=True)
-        offset *= (radius / length).clamp(max=1.0).nan_to_num(1.0)
+        share = (radius / length).clamp(max=1.0)
+        offset *= share.nan_to_num(1.0)
 
 
 def _ball(size: int, radius: float, draw: torch.Generator) -> Tensor:
     """Points (POINTS, size) of a ball."""
     directions = torch.randn(POINTS, size, generator=draw, dtype=torch.float64)
-    lengths = radius * torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
+    shares = torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
+    lengths = radius * shares
     return lengths * directions / directions.norm(dim=1, keepdim=True)
 
 

@@ -26,16 +26,20 @@ class Range(NamedTuple):
     high: Tensor
 
     def __add__(self, other: "Range") -> "Range":
-        return Range(self.low + other.low, self.high + other.high)
+        low = self.low + other.low
+        high = self.high + other.high
+        return Range(low, high)
 
     def __mul__(self, other: "Range") -> "Range":
-        products = [a * b for a in self.ends for b in other.ends]
-        low, high = reduce(torch.minimum, products), reduce(torch.maximum, products)
-        # NaN is 0 · ∞ here: a bound of zero times one that is missing
-        if bool(low.sum().isnan()):
-            products = [_zero_for_nan(product) for product in products]
-            low, high = reduce(torch.minimum, products), reduce(torch.maximum, products)
-        return Range(low, high)
+        products = []
+        for a in self.ends:
+            for b in other.ends:
+                products.append(a * b)
+        product = _hull_of(products)
+        if bool(product.low.sum().isnan()):
+            # NaN is 0 · ∞ here: a bound of zero times one that is missing
+            product = _hull_of([_zero_for_nan(end) for end in products])
+        return product
 
     def __neg__(self) -> "Range":
         return Range(-self.high, -self.low)
@@ -60,12 +64,16 @@ class Range(NamedTuple):
 
     def hull(self, other: "Range") -> "Range":
         """Smallest range that holds both."""
-        return Range(torch.minimum(self.low, other.low), torch.maximum(self.high, other.high))
+        low = torch.minimum(self.low, other.low)
+        high = torch.maximum(self.high, other.high)
+        return Range(low, high)
 
     @property
     def ends(self) -> tuple[Tensor, ...]:
         """Both ends, or the one of an exact number."""
-        return (self.low,) if self.low is self.high else (self.low, self.high)
+        if self.low is self.high:
+            return (self.low,)
+        return (self.low, self.high)
 
     @property
     def middle(self) -> Tensor:
@@ -79,6 +87,13 @@ class Range(NamedTuple):
     def largest(self) -> Tensor:
         """Largest absolute value."""
         return torch.maximum(self.low.abs(), self.high.abs())
+
+
+def _hull_of(values: Sequence[Tensor]) -> Range:
+    """Smallest range of each entry that holds all values."""
+    low = reduce(torch.minimum, values)
+    high = reduce(torch.maximum, values)
+    return Range(low, high)
 
 
 def _zero_for_nan(x: Tensor) -> Tensor:
@@ -97,39 +112,51 @@ class Jet(NamedTuple):
     second: Range | None
 
     def __add__(self, other: "Jet") -> "Jet":
+        value = self.value + other.value
+        first = self.first + other.first
         second = None
         if self.second and other.second:
             second = self.second + other.second
-        return Jet(self.value + other.value, self.first + other.first, second)
+        return Jet(value, first, second)
 
     def __mul__(self, other: "Jet") -> "Jet":
         # the range of x² is that of no product of two numbers
         if other is self:
             return _power(self, 2)
-        f, g = self.value.map(_wide), other.value.map(_wide)
+        value = self.value * other.value
+        # (f g)' = f' g + f g'
+        f = self.value.map(_wide)  # (..., 1)
+        g = other.value.map(_wide)
         first = self.first * g + f * other.first
         second = None
         if self.second and other.second:
-            mixed = _outer(self.first, other.first)
-            bends = self.second * g.map(_wide) + mixed + mixed.map(_transposed)
-            second = bends + f.map(_wide) * other.second
-        return Jet(self.value * other.value, first, second)
+            # (f g)'' = f'' g + f' ⊗ g' + g' ⊗ f' + f g''
+            mixed = _outer(self.first, other.first)  # (..., k, k)
+            bend_of_f = self.second * g.map(_wide)
+            bend_of_g = f.map(_wide) * other.second
+            second = bend_of_f + mixed + mixed.map(_transposed) + bend_of_g
+        return Jet(value, first, second)
 
     def through(self, value: Range, slope: Range, bend: Range) -> "Jet":
         """Compose with a function of one number, from its value and its derivatives."""
-        first = slope.map(_wide) * self.first
+        slope = slope.map(_wide)  # (..., 1)
+        first = slope * self.first
         second = None
         if self.second:
-            by_bend = bend.map(_wide).map(_wide) * _outer(self.first, self.first)
-            by_slope = slope.map(_wide).map(_wide) * self.second
+            bend = bend.map(_wide).map(_wide)  # (..., 1, 1)
+            square = _outer(self.first, self.first)
+            by_bend = bend * square
+            by_slope = slope.map(_wide) * self.second
             second = by_bend + by_slope
         return Jet(value, first, second)
 
     def times(self, number: float) -> "Jet":
+        value = self.value.times(number)
+        first = self.first.times(number)
         second = None
         if self.second:
             second = self.second.times(number)
-        return Jet(self.value.times(number), self.first.times(number), second)
+        return Jet(value, first, second)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -146,16 +173,20 @@ def _transposed(x: Tensor) -> Tensor:
 
 def _outer(a: Range, b: Range) -> Range:
     """Ranges (..., k, k) of the products of two gradients (..., k)."""
-    return a.map(_wide) * b.map(_along_rows)
+    column = a.map(_wide)
+    row = b.map(_along_rows)
+    return column * row
 
 
 def constant(value: Tensor | float, like: Jet) -> Jet:
     """Jet of a tensor that is constant."""
-    value = torch.as_tensor(value, dtype=torch.float64).unsqueeze(-1)
-    slope = value.new_zeros(like.first.low.shape[-1:])
+    value = torch.as_tensor(value, dtype=torch.float64)
+    value = value.unsqueeze(-1)  # one piece
+    numbers = like.first.low.shape[-1]
+    slope = value.new_zeros(numbers)
     second = None
     if like.second:
-        bend = value.new_zeros(like.second.low.shape[-2:])
+        bend = value.new_zeros(numbers, numbers)
         second = Range(bend, bend)
     return Jet(Range(value, value), Range(slope, slope), second)
 
@@ -163,36 +194,46 @@ def constant(value: Tensor | float, like: Jet) -> Jet:
 def power(x: Range, p: float) -> Range:
     """xᵖ; entries of x are not negative unless p is an integer."""
     if p < 0:
-        denominator = power(x, -p)
-        # no bound where the denominator may be zero
-        apart = (denominator.low > 0) | (denominator.high < 0)
-        low = (1 / denominator.high).where(apart, -math.inf)
-        high = (1 / denominator.low).where(apart, math.inf)
-        return Range(low, high)
+        return _inverse(power(x, -p))
     if p % 2 == 0 and p > 0:
-        return Range(_smallest(x) ** p, x.largest**p)
+        low = _smallest(x) ** p
+        high = x.largest**p
+        return Range(low, high)
     if p % 1 == 0:
         return x.map(lambda end: end**p)
     return x.map(lambda end: end.clamp(min=0) ** p)
 
 
+def _inverse(x: Range) -> Range:
+    """1 / x; no bound where x may be zero."""
+    apart = (x.low > 0) | (x.high < 0)
+    low = 1 / x.high
+    high = 1 / x.low
+    return Range(low.where(apart, -math.inf), high.where(apart, math.inf))
+
+
 def _smallest(x: Range) -> Tensor:
     """Smallest absolute value."""
-    return x.low.clamp(min=0) - x.high.clamp(max=0)
+    positive = x.low.clamp(min=0)
+    negative = x.high.clamp(max=0)
+    return positive - negative
 
 
 def cosine(x: Range) -> Range:
     """Range of the cosine."""
     ends = torch.stack([x.low.cos(), x.high.cos()])
-    low = ends.amin(0).where(~_passes(x, math.pi), -1.0)
-    high = ends.amax(0).where(~_passes(x, 0.0), 1.0)
+    valley = _passes(x, math.pi)
+    peak = _passes(x, 0.0)
+    low = ends.amin(0).where(~valley, -1.0)
+    high = ends.amax(0).where(~peak, 1.0)
     return Range(low, high)
 
 
 def _passes(x: Range, angle: float) -> Tensor:
     """Whether a range has the angle in it, up to whole turns."""
     turn = 2 * math.pi
-    following = ((x.low - angle) / turn).ceil() * turn + angle
+    turns = ((x.low - angle) / turn).ceil()
+    following = turns * turn + angle
     return following <= x.high
 
 
@@ -223,26 +264,35 @@ def _cos(x: Jet) -> Jet:
 
 def _tanh(x: Jet) -> Jet:
     value = x.value.map(torch.tanh)
-    slope = (-power(value, 2)).plus(1)
-    return x.through(value, slope, (value * slope).times(-2))
+    square = power(value, 2)
+    slope = (-square).plus(1)
+    bend = (value * slope).times(-2)
+    return x.through(value, slope, bend)
 
 
 def _sigmoid(x: Jet) -> Jet:
     value = x.value.map(torch.sigmoid)
-    slope = value * (-value).plus(1)
-    return x.through(value, slope, slope * value.times(-2).plus(1))
+    complement = (-value).plus(1)
+    slope = value * complement
+    bend = slope * value.times(-2).plus(1)
+    return x.through(value, slope, bend)
 
 
 def _softplus(x: Jet, beta: float = 1, threshold: float = 20) -> Jet:
-    value = x.value.map(lambda end: torch.nn.functional.softplus(end, beta, threshold))
+    def softplus(end: Tensor) -> Tensor:
+        return torch.nn.functional.softplus(end, beta, threshold)
+
+    value = x.value.map(softplus)
     slope = x.value.times(beta).map(torch.sigmoid)
-    bend = (slope * (-slope).plus(1)).times(beta)
+    complement = (-slope).plus(1)
+    bend = (slope * complement).times(beta)
     return x.through(value, slope, bend)
 
 
 def _erf(x: Jet) -> Jet:
     value = x.value.map(torch.erf)
-    gaussian = (-power(x.value, 2)).map(torch.exp)
+    square = power(x.value, 2)
+    gaussian = (-square).map(torch.exp)
     slope = gaussian.times(2 / math.sqrt(math.pi))
     bend = (x.value * slope).times(-2)
     return x.through(value, slope, bend)
@@ -253,13 +303,18 @@ def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
     # the kink bends down
     if slope > 1:
         return _leaky_relu(x.times(-1), 1 / slope).times(-slope)
-    value = x.value.map(lambda end: torch.nn.functional.leaky_relu(end, slope))
+
+    def leaky_relu(end: Tensor) -> Tensor:
+        return torch.nn.functional.leaky_relu(end, slope)
+
+    value = x.value.map(leaky_relu)
     low, high = x.value
     kink = (low <= 0) & (high >= 0)
-    slopes = Range((low > 0) * (1 - slope) + slope, (high >= 0) * (1 - slope) + slope)
+    smallest = (low > 0) * (1 - slope) + slope
+    largest = (high >= 0) * (1 - slope) + slope
     zero = torch.zeros_like(low)
     bend = Range(zero, zero.where(~kink, math.inf))
-    return x.through(value, slopes, bend)
+    return x.through(value, Range(smallest, largest), bend)
 
 
 def _abs(x: Jet) -> Jet:
@@ -270,11 +325,13 @@ def _abs(x: Jet) -> Jet:
 
 def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
     if low is not None:
-        above = _leaky_relu(x + constant(-low, x), 0.0)
-        x = above + constant(low, x)
+        # low + max(x - low, 0)
+        above = x + constant(-low, x)
+        x = _leaky_relu(above, 0.0) + constant(low, x)
     if high is not None:
-        below = _leaky_relu(constant(high, x) + x.times(-1), 0.0)
-        x = constant(high, x) + below.times(-1)
+        # high - max(high - x, 0)
+        below = constant(high, x) + x.times(-1)
+        x = constant(high, x) + _leaky_relu(below, 0.0).times(-1)
     return x
 
 
@@ -284,30 +341,41 @@ def _root_of_sum(u: Jet, f: Jet) -> Jet:
     """
     if bool((f.value.low < 0).any()):
         return _power(u * u + f, 0.5)
-    value = (power(u.value, 2) + f.value).map(torch.sqrt)
+    total = power(u.value, 2) + f.value
+    value = total.map(torch.sqrt)
     inverse = power(value, -1)
     cube = power(inverse, 3)
     slope = _slope_of_root(u.value, f.value)
-    by_u = u.through(value, slope, f.value * cube)
+    bend = f.value * cube
+    by_u = u.through(value, slope, bend)
     by_f = f.through(value, inverse.times(0.5), cube.times(-0.25))
     second = None
     if by_u.second:
-        bend = (slope * power(inverse, 2)).times(-0.5).map(_wide).map(_wide)
-        mixed = bend * _outer(u.first, f.first)
+        # ∂²/∂u∂f = -u / 2 (u² + f)^(3/2)
+        mixed_bend = (slope * power(inverse, 2)).times(-0.5)
+        mixed = mixed_bend.map(_wide).map(_wide) * _outer(u.first, f.first)
         second = by_u.second + by_f.second + mixed + mixed.map(_transposed)
     return Jet(value, by_u.first + by_f.first, second)
 
 
 def _slope_of_root(u: Range, f: Range) -> Range:
     """Range of u / √(u² + f), from the ends of both."""
-    lowest = [u.low / (u.low**2 + end).sqrt() for end in f.ends]
-    highest = [u.high / (u.high**2 + end).sqrt() for end in f.ends]
-    low, high = torch.stack(lowest).amin(0), torch.stack(highest).amax(0)
+    lowest, highest = [], []
+    for end in f.ends:
+        root_low = (u.low**2 + end).sqrt()
+        root_high = (u.high**2 + end).sqrt()
+        lowest.append(u.low / root_low)
+        highest.append(u.high / root_high)
+    low = torch.stack(lowest).amin(0)
+    high = torch.stack(highest).amax(0)
     # NaN is 0 / 0
     return Range(low.nan_to_num(-1), high.nan_to_num(1))
 
 
-OPERATIONS: dict[str, Callable[..., Jet]] = {
+Function = Callable[..., Jet]
+"""Jets of one or two numbers -> the jet of a function of them."""
+
+OPERATIONS: dict[str, Function] = {
     "add": lambda a, b, alpha=1: a + b.times(alpha),
     "sub": lambda a, b, alpha=1: a + b.times(-alpha),
     "rsub": lambda a, b, alpha=1: b + a.times(-alpha),
@@ -343,7 +411,7 @@ of torch.
 """
 
 
-def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list[Range]]:
+def gains(function: Function, boxes: list[Range]) -> tuple[Range, list[Range]]:
     """Ranges of a function (...) of one or two numbers and of its derivatives, with each number in
     its box (..., 1).
 
@@ -356,20 +424,35 @@ def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list
     for cuts in range(CUTS + 1):
         bounds, values = _bounds(function, pieces)
         attained = attained.hull(values)
-        loose = _loose(bounds, attained)
+        loose = _loose(bounds, attained)  # (..., pieces)
         if cuts == CUTS:
             loose = torch.zeros_like(loose)
         total = total.hull(_of_pieces(bounds, ~loose))
         number = int(loose.sum(-1).max())
         if number == 0:
             break
-        # entries with fewer loose pieces halve others again
-        chosen = loose.byte().argsort(dim=-1, descending=True)[..., :number]
-        pieces = [_chosen(piece, chosen, loose.shape) for piece in pieces]
-        for _ in range(HALVINGS):
-            pieces = _halves(pieces)
-    derivatives = [total.entry(1 + k) for k in range(len(boxes))]
+        pieces = _cut(pieces, loose, number)
+    derivatives = []
+    for k in range(len(boxes)):
+        derivatives.append(total.entry(1 + k))
     return total.entry(0), derivatives
+
+
+def _cut(pieces: list[Range], loose: Tensor, number: int) -> list[Range]:
+    """Halves of halves of this number of pieces of each entry, the loose ones of (..., pieces).
+
+    Entries with fewer loose pieces halve others again.
+    """
+    order = loose.byte().argsort(dim=-1, descending=True)
+    chosen = order[..., :number]
+
+    def of_chosen(end: Tensor) -> Tensor:
+        return end.expand(loose.shape).gather(-1, chosen)
+
+    pieces = [piece.map(of_chosen) for piece in pieces]
+    for _ in range(HALVINGS):
+        pieces = _halves(pieces)
+    return pieces
 
 
 def _as_exact(box: Range) -> Range:
@@ -383,9 +466,12 @@ def _loose(bounds: Range, attained: Range) -> Tensor:
     """Pieces (..., pieces) whose bounds exceed what points have attained by more than a slack."""
     width = attained.high - attained.low
     size = attained.largest.flatten(0, -2).amax(0)
-    slack = (SLACK * width + SMALL * size).nan_to_num(0, 0)
-    above = bounds.high > (attained.high + slack).unsqueeze(-2)
-    below = bounds.low < (attained.low - slack).unsqueeze(-2)
+    slack = SLACK * width + SMALL * size
+    slack = slack.nan_to_num(0, 0)
+    highest = attained.high + slack  # (..., 1 + numbers)
+    lowest = attained.low - slack
+    above = bounds.high > highest.unsqueeze(-2)
+    below = bounds.low < lowest.unsqueeze(-2)
     return (above | below).any(-1)
 
 
@@ -397,12 +483,7 @@ def _of_pieces(bounds: Range, done: Tensor) -> Range:
     return Range(low, high)
 
 
-def _chosen(piece: Range, chosen: Tensor, shape: Sequence[int]) -> Range:
-    """Pieces of these numbers."""
-    return piece.map(lambda end: end.expand(shape).gather(-1, chosen))
-
-
-def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, Range]:
+def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     """Ranges (..., pieces, 1 + numbers) of a function and its derivatives; the hull (..., 1 +
     numbers) of some values.
 
@@ -410,24 +491,25 @@ def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, R
     differs from its value in the middle by at most its derivative times half the width.
     """
     k = len(pieces)
-    jet = function(*_numbers(pieces, True))
-    shape = torch.broadcast_shapes(*(piece.low.shape for piece in pieces), jet.value.low.shape)
+    jet = function(*_arguments(pieces, twice=True))
+    shapes = [piece.low.shape for piece in pieces]
+    shape = torch.broadcast_shapes(*shapes, jet.value.low.shape)  # (..., pieces)
     direct = _joined(jet.value.map(_wide), jet.first, (*shape, k), -1)  # (..., pieces, 1 + k)
-    slopes = _joined(jet.first.map(_along_rows), jet.second, (*shape, k, k), -2)
-    rising, falling = slopes.low >= 0, slopes.high <= 0
+    # derivatives of the value and of each derivative by each number
+    gradient = jet.first.map(_along_rows)
+    slopes = _joined(gradient, jet.second, (*shape, k, k), -2)  # (..., pieces, 1 + k, k)
+    rising = slopes.low >= 0
+    falling = slopes.high <= 0
     radii = torch.stack([piece.radius.expand(shape) for piece in pieces], -1)
     change = _zero_for_nan(slopes.largest * radii.unsqueeze(-2))
-    beyond_middle = change.where(~(rising | falling), 0.0).sum(-1)
-    points = []
-    for j, piece in enumerate(pieces):
-        points.append(_extreme_points(piece, rising[..., j], falling[..., j]))
-    at_points = function(*_numbers(points, False))
-    point_shape = points[0].low.shape
-    values = _joined(at_points.value.map(_wide), at_points.first, (*point_shape, k), -1)
+    monotone = rising | falling
+    beyond_middle = change.where(~monotone, 0.0).sum(-1)  # (..., pieces, 1 + k)
+    values = _at_extremes(function, pieces, rising, falling)
 
-    # each of them has points of its own, where it is largest and where it is smallest
+    # the value and each derivative have points of their own, where they are largest and smallest
     def of_its_points(end: Tensor) -> Tensor:
-        return end.unflatten(-2, (-1, 2, 1 + k)).diagonal(0, -2, -1)
+        points = end.unflatten(-2, (-1, 2, 1 + k))
+        return points.diagonal(0, -2, -1)  # (..., pieces, 2, 1 + k)
 
     largest = of_its_points(values.high)[..., 0, :]
     smallest = of_its_points(values.low)[..., 1, :]
@@ -436,45 +518,67 @@ def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, R
     # NaN is no bound
     high = high.nan_to_num(math.inf, math.inf)
     low = low.nan_to_num(-math.inf, None, -math.inf)
+    # an exact derivative stays so
+    low = torch.minimum(low, high)
     lowest = values.low.nan_to_num(math.inf).amin(-2)
     highest = values.high.nan_to_num(-math.inf).amax(-2)
-    # an exact derivative stays so
-    return Range(torch.minimum(low, high), high), Range(lowest, highest)
+    return Range(low, high), Range(lowest, highest)
+
+
+def _at_extremes(function: Function, pieces: list[Range], rising: Tensor, falling: Tensor) -> Range:
+    """Values (..., points, 1 + numbers) of a function and its derivatives where they may be
+    extreme.
+    """
+    points = []
+    for j, piece in enumerate(pieces):
+        points.append(_extreme_points(piece, rising[..., j], falling[..., j]))
+    jet = function(*_arguments(points, twice=False))
+    shape = (*points[0].low.shape, len(pieces))
+    return _joined(jet.value.map(_wide), jet.first, shape, -1)
 
 
 def _extreme_points(piece: Range, rising: Tensor, falling: Tensor) -> Range:
     """Places where functions (..., pieces, functions) are largest and smallest as far as a number decides:
     at its ends if they are monotone in it, else at the middle.
     """
-    low, middle, high = (
-        piece.low.unsqueeze(-1),
-        piece.middle.unsqueeze(-1),
-        piece.high.unsqueeze(-1),
-    )
-    largest = high.where(rising, low.where(falling, middle))
-    smallest = low.where(rising, high.where(falling, middle))
+    low = piece.low.unsqueeze(-1)
+    middle = piece.middle.unsqueeze(-1)
+    high = piece.high.unsqueeze(-1)
+    largest = low.where(falling, middle)
+    largest = high.where(rising, largest)
+    smallest = high.where(falling, middle)
+    smallest = low.where(rising, smallest)
     points = torch.cat([largest, smallest], -1).flatten(-2)
     return Range(points, points)
 
 
-def _joined(one: Range, other: Range, shape: Sequence[int], axis: int) -> Range:
+def _joined(value: Range, slopes: Range, shape: Sequence[int], axis: int) -> Range:
     """Ranges next to each other along an axis, the first of which has size one there."""
     single = [*shape]
     single[axis] = 1
-    low = torch.cat([one.low.expand(single), other.low.expand(shape)], axis)
-    high = torch.cat([one.high.expand(single), other.high.expand(shape)], axis)
+
+    def joined(end: Tensor, slope_end: Tensor) -> Tensor:
+        end = end.expand(single)
+        slope_end = slope_end.expand(shape)
+        return torch.cat([end, slope_end], axis)
+
+    low = joined(value.low, slopes.low)
+    high = joined(value.high, slopes.high)
     return Range(low, high)
 
 
-def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
-    """Jets of the arguments themselves over boxes."""
+def _arguments(boxes: list[Range], *, twice: bool) -> list[Jet]:
+    """Jets of the numbers themselves over boxes, with second derivatives or without."""
     count = len(boxes)
     identity = torch.eye(count, dtype=torch.float64)
     second = None
     if twice:
         zero = torch.zeros(count, count, dtype=torch.float64)
         second = Range(zero, zero)
-    return [Jet(box, Range(row, row), second) for box, row in zip(boxes, identity, strict=True)]
+    jets = []
+    for box, row in zip(boxes, identity, strict=True):
+        jets.append(Jet(box, Range(row, row), second))
+    return jets
 
 
 def _halves(pieces: list[Range]) -> list[Range]:
@@ -484,16 +588,21 @@ def _halves(pieces: list[Range]) -> list[Range]:
     one.
     """
     scales = [piece.map(torch.asinh) for piece in pieces]
-    widest = torch.stack([scale.radius for scale in scales]).argmax(0)
+    widths = torch.stack([scale.radius for scale in scales])
+    widest = widths.argmax(0)
     halves = []
     for k, (piece, scale) in enumerate(zip(pieces, scales, strict=True)):
-        if len(piece.ends) == 1:
-            halves.append(piece.map(lambda end: torch.cat([end, end], -1)))
-            continue
-        middle = scale.middle.sinh().clamp(piece.low, piece.high)
-        low = middle.where(widest == k, piece.low)  # of the upper half
-        high = middle.where(widest == k, piece.high)  # of the lower half
-        lower_ends = torch.cat([piece.low, low], -1)
-        upper_ends = torch.cat([high, piece.high], -1)
-        halves.append(Range(lower_ends, upper_ends))
+        halves.append(_halved(piece, scale.middle, widest == k))
     return halves
+
+
+def _halved(piece: Range, middle: Tensor, cut: Tensor) -> Range:
+    """Lower and upper halves of a number, where it is cut, at the middle of its asinh."""
+    if len(piece.ends) == 1:
+        return piece.map(lambda end: torch.cat([end, end], -1))
+    middle = middle.sinh().clamp(piece.low, piece.high)
+    low = middle.where(cut, piece.low)  # of the upper half
+    high = middle.where(cut, piece.high)  # of the lower half
+    lower_ends = torch.cat([piece.low, low], -1)
+    upper_ends = torch.cat([high, piece.high], -1)
+    return Range(lower_ends, upper_ends)

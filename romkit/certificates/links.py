@@ -35,23 +35,21 @@ class Signal(NamedTuple):
     def through(self, matrix: Tensor) -> "Signal":
         """A x."""
         size = matrix.abs()
-        return Signal(
-            value=matrix @ self.value,
-            rows=matrix @ self.rows,
-            middle=matrix @ self.middle,
-            spread=size @ self.spread,
-            reach=size @ self.reach,
-        )
+        value = matrix @ self.value
+        rows = matrix @ self.rows
+        middle = matrix @ self.middle
+        spread = size @ self.spread
+        reach = size @ self.reach
+        return Signal(value, rows, middle, spread, reach)
 
     def plus(self, other: "Signal") -> "Signal":
         columns = max(self.rows.shape[1], other.rows.shape[1])
-        return Signal(
-            value=self.value + other.value,
-            rows=_wide(self.rows, columns) + _wide(other.rows, columns),
-            middle=self.middle + other.middle,
-            spread=self.spread + other.spread,
-            reach=self.reach + other.reach,
-        )
+        value = self.value + other.value
+        rows = _wide(self.rows, columns) + _wide(other.rows, columns)
+        middle = self.middle + other.middle
+        spread = self.spread + other.spread
+        reach = self.reach + other.reach
+        return Signal(value, rows, middle, spread, reach)
 
 
 class Argument(NamedTuple):
@@ -75,16 +73,17 @@ class Units:
         self.blocks: list[tuple[Argument, ...]] = []
         self.columns = sum(self.sizes)
         self.inputs: list[Signal] = []
-        identity = torch.eye(self.columns, dtype=torch.float64).split(self.sizes)
-        for center, radius, rows in zip(centers, self.radii, identity, strict=True):
-            exact, reach = torch.zeros_like(rows), torch.full_like(center, radius)
-            self.inputs.append(Signal(center, rows, rows, exact, reach))
+        identity = torch.eye(self.columns, dtype=torch.float64)
+        of_inputs = identity.split(self.sizes)
+        for center, radius, rows in zip(centers, self.radii, of_inputs, strict=True):
+            exact = torch.zeros_like(rows)
+            reach = torch.full_like(center, radius)
+            signal = Signal(center, rows, rows, exact, reach)
+            self.inputs.append(signal)
 
     def over(self, x: Signal) -> Range:
-        """Range of a signal: its value at the centers, plus or minus its reach or that of its
-        gradient.
-        """
-        reach = torch.minimum(x.reach, self._by_gradient(x))
+        """Range of a signal: its value at the centers, plus or minus its reach."""
+        reach = self._reach(x)
         return Range(x.value - reach, x.value + reach)
 
     def constant(self, value: Tensor) -> Signal:
@@ -96,26 +95,47 @@ class Units:
         gains are exact.
         """
         middle, spread, reach = 0.0, 0.0, 0.0
+        exact = True
         for x, gain in arguments:
             middle = middle + gain.middle.unsqueeze(1) * x.middle
             spread = spread + _spread(x, gain)
-            reach = reach + gain.largest * torch.minimum(x.reach, self._by_gradient(x))
-        if all(bool((gain.low == gain.high).all()) for _, gain in arguments):
-            rows = sum(gain.low.unsqueeze(1) * _wide(x.rows, self.columns) for x, gain in arguments)
-            return Signal(value, rows, middle, spread, reach)
-        self.blocks.append(arguments)
-        before = value.new_zeros(len(value), self.columns)
-        identity = torch.eye(len(value), dtype=value.dtype)
-        rows = torch.cat([before, identity], 1)
-        self.columns = rows.shape[1]
+            reach = reach + gain.largest * self._reach(x)
+            exact = exact and bool((gain.low == gain.high).all())
+        if exact:
+            rows = self._rows_of(arguments)
+        else:
+            rows = self._new_rows(value)
+            self.blocks.append(arguments)
+            self.columns = rows.shape[1]
         return Signal(value, rows, middle, spread, reach)
+
+    def _rows_of(self, arguments: Sequence[Argument]) -> Tensor:
+        """Rows (k, N) of a function whose gains are exact."""
+        rows = 0
+        for x, gain in arguments:
+            wide = _wide(x.rows, self.columns)
+            rows = rows + gain.low.unsqueeze(1) * wide
+        return rows
+
+    def _new_rows(self, value: Tensor) -> Tensor:
+        """Rows (k, N + k) of units of their own, behind all others."""
+        count = len(value)
+        before = value.new_zeros(count, self.columns)
+        identity = torch.eye(count, dtype=value.dtype)
+        return torch.cat([before, identity], 1)
+
+    def _reach(self, x: Signal) -> Tensor:
+        """Reach (k,) of a signal: its own, or that of its gradient where this is smaller."""
+        return torch.minimum(x.reach, self._by_gradient(x))
 
     def _by_gradient(self, x: Signal) -> Tensor:
         """Reach (k,) of a signal by the norms of its gradient's rows."""
         reach = 0.0
-        middles, spreads = x.middle.split(self.sizes, 1), x.spread.split(self.sizes, 1)
+        middles = x.middle.split(self.sizes, 1)
+        spreads = x.spread.split(self.sizes, 1)
         for radius, middle, spread in zip(self.radii, middles, spreads, strict=True):
-            reach = reach + radius * (middle.norm(dim=1) + spread.norm(dim=1))
+            slope = middle.norm(dim=1) + spread.norm(dim=1)
+            reach = reach + radius * slope
         return reach
 
 
@@ -153,70 +173,86 @@ def links(units: Units, output: Signal, which: int) -> Links:
     matrices.
     """
     start = sum(units.sizes)
-    offset, size = sum(units.sizes[:which]), units.sizes[which]
+    offset = sum(units.sizes[:which])
+    size = units.sizes[which]
     columns = slice(offset, offset + size)  # of the input
-    # each unit by the input and by those that are left
+    # each unit by the input and by the units that are kept
     known = torch.zeros(units.columns, units.columns, dtype=torch.float64)
     known[columns, :size] = torch.eye(size, dtype=torch.float64)
+    identity = torch.eye(units.columns, dtype=torch.float64)
     blocks: list[Block] = []
     used = size
     for arguments in units.blocks:
         rows = [_wide(x.rows, units.columns) @ known for x, _ in arguments]
         moved = [(row != 0).any(1) for row in rows]
         free = _free(moved, arguments)
-        block = known[start : start + len(free)]
+        end = start + len(free)
+        of_units = known[start:end]
         for row, (_, gain) in zip(rows, arguments, strict=True):
-            block += gain.middle.unsqueeze(1) * row
-        seen = [k for k, moves in enumerate(moved) if bool((moves & free).any())]
-        if seen:
-            matrices = tuple(rows[k][free][:, :used] for k in seen)
-            blocks.append(_block(matrices, [arguments[k] for k in seen], free, columns))
-            number = len(matrices[0])
-            identity = torch.eye(units.columns, dtype=torch.float64)
-            block[free] = identity[used : used + number]
+            of_units += gain.middle.unsqueeze(1) * row
+        block = _block(rows, moved, arguments, free, used, columns)
+        if block.matrices:
+            blocks.append(block)
+            number = int(free.sum())
+            of_units[free] = identity[used : used + number]
             used += number
-        start += len(free)
-    last = (_wide(output.rows, units.columns) @ known)[:, :used]
-    return Links(size, tuple(blocks), last, _enclosure(output, columns))
+        start = end
+    last = _wide(output.rows, units.columns) @ known
+    return Links(size, tuple(blocks), last[:, :used], _enclosure(output, columns))
 
 
 def _free(moved: Sequence[Tensor], arguments: Sequence[Argument]) -> Tensor:
     """Units (k,) whose derivative by an input that moves is not known exactly."""
     free = torch.zeros_like(moved[0])
     for moves, (_, gain) in zip(moved, arguments, strict=True):
-        free |= moves & (gain.radius > 0)
+        inexact = gain.radius > 0
+        free |= moves & inexact
     return free
 
 
 def _block(
-    matrices: tuple[Tensor, ...], arguments: Sequence[Argument], free: Tensor, columns: slice
+    rows: Sequence[Tensor],
+    moved: Sequence[Tensor],
+    arguments: Sequence[Argument],
+    free: Tensor,
+    used: int,
+    columns: slice,
 ) -> Block:
-    """Block of the free units of these arguments."""
-    gains, sizes = [], []
-    for x, gain in arguments:
+    """Block of the free units: the arguments that move one of them, with the columns in use."""
+    matrices, gains, sizes = [], [], []
+    for row, moves, (x, gain) in zip(rows, moved, arguments, strict=True):
+        if not bool((moves & free).any()):
+            continue
+        matrices.append(row[free][:, :used])
         gains.append(Range(gain.low[free], gain.high[free]))
         middle = x.middle[:, columns].norm(dim=1)
         spread = x.spread[:, columns].norm(dim=1)
-        sizes.append((middle + spread)[free])
-    return Block(matrices, tuple(gains), tuple(sizes))
+        size = middle + spread
+        sizes.append(size[free])
+    return Block(tuple(matrices), tuple(gains), tuple(sizes))
 
 
 def _enclosure(output: Signal, columns: slice) -> float:
     """Bound of the norm of the gradient by an input, from that of its entries."""
     if columns.stop == columns.start:
         return 0.0
-    middle = torch.linalg.matrix_norm(output.middle[:, columns], 2)
-    spread = torch.linalg.matrix_norm(output.spread[:, columns], 2)
-    return float(middle + spread)
+    middle = output.middle[:, columns]
+    spread = output.spread[:, columns]
+    bound = torch.linalg.matrix_norm(middle, 2) + torch.linalg.matrix_norm(spread, 2)
+    return float(bound)
 
 
 def _spread(x: Signal, gain: Range) -> Tensor:
     """Spread (k, inputs) of the gradient of units with this gain of a signal."""
-    of_signal = gain.middle.abs().unsqueeze(1) * x.spread
-    of_gain = gain.radius.unsqueeze(1) * (x.middle.abs() + x.spread)
+    middle = gain.middle.abs().unsqueeze(1)
+    radius = gain.radius.unsqueeze(1)
+    of_signal = middle * x.spread
+    largest = x.middle.abs() + x.spread
+    of_gain = radius * largest
     return of_signal + of_gain
 
 
 def _wide(rows: Tensor, columns: int) -> Tensor:
     """Rows padded with zeros for the units that came later."""
-    return torch.nn.functional.pad(rows, (0, columns - rows.shape[1]))
+    missing = columns - rows.shape[1]
+    return torch.nn.functional.pad(rows, (0, missing))

@@ -1,6 +1,7 @@
 """The semidefinite bound of the norm of a derivative; the only file that imports cvxpy."""
 
 import contextlib
+import math
 import warnings
 
 import numpy as np
@@ -62,61 +63,81 @@ def lipsdp(links: Links, scale: float) -> float:
     """
     turn = _directions(links)  # (size, n)
     n = turn.shape[1]
-    total = n + sum(len(block.sizes[0]) for block in links.blocks)
-    if total > LARGEST:
-        return float("inf")
-    rows = np.pad(turn, ((0, 0), (0, total - n)))  # of all before, over the unknowns
-    brackets = []
-    for block in links.blocks:
-        first = len(rows) - links.size + n
-        units, forms = _units(block, rows, first)
-        rows = np.concatenate([rows, units])
-        brackets.append(forms)
-    brackets = np.concatenate(brackets)
-    out = links.last.numpy() @ rows / scale
+    units = sum(len(block.sizes[0]) for block in links.blocks)
+    if n + units > LARGEST:
+        return math.inf
+    rows, brackets = _over_unknowns(links, turn, units)
+    out = links.last.numpy() @ rows / scale  # (r, n + units)
     square = out.T @ out
     multipliers = _multipliers(n, square, brackets)
-    form = -square - np.tensordot(multipliers, brackets, 1)
-    bound = (1 + MARGIN) * scale * _smallest(form, n) ** 0.5
+    slack = np.tensordot(multipliers, brackets, 1)
+    gamma = _smallest(-square - slack, n)
+    bound = (1 + MARGIN) * scale * gamma**0.5
     if bound < POOR * scale:
         return min(bound, lipsdp(links, bound))
     return bound
+
+
+def _over_unknowns(links: Links, turn: np.ndarray, units: int) -> tuple[np.ndarray, np.ndarray]:
+    """Input and units (size + units, N) over the N unknowns, and the brackets (units, N, N)."""
+    n = turn.shape[1]
+    rows = np.pad(turn, ((0, 0), (0, units)))
+    brackets = []
+    unknown = n
+    for block in links.blocks:
+        of_block, forms = _units(block, rows, unknown)
+        rows = np.concatenate([rows, of_block])
+        brackets.append(forms)
+        unknown += len(of_block)
+    return rows, np.concatenate(brackets)
 
 
 def _directions(links: Links) -> np.ndarray:
     """Orthonormal directions (size, r) of the input that anything depends on; the others change
     nothing.
     """
-    rows = []
+    matrices = []
     for block in links.blocks:
-        rows += [matrix[:, : links.size] for matrix in block.matrices]
-    rows.append(links.last[:, : links.size])
-    _, values, directions = torch.linalg.svd(torch.cat(rows), full_matrices=False)
-    return directions[values > ROUNDING * values[0]].mT.numpy()
+        matrices.extend(block.matrices)
+    matrices.append(links.last)
+    rows = torch.cat([matrix[:, : links.size] for matrix in matrices])
+    _, values, directions = torch.linalg.svd(rows, full_matrices=False)
+    smallest = ROUNDING * values[0]
+    return directions[values > smallest].mT.numpy()
 
 
-def _units(block: Block, rows: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
+def _units(block: Block, rows: np.ndarray, unknown: int) -> tuple[np.ndarray, np.ndarray]:
     """Units (k, N) of a block and the matrices (k, N, N) of their brackets, whose e are the
-    unknowns from the first one on.
+    unknowns from this number on.
 
     Each e is counted in the most that it can be where the input is one, so that unknowns are about
     one.
     """
     spreads = []
     for gain, size in zip(block.gains, block.sizes, strict=True):
-        spreads.append((gain.radius * size).numpy())
-    most = np.where(sum(spreads) > 0, sum(spreads), 1.0)
-    e = np.eye(rows.shape[1])[first : first + len(most)]
+        spread = gain.radius * size
+        spreads.append(spread.numpy())
+    total = sum(spreads)
+    most = np.where(total > 0, total, 1.0)
+    identity = np.eye(rows.shape[1])
+    e = identity[unknown : unknown + len(most)]  # (k, N)
     units = most[:, None] * e
-    forms = -e[:, :, None] * e[:, None, :]
+    forms = -_squares(e)
     for matrix, gain, spread in zip(block.matrices, block.gains, spreads, strict=True):
         v = matrix.numpy() @ rows  # (k, N)
-        units = units + gain.middle.numpy()[:, None] * v
+        middle = gain.middle.numpy()
+        units = units + middle[:, None] * v
         # 1/w² is the share of this spread in the most
-        weight = np.divide(most, spread, out=np.ones_like(most), where=spread > 0) ** 0.5
-        far = (weight * gain.radius.numpy() / most)[:, None] * v
-        forms = forms + far[:, :, None] * far[:, None, :]
+        square = np.divide(most, spread, out=np.ones_like(most), where=spread > 0)
+        weight = square**0.5
+        reach = weight * gain.radius.numpy() / most
+        forms = forms + _squares(reach[:, None] * v)
     return units, forms
+
+
+def _squares(rows: np.ndarray) -> np.ndarray:
+    """Matrices (k, N, N) of the squares of linear functions (k, N)."""
+    return rows[:, :, None] * rows[:, None, :]
 
 
 def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
@@ -127,11 +148,13 @@ def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
     """
     cvxpy = checks.extra("certify", "cvxpy", "certify")
     of_input = np.arange(len(out)) < n
-    gamma, T = cvxpy.Variable(), cvxpy.Variable(len(forms), nonneg=True)
+    gamma = cvxpy.Variable()
+    T = cvxpy.Variable(len(forms), nonneg=True)
     columns = forms.reshape(len(forms), -1).T
     weighed = cvxpy.reshape(columns @ T, out.shape, order="C")
+    identity = np.diag(of_input * 1.0)
     inside = INSIDE * np.diag(~of_input * 1.0)
-    form = gamma * np.diag(of_input * 1.0) - out - inside - weighed
+    form = gamma * identity - out - inside - weighed
     definite = (form + form.T) / 2 >> 0
     problem = cvxpy.Problem(cvxpy.Minimize(gamma), [definite])
     with warnings.catch_warnings(), contextlib.suppress(cvxpy.SolverError):
@@ -148,10 +171,12 @@ def _smallest(form: np.ndarray, n: int) -> float:
     semidefinite.
     """
     form = torch.from_numpy(form)
-    inner, failed = torch.linalg.cholesky_ex(form[n:, n:])
+    inner = form[n:, n:]
+    factor, failed = torch.linalg.cholesky_ex(inner)
     if int(failed) != 0:
-        return float("inf")
-    solved = torch.cholesky_solve(form[n:, :n], inner)
-    schur = form[:n, n:] @ solved - form[:n, :n]
-    eigenvalues = torch.linalg.eigvalsh((schur + schur.mT) / 2)
+        return math.inf
+    solved = torch.cholesky_solve(form[n:, :n], factor)
+    schur = form[:n, n:] @ solved - form[:n, :n]  # (n, n)
+    symmetric = (schur + schur.mT) / 2
+    eigenvalues = torch.linalg.eigvalsh(symmetric)
     return float(eigenvalues[-1].clamp(min=0))

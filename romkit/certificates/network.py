@@ -11,35 +11,34 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
-from romkit.certificates.intervals import OPERATIONS, Jet, Range, constant, gains
+from romkit.certificates.intervals import OPERATIONS, Jet, constant, gains
 from romkit.certificates.links import Argument, Signal, Units
 from romkit.core.errors import InputError
 from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.lower import VIEWS
 from romkit.engine.trace import Call, is_symbol
 
-LINEAR = (VIEWS - {"detach"}) | {
-    "_to_copy",
-    "bmm",
-    "cat",
-    "constant_pad_nd",
-    "cumsum",
-    "mean",
-    "mm",
-    "select_scatter",
-}
-LINEAR |= {"slice_scatter", "stack", "sum"}
-"""Operations that are linear, or affine, in their tensors."""
-
 HIDDEN = {"detach"}
 """Operations whose derivative is not that of their values, so that bounds would be of another map."""
+
+SUMS = {"bmm", "cumsum", "mean", "mm", "sum"}
+MOVES = {"_to_copy", "cat", "constant_pad_nd", "select_scatter", "slice_scatter", "stack"}
+
+LINEAR = (VIEWS - HIDDEN) | SUMS | MOVES
+"""Operations that are linear, or affine, in their tensors."""
 
 AGREE = 1e-6
 """Largest relative difference of values from those of the recorded operations, which rounding has
 much smaller.
 """
+
+Map = Callable[..., Tensor]
+"""Function of tensors."""
+
+Probes = Sequence[tuple[Tensor, ...]]
+"""Inputs of a map, one tuple for each call."""
 
 OF_SEVERAL = {"add", "sub", "rsub", "mul", "div", "root_of_sum"}
 """Elementwise operations of several tensors; the others take one, and numbers."""
@@ -67,24 +66,25 @@ class Expression:
 
     def jet(self, known: dict[int, Jet]) -> Jet:
         """Ranges of the expression where those of its sources are known."""
-        if id(self) in known:
-            return known[id(self)]
-        like = next(iter(known.values()))
-        arguments = []
-        for operand in self.operands:
-            if isinstance(operand, Expression):
-                arguments.append(operand.jet(known))
-            elif isinstance(operand, Tensor) or self.op in OF_SEVERAL:
-                arguments.append(constant(operand, like))
-            else:
-                arguments.append(operand)
-        known[id(self)] = OPERATIONS[self.op](*arguments, **self.options)
+        if id(self) not in known:
+            like = next(iter(known.values()))
+            arguments = []
+            for operand in self.operands:
+                arguments.append(self._argument(operand, known, like))
+            operation = OPERATIONS[self.op]
+            known[id(self)] = operation(*arguments, **self.options)
         return known[id(self)]
 
+    def _argument(self, operand: object, known: dict[int, Jet], like: Jet) -> object:
+        """Jet of an operand, or a number that is no operand of its own."""
+        if isinstance(operand, Expression):
+            return operand.jet(known)
+        if isinstance(operand, Tensor) or self.op in OF_SEVERAL:
+            return constant(operand, like)
+        return operand
 
-def network(
-    function: Callable[..., Tensor], units: Units, probes: Sequence[tuple[Tensor, ...]] = ()
-) -> Signal:
+
+def network(function: Map, units: Units, probes: Probes = ()) -> Signal:
     """Value of the function at the inputs of `units`, each with a leading axis of one, as a flat
     signal.
 
@@ -98,33 +98,35 @@ def network(
         InputError: the function has an operation whose derivative has no known range, or values
             that its operations do not have.
     """
-    centers = [signal.value for signal in units.inputs]
+    centers = [signal.value.unsqueeze(0) for signal in units.inputs]
     try:
-        recorded = trace(function, *(center.unsqueeze(0) for center in centers), keep=OPERATIONS)
+        recorded = trace(function, *centers, keep=OPERATIONS)
         signal = _Reader(units).read(recorded)
         _check_values(function, recorded, probes)
     except Unsupported as verdict:
+        expected, got = "maps with bounds", str(verdict)
         fix = "write its maps with other operations of torch, see docs/guide/projections.md"
-        raise InputError(
-            "projection", expected="maps with bounds", got=str(verdict), fix=fix
-        ) from verdict
+        raise InputError("projection", expected=expected, got=got, fix=fix) from verdict
     return signal
 
 
-def _check_values(
-    function: Callable[..., Tensor], recorded: Trace, probes: Sequence[tuple[Tensor, ...]]
-) -> None:
+def _check_values(function: Map, recorded: Trace, probes: Probes) -> None:
     """Refuse a function whose values are not those of the operations that it was recorded with.
 
     A function that catches the error of a branch on values, looks at the kind of its inputs or
     counts its calls is recorded as a map that it is not.
     """
-    replay = recorded.module() if is_symbol(recorded.result) else None
+    replay = None
+    if is_symbol(recorded.result):
+        replay = recorded.module()
     for inputs in probes:
         values = function(*inputs).double()
-        again = recorded.result if replay is None else replay(*inputs)
-        size = float(values.abs().nan_to_num(0.0).amax())
-        if not torch.allclose(again.double(), values, AGREE, AGREE * size, equal_nan=True):
+        again = recorded.result
+        if replay is not None:
+            again = replay(*inputs)
+        largest = values.abs().nan_to_num(0.0).amax()
+        tolerance = AGREE * float(largest)
+        if not torch.allclose(again.double(), values, AGREE, tolerance, equal_nan=True):
             reason = (
                 "values that are not those of its operations: drop caches and branches on values"
             )
@@ -141,20 +143,25 @@ class _Reader:
     def read(self, recorded: Trace) -> Signal:
         """Signal of the result."""
         for symbol, signal in zip(recorded.inputs, self.units.inputs, strict=True):
-            self.known[id(symbol)] = _source(signal.value.reshape(symbol.shape), signal)
+            value = signal.value.reshape(symbol.shape)
+            self.known[id(symbol)] = _source(value, signal)
         for call in recorded.calls:
             self._call(call)
-        if not is_symbol(recorded.result):
-            return self.units.constant(recorded.result.double().flatten())
-        return self._signal(self.known[id(recorded.result)])
+        result = recorded.result
+        if not is_symbol(result):
+            return self.units.constant(result.double().flatten())
+        return self._signal(self.known[id(result)])
 
     def _call(self, call: Call) -> None:
         def resolved(leaf: object) -> object:
-            return self.known[id(leaf)] if is_symbol(leaf) else leaf
+            if is_symbol(leaf):
+                return self.known[id(leaf)]
+            return leaf
 
         args, kwargs = tree_map(resolved, (call.args, call.kwargs))
         results = self._results(call, args, kwargs)
-        self.known |= zip(map(id, call.outputs), results, strict=True)
+        for output, result in zip(call.outputs, results, strict=True):
+            self.known[id(output)] = result
 
     def _results(self, call: Call, args: tuple, kwargs: dict) -> list[Expression]:
         """Expressions of the outputs of a call."""
@@ -182,13 +189,14 @@ class _Reader:
         return self._elementwise("add", torch.add, (base, term), scale)
 
     def _elementwise(self, name: str, op: Callable, args: tuple, kwargs: dict) -> Expression:
-        if "rounding_mode" in kwargs or not (name in OF_SEVERAL or _of_one(args)):
+        takes = name in OF_SEVERAL or _of_one(args)
+        if "rounding_mode" in kwargs or not takes:
             raise Unsupported(f"{op} of these arguments, which has none")
         value = op(*tree_map(_value, args), **kwargs)
         sources = _sources(args)
         if len(sources) > 2:
             # gains are bounded over boxes of two numbers: others become signals of their own
-            args = tuple(self._settled(x) if isinstance(x, Expression) else x for x in args)
+            args = tuple(self._settled(x) for x in args)
             sources = _sources(args)
         affine = _is_affine(name, args)
         op_name, operands, options = _fused(name, args, kwargs)
@@ -201,31 +209,36 @@ class _Reader:
     def _linear(self, op: Callable, args: tuple, kwargs: dict) -> list[Expression]:
         """Outputs of a linear operation, whose matrices are its derivatives."""
         settled: dict[int, Expression] = {}
-        for leaf in tree_leaves((args, kwargs)):
-            if isinstance(leaf, Expression):
+
+        def signal_of(leaf: object) -> object:
+            if not isinstance(leaf, Expression):
+                return leaf
+            if id(leaf) not in settled:
                 settled[id(leaf)] = self._settled(leaf)
-        args, kwargs = tree_map(lambda leaf: settled.get(id(leaf), leaf), (args, kwargs))
-        moving = list({id(x): x for x in settled.values()}.values())
+            return settled[id(leaf)]
+
+        args, kwargs = tree_map(signal_of, (args, kwargs))
+        moving = list(settled.values())
 
         def results(*values: Tensor) -> list[Tensor]:
-            of_moving = dict(zip(map(id, moving), values, strict=True))
-            arguments, options = tree_map(
-                lambda leaf: of_moving.get(id(leaf), leaf), (args, kwargs)
-            )
+            value_of = dict(zip(map(id, moving), values, strict=True))
+
+            def resolved(leaf: object) -> object:
+                return value_of.get(id(leaf), leaf)
+
+            arguments, options = tree_map(resolved, (args, kwargs))
             outputs = op(*arguments, **options)
-            return list(outputs) if isinstance(outputs, tuple | list) else [outputs]
+            if isinstance(outputs, tuple | list):
+                return list(outputs)
+            return [outputs]
 
         centers = [x.value for x in moving]
-        jacobians = torch.func.jacfwd(results, tuple(range(len(moving))))(*centers)
+        numbers = tuple(range(len(moving)))
+        jacobians = torch.func.jacfwd(results, numbers)(*centers)
         expressions = []
         for value, by_input in zip(results(*centers), jacobians, strict=True):
-            total = None
-            for x, jacobian in zip(moving, by_input, strict=True):
-                term = x.signal.through(jacobian.reshape(value.numel(), -1))
-                total = term if total is None else total.plus(term)
-            # an affine operation has a value of its own
-            total = total._replace(value=value.double().flatten())
-            expressions.append(_source(value, total))
+            signal = _through(moving, by_input, value)
+            expressions.append(_source(value, signal))
         return expressions
 
     def _product(self, a: Expression, b: Expression) -> Expression:
@@ -236,9 +249,9 @@ class _Reader:
         (total,) = self._linear(torch.sum, (pairs, -2), {})
         return total
 
-    def _settled(self, x: Expression) -> Expression:
-        """The expression as a signal."""
-        if x.op is None:
+    def _settled(self, x: object) -> object:
+        """An expression as a signal; anything else as it is."""
+        if not isinstance(x, Expression) or x.op is None:
             return x
         return _source(x.value, self._signal(x))
 
@@ -255,13 +268,17 @@ class _Reader:
             # which entry of the source each entry of the expression is a function of
             entry = torch.arange(source.value.numel()).reshape(source.value.shape)
             over = self.units.over(source.signal)
-            low, high = over.low[entry], over.high[entry]
-            boxes.append(Range(low.unsqueeze(-1), high.unsqueeze(-1)))
+            box = over.map(lambda end, entry=entry: end[entry].unsqueeze(-1))
+            boxes.append(box)
             rows = entry.expand(shape).flatten()
-            signals.append(Signal(*(field[rows] for field in source.signal)))
+            fields = [field[rows] for field in source.signal]
+            signals.append(Signal(*fields))
 
         def function(*jets: Jet) -> Jet:
-            return x.jet(dict(zip(map(id, x.sources), jets, strict=True)))
+            known = {}
+            for source, jet in zip(x.sources, jets, strict=True):
+                known[id(source)] = jet
+            return x.jet(known)
 
         def flat(end: Tensor) -> Tensor:
             return end.expand(shape).flatten()
@@ -272,7 +289,8 @@ class _Reader:
             arguments.append(Argument(signal, gain.map(flat)))
         center = x.value.flatten()
         signal = self.units.units(center, *arguments)
-        below, above = flat(value.low) - center, flat(value.high) - center
+        below = flat(value.low) - center
+        above = flat(value.high) - center
         reach = torch.maximum(below.abs(), above.abs())
         return signal._replace(reach=torch.minimum(signal.reach, reach))
 
@@ -293,7 +311,8 @@ def _sources(args: tuple) -> tuple[Expression, ...]:
     sources: dict[int, Expression] = {}
     for x in args:
         if isinstance(x, Expression):
-            sources |= {id(source): source for source in x.sources}
+            for source in x.sources:
+                sources[id(source)] = source
     return tuple(sources.values())
 
 
@@ -325,7 +344,22 @@ def _is_square(x: object) -> bool:
     """Whether an operand is the product of an expression with itself."""
     if not isinstance(x, Expression) or x.op != "mul":
         return False
-    return x.operands[0] is x.operands[1]
+    u, v = x.operands
+    return u is v
+
+
+def _through(moving: Sequence[Expression], jacobians: Sequence[Tensor], value: Tensor) -> Signal:
+    """Signal with this value and these derivatives (..., input) by expressions."""
+    total = None
+    for x, jacobian in zip(moving, jacobians, strict=True):
+        matrix = jacobian.reshape(value.numel(), -1)
+        term = x.signal.through(matrix)
+        if total is None:
+            total = term
+        else:
+            total = total.plus(term)
+    # an affine operation has a value of its own
+    return total._replace(value=value.double().flatten())
 
 
 def _source(value: Tensor, signal: Signal) -> Expression:
@@ -336,4 +370,6 @@ def _source(value: Tensor, signal: Signal) -> Expression:
 
 
 def _value(x: object) -> object:
-    return x.value if isinstance(x, Expression) else x
+    if isinstance(x, Expression):
+        return x.value
+    return x

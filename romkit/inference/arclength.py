@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from romkit.inference.equations import Equations
+from romkit.inference.equations import Array, Equations
 
 ACCURACY = 1e-8
 """Length of Newton's last step; with differences for derivatives the next one would be some 1e-9 of
@@ -52,16 +52,32 @@ class Point(NamedTuple):
             rounding in them.
     """
 
-    u: np.ndarray
-    tangent: np.ndarray
-    jacobian: np.ndarray
-    values: np.ndarray
-    growth: np.ndarray
+    u: Array
+    tangent: Array
+    jacobian: Array
+    values: Array
+    growth: Array
 
     @property
     def unstable(self) -> int:
         """Number of directions that grow."""
         return int((self.growth > 0).sum())
+
+
+Sample = tuple[float, Point]
+"""Distance along a step, and the point there."""
+
+Located = tuple[float, str, Point]
+"""Distance along a step, name and point of an event."""
+
+Events = list[tuple[str, Point]]
+"""Names and points of folds and changes of stability, in order."""
+
+Solution = tuple[Array, Array]
+"""A point (k,) and the Jacobian of the equations there."""
+
+Test = Callable[[Point], float]
+"""Function of points whose sign changes at an event."""
 
 
 class Branch:
@@ -76,16 +92,17 @@ class Branch:
     """
 
     def __init__(self, equations: Equations):
-        self.equations, self.end = equations, ""
+        self.equations = equations
+        self.end = ""
 
-    def at(self, u: np.ndarray) -> Point | None:
+    def at(self, u: Array) -> Point | None:
         """The solution at the parameter of a guess u, from where the parameter grows; None if none
         is found.
         """
         along = np.eye(len(u))[-1]
         return self.through(u, along, along)
 
-    def through(self, u: np.ndarray, across: np.ndarray, onward: np.ndarray) -> Point | None:
+    def through(self, u: Array, across: Array, onward: Array) -> Point | None:
         """The solution on the plane through a guess u across a direction; None if none is found.
 
         `onward` is the side that the branch goes on to.
@@ -96,13 +113,15 @@ class Branch:
             return None
         return self._point(*solution, onward)
 
-    def points(self, first: Point, count: int) -> Iterator[tuple[Point, list[tuple[str, Point]]]]:
+    def points(self, first: Point, count: int) -> Iterator[tuple[Point, Events]]:
         """Points until the branch ends, `count` at most, each with the special points before it;
         the last one is at the end of the range.
 
         `end` says why afterwards.
         """
-        point, step, self.end = first, LARGEST / 4, "points"
+        point = first
+        step = LARGEST / 4
+        self.end = "points"
         yield first, []
         for _ in range(count - 1):
             taken = self._step(point, step)
@@ -120,30 +139,35 @@ class Branch:
             if reason:
                 self.end = reason
                 return
-            point, step = ahead, min(1.3 * step, self._longest(ahead))
+            point = ahead
+            step = min(1.3 * step, self._longest(ahead))
 
     def ahead(self, point: Point, step: float) -> Point | None:
         """The point of the branch on the plane across its tangent at this distance; None where
         Newton fails.
         """
-        return self.near(point, point.u + step * point.tangent, NEWTON)
+        guess = point.u + step * point.tangent
+        return self.near(point, guess, NEWTON)
 
-    def near(self, origin: Point, guess: np.ndarray, most: int = PATIENT) -> Point | None:
+    def near(self, origin: Point, guess: Array, most: int = PATIENT) -> Point | None:
         """The point near a guess, on the plane across the tangent at another point."""
         self.equations.anchor(origin.u)
         solution = self.solved(guess, origin.tangent, most)
-        return None if solution is None else self._point(*solution, origin.tangent)
+        if solution is None:
+            return None
+        return self._point(*solution, origin.tangent)
 
-    def taken(self, u: np.ndarray, along: np.ndarray) -> Point:
+    def taken(self, u: Array, along: Array) -> Point:
         """A point that is as it is given."""
         self.equations.anchor(u)
-        return self._point(u, self.equations.linearised(u)[1], along)
+        _, jacobian = self.equations.linearised(u)
+        return self._point(u, jacobian, along)
 
     def apart(self, point: Point, other: Point) -> float:
         """Length of the difference of two tangents."""
         return self._length(point.tangent - other.tangent)
 
-    def special(self, before: Point, after: Point) -> list[tuple[str, Point]]:
+    def special(self, before: Point, after: Point) -> Events:
         """Folds, and points where eigenvalues cross the boundary of stability, between neighbouring
         points, in order.
         """
@@ -159,21 +183,20 @@ class Branch:
         events.sort(key=lambda event: event[0])
         return [(kind, point) for _, kind, point in events]
 
-    def _turnings(self, before: Point, after: Point) -> list[tuple[float, str, Point]]:
-        """Distance, name and point of where the parameter turns back, one at most."""
+    def _turnings(self, before: Point, after: Point) -> list[Located]:
+        """Where the parameter turns back, once at most."""
         if not self._turns(before, after):
             return []
         turn = self._located(before, after, lambda point: point.tangent[-1])
         if turn is None:
             return []
         length, point = turn
+        kind = "fold"
         if self._crosses(before, after):
-            return [(length, "branch point", point)]
-        return [(length, "fold", point)]
+            kind = "branch point"
+        return [(length, kind, point)]
 
-    def solved(
-        self, u: np.ndarray, along: np.ndarray, most: int
-    ) -> tuple[np.ndarray, np.ndarray] | None:
+    def solved(self, u: Array, along: Array, most: int) -> Solution | None:
         """Newton's method on the plane through u across `along`: the point and the Jacobian there."""
         origin = u
         for _ in range(most):
@@ -181,15 +204,17 @@ class Branch:
             if not np.isfinite(jacobian).all():
                 return None
             matrix = np.vstack([jacobian, along])
-            defect = np.append(residual, (u - origin) @ along)
+            off_plane = (u - origin) @ along
+            defect = np.append(residual, off_plane)
             # a symmetry makes the matrix singular: the shortest move has no share along it
             move = np.linalg.lstsq(matrix, -defect, rcond=self.equations.rank)[0]
             u = u + move
-            if np.abs(move).max() < ACCURACY * max(1.0, np.abs(u).max()):
+            size = max(1.0, np.abs(u).max())
+            if np.abs(move).max() < ACCURACY * size:
                 return u, jacobian
         return None
 
-    def direction(self, move: np.ndarray) -> np.ndarray:
+    def direction(self, move: Array) -> Array:
         """A move of length one."""
         return move / self._length(move)
 
@@ -226,12 +251,14 @@ class Branch:
         """Whether the first point lies on the step from a point to the one ahead."""
         if point is first:
             return False
-        to_first, from_first = first.u - point.u, ahead.u - first.u
-        is_between = to_first @ first.tangent > 0 and from_first @ first.tangent >= 0
+        to_first = first.u - point.u
+        from_first = ahead.u - first.u
+        if to_first @ first.tangent <= 0 or from_first @ first.tangent < 0:
+            return False
         step = self._length(ahead.u - point.u)
-        is_close = max(self._length(to_first), self._length(from_first)) <= step
+        distance = max(self._length(to_first), self._length(from_first))
         is_parallel = self.apart(ahead, first) < 2 * BEND
-        return bool(is_between and is_close and is_parallel)
+        return bool(distance <= step and is_parallel)
 
     def _longest(self, point: Point) -> float:
         """Longest step from a point: a part of the range, and of the size of the state."""
@@ -243,24 +270,28 @@ class Branch:
 
     def _turns(self, before: Point, after: Point) -> bool:
         """Whether the parameter turns back, by more than rounding."""
-        begin, end = before.tangent[-1], after.tangent[-1]
-        changes_sign = (begin >= 0) != (end >= 0)
-        return changes_sign and max(abs(begin), abs(end)) > TURN
+        begin = before.tangent[-1]
+        end = after.tangent[-1]
+        if (begin >= 0) == (end >= 0):
+            return False
+        return max(abs(begin), abs(end)) > TURN
 
     def _crosses(self, before: Point, after: Point) -> bool:
         """Whether another branch crosses between two points: the determinant of the equations with
         the tangent changes its sign there, and at a fold it does not.
         """
-        borders = [np.vstack([point.jacobian, point.tangent]) for point in (before, after)]
-        left, values, right = np.linalg.svd(borders[0])
+        border = np.vstack([before.jacobian, before.tangent])
+        border_after = np.vstack([after.jacobian, after.tangent])
+        left, values, right = np.linalg.svd(border)
         # a symmetry has singular values that are zero all along: these directions are filled in
         null = values <= ZERO * self.equations.rank * values[0]
         filled = values[0] * left[:, null] @ right[null]
-        signs = [np.linalg.slogdet(border + filled)[0] for border in borders]
-        return bool(signs[0] * signs[1] < 0)
+        sign, _ = np.linalg.slogdet(border + filled)
+        sign_after, _ = np.linalg.slogdet(border_after + filled)
+        return bool(sign * sign_after < 0)
 
-    def _changes(self, before: Point, after: Point) -> Iterator[tuple[float, str, Point]]:
-        """Distance, name and point of each change of stability."""
+    def _changes(self, before: Point, after: Point) -> Iterator[Located]:
+        """Changes of stability."""
         crossing, upper = sorted((before.unstable, after.unstable))
         while crossing < upper:
             located = self._located(before, after, lambda point, k=crossing: point.growth[k])
@@ -268,12 +299,15 @@ class Branch:
                 return
             length, point = located
             is_pair = crossing + 1 < upper and self.equations.is_pair(point.values, crossing)
-            yield length, self.equations.bifurcation(point.values[crossing], is_pair), point
-            crossing += 1 + is_pair
+            kind = self.equations.bifurcation(point.values[crossing], is_pair)
+            yield length, kind, point
+            crossing += 1
+            if is_pair:
+                crossing += 1
 
     def _located(
-        self, before: Point, after: Point, test: Callable[[Point], float]
-    ) -> tuple[float, Point] | None:
+        self, before: Point, after: Point, test: Test
+    ) -> Sample | None:
         """Distance from a point and the point between it and the next where a test function changes
         its sign; None where that is rounding.
         """
@@ -289,20 +323,24 @@ class Branch:
                 root = stretch.root(test)
         return root, stretch.at(root)
 
-    def _point(self, u: np.ndarray, jacobian: np.ndarray, along: np.ndarray) -> Point:
+    def _point(self, u: Array, jacobian: Array, along: Array) -> Point:
         # the plane of the phase goes through u itself, else the tangent would be in another one
         phase = self.equations.anchor(u)
-        jacobian = np.vstack([jacobian[: len(jacobian) - len(phase)], phase])
-        matrix, target = np.vstack([jacobian, along]), np.eye(len(u))[-1]
+        count = len(jacobian) - len(phase)
+        jacobian = np.vstack([jacobian[:count], phase])
+        matrix = np.vstack([jacobian, along])
+        target = np.eye(len(u))[-1]
         tangent = np.linalg.lstsq(matrix, target, rcond=self.equations.rank)[0]
-        return Point(u, self.direction(tangent), jacobian, *self.equations.spectrum(jacobian))
+        values, growth = self.equations.spectrum(jacobian)
+        return Point(u, self.direction(tangent), jacobian, values, growth)
 
-    def _length(self, move: np.ndarray) -> float:
+    def _length(self, move: Array) -> float:
         """Length of a move along a branch, where states have their root mean square, whatever their
         number.
         """
         state, tail = np.split(move, [-self.equations.tail])
-        return float(np.sqrt((state**2).mean() + (tail**2).sum()))
+        square = (state**2).mean() + (tail**2).sum()
+        return float(np.sqrt(square))
 
 
 class _Stretch:
@@ -314,11 +352,12 @@ class _Stretch:
     """
 
     def __init__(self, branch: Branch, before: Point, after: Point):
-        self.branch, self.before = branch, before
+        self.branch = branch
+        self.before = before
         self.step = _distance(before, after)
-        self.known = [(0.0, before), (self.step, after)]
+        self.known: list[Sample] = [(0.0, before), (self.step, after)]
 
-    def root(self, test: Callable[[Point], float]) -> float:
+    def root(self, test: Test) -> float:
         """Distance where a test function of points is zero; it is interpolated where Newton's method
         fails.
         """
@@ -327,15 +366,16 @@ class _Stretch:
             if self.look(length):
                 return test(self.at(length))
             (low, left), (high, right) = self._neighbours(length)
-            part = (length - low) / (high - low)
-            return (1 - part) * test(left) + part * test(right)
+            share = (length - low) / (high - low)
+            return (1 - share) * test(left) + share * test(right)
 
         accuracy = 1e-12 * max(1.0, self.step)
         return brentq(value, 0.0, self.step, xtol=accuracy, rtol=1e-12)
 
     def knows(self, length: float) -> bool:
         """Whether there is a point at this distance."""
-        return self._neighbours(length)[0][0] == length or length == self.step
+        (low, _), _ = self._neighbours(length)
+        return length in (low, self.step)
 
     def look(self, length: float) -> bool:
         """Solve at a distance; whether there is a point."""
@@ -353,24 +393,29 @@ class _Stretch:
 
     def at(self, length: float) -> Point:
         """The point at a distance, or the one that its neighbours give."""
-        if self.knows(length):
-            return min(self.known, key=lambda entry: abs(entry[0] - length))[1]
-        return self.branch.taken(self._guess(length), self.before.tangent)
+        if not self.knows(length):
+            return self.branch.taken(self._guess(length), self.before.tangent)
+        _, point = min(self.known, key=lambda sample: abs(sample[0] - length))
+        return point
 
-    def _guess(self, length: float) -> np.ndarray:
+    def _guess(self, length: float) -> Array:
         (low, left), (high, right) = self._neighbours(length)
-        return left.u + (length - low) / (high - low) * (right.u - left.u)
+        share = (length - low) / (high - low)
+        return left.u + share * (right.u - left.u)
 
-    def _neighbours(self, length: float) -> tuple[tuple[float, Point], tuple[float, Point]]:
+    def _neighbours(self, length: float) -> tuple[Sample, Sample]:
         """Known points at most, and at least, so far."""
-        after = sum(at <= length for at, _ in self.known)
+        after = sum(distance <= length for distance, _ in self.known)
         after = min(max(after, 1), len(self.known) - 1)
         return self.known[after - 1], self.known[after]
 
 
 def _distance(before: Point, after: Point) -> float:
     """Step along the tangent of a point whose plane holds the next one."""
-    return float((after.u - before.u) @ before.tangent) / float(before.tangent @ before.tangent)
+    tangent = before.tangent
+    along = float((after.u - before.u) @ tangent)
+    square = float(tangent @ tangent)
+    return along / square
 
 
 def _inside(point: Point) -> bool:
@@ -378,5 +423,5 @@ def _inside(point: Point) -> bool:
     return bool(abs(point.u[-1] - 0.5) <= 0.5 + TURN)
 
 
-def _mean_root(state: np.ndarray) -> float:
+def _mean_root(state: Array) -> float:
     return float(np.sqrt((state**2).mean()))

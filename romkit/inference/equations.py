@@ -31,10 +31,18 @@ AT_REST = 1e-4
 
 TINY = 1e-300
 
-Field = Callable[[np.ndarray], Callable]
+Array = np.ndarray
+
+Linearisation = tuple[Array, Array]
+"""Residual (k,) of equations and their Jacobian (k, k + 1)."""
+
+Spectrum = tuple[Array, Array]
+"""Eigenvalues or multipliers, least stable first, and their growth."""
+
+Field = Callable[[Array], Callable]
 """Parameters (B,) -> the field f(t, y) of torch for B members."""
 
-Flow = Callable[[np.ndarray, torch.Tensor, float], torch.Tensor]
+Flow = Callable[[Array, torch.Tensor, float], torch.Tensor]
 """Parameters (B,), states (B, d) and a time -> states (B, d) after that time."""
 
 
@@ -59,67 +67,79 @@ class Equations(abc.ABC):
     def __init__(self, field: Field):
         self.field = field
 
-    def rate(self, w: np.ndarray, parameter: np.ndarray) -> np.ndarray:
+    def rate(self, w: Array, parameter: Array) -> Array:
         """f (B, d) at states (B, d) and parameters (B,)."""
+        t = torch.zeros((), dtype=torch.float64)
         y = torch.from_numpy(w)
         with torch.no_grad(), one_thread():
-            return self.field(parameter)(torch.zeros((), dtype=torch.float64), y).numpy()
+            field = self.field(parameter)
+            return field(t, y).numpy()
 
-    def anchor(self, u: np.ndarray) -> np.ndarray:
+    def anchor(self, u: Array) -> Array:
         """Fix the phase at u; the rows of the Jacobian that do so, none by default."""
         return np.zeros((0, len(u)))
 
-    def at_rest(self, u: np.ndarray) -> bool:
+    def at_rest(self, u: Array) -> bool:
         """Whether an orbit has shrunk to an equilibrium."""
         return False
 
     @abc.abstractmethod
-    def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def linearised(self, u: Array) -> Linearisation:
         """Residual (k,) and Jacobian (k, k + 1) at u (k + 1,)."""
 
     @abc.abstractmethod
-    def linear(self, jacobian: np.ndarray) -> np.ndarray:
+    def linear(self, jacobian: Array) -> Array:
         """(d, d) linearised field, or flow over a period."""
 
     @abc.abstractmethod
-    def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def spectrum(self, jacobian: Array) -> Spectrum:
         """Eigenvalues or multipliers, least stable first, and their growth."""
 
     @abc.abstractmethod
     def bifurcation(self, value: complex, pair: bool) -> str:
         """Name of the point where this eigenvalue, or pair of eigenvalues, changes its side."""
 
-    def is_pair(self, values: np.ndarray, k: int) -> bool:
+    def is_pair(self, values: Array, k: int) -> bool:
         """Whether value k has a complex conjugate, and is no double real one that errors split."""
+        if k + 1 == len(values):
+            return False
         error = np.sqrt(self.noise * np.abs(values).max())
-        return k + 1 < len(values) and bool(abs(values[k].imag) > 10 * error)
+        return bool(abs(values[k].imag) > 10 * error)
 
 
 class Equilibria(Equations):
     """f(w; λ) = 0 of u = (w, λ)."""
 
-    tail, rank, noise = 1, 1e-9, 2e-16
+    tail = 1
+    rank = 1e-9
+    noise = 2e-16
 
-    def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        w, parameter = torch.from_numpy(u[:-1]), u[-1]
-        size, t = len(w), torch.zeros((), dtype=torch.float64)
-        field = self.field(np.full(size, parameter))
-        # a member for each direction
-        members, directions = w.repeat(size, 1), torch.eye(size, dtype=torch.float64)
-        with torch.no_grad(), one_thread():
-            _, slopes = torch.func.jvp(lambda y: field(t, y), (members,), (directions,))
-        by_state = slopes.numpy().T  # (d, d)
+    def linearised(self, u: Array) -> Linearisation:
+        w, parameter = u[:-1], u[-1]
         parameters = parameter + DIFFERENCE * np.arange(-1.0, 2.0)
-        below, rate, above = self.rate(np.tile(u[:-1], (3, 1)), parameters)
+        below, rate, above = self.rate(np.tile(w, (3, 1)), parameters)
         by_parameter = (above - below) / (2 * DIFFERENCE)
+        by_state = self._by_state(w, parameter)
         return rate, np.column_stack([by_state, by_parameter])
 
-    def linear(self, jacobian: np.ndarray) -> np.ndarray:
+    def _by_state(self, w: Array, parameter: float) -> Array:
+        """(d, d) derivatives of the field by the state, along a direction for each member."""
+        size = len(w)
+        t = torch.zeros((), dtype=torch.float64)
+        field = self.field(np.full(size, parameter))
+        members = torch.from_numpy(w).repeat(size, 1)
+        directions = torch.eye(size, dtype=torch.float64)
+        with torch.no_grad(), one_thread():
+            _, slopes = torch.func.jvp(lambda y: field(t, y), (members,), (directions,))
+        return slopes.numpy().T
+
+    def linear(self, jacobian: Array) -> Array:
         return jacobian[:, :-1]
 
-    def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def spectrum(self, jacobian: Array) -> Spectrum:
         values = np.linalg.eigvals(self.linear(jacobian))
-        values = values[np.argsort(-values.real, kind="stable")]
+        order = np.argsort(-values.real, kind="stable")
+        values = values[order]
         # less than rounding is no growth
         rounding = ROUNDING * (1 + abs(values).max())
         return values, values.real - rounding
@@ -129,11 +149,13 @@ class Equilibria(Equations):
             return "Hopf"
         return "branch point"
 
-    def bent(self, u: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    def bent(self, u: Array, moves: Array) -> Array:
         """Second derivatives D²f(v, v) (k, d) of the field along moves v (k, d)."""
+        w, parameter = u[:-1], u[-1]
         steps = SECOND_DIFFERENCE * moves
-        states = u[:-1] + np.concatenate([0 * steps[:1], steps, -steps])  # (1 + 2k, d)
-        rates = self.rate(states, np.full(len(states), u[-1]))
+        none = 0 * steps[:1]
+        states = w + np.concatenate([none, steps, -steps])  # (1 + 2k, d)
+        rates = self.rate(states, np.full(len(states), parameter))
         middle, ahead, behind = np.split(rates, [1, 1 + len(moves)])
         return (ahead - 2 * middle + behind) / SECOND_DIFFERENCE**2
 
@@ -146,60 +168,72 @@ class Orbits(Equations):
         unit: of the period, so that T is about one.
     """
 
-    tail, rank, noise = 2, 1e-7, 1e-9
+    tail = 2
+    rank = 1e-7
+    noise = 1e-9
 
     def __init__(self, field: Field, flow: Flow, unit: float = 1.0):
         super().__init__(field)
-        self.flow, self.unit, self.step = flow, unit, DIFFERENCE
+        self.flow = flow
+        self.unit = unit
+        self.step = DIFFERENCE
 
-    def anchor(self, u: np.ndarray) -> np.ndarray:
+    def anchor(self, u: Array) -> Array:
         """Lay the plane through the state of u; its row (1, d + 2) of the Jacobian."""
         self.origin = u[:-2]
         rate = self.rate(u[None, :-2], u[-1:])[0]
         # along the field, the direction in which the phase of an orbit is free
-        self.normal = rate / np.linalg.norm(rate).clip(TINY)
-        return np.concatenate([self.normal, [0.0, 0.0]])[None]
+        speed = np.linalg.norm(rate).clip(TINY)
+        self.normal = rate / speed
+        row = np.append(self.normal, [0.0, 0.0])
+        return row[None]
 
-    def at_rest(self, u: np.ndarray) -> bool:
+    def at_rest(self, u: Array) -> bool:
         """Whether the orbit has shrunk to an equilibrium, or through it, so that it crosses the
         plane backwards.
         """
-        w, period, parameter = u[:-2], self.unit * u[-2], u[-1:]
-        speed = float(self.rate(w[None], parameter)[0] @ self.normal)
+        w, parameter = u[:-2], u[-1:]
+        period = self.unit * u[-2]
+        rate = self.rate(w[None], parameter)[0]
+        speed = float(rate @ self.normal)
         length = speed * period / np.sqrt(len(w))
         size = 1 + np.sqrt((w**2).mean())
         return length < AT_REST * size
 
-    def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def linearised(self, u: Array) -> Linearisation:
         """Residual and Jacobian at u, by one call for all differences; NaN where Newton's method
         left all periods.
         """
         if u[-2] <= 0:
-            shape = (len(u) - 1, len(u))
-            return np.full(shape[0], np.nan), np.full(shape, np.nan)
+            count = len(u) - 1
+            return np.full(count, np.nan), np.full((count, len(u)), np.nan)
         residual, jacobian = _by_differences(self, u, self.step)
         self.step = _step(jacobian)
         return residual, jacobian
 
-    def __call__(self, u: np.ndarray) -> np.ndarray:
+    def __call__(self, u: Array) -> Array:
         """Residuals (B, d + 1) at u (B, d + 2), whose periods differ from the first one by small
         steps.
         """
         w, period, parameter = u[:, :-2], u[:, -2], u[:, -1]
-        late = self.unit * (period - period[0])
-        ends = _ends(self.flow, parameter, w, self.unit * float(period[0]))
+        time = self.unit * float(period[0])
+        ends = _ends(self.flow, parameter, w, time)
         # one run serves all periods: the steps of differences are too short to bend the orbit
+        late = self.unit * (period - period[0])
         ends = ends + late[:, None] * self.rate(ends, parameter)
-        return np.column_stack([ends - w, (w - self.origin) @ self.normal])
+        distance = (w - self.origin) @ self.normal
+        return np.column_stack([ends - w, distance])
 
-    def linear(self, jacobian: np.ndarray) -> np.ndarray:
-        return jacobian[:-1, :-2] + np.eye(len(jacobian) - 1)
+    def linear(self, jacobian: Array) -> Array:
+        count = len(jacobian) - 1
+        return jacobian[:-1, :-2] + np.eye(count)
 
-    def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def spectrum(self, jacobian: Array) -> Spectrum:
         """Multipliers but the trivial one, and logarithms of their moduli."""
         values = np.linalg.eigvals(self.linear(jacobian))
         # the one along the orbit is 1, and says nothing
-        return _by_modulus(np.delete(values, np.argmin(abs(values - 1))))
+        trivial = np.argmin(abs(values - 1))
+        return _by_modulus(np.delete(values, trivial))
 
     def bifurcation(self, value: complex, pair: bool) -> str:
         return _of_multiplier(value, pair)
@@ -211,39 +245,45 @@ class ForcedOrbits(Equations):
     No phase is free and no multiplier is trivial.
     """
 
-    tail, rank, noise = 1, 1e-7, 1e-9
+    tail = 1
+    rank = 1e-7
+    noise = 1e-9
 
     def __init__(self, field: Field, flow: Flow, period: float):
         super().__init__(field)
-        self.flow, self.period, self.step = flow, period, DIFFERENCE
+        self.flow = flow
+        self.period = period
+        self.step = DIFFERENCE
 
-    def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def linearised(self, u: Array) -> Linearisation:
         residual, jacobian = _by_differences(self, u, self.step)
         self.step = _step(jacobian)
         return residual, jacobian
 
-    def __call__(self, u: np.ndarray) -> np.ndarray:
+    def __call__(self, u: Array) -> Array:
         """Residuals (B, d) at u (B, d + 1)."""
         w, parameter = u[:, :-1], u[:, -1]
-        return _ends(self.flow, parameter, w, self.period) - w
+        ends = _ends(self.flow, parameter, w, self.period)
+        return ends - w
 
-    def linear(self, jacobian: np.ndarray) -> np.ndarray:
+    def linear(self, jacobian: Array) -> Array:
         return jacobian[:, :-1] + np.eye(len(jacobian))
 
-    def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def spectrum(self, jacobian: Array) -> Spectrum:
         """Multipliers, and logarithms of their moduli."""
-        return _by_modulus(np.linalg.eigvals(self.linear(jacobian)))
+        values = np.linalg.eigvals(self.linear(jacobian))
+        return _by_modulus(values)
 
     def bifurcation(self, value: complex, pair: bool) -> str:
         return _of_multiplier(value, pair)
 
 
-def _ends(flow: Flow, parameter: np.ndarray, w: np.ndarray, time: float) -> np.ndarray:
+def _ends(flow: Flow, parameter: Array, w: Array, time: float) -> Array:
     with torch.no_grad(), one_thread(), runtime.bars(False):
         return flow(parameter, torch.from_numpy(w.copy()), time).numpy()
 
 
-def _step(jacobian: np.ndarray) -> float:
+def _step(jacobian: Array) -> float:
     """Step of differences of a flow that stretches: its third derivatives grow like the cube of its
     first ones, and its rounding errors like these.
     """
@@ -251,21 +291,22 @@ def _step(jacobian: np.ndarray) -> float:
     return DIFFERENCE * max(1.0, stretching) ** (-2 / 3)
 
 
-def _by_differences(
-    residuals: Callable[[np.ndarray], np.ndarray], u: np.ndarray, step: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _by_differences(residuals: Callable[[Array], Array], u: Array, step: float) -> Linearisation:
     """Residual (k,) and Jacobian (k, k + 1) at u (k + 1,), by one call."""
     lengths = step * np.maximum(1.0, np.abs(u))
     steps = np.diag(lengths)
-    values = residuals(np.vstack([u, u + steps, u - steps]))
+    points = np.vstack([u, u + steps, u - steps])
+    values = residuals(points)
     residual, ahead, behind = np.split(values, [1, 1 + len(u)])
     slopes = (ahead - behind) / (2 * lengths[:, None])  # (k + 1, k)
     return residual[0], slopes.T
 
 
-def _by_modulus(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    values = values[np.argsort(-abs(values), kind="stable")]
-    return values, np.log(abs(values).clip(TINY)) - NEUTRAL
+def _by_modulus(values: Array) -> Spectrum:
+    order = np.argsort(-abs(values), kind="stable")
+    values = values[order]
+    moduli = abs(values).clip(TINY)
+    return values, np.log(moduli) - NEUTRAL
 
 
 def _of_multiplier(value: complex, pair: bool) -> str:
