@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 from torch import Tensor
+
+Array = np.ndarray
 
 Field = Callable[[Tensor, Tensor], Tensor]
 """ẋ = f(t, x): t is a scalar tensor, x and the result are (..., n). The context is fixed already."""

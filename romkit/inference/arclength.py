@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from romkit.inference.equations import Array, Equations
+from romkit.core.types import Array
+from romkit.inference.equations import Equations
 
 ACCURACY = 1e-8
 """Length of Newton's last step; with differences for derivatives the next one would be some 1e-9 of
@@ -305,9 +306,7 @@ class Branch:
             if is_pair:
                 crossing += 1
 
-    def _located(
-        self, before: Point, after: Point, test: Test
-    ) -> Sample | None:
+    def _located(self, before: Point, after: Point, test: Test) -> Sample | None:
         """Distance from a point and the point between it and the next where a test function changes
         its sign; None where that is rounding.
         """

@@ -13,6 +13,7 @@ from scipy.optimize import NoConvergence, newton_krylov
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.engine.threads import one_thread
 from romkit.inference.arclength import ACCURACY, Branch, Point
 from romkit.inference.equations import Equilibria
@@ -130,18 +131,23 @@ def continuation(
         >>> waves.kind, round(float(waves.period[0]), 2)  # 2π over the frequency
         ('orbits', 6.28)
     """
-    name, ends, others = _range(context)
-    line = Line(model_of(source, dynamics, system), name, ends, others, steps)
+    name, ends, fixed = _range(context)
+    model = model_of(source, dynamics, system)
+    line = Line(model, name, ends, fixed, steps)
     if isinstance(start, xr.Dataset):
         kind, branch, first = _first_of_branch(start, at, line, amplitude)
     else:
         _check_start(at, kind, period)
         branch, first = _first_of_state(start, kind, period, line)
+    count = points
+    if count is None:
+        count = POINTS
     walked: list[Point] = []
     special: list[Special] = []
-    walk = branch.points(first, points or POINTS)
+    walk = branch.points(first, count)
     for point, events in runtime.track(walk, f"{kind} along {name}"):
-        special += [Special(len(walked) - 1, *event) for event in events]
+        for event, at_event in events:
+            special.append(Special(len(walked) - 1, event, at_event))
         walked.append(point)
     _warn_of_end(branch.end, points, line, walked[-1])
     _warn_of_extrapolation(line, walked)
@@ -190,12 +196,19 @@ def verify(
     """
     line = _line_of(branch, system)
     kind = branch.attrs["kind"]
-    state = "decoded" if "decoded" in branch else "state"
-    guesses, turns = line.unknowns(branch, state), line.unknowns(branch, f"special_{state}")
-    rows = np.unique([*range(0, len(guesses), every), len(guesses) - 1])
+    state = "state"
+    if "decoded" in branch:
+        state = "decoded"
+    guesses = line.unknowns(branch, state)
+    turns = line.unknowns(branch, f"special_{state}")
+    end = len(guesses) - 1
+    rows = np.unique([*range(0, end, every), end])
     full = line.branch(kind)
-    small = len(line.model.names) <= DENSE
-    solved = _by_newton if small else functools.partial(_by_flow, line=line, time=time)
+    is_small = len(line.model.names) <= DENSE
+    if is_small:
+        solved = _by_newton
+    else:
+        solved = functools.partial(_by_flow, line=line, time=time)
     solutions, stable = [], []
     for k in runtime.track(rows, f"{kind} of the full model"):
         u, is_stable = solved(full, guesses[k])
@@ -203,12 +216,13 @@ def verify(
         stable.append(is_stable)
     special = []
     for k in runtime.track(range(len(turns)), "special points of the full model"):
-        if small:
-            special.append(_special_of_full(line, branch, guesses, k))
+        if is_small:
+            u = _special_of_full(line, branch, guesses, k)
         else:
-            special.append(solved(full, turns[k])[0])
-    variables = _compared(line, kind, np.array(solutions), guesses[rows], "point")
+            u, _ = solved(full, turns[k])
+        special.append(u)
     special = np.array(special).reshape(turns.shape)
+    variables = _compared(line, kind, np.array(solutions), guesses[rows], "point")
     variables |= _compared(line, kind, special, turns, "special")
     variables["stable"] = ("point", np.array(stable))
     coords = {
@@ -221,18 +235,18 @@ def verify(
 
 def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[str, object]]:
     """The parameter that varies, its ends, and the other parameters."""
-    varying = [key for key, value in context.items() if _is_pair(value)]
+    fixed = dict(context)
+    varying = [name for name, value in context.items() if _is_pair(value)]
     if len(varying) != 1:
         got = ", ".join(varying) or "none"
         fix = "give one parameter as (start, end) and the others as numbers"
         raise InputError("context", expected="one parameter with two ends", got=got, fix=fix)
     name = varying[0]
-    low, high = map(float, context[name])
+    low, high = map(float, fixed.pop(name))
     if not np.isfinite([low, high]).all() or low == high:
         got = f"{low:g}, {high:g}"
         raise InputError(name, expected="two different ends", got=got, fix="give (start, end)")
-    others = {key: value for key, value in context.items() if key != name}
-    return name, (low, high), others
+    return name, (low, high), fixed
 
 
 def _is_pair(value: object) -> bool:
@@ -262,17 +276,19 @@ def _first_of_state(
     state = line.model.start(context, start)
     if period is not None:
         line.period = period
-    line.measure(np.stack([state, line.model.typical(context)]))
+    typical = line.model.typical(context)
+    line.measure(np.stack([state, typical]))
     if kind == "orbits":
         _take_period(line, state, period)
     else:
         _refuse_force(line)
     branch = line.branch(kind)
-    guess = state / line.size
+    unknowns = state / line.size
     if branch.equations.tail == 2:
         # the period, in its own unit
-        guess = np.append(guess, 1.0)
-    first = branch.at(np.append(guess, 0.0))
+        unknowns = np.append(unknowns, 1.0)
+    guess = np.append(unknowns, 0.0)
+    first = branch.at(guess)
     if first is None:
         fix = "give a state nearer to it, or let the system settle"
         expected = "a state near an equilibrium or an orbit"
@@ -280,7 +296,7 @@ def _first_of_state(
     return branch, first
 
 
-def _take_period(line: Line, state: np.ndarray, period: float) -> None:
+def _take_period(line: Line, state: Array, period: float) -> None:
     """Set the period of orbits; raise where it is none of the force."""
     if line.take_period(state, period):
         return
@@ -302,19 +318,19 @@ def _first_of_branch(
         line.period = float(start["special_period"][at])
     else:
         _refuse_force(line)
-    points, after = line.unknowns(start, "state"), int(start["special_after"][at])
-    u, along = line.unknowns(start, "special_state")[at], points[after + 1] - points[after]
+    u = line.unknowns(start, "special_state")[at]
     branch = line.branch(kind)
     if special == "Hopf":
         frequency = float(start["frequency"][at])
         direction, bend = hopf(branch.equations, u, frequency)
-        line.period, kind = 2 * np.pi / frequency, "orbits"
+        kind = "orbits"
+        line.period = 2 * np.pi / frequency
         branch = line.branch(kind)
         begin = of_orbits(np.insert(u, -1, 1.0), direction, bend)
     elif special == "branch point":
-        begin = crossing(branch, u, along)
+        begin = crossing(branch, u, _chord(start, at, line))
     else:
-        begin = doubled(branch, u, along)
+        begin = doubled(branch, u, _chord(start, at, line))
         line.double()
         branch = line.branch(kind)
     first = leaving(branch, begin, amplitude)
@@ -324,17 +340,27 @@ def _first_of_branch(
     return kind, branch, first
 
 
+def _chord(branch: xr.Dataset, at: int, line: Line) -> Array:
+    """Step (k,) of a branch over its special point of this number."""
+    points = line.unknowns(branch, "state")
+    after = int(branch["special_after"][at])
+    return points[after + 1] - points[after]
+
+
 def _checked_special(start: xr.Dataset, at: int | None, line: Line) -> str:
     """Kind of the special point of a branch that another one leaves."""
-    same = start.attrs.get("parameter") == line.name and "special_after" in start
-    if not same or start["component"].values.tolist() != line.model.names:
+    is_branch = start.attrs.get("parameter") == line.name and "special_after" in start
+    if not is_branch or start["component"].values.tolist() != line.model.names:
         expected = f"a branch of the same model along {line.name}"
         fix = "give a result of romkit.continuation"
         raise InputError("start", expected=expected, got="another dataset", fix=fix)
     kinds = start["special_kind"].values.tolist()
-    got = "none" if at is None else f"{at} of {len(kinds)}"
-    if at is not None and at < len(kinds):
+    if at is None:
+        got = "none"
+    elif at < len(kinds):
         got = kinds[at]
+    else:
+        got = f"{at} of {len(kinds)}"
     if got not in LEAVING:
         expected = f"the index of a {', '.join(LEAVING)}"
         raise InputError("at", expected=expected, got=got, fix="see special_kind of the branch")
@@ -370,36 +396,42 @@ def _warn_of_extrapolation(line: Line, walked: list[Point]) -> None:
         return
     u = np.array([point.u for point in walked])  # (K, k)
     states = torch.from_numpy(u[:, : len(line.size)] * line.size)
-    latents = states[:, : domain.scale.shape[-1]]  # a velocity stands behind them
+    size = domain.scale.shape[-1]
+    latents = states[:, :size]  # a velocity stands behind them
     distance = domain.distance(latents).numpy()
     farthest = int(distance.argmax())
     if distance[farthest] <= 1:
         return
+    outside = int((distance > 1).sum())
     place = f"{line.name} = {line.physical(u[farthest, -1]):g}"
     text = (
-        f"start: {int((distance > 1).sum())} of {len(walked)} points are beyond the samples of the "
+        f"start: {outside} of {len(walked)} points are beyond the samples of the "
         f"law, up to a distance of {distance[farthest]:.2g} at {place}"
     )
     fix = "stability is extrapolated there: fit the law to runs that start near these states"
     warn(f"{text}; {fix}", ExtrapolationWarning)
 
 
-def _largest(states: xr.DataArray) -> np.ndarray:
+def _largest(states: xr.DataArray) -> Array:
     """Largest absolute value (d,) of each component of a branch."""
     return np.abs(states.values).max(0)
 
 
 def _line_of(branch: xr.Dataset, system: System) -> Line:
     """The full model along the parameter of a branch."""
-    model, name = FullModel(system), branch.attrs.get("parameter")
+    model = FullModel(system)
+    name = branch.attrs.get("parameter")
     state = branch.get("decoded", branch.get("state"))
     is_branch = "special_after" in branch and name in system.context_names
     if not is_branch or not _are_states(state, len(model.names)):
         expected = f"a branch of a reduced model of {system.name}"
         fix = "give a result of romkit.continuation"
         raise InputError("branch", expected=expected, got="another dataset", fix=fix)
-    others = {other: float(branch[other]) for other in system.context_names if other != name}
-    line = Line(model, name, branch.attrs["range"], others)
+    fixed = {}
+    for parameter in system.context_names:
+        if parameter != name:
+            fixed[parameter] = float(branch[parameter])
+    line = Line(model, name, branch.attrs["range"], fixed)
     if "period" in branch:
         line.period = float(branch["period"][0])
     line.measure(np.stack([state.values[0], _largest(state)]))
@@ -413,7 +445,7 @@ def _are_states(state: xr.DataArray, size: int) -> bool:
     return state.size > 0 and bool(np.isfinite(state.values).all())
 
 
-def _by_newton(full: Branch, guess: np.ndarray) -> tuple[np.ndarray, float]:
+def _by_newton(full: Branch, guess: Array) -> tuple[Array, float]:
     """Solution at the parameter of a guess, and whether it is stable; NaN without one."""
     point = full.at(guess)
     if point is None:
@@ -421,19 +453,20 @@ def _by_newton(full: Branch, guess: np.ndarray) -> tuple[np.ndarray, float]:
     return point.u, point.unstable == 0
 
 
-def _by_flow(
-    full: Branch, guess: np.ndarray, *, line: Line, time: float
-) -> tuple[np.ndarray, float]:
+def _by_flow(full: Branch, guess: Array, *, line: Line, time: float) -> tuple[Array, float]:
     """A fixed point of the flow over a time, or over its period, near a guess and at its parameter;
     NaN without one.
     """
-    parameter, equations = guess[-1:], full.equations
+    parameter = guess[-1:]
+    equations = full.equations
     equations.anchor(guess)
 
-    def moved(v: np.ndarray) -> np.ndarray:
+    def moved(v: Array) -> Array:
         if isinstance(equations, Equilibria):
-            return line.flow(parameter, torch.from_numpy(v[None]), time).numpy()[0] - v
-        return equations(np.append(v, parameter)[None])[0]
+            start = torch.from_numpy(v[None])
+            return line.flow(parameter, start, time).numpy()[0] - v
+        u = np.append(v, parameter)
+        return equations(u[None])[0]
 
     try:
         with torch.no_grad(), one_thread(), runtime.bars(False):
@@ -443,31 +476,42 @@ def _by_flow(
     return np.append(v, parameter), np.nan
 
 
-def _special_of_full(line: Line, branch: xr.Dataset, guesses: np.ndarray, k: int) -> np.ndarray:
+def _special_of_full(line: Line, branch: xr.Dataset, guesses: Array, k: int) -> Array:
     """Special point of the full model, of the kind of special point k, by following it from a few
     points before.
     """
-    after, kind = int(branch["special_after"][k]), str(branch["special_kind"].values[k])
+    after = int(branch["special_after"][k])
+    kind = str(branch["special_kind"].values[k])
     before = max(0, after - BEFORE)
     origin = guesses[before, -1]
     onward = np.sign(guesses[before + 1, -1] - origin)
-    # a line of its own, on which the branch goes forwards from 0
-    low = line.physical(origin)
-    ahead = Line(line.model, line.name, (low, low + onward * line.width), line.others)
-    ahead.size, ahead.period, ahead.forced = line.size, line.period, line.forced
+    ahead = _line_from(line, origin, onward)
     full = ahead.branch(branch.attrs["kind"])
-    first = full.at(np.append(guesses[before, :-1], 0.0))
+    guess = np.append(guesses[before, :-1], 0.0)
+    first = full.at(guess)
     if first is None:
         return guesses[0] * np.nan
     for _, events in full.points(first, 8 * BEFORE):
         for name, point in events:
             if name == kind:
-                return np.append(point.u[:-1], origin + onward * point.u[-1])
+                parameter = origin + onward * point.u[-1]
+                return np.append(point.u[:-1], parameter)
     return guesses[0] * np.nan
 
 
+def _line_from(line: Line, origin: float, onward: float) -> Line:
+    """A line of its own, on which a branch goes forwards from 0 at a place of another line."""
+    low = line.physical(origin)
+    high = low + onward * line.width
+    ahead = Line(line.model, line.name, (low, high), line.others)
+    ahead.size = line.size
+    ahead.period = line.period
+    ahead.forced = line.forced
+    return ahead
+
+
 def _compared(
-    line: Line, kind: str, solutions: np.ndarray, decoded: np.ndarray, dim: str
+    line: Line, kind: str, solutions: Array, decoded: Array, dim: str
 ) -> dict[str, tuple]:
     """Variables of solutions of the full model, and their distance from decoded points."""
     prefix = ""
@@ -475,46 +519,65 @@ def _compared(
         prefix = "special_"
     variables = line.variables(solutions, dim, kind, prefix)
     size = len(line.size)
-    apart = (solutions - decoded)[:, :size] * line.size
-    variables[f"{prefix}distance"] = (dim, np.sqrt((apart**2).mean(-1)))
+    difference = solutions[:, :size] - decoded[:, :size]
+    squares = (difference * line.size) ** 2
+    variables[f"{prefix}distance"] = (dim, np.sqrt(squares.mean(-1)))
     return variables
 
 
 def _dataset(kind: str, walked: list[Point], special: list[Special], line: Line) -> xr.Dataset:
-    u = np.array([point.u for point in walked])
-    values = np.array([point.values for point in walked])
-    at_special = np.array([event.point.u for event in special]).reshape(len(special), u.shape[1])
-    spectrum = "multiplier" if kind == "orbits" else "eigenvalue"
+    u = np.array([point.u for point in walked])  # (K, k)
+    at_special = np.array([event.point.u for event in special])
+    at_special = at_special.reshape(len(special), u.shape[1])
     variables = line.variables(u, "point", kind)
     variables |= line.variables(at_special, "special", kind, "special_")
     variables |= _decoded(line, u, "point", "decoded")
     variables |= _decoded(line, at_special, "special", "special_decoded")
-    variables |= {
-        "stable": ("point", [point.unstable == 0 for point in walked]),
-        spectrum: (("point", "mode", "part"), np.stack([values.real, values.imag], -1)),
-        "special_kind": ("special", np.array([event.kind for event in special], dtype=str)),
-        "special_after": ("special", np.array([event.after for event in special], dtype=int)),
-    }
-    if kind == "equilibria":
-        frequencies = np.array([_frequency(event) for event in special], dtype=float)
-        variables["frequency"] = ("special", frequencies)
+    variables |= _stability(kind, walked)
+    variables |= _events(kind, special)
     coords = {"component": line.model.names, "part": ["real", "imaginary"]}
     return line.named(xr.Dataset(variables, coords, {"kind": kind}))
 
 
-def _decoded(line: Line, u: np.ndarray, dim: str, name: str) -> dict[str, tuple]:
+def _stability(kind: str, walked: list[Point]) -> dict[str, tuple]:
+    """Variables of the spectra of the points of a branch."""
+    spectrum = "eigenvalue"
+    if kind == "orbits":
+        spectrum = "multiplier"
+    values = np.array([point.values for point in walked])  # (K, d)
+    parts = np.stack([values.real, values.imag], -1)
+    stable = [point.unstable == 0 for point in walked]
+    return {"stable": ("point", stable), spectrum: (("point", "mode", "part"), parts)}
+
+
+def _events(kind: str, special: list[Special]) -> dict[str, tuple]:
+    """Variables of the special points of a branch."""
+    kinds = np.array([event.kind for event in special], dtype=str)
+    after = np.array([event.after for event in special], dtype=int)
+    variables = {"special_kind": ("special", kinds), "special_after": ("special", after)}
+    if kind == "equilibria":
+        frequencies = np.array([_frequency(event) for event in special], dtype=float)
+        variables["frequency"] = ("special", frequencies)
+    return variables
+
+
+def _decoded(line: Line, u: Array, dim: str, name: str) -> dict[str, tuple]:
     """States of the full model behind unknowns (K, k), where there is another one."""
     w = torch.from_numpy(u[:, : len(line.size)] * line.size)
+    context = line.contexts(u[:, -1])
     with torch.no_grad():
-        states = line.model.decode(line.contexts(u[:, -1]), w)
-    return {} if states is None else {name: ((dim, "full_component"), states.numpy())}
+        states = line.model.decode(context, w)
+    if states is None:
+        return {}
+    return {name: ((dim, "full_component"), states.numpy())}
 
 
 def _frequency(event: Special) -> float:
     """Angular frequency of the pair of eigenvalues that is nearest to the boundary of stability."""
     if event.kind != "Hopf":
         return np.nan
-    values, growth = event.point.values, event.point.growth
-    pairs = values.imag > 0
-    nearest = np.argmin(abs(growth[pairs]))
-    return float(values.imag[pairs][nearest])
+    values = event.point.values
+    is_upper = values.imag > 0
+    growth = event.point.growth[is_upper]
+    nearest = np.argmin(abs(growth))
+    return float(values.imag[is_upper][nearest])

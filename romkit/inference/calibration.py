@@ -64,6 +64,10 @@ NUMBERS = 20_000_000
 """Largest number of predicted numbers held at once; more trajectories are estimated in parts."""
 
 
+Prior = tuple[Tensor, Tensor]
+"""Mean and precision (p,) of normalised contexts."""
+
+
 class Estimates(NamedTuple):
     """Contexts and latent states of B observations.
 
@@ -125,12 +129,13 @@ class Calibration:
         values, order = scores.sort(dim=0)
         votes = self.votes[order].cumsum(0)  # (n, k)
         # the new sample has a vote
-        needed = level * (1 + self.votes.sum())
-        below = votes < needed - ROUNDING
-        number = below.sum(0, keepdim=True).clamp(max=len(values) - 1)
+        total = 1 + self.votes.sum()
+        below = votes < level * total - ROUNDING
+        number = below.sum(0, keepdim=True)
+        number = number.clamp(max=len(values) - 1)
         return values.gather(0, number).squeeze(0)
 
-    def estimates(self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int) -> "Estimates":
+    def estimates(self, y: Tensor, prior: Prior, starts: int) -> "Estimates":
         """Contexts and latent states of observations (B, G, N)."""
         unknowns = self.d.shape[1] + self.w.shape[1]
         # each start has differences to both sides of all unknowns
@@ -139,12 +144,14 @@ class Calibration:
         pieces = []
         for piece in runtime.track(y.split(at_once), "estimates"):
             pieces.append(self._estimates(piece, prior, starts))
-        return Estimates(*map(torch.cat, zip(*pieces, strict=True)))
+        fields = zip(*pieces, strict=True)
+        return Estimates(*map(torch.cat, fields))
 
-    def _estimates(self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int) -> "Estimates":
+    def _estimates(self, y: Tensor, prior: Prior, starts: int) -> "Estimates":
         d, w = self._best_start(y, prior, starts)
         for steps in ROUNDS:
-            fit = self._problem(y, d, w, prior).solved(d, w, steps)
+            problem = self._problem(y, d, w, prior)
+            fit = problem.solved(d, w, steps)
             d, w = fit.d, fit.w
         undamped = torch.zeros(len(y), dtype=y.dtype)
         matrix, slope, _ = fit.eliminated(undamped)
@@ -152,21 +159,24 @@ class Calibration:
         std = covariance.diagonal(dim1=1, dim2=2).sqrt()
         mean, precision = prior
         by_prior = (precision * (d - mean) ** 2).sum(1)
-        squares, freedom = fit.cost - by_prior, self.freedom(y)
+        squares = fit.cost - by_prior
+        freedom = self.freedom(y)
+        residual = (squares / freedom).sqrt()
         excess = (squares - freedom) / (2 * freedom).sqrt()
         # a step without a bound says where the search would go from the end of the range
-        beyond = (d + torch.linalg.solve(matrix, slope)).abs() - self.bound
-        strange = torch.stack([excess, (beyond / std).amax(1)], dim=1)
-        return Estimates(d, w, covariance, std, (squares / freedom).sqrt(), strange)
+        unbounded = d + torch.linalg.solve(matrix, slope)
+        beyond = (unbounded.abs() - self.bound) / std
+        strange = torch.stack([excess, beyond.amax(1)], dim=1)
+        return Estimates(d, w, covariance, std, residual, strange)
 
-    def _best_start(
-        self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int
-    ) -> tuple[Tensor, Tensor]:
+    def _best_start(self, y: Tensor, prior: Prior, starts: int) -> tuple[Tensor, Tensor]:
         """d (B, p) and w (B, G, q) to which a short search from several samples leads."""
         d, w = self._starts(y, starts)
         members, count = d.shape[:2]
-        d, w = d.flatten(0, 1), w.flatten(0, 1)
-        problem = self._problem(y.repeat_interleave(count, 0), d, w, prior)
+        d = d.flatten(0, 1)  # (B S, p)
+        w = w.flatten(0, 1)
+        repeated = y.repeat_interleave(count, 0)
+        problem = self._problem(repeated, d, w, prior)
         fit = problem.solved(d, w, **FIRST)
         cost = fit.cost + problem.weight.logdet
         best = cost.unflatten(0, (members, count)).argmin(1)
@@ -177,63 +187,67 @@ class Calibration:
         """Contexts (B, S, p) and latent states (B, S, G, q) of the training samples that are
         nearest to (B, G, N).
         """
-        precision = y.isfinite() / self.noise**2
-        y, known = y.nan_to_num(0.0), self.values
-        # (y - x)² by products of matrices, which need no array (B, G, K, N)
-        squares = (precision * y**2).sum(-1, keepdim=True)
-        products = (precision * y) @ known.mT
-        known_squares = precision @ (known**2).mT
-        gap = squares - 2 * products + known_squares  # (B, G, K)
+        gap = self._gaps(y)
         trajectory = self.error.trajectory
-        nearest, rows = [], []
+        distances, rows = [], []
         # of each trajectory the nearest sample, so that starts are of several
         for k in range(int(trajectory.max()) + 1):
             smallest = gap[..., trajectory == k].min(-1)
             begin = torch.searchsorted(trajectory, torch.tensor(k))
-            nearest.append(smallest.values.sum(1))
+            distances.append(smallest.values.sum(1))
             rows.append(smallest.indices + begin)
-        near, rows = torch.stack(nearest, dim=1), torch.stack(rows, dim=1)  # (B, C), (B, C, G)
-        best = near.topk(min(count, len(nearest)), largest=False).indices  # (B, S)
-        groups = rows.shape[-1]
-        best = best.unsqueeze(-1).expand(-1, -1, groups)
-        rows = rows.gather(1, best)  # (B, S, G)
+        distance = torch.stack(distances, dim=1)  # (B, C)
+        rows = torch.stack(rows, dim=1)  # (B, C, G)
+        count = min(count, distance.shape[1])
+        nearest = distance.topk(count, largest=False).indices  # (B, S)
+        nearest = nearest.unsqueeze(-1).expand(-1, -1, rows.shape[-1])
+        rows = rows.gather(1, nearest)  # (B, S, G)
         # all samples of a trajectory have one context
         return self.d[rows[..., 0]], self.w[rows]
 
-    def _problem(
-        self, y: Tensor, d: Tensor, w: Tensor, prior: tuple[Tensor, Tensor]
-    ) -> LeastSquares:
+    def _gaps(self, y: Tensor) -> Tensor:
+        """Squared distances (B, G, K) of observations from the samples, in deviations."""
+        precision = y.isfinite() / self.noise**2
+        y = y.nan_to_num(0.0)
+        # (y - x)² by products of matrices, which need no array (B, G, K, N)
+        squares = (precision * y**2).sum(-1, keepdim=True)
+        products = (precision * y) @ self.values.mT
+        known_squares = precision @ (self.values**2).mT
+        return squares - 2 * products + known_squares
+
+    def _problem(self, y: Tensor, d: Tensor, w: Tensor, prior: Prior) -> LeastSquares:
         """Least squares with the mean error and the weights at d (M, p) and w (M, G, q)."""
         groups = w.shape[1]
+        # what the modes of the error leave out counts as noise
         noise = (1 + self.error.rest).sqrt()
-        mean = self.error(d.repeat_interleave(groups, 0), w.flatten(0, 1))
-        mean = mean.unflatten(0, (-1, groups))  # (M, G, N)
+        of_samples = d.repeat_interleave(groups, 0)
+        error = self.error(of_samples, w.flatten(0, 1))
+        error = error.unflatten(0, (-1, groups))  # (M, G, N)
         covariance = self.error.covariance(d)
         weight = Weight.of(self.error.modes / noise, covariance, y.isfinite())
-        corrected = y - self.noise * mean
-        prior = prior[0].expand(len(y), -1), prior[1]
+        corrected = y - self.noise * error
+        mean, precision = prior
+        priors = mean.expand(len(y), -1), precision
         sigma = noise * self.noise
-        return LeastSquares(self.predict, corrected, sigma, weight, prior, self.bound)
+        return LeastSquares(self.predict, corrected, sigma, weight, priors, self.bound)
 
     @property
     def bound(self) -> Tensor:
         """Largest |d| (p,) that is sought: the range of the projection, and that of the samples."""
         return self.d.abs().amax(0).clamp(min=1.0)
 
-    def prior(self, stated: Mapping[str, Sequence[float]]) -> tuple[Tensor, Tensor]:
+    def prior(self, stated: Mapping[str, Sequence[float]]) -> Prior:
         """Mean and precision (p,) of d; parameters that had a single value in training have it
         still.
         """
         frame = self.predict.frame
         names = frame.context_names
         mean = torch.zeros_like(self.d[0])
-        precision = mean.new_tensor([KNOWN * (name in frame.fixed) for name in names])
+        is_fixed = mean.new_tensor([name in frame.fixed for name in names])
+        precision = KNOWN * is_fixed
         for name, pair in stated.items():
             k = names.index(checks.one_of("prior", name, names))
-            if len(pair) != 2 or not pair[1] > 0:
-                expected = "a mean and a positive standard deviation"
-                fix = f"give prior={{{name!r}: (1.0, 0.1)}}, say"
-                raise InputError("prior", expected=expected, got=str(pair), fix=fix)
+            _check_prior(name, pair)
             centre, std = pair
             scale = self.predict.scale[k]
             mean[k] = (centre - self.predict.shift[k]) / scale
@@ -257,9 +271,10 @@ class Calibration:
         trials = []
         for number in fold.unique():
             tested = rows[fold[rows[:, 0]] == number]
-            y = self.values[tested]
-            y = y + self.noise * torch.randn(y.shape, generator=generator, dtype=y.dtype)
-            estimates = calibrated(fold != number).estimates(y, prior, starts)
+            y = self.values[tested]  # (B, G, N)
+            normal = torch.randn(y.shape, generator=generator, dtype=y.dtype)
+            estimator = calibrated(fold != number)
+            estimates = estimator.estimates(y + self.noise * normal, prior, starts)
             origin = tested[:, 0]
             error = (estimates.d - self.d[origin]).abs()
             alike = trajectory[origin][:, None] == trajectory[origin]
@@ -271,10 +286,19 @@ class Calibration:
 
     def freedom(self, y: Tensor) -> Tensor:
         """Degrees of freedom (B,) of a fit of observations (B, G, N)."""
-        numbers = y.isfinite()
-        samples = numbers.any(-1).sum(1)
+        observed = y.isfinite()
+        samples = observed.any(-1).sum(1)
         unknowns = self.d.shape[1] + self.w.shape[1] * samples
-        return (numbers.sum((1, 2)) - unknowns).clamp(min=1).double()
+        freedom = observed.sum((1, 2)) - unknowns
+        return freedom.clamp(min=1).double()
+
+
+def _check_prior(name: str, pair: Sequence[float]) -> None:
+    """Refuse anything but a mean and a deviation."""
+    if len(pair) != 2 or not pair[1] > 0:
+        expected = "a mean and a positive standard deviation"
+        fix = f"give prior={{{name!r}: (1.0, 0.1)}}, say"
+        raise InputError("prior", expected=expected, got=str(pair), fix=fix)
 
 
 def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
@@ -283,8 +307,8 @@ def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
     together = min(groups, *map(len, of_trajectories))
     rows = []
     for samples in of_trajectories:
-        whole = len(samples) // together * together
-        rows.append(samples[:whole].unflatten(0, (-1, together)))
+        complete = len(samples) // together * together
+        rows.append(samples[:complete].unflatten(0, (-1, together)))
     rows = torch.cat(rows)
     count = min(FITS, len(rows))
     chosen = torch.linspace(0, len(rows) - 1, count).round().long()
@@ -343,48 +367,54 @@ def calibrate(
     )
     y = samples_of(seen, dynamics)
     repeats = y.shape[-1] // len(seen.rows)  # times of a window
-    std = projection.frame.state_std.double()[seen.rows].repeat(repeats)  # (N,)
+    std = projection.frame.state_std.double()[seen.rows]
+    std = std.repeat(repeats)  # (N,)
     d, w, values, trajectory = training_samples(predict, training)
     w = _nearest_latents(predict, d, w, values, std)
     errors = values - predict(d, w)
 
     def calibrated(noise: Tensor, chosen: Tensor | slice = slice(None)) -> Calibration:
+        of_d, of_w = d[chosen], w[chosen]
         numbers = trajectory[chosen].unique(return_inverse=True)[1]
-        error = ModelError.of(d[chosen], w[chosen], numbers, errors[chosen] / noise)
+        error = ModelError.of(of_d, of_w, numbers, errors[chosen] / noise)
         untried = [torch.zeros(0)] * 3
-        return Calibration(
-            predict, error, d[chosen], w[chosen], values[chosen], noise, *untried, 1.0
-        )
+        return Calibration(predict, error, of_d, of_w, values[chosen], noise, *untried, 1.0)
 
     if noise is None:
-        sigma = _residual_noise(calibrated(GUESS * std), y, std, starts)
+        guessed = calibrated(GUESS * std)
+        sigma = _residual_noise(guessed, y, std, starts)
     else:
         sigma = noises_of(noise, seen.rows).repeat(repeats)
-    return calibrated(sigma).tried(functools.partial(calibrated, sigma), y.shape[1], starts)
+    of_samples = functools.partial(calibrated, sigma)
+    return calibrated(sigma).tried(of_samples, y.shape[1], starts)
 
 
 def _nearest_latents(
     predict: Prediction, d: Tensor, w: Tensor, values: Tensor, std: Tensor
 ) -> Tensor:
     """Latent states (K, q) that predict samples (K, N) best at their contexts, from encoded ones."""
+    y = values.unsqueeze(1)  # (K, 1, N)
     no_modes = std.new_zeros(len(std), 1)
     no_covariance = std.new_zeros(len(d), 1, 1)
-    known = values.unsqueeze(1)
-    weight = Weight.of(no_modes, no_covariance, known.isfinite())
+    weight = Weight.of(no_modes, no_covariance, y.isfinite())
     held = torch.full_like(d[0], KNOWN)
     unbounded = torch.full_like(d[0], torch.inf)
-    problem = LeastSquares(predict, known, EXACT * std, weight, (d, held), unbounded)
-    return problem.solved(d, w.unsqueeze(1)).w.squeeze(1)
+    problem = LeastSquares(predict, y, EXACT * std, weight, (d, held), unbounded)
+    fit = problem.solved(d, w.unsqueeze(1))
+    return fit.w.squeeze(1)
 
 
 def _residual_noise(calibration: Calibration, y: Tensor, std: Tensor, starts: int) -> Tensor:
     """Standard deviations (N,) of the noise, one share of those of the states, from the residual of
     observations (B, G, N).
     """
-    estimates = calibration.estimates(y, calibration.prior({}), starts)
+    prior = calibration.prior({})
+    estimates = calibration.estimates(y, prior, starts)
     d = estimates.d.repeat_interleave(y.shape[1], 0)
-    x = calibration.predict(d, estimates.w.flatten(0, 1)).reshape(y.shape)
-    return std * ((y - x) / std).square().nanmean().sqrt()
+    w = estimates.w.flatten(0, 1)
+    x = calibration.predict(d, w).reshape(y.shape)
+    share = (y - x) / std
+    return std * share.square().nanmean().sqrt()
 
 
 def samples_of(seen: Observations, dynamics: Dynamics | None) -> Tensor:
@@ -393,7 +423,9 @@ def samples_of(seen: Observations, dynamics: Dynamics | None) -> Tensor:
         return seen.values
     increase = bool((seen.times.diff() > 0).all())
     if len(seen.times) != seen.values.shape[1] or not increase:
-        got = "none" if len(seen.times) == 1 else "others"
+        got = "others"
+        if len(seen.times) == 1:
+            got = "none"
         fix = "add a coordinate `time`, or leave out dynamics"
         raise InputError("observations", expected="times that increase", got=got, fix=fix)
     return seen.values.flatten(1).unsqueeze(1)
@@ -401,13 +433,14 @@ def samples_of(seen: Observations, dynamics: Dynamics | None) -> Tensor:
 
 def noises_of(noise: float | Tensor, rows: Tensor) -> Tensor:
     """Standard deviations (s,) of the noise of sensors."""
+    count = len(rows)
     noise = torch.as_tensor(noise, dtype=torch.float64)
-    fits = noise.shape in ((), (len(rows),))
+    fits = noise.shape in ((), (count,))
     if not fits or not bool((noise > 0).all()):
-        expected = f"a positive number, or {len(rows)} of them, one for each sensor"
+        expected = f"a positive number, or {count} of them, one for each sensor"
         got, fix = f"{noise.tolist()!r:.40}", "give standard deviations"
         raise InputError("noise", expected=expected, got=got, fix=fix)
-    return noise.expand(len(rows))
+    return noise.expand(count)
 
 
 def training_samples(
@@ -421,19 +454,21 @@ def training_samples(
     number = len(data.states)
     last = len(data.times) - int(steps[-1]) - 1
     count = max(1, min(last + 1, SAMPLES // number))
-    offsets = torch.linspace(0, last, count).round().long().unique()
-    places = offsets[:, None] + steps  # (O, T)
-    windows = data.states[:, places][..., predict.rows]  # (C, O, T, s)
-    values = windows.flatten(2).flatten(0, 1)  # (K, N)
+    offsets = torch.linspace(0, last, count).round().long().unique()  # (O,)
+    windows = data.states[:, offsets[:, None] + steps]  # (C, O, T, n)
+    observed = windows[..., predict.rows]  # (C, O, T, s)
+    values = observed.flatten(2).flatten(0, 1)  # (K, N)
     starts = [states[:, offsets].flatten(0, 1) for states in fields]  # (K, n)
     d = (data.contexts.initial - predict.shift) / predict.scale
     d = d.repeat_interleave(len(offsets), 0)
     trajectory = torch.arange(number).repeat_interleave(len(offsets))
-    whole = torch.cat([values, *starts], dim=1).isfinite().all(1)
-    starts = [states[whole] for states in starts]
-    d, values = d[whole], values[whole]
-    trajectory = trajectory[whole].unique(return_inverse=True)[1]
-    return d, predict.encode(d, starts), values, trajectory
+    complete = torch.cat([values, *starts], dim=1).isfinite().all(1)
+    d = d[complete]
+    values = values[complete]
+    starts = [states[complete] for states in starts]
+    trajectory = trajectory[complete].unique(return_inverse=True)[1]
+    w = predict.encode(d, starts)
+    return d, w, values, trajectory
 
 
 def _checked_training(
@@ -447,9 +482,10 @@ def _checked_training(
         training, frame.context_names, frame.state_names, frame.fields, units=frame.units
     )
     contexts = len(data.contexts.initial.unique(dim=0))
-    if data.contexts.path is not None or contexts < FEWEST:
+    varies = data.contexts.path is not None
+    if varies or contexts < FEWEST:
         got = str(contexts)
-        if data.contexts.path is not None:
+        if varies:
             got = "some that vary in time"
         expected = f"{FEWEST} constant contexts or more"
         raise InputError("training", expected=expected, got=got, fix="give more trajectories")
@@ -470,7 +506,8 @@ def _steps(predict: Prediction, data: Trajectories) -> Tensor:
     steps = (predict.times / step).round().long()
     recur = torch.allclose(step * steps.double(), predict.times, atol=RECUR * step)
     if int(steps[-1]) >= len(data.times) or not recur:
-        window, span = float(predict.times[-1]), float(data.times[-1] - data.times[0])
+        window = float(predict.times[-1])
+        span = float(data.times[-1] - data.times[0])
         expected = f"trajectories of {window:g} or longer, with all times of the observations"
         got = f"{span:g} in steps of {step:g}"
         fix = "simulate longer, with this interval or a part of it"

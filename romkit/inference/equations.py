@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from romkit.core import runtime
+from romkit.core.types import Array
 from romkit.engine.threads import one_thread
 
 DIFFERENCE = 1e-6
@@ -30,8 +31,6 @@ AT_REST = 1e-4
 """Length of an orbit, relative to the size of states, below which it counts as an equilibrium."""
 
 TINY = 1e-300
-
-Array = np.ndarray
 
 Linearisation = tuple[Array, Array]
 """Residual (k,) of equations and their Jacobian (k, k + 1)."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import even_step
 from romkit.data.context import context_array
 from romkit.data.trajectories import Trajectories
@@ -62,8 +63,8 @@ class Track(NamedTuple):
             start anew where a training state is nearer to the observation.
     """
 
-    estimate: np.ndarray
-    std: np.ndarray
+    estimate: Array
+    std: Array
     alarm: bool
     jump: bool
 
@@ -89,27 +90,27 @@ class Setup:
     model: Exact | Noisy
     parameters: list[str]
     free: list[int]
-    known: np.ndarray
-    noise: np.ndarray
-    drift: np.ndarray
+    known: Array
+    noise: Array
+    drift: Array
     count: int
     inflation: float
     window: int
-    library: np.ndarray
-    views: np.ndarray
-    deviation: np.ndarray
+    library: Array
+    views: Array
+    deviation: Array
     size: int
 
-    def contexts(self, members: np.ndarray) -> np.ndarray:
+    def contexts(self, members: Array) -> Array:
         """Contexts (N, p) of members (N, d + f), known parameters included."""
         c = np.repeat(self.known[None], len(members), axis=0)
         c[:, self.free] = members[:, self.size :]
         return c
 
-    def distances(self, values: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    def distances(self, values: Array, seen: Array) -> Array:
         """Squared distances (L,) of training states from an observation, in deviations."""
-        scaled = ((self.views - values) / self.deviation)[:, seen]
-        return (scaled**2).sum(1)
+        scaled = (self.views - values) / self.deviation
+        return (scaled[:, seen] ** 2).sum(1)
 
 
 @dataclass(eq=False)
@@ -133,11 +134,11 @@ class State:
     """
 
     rng: np.random.Generator
-    members: np.ndarray
-    record: np.ndarray
+    members: Array
+    record: Array
     time: float | None = None
     informed: bool = False
-    map: np.ndarray | None = None
+    map: Array | None = None
     residual: tuple[float, float] = (np.nan, np.nan)
     taken: int = 0
     tests: dict[str, float] = field(default_factory=lambda: dict.fromkeys(TESTS, np.nan))
@@ -148,41 +149,42 @@ class State:
     def before(cls, setup: Setup, seed: int) -> "State":
         """No observation yet: members are drawn from all training states."""
         rng = np.random.default_rng(seed)
-        record = np.empty((setup.window, 2 + 2 * len(setup.free)))
+        columns = 2 + 2 * len(setup.free)
+        record = np.empty((setup.window, columns))
         return cls(rng, setup.library[:0], record)
 
 
-def predict(setup: Setup, state: State, t: float) -> np.ndarray:
+def predict(setup: Setup, state: State, t: float) -> Array:
     """Forecast members to a time; what sensors see of them (N, s)."""
-    span = t - state.time
+    std = np.sqrt(t - state.time) * setup.drift
     forecast = functools.partial(setup.model.forecast, start=state.time, end=t, rng=state.rng)
-    return walk(setup, state, np.sqrt(span) * setup.drift, forecast)
+    return walk(setup, state, std, forecast)
 
 
-def walk(setup: Setup, state: State, std: np.ndarray, move: Callable) -> np.ndarray:
+def walk(setup: Setup, state: State, std: Array, move: Callable) -> Array:
     """Change the contexts of members by random numbers, and states by `view` or `forecast`; what
     sensors see of them (N, s).
     """
     w = state.members[:, : setup.size]
     c = setup.contexts(state.members)
     steps = state.rng.standard_normal((setup.count, len(setup.free)))
-    moved = c.copy()
     # the mean does not walk, so that the estimate has no noise of its own
-    moved[:, setup.free] += std * (steps - steps.mean(0))
+    steps = steps - steps.mean(0)
+    moved = c.copy()
+    moved[:, setup.free] += std * steps
     views, w = move(w, c, moved)
     state.members = np.concatenate([w, moved[:, setup.free]], axis=1)
     return views
 
 
-def revive(
-    setup: Setup, state: State, views: np.ndarray, values: np.ndarray, seen: np.ndarray
-) -> np.ndarray:
+def revive(setup: Setup, state: State, views: Array, values: Array, seen: Array) -> Array:
     """Put copies of others in the place of members that diverged; if none is left, start anew."""
-    finite = np.isfinite(state.members).all(1) & np.isfinite(views).all(1)
-    lost = ~finite
-    if not lost.all():
-        alive = state.rng.choice(np.flatnonzero(~lost), lost.sum())
-        state.members[lost], views[lost] = state.members[alive], views[alive]
+    alive = np.isfinite(state.members).all(1) & np.isfinite(views).all(1)
+    if alive.any():
+        lost = ~alive
+        copied = state.rng.choice(np.flatnonzero(alive), lost.sum())
+        state.members[lost] = state.members[copied]
+        views[lost] = views[copied]
         return views
     if seen.any():
         begin(setup, state, values, seen)
@@ -191,50 +193,53 @@ def revive(
     return look(setup, state)
 
 
-def look(setup: Setup, state: State) -> np.ndarray:
+def look(setup: Setup, state: State) -> Array:
     """Observations of the members by the sensors (N, s)."""
+    w = state.members[:, : setup.size]
     c = setup.contexts(state.members)
-    return setup.model.view(state.members[:, : setup.size], c, c)[0]
+    views, _ = setup.model.view(w, c, c)
+    return views
 
 
 def draw(setup: Setup, state: State) -> None:
     """Members from all training states: what is known before the first observation."""
-    library = setup.library
-    chosen = state.rng.choice(len(library), setup.count, replace=len(library) < setup.count)
-    state.members, state.map = library[chosen], None
+    _start_from(setup, state, np.arange(len(setup.library)))
 
 
-def begin(
-    setup: Setup,
-    state: State,
-    values: np.ndarray,
-    seen: np.ndarray,
-    limit: float = np.inf,
-) -> None:
+def _start_from(setup: Setup, state: State, numbers: Array) -> None:
+    """Draw members from the training states of these numbers."""
+    chosen = state.rng.choice(numbers, setup.count, replace=len(numbers) < setup.count)
+    state.members = setup.library[chosen]
+    state.map = None
+
+
+def begin(setup: Setup, state: State, values: Array, seen: Array, limit: float = np.inf) -> None:
     """Members from training states that resemble an observation, if one is nearer than the
     limit.
     """
-    apart, state.taken = setup.distances(values, seen), 0
+    state.taken = 0
+    apart = setup.distances(values, seen)
     if apart.min() >= limit:
         return
     count = max(setup.count, int(ANALOGUES * len(apart)))
-    near = np.argsort(apart)[:count]
-    chosen = state.rng.choice(near, setup.count, replace=len(near) < setup.count)
-    state.members, state.map = setup.library[chosen], None
+    nearest = np.argsort(apart)[:count]
+    _start_from(setup, state, nearest)
 
 
 def widen(setup: Setup, state: State) -> None:
     """Spread the contexts of members by that of training, while their full states stay."""
     spread = setup.library[:, setup.size :].std(0)
     walk(setup, state, WIDER * spread, setup.model.view)
-    state.taken, state.map = 0, None
+    state.taken = 0
+    state.map = None
 
 
-def analyse(setup: Setup, state: State, values: np.ndarray, views: np.ndarray, number: int) -> None:
+def analyse(setup: Setup, state: State, values: Array, views: Array, number: int) -> None:
     """Update members by so many observed numbers (s,), which they see as (N, s), both in units of
     their deviations (ETKF).
     """
-    n, basis = setup.count - 1, _mean_free(setup.count)  # (N, n)
+    n = setup.count - 1
+    basis = _mean_free(setup.count)  # (N, n)
     anomalies = basis.T @ views  # (n, s)
     parameters = basis.T @ state.members[:, setup.size :]  # (n, f)
     innovation = values - views.mean(0)
@@ -243,39 +248,44 @@ def analyse(setup: Setup, state: State, values: np.ndarray, views: np.ndarray, n
     root = (axes / np.sqrt(spread)) @ axes.T  # (n I + Y Yᵀ)^-1/2
     projected = root @ (anomalies @ innovation)
     gain = projected @ root  # (n,) weights of the mean
-    # a reflection keeps mean and covariance, and no member keeps its place for ever
-    mirror = state.rng.standard_normal(n)
-    reflected = root - np.outer(2 / (mirror @ mirror) * mirror, mirror @ root)
-    transform = np.sqrt(n) * reflected  # (n, n)
+    transform = np.sqrt(n) * _reflected(root, state.rng)  # (n, n)
     deviations = basis @ transform @ basis.T  # (N, N)
     state.map = 1 / setup.count + gain @ basis.T + deviations
-    state.members = (state.map + (setup.inflation - 1) * deviations) @ state.members
+    inflated = state.map + (setup.inflation - 1) * deviations
+    state.members = inflated @ state.members
     square = innovation @ innovation
     expected = 1 + gram.trace() / n / number
     state.residual = np.sqrt(square / number), np.sqrt(expected)
     after = transform @ parameters
     variance_lost = ((parameters**2).sum(0) - (after**2).sum(0)) / n
     chi = square - projected @ projected
-    state.record[state.taken % setup.window] = np.hstack(
-        [chi, number, gain @ parameters, variance_lost]
-    )
+    row = state.taken % setup.window
+    state.record[row] = np.hstack([chi, number, gain @ parameters, variance_lost])
     state.taken += 1
 
 
-def measured(setup: Setup, state: State, ends: tuple[np.ndarray, np.ndarray]) -> dict[str, float]:
+def _reflected(root: Array, rng: np.random.Generator) -> Array:
+    """A root (n, n) times a random reflection, which keeps mean and covariance: no member keeps its
+    place for ever.
+    """
+    mirror = rng.standard_normal(len(root))
+    normal = 2 / (mirror @ mirror) * mirror
+    return root - np.outer(normal, mirror @ root)
+
+
+def measured(setup: Setup, state: State, ends: tuple[Array, Array]) -> dict[str, float]:
     """Values of the three tests on the last observations; `ends` (f,) are those of the range."""
     total = state.record.sum(0)
     chi, freedom = total[:2]
     change, lost = np.split(total[2:], 2)
     c = state.members[:, setup.size :]
-    mean, std = c.mean(0), c.std(0).clip(TINY)
-    beyond = np.maximum(ends[0] - mean, mean - ends[1]) / std
+    mean = c.mean(0)
+    std = c.std(0).clip(TINY)
+    low, high = ends
+    residual = (chi - freedom) / np.sqrt(2 * freedom)
+    beyond = np.maximum(low - mean, mean - high) / std
     moved = np.abs(change) / np.sqrt(lost.clip(TINY))
-    values = (
-        (chi - freedom) / np.sqrt(2 * freedom),
-        beyond.max(initial=-np.inf),
-        moved.max(initial=0.0),
-    )
+    values = residual, beyond.max(initial=-np.inf), moved.max(initial=0.0)
     return dict(zip(TESTS, map(float, values), strict=True))
 
 
@@ -377,6 +387,7 @@ class Tracker:
         with torch.no_grad(), one_thread():
             library, views, error, size = _learned(model, data, c, free, rows)
         self._seed = seed
+        deviation = np.sqrt(noise**2 + error)
         self._setup = Setup(
             model,
             self.parameters,
@@ -389,25 +400,25 @@ class Tracker:
             window,
             library,
             views,
-            np.sqrt(noise**2 + error),
+            deviation,
             size,
         )
         self.names = model.names
         self.limits = dict.fromkeys(TESTS, np.inf)
         self.alarms_hold_for = None
+        trained = c[:, free]
         if false_alarms is not None:
-            self._measure(data, c[:, free], rows, interval, false_alarms)
-        training_range = c[:, free]
-        self._ends = training_range.min(0), training_range.max(0)
+            self._measure(data, trained, rows, interval, false_alarms)
+        self._ends = trained.min(0), trained.max(0)
         self.restart(seed)
 
     @property
-    def members(self) -> np.ndarray:
+    def members(self) -> Array:
         """Members of the ensemble, a row for each: the state, then the parameters."""
         return self._state.members
 
     @property
-    def map(self) -> np.ndarray | None:
+    def map(self) -> Array | None:
         """Matrix of the last update, by which a smoother changes earlier states; None without one."""
         return self._state.map
 
@@ -446,20 +457,22 @@ class Tracker:
         values = _checked_values(values, setup)
         seen = np.isfinite(values)
         views = self._forecast(t, values, seen)
-        state.time, state.residual = t, (np.nan, np.nan)
+        state.time = t
+        state.residual = np.nan, np.nan
         jump = False
         if seen.any():
             unit = seen / setup.deviation  # what is missing weighs nothing
             scaled = np.where(seen, values, 0.0) * unit
             anew = state.map is None
             analyse(setup, state, scaled, views * unit, int(seen.sum()))
-            # members before do not lead to those that started anew
-            state.map = None if anew else state.map
+            if anew:
+                # members before do not lead to those that started anew
+                state.map = None
             jump = self._test(values, seen)
         c = state.members[:, setup.size :]
         return Track(c.mean(0), c.std(0, ddof=1), state.alarm, jump)
 
-    def _forecast(self, t: float, values: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    def _forecast(self, t: float, values: Array, seen: Array) -> Array:
         """Members at a time, and what sensors see of them (N, s)."""
         setup, state = self._setup, self._state
         if state.informed:
@@ -473,7 +486,7 @@ class Tracker:
             draw(setup, state)
         return look(setup, state)
 
-    def _test(self, values: np.ndarray, seen: np.ndarray) -> bool:
+    def _test(self, values: Array, seen: Array) -> bool:
         """Set the values of the tests and the alarm; whether the context has jumped, so that members
         spread or start anew.
         """
@@ -481,10 +494,13 @@ class Tracker:
         if state.taken < 2 * setup.window:
             return False
         state.tests = measured(setup, state, self._ends)
-        fails = {name: value > self.limits[name] for name, value in state.tests.items()}
-        was_unexplained, state.unexplained = state.unexplained, fails["residual"]
+        fails = {}
+        for name, value in state.tests.items():
+            fails[name] = value > self.limits[name]
         # the first failure may be a jump, from which the filter recovers
-        state.alarm = fails["range"] or (was_unexplained and state.unexplained)
+        is_unexplained_again = state.unexplained and fails["residual"]
+        state.alarm = fails["range"] or is_unexplained_again
+        state.unexplained = fails["residual"]
         if state.unexplained:
             distance = state.residual[0] ** 2 * seen.sum()
             begin(setup, state, values, seen, distance)
@@ -495,7 +511,7 @@ class Tracker:
     def _measure(
         self,
         data: Trajectories,
-        c: np.ndarray,
+        c: Array,
         rows: Tensor,
         interval: float | None,
         share: float,
@@ -504,10 +520,9 @@ class Tracker:
         fault.
         """
         times = data.times.numpy()
-        step = times[1] - times[0]
         every = 1
         if interval is not None:
-            every = max(1, round(interval / step))
+            every = max(1, round(interval / (times[1] - times[0])))
         times = times[::every]
         observed = data.states[:, ::every, rows].numpy()  # (C, T, s)
         window = min(self._setup.window, (len(times) - 1) // 2)
@@ -516,19 +531,19 @@ class Tracker:
         largest = []
         for k in runtime.track(range(max(RUNS, len(observed))), "thresholds"):
             self.restart(k)
+            member = k % len(observed)
             # the second test is then the error of the estimate
-            self._ends = (c[k % len(c)],) * 2
-            largest.append(self._largest(times, observed[k % len(observed)], rng))
-        self.limits = dict(zip(TESTS, _exceeded(np.array(largest), share), strict=True))
+            self._ends = c[member], c[member]
+            largest.append(self._largest(times, observed[member], rng))
+        limits = _exceeded(np.array(largest), share)
+        self.limits = dict(zip(TESTS, limits, strict=True))
         self.alarms_hold_for = {
             "duration": float(times[-1] - times[0]),
             "interval": float(times[1] - times[0]),
             "window": window,
         }
 
-    def _largest(
-        self, times: np.ndarray, observed: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _largest(self, times: Array, observed: Array, rng: np.random.Generator) -> Array:
         """Largest value of each test in a run of observed states (T, s), with noise."""
         values = []
         for t, x in zip(times, observed, strict=True):
@@ -538,14 +553,16 @@ class Tracker:
         return np.nanmax(values, axis=0)
 
 
-def _exceeded(largest: np.ndarray, share: float) -> list[float]:
+def _exceeded(largest: Array, share: float) -> list[float]:
     """Values that the largest ones of runs (N, k) exceed in this share, by Gumbel's distribution.
 
     Its place and width follow from quartiles: some contexts may be badly modelled.
     """
     low, middle, high = np.quantile(largest, [0.25, 0.5, 0.75], axis=0)
-    width = (high - low) / (_gumbel(0.75) - _gumbel(0.25))
-    limits = middle + width * (_gumbel(1 - share) - _gumbel(0.5))
+    unit = _gumbel(0.75) - _gumbel(0.25)
+    width = (high - low) / unit
+    beyond_median = _gumbel(1 - share) - _gumbel(0.5)
+    limits = middle + width * beyond_median
     return limits.tolist()
 
 
@@ -565,7 +582,7 @@ def _checked_time(t: object, last: float | None) -> float:
     return float(t)
 
 
-def _checked_values(values: object, setup: Setup) -> np.ndarray:
+def _checked_values(values: object, setup: Setup) -> Array:
     """An observation (s,) as numbers, NaN where it is missing."""
     values = np.ma.asarray(values)
     if values.dtype.kind not in "fiu":
@@ -576,8 +593,8 @@ def _checked_values(values: object, setup: Setup) -> np.ndarray:
         fix = "give NaN where one is missing"
         raise InputError("values", expected=expected, got=f"shape {values.shape}", fix=fix)
     values = values.astype(np.float64).filled(np.nan)
-    apart = np.abs(values - setup.views.mean(0)) / setup.deviation
-    far = apart > FARTHEST
+    typical = setup.views.mean(0)
+    far = np.abs(values - typical) / setup.deviation > FARTHEST
     if far.any():
         got, fix = f"{values[far][0]:g}", "give NaN where a sensor fails"
         raise InputError("values", expected="numbers like those of training", got=got, fix=fix)
@@ -590,7 +607,7 @@ def _context_names(source: System | Projection) -> tuple[str, ...]:
     return tuple(source.context_names)
 
 
-def _checked_drift(drift: Tensor, free: int) -> np.ndarray:
+def _checked_drift(drift: Tensor, free: int) -> Array:
     """Drift (f,) of the free parameters."""
     drift = torch.as_tensor(drift).double().numpy()
     if drift.shape not in ((), (free,)):
@@ -600,9 +617,7 @@ def _checked_drift(drift: Tensor, free: int) -> np.ndarray:
     return np.broadcast_to(drift, free)
 
 
-def _contexts(
-    data: Trajectories, context_names: Sequence[str], known: dict[str, object]
-) -> np.ndarray:
+def _contexts(data: Trajectories, context_names: Sequence[str], known: dict[str, object]) -> Array:
     """Contexts (C, p) of the training, with the values of the known parameters."""
     for name in known:
         checks.one_of("context", name, context_names)
@@ -613,8 +628,8 @@ def _contexts(
 
 
 def _learned(
-    model: Exact | Noisy, data: Trajectories, c: np.ndarray, free: list[int], rows: Tensor
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    model: Exact | Noisy, data: Trajectories, c: Array, free: list[int], rows: Tensor
+) -> tuple[Array, Array, Array, int]:
     """Library (L, d + f), what sensors see of it (L, s), mean square error of the manifold (s,), and
     d; the errors of the model on training data are measured on the way.
     """
@@ -623,14 +638,17 @@ def _learned(
     contexts = np.repeat(c, len(data.times), axis=0)
     w = model.encode(states, contexts)
     size = w.shape[1]
-    model.calibrate(w.reshape(len(c), -1, size), c, data.times.numpy())
+    runs = w.reshape(len(c), -1, size)
+    model.calibrate(runs, c, data.times.numpy())
     count = min(len(w), LIBRARY)
     chosen = np.linspace(0, len(w) - 1, count).astype(int)
-    w, contexts = w[chosen], contexts[chosen]
-    views = model.view(w, contexts, contexts)[0]
-    error = views - states[0][chosen][:, rows].numpy()
+    w = w[chosen]
+    contexts = contexts[chosen]
+    views, _ = model.view(w, contexts, contexts)
+    observed = states[0][chosen][:, rows].numpy()
+    error = np.square(views - observed).mean(0)
     library = np.column_stack([w, contexts[:, free]])
-    return library, views, np.square(error).mean(0), size
+    return library, views, error, size
 
 
 def _training(
@@ -638,22 +656,23 @@ def _training(
 ) -> Trajectories:
     """Trajectories at even times and constant contexts, without missing states."""
     data = Trajectories.of(training, context, names, units=units)
-    faults = {
-        "a context that moves": data.contexts.path is not None,
-        "missing states": not bool(data.states.isfinite().all()),
-        "other times": even_step(data.times.numpy()) is None,
-    }
-    for got, is_so in faults.items():
-        if is_so:
-            expected = "complete trajectories at constant contexts and even times"
-            fix = "take a dataset of a system, say"
-            raise InputError("training", expected=expected, got=got, fix=fix)
-    return data
+    if data.contexts.path is not None:
+        got = "a context that moves"
+    elif not bool(data.states.isfinite().all()):
+        got = "missing states"
+    elif even_step(data.times.numpy()) is None:
+        got = "other times"
+    else:
+        return data
+    expected = "complete trajectories at constant contexts and even times"
+    fix = "take a dataset of a system, say"
+    raise InputError("training", expected=expected, got=got, fix=fix)
 
 
 @functools.cache
-def _mean_free(n: int) -> np.ndarray:
+def _mean_free(n: int) -> Array:
     """Orthonormal basis (n, n - 1) of vectors whose mean is zero."""
-    columns = np.column_stack([np.ones(n), np.eye(n)[:, 1:]])
-    orthonormal, _ = np.linalg.qr(columns)
+    constant = np.ones(n)
+    units = np.eye(n)[:, 1:]
+    orthonormal, _ = np.linalg.qr(np.column_stack([constant, units]))
     return orthonormal[:, 1:]

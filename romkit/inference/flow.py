@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.core.types import Field
+from romkit.core.types import Array, Field
 from romkit.engine.threads import one_thread
 from romkit.inference.models import Model
 from romkit.models.flow import Flow
@@ -49,8 +49,10 @@ class TimeMap:
         forced: whether the field depends on the time.
     """
 
-    def __init__(self, model: Model, size: np.ndarray, steps: int | None, forced: bool):
-        self.model, self.size, self.forced = model, torch.from_numpy(size), forced
+    def __init__(self, model: Model, size: Array, steps: int | None, forced: bool):
+        self.model = model
+        self.size = torch.from_numpy(size)
+        self.forced = forced
         self.controlled = steps is None
         self.steps = steps
         self._checked: tuple[float, Tensor] | None = None
@@ -81,38 +83,43 @@ class TimeMap:
         while self.steps < MOST:
             fine = self._in_steps(c, w, time, 2 * self.steps)
             # Richardson: the error of the fine one
-            apart = float(((coarse - fine) / self.size).abs().max())
-            error = apart / (2**ORDER - 1)
-            largest = float(1 + (fine / self.size).abs().max())
-            if error <= TOLERANCE * largest:
+            error = self._largest(coarse - fine) / (2**ORDER - 1)
+            if error <= TOLERANCE * (1 + self._largest(fine)):
                 break
             # where both are lost, so is the state, and more steps do not help
             if not bool(coarse.isfinite().all() | fine.isfinite().any()):
                 return
-            self.steps, coarse = 2 * self.steps, fine
+            self.steps *= 2
+            coarse = fine
         self._checked = time, w
+
+    def _largest(self, w: Tensor) -> float:
+        """Largest component of states (B, d), in units of their size."""
+        return float((w / self.size).abs().max())
 
     def _is_checked(self, w: Tensor, time: float) -> bool:
         """Whether the error was seen near this state and time."""
         if self._checked is None:
             return False
         before, state = self._checked
-        moved = float(((w - state) / self.size).abs().max())
-        largest = float(1 + (w / self.size).abs().max())
-        if moved >= MOVED * largest:
+        size = 1 + self._largest(w)
+        if self._largest(w - state) >= MOVED * size:
             return False
         return abs(time - before) < MOVED * min(time, before)
 
     def _in_steps(self, c: Tensor, w: Tensor, time: float, steps: int) -> Tensor:
+        """States (B, d) after a time, in so many steps."""
         ends = torch.tensor([0.0, float(steps)], dtype=w.dtype)
         step = time / steps
         if not self.forced:
             speed = torch.full((len(c),), step, dtype=c.dtype)
-            return self._flow(w, c, ends, speed)[:, -1]
+            states = self._flow(w, c, ends, speed)
+            return states[:, -1]
+        size = w.shape[1]
         y = torch.cat([w, c], dim=1)  # (B, d + p)
-        run = self._forced_run(y, w.shape[1], step)
+        run = self._forced_run(y, size, step)
         states, _ = scored(run(y, ends), LARGEST)  # (B, 2, d + p)
-        return states[:, -1, : w.shape[1]]
+        return states[:, -1, :size]
 
     def _forced_run(self, y: Tensor, size: int, step: float) -> Run:
         """Solver of a forced field whose time counts steps, recorded once for so many members."""

@@ -1,14 +1,12 @@
 """Whether a field depends on the time, and the period of its force."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from scipy.optimize import least_squares
+from torch import Tensor
 
+from romkit.core.types import Array, Field
 from romkit.engine.threads import one_thread
-
-Field = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 DISPLACED = (0.0, 0.1, 1.0)
 """Displacements of the states at which a field is looked at, relative to their size."""
@@ -29,16 +27,17 @@ WITHIN = 0.05
 """Part of a given period in which the exact one is sought."""
 
 
-def probes(state: np.ndarray, size: np.ndarray, copies: int) -> torch.Tensor:
+def probes(state: Array, size: Array, copies: int) -> Tensor:
     """States (B, d) near a state (d,), so many times each."""
     rng = np.random.default_rng(0)
     states = []
     for displacement in DISPLACED:
-        states.append(state + displacement * size * rng.standard_normal(len(state)))
+        direction = rng.standard_normal(len(state))
+        states.append(state + displacement * size * direction)
     return torch.from_numpy(np.tile(states, (copies, 1)))
 
 
-def depends_on_time(field: Field, states: torch.Tensor, scale: float, span: float) -> bool:
+def depends_on_time(field: Field, states: Tensor, scale: float, span: float) -> bool:
     """Whether f(t, y) differs between times at any of the states (B, d).
 
     Args:
@@ -47,31 +46,42 @@ def depends_on_time(field: Field, states: torch.Tensor, scale: float, span: floa
         scale: time scale of the model.
         span: of its runs, in which a pulse may hide.
     """
-    powers = np.linspace(-DECADES / 2, DECADES / 2, 4 * DECADES + 1)
-    # irrational factors, so that no period divides all times
-    times = scale * 10**powers * np.sqrt(2 + np.arange(len(powers)))
-    times = np.concatenate([times, span * (np.arange(WITHIN_SPAN) + 0.5) / WITHIN_SPAN])
     reference = _rates(field, np.zeros(1), states)
-    rates = _rates(field, times, states)
+    rates = _rates(field, _times(scale, span), states)
     is_finite = np.isfinite(reference)
     largest = np.abs(reference[is_finite]).max(initial=0.0)
-    reference, rates = reference[:, is_finite[0]], rates[:, is_finite[0]]
+    reference = reference[:, is_finite[0]]
+    rates = rates[:, is_finite[0]]
     rounding = SAME * (largest + np.abs(rates))
-    return not bool((np.abs(rates - reference) <= rounding).all())
+    is_same = np.abs(rates - reference) <= rounding
+    return not bool(is_same.all())
 
 
-def period_of_force(field: Field, states: torch.Tensor, near: float) -> float | None:
+def _times(scale: float, span: float) -> Array:
+    """Times of all decades about the time scale, and times in the span of a run."""
+    powers = np.linspace(-DECADES / 2, DECADES / 2, 4 * DECADES + 1)
+    # irrational factors, so that no period divides all times
+    factors = np.sqrt(2 + np.arange(len(powers)))
+    times = scale * 10**powers * factors
+    numbers = np.arange(WITHIN_SPAN) + 0.5
+    return np.concatenate([times, span * numbers / WITHIN_SPAN])
+
+
+def period_of_force(field: Field, states: Tensor, near: float) -> float | None:
     """Period T near a given one with f(t + T, y) = f(t, y) for all t; None where there is none."""
-    times = near * (np.arange(32) + np.sqrt(0.5)) / 20.3
+    numbers = np.arange(32) + np.sqrt(0.5)
+    times = near * numbers / 20.3
     rates = _rates(field, times, states)
     is_finite = np.isfinite(rates).all(0)
-    change = float((rates.max(0) - rates.min(0))[is_finite].max(initial=0.0))
+    spread = rates.max(0) - rates.min(0)
+    change = float(spread[is_finite].max(initial=0.0))
     if change == 0:
         return None
 
-    def defects(period: np.ndarray) -> np.ndarray:
+    def defects(period: Array) -> Array:
         later = _rates(field, times + near * period[0], states)
-        return ((later - rates)[:, is_finite] / change).ravel()
+        defect = (later - rates)[:, is_finite]
+        return (defect / change).ravel()
 
     bounds = (1 - WITHIN, 1 + WITHIN)
     best = least_squares(defects, [1.0], jac="3-point", bounds=bounds, xtol=1e-15, gtol=1e-15)
@@ -80,7 +90,10 @@ def period_of_force(field: Field, states: torch.Tensor, near: float) -> float | 
     return near * float(best.x[0])
 
 
-def _rates(field: Field, times: np.ndarray, states: torch.Tensor) -> np.ndarray:
+def _rates(field: Field, times: Array, states: Tensor) -> Array:
     """f (T, B, d) at times (T,) and states (B, d)."""
+    rates = []
     with torch.no_grad(), one_thread():
-        return np.stack([field(t, states).numpy() for t in torch.from_numpy(times)])
+        for t in torch.from_numpy(times):
+            rates.append(field(t, states).numpy())
+    return np.stack(rates)

@@ -37,16 +37,21 @@ class Fit:
     TENSORS = ("members", "d", "w", "cost", "blocks", "slope")
 
     def select(self, members: Tensor) -> "Fit":
-        return replace(self, **{name: getattr(self, name)[members] for name in self.TENSORS})
+        chosen = {}
+        for name in self.TENSORS:
+            chosen[name] = getattr(self, name)[members]
+        return replace(self, **chosen)
 
     def replaced(self, members: Tensor, other: "Fit") -> "Fit":
         changed = {}
         for name in self.TENSORS:
-            changed[name] = getattr(self, name).index_copy(0, members, getattr(other, name))
+            values = getattr(other, name)
+            changed[name] = getattr(self, name).index_copy(0, members, values)
         return replace(self, **changed)
 
     def moved(self, members: Tensor, damping: Tensor) -> "Fit":
-        return self.problem.at(self.members, *self.step(damping))
+        d, w = self.step(damping)
+        return self.problem.at(self.members, d, w)
 
     def step(self, damping: Tensor) -> tuple[Tensor, Tensor]:
         """Next d, within the bound, and the w that belong to it."""
@@ -56,8 +61,9 @@ class Fit:
         d = unbounded.clamp(-bound, bound)
         # w follows the step of d that is taken
         change = (d - self.d)[:, None, :, None]  # (M, 1, p, 1)
-        by_context, step = inner[..., :-1], inner[..., -1]
-        follows = (by_context @ change).squeeze(-1)  # (M, G, q)
+        by_context = inner[..., :-1]  # (M, G, q, p)
+        step = inner[..., -1]  # (M, G, q)
+        follows = (by_context @ change).squeeze(-1)
         return d, self.w + step - follows
 
     def eliminated(self, damping: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -69,15 +75,17 @@ class Fit:
         """
         p = self.d.shape[1]
         diagonal = self.blocks.diagonal(dim1=-2, dim2=-1)  # (M, G, p + q)
-        ridge = RIDGE * (1 + diagonal.amax(-1, keepdim=True))
+        largest = diagonal.amax(-1, keepdim=True)
+        ridge = RIDGE * (1 + largest)
         added = damping.reshape(-1, 1, 1) * diagonal + ridge
         damped = self.blocks + torch.diag_embed(added)
         slope = self.slope.unsqueeze(-1)
         # of [A B; Bᵀ C] the Schur complement A - B C⁻¹ Bᵀ, and so of the right-hand side
-        of_d, of_w = damped[..., :p], damped[..., p:]
-        known = torch.cat([of_d, slope], dim=-1)  # (M, G, p + q, p + 1)
-        inner = torch.linalg.solve(of_w[..., p:, :], known[..., p:, :])
-        reduced = (known[..., :p, :] - of_w[..., :p, :] @ inner).sum(1)  # (M, p, p + 1)
+        known = torch.cat([damped[..., :p], slope], dim=-1)  # (M, G, p + q, p + 1)
+        B, C = damped[..., :p, p:], damped[..., p:, p:]
+        inner = torch.linalg.solve(C, known[..., p:, :])
+        schur = known[..., :p, :] - B @ inner
+        reduced = schur.sum(1)  # (M, p, p + 1)
         return reduced[..., :p], reduced[..., p], inner
 
 
@@ -103,29 +111,40 @@ class LeastSquares:
 
     def at(self, members: Tensor, d: Tensor, w: Tensor) -> Fit:
         """Cost and normal equations of some of the members."""
-        groups, p = w.shape[1], d.shape[1]
-        x, jacobian = with_derivatives(
-            self.predict, d.repeat_interleave(groups, 0), w.flatten(0, 1)
-        )
-        x = x.unflatten(0, (-1, groups))  # (M, G, N)
-        jacobian = jacobian.unflatten(0, (-1, groups))  # (M, G, N, p + q)
-        y = self.y[members]
-        residual = (y - x).unsqueeze(-1)
-        rows = torch.cat([jacobian, residual], dim=-1) / self.sigma.unsqueeze(-1)
-        rows = torch.where(y.isfinite().unsqueeze(-1), rows, 0.0)
-        lost = ~rows.flatten(1).isfinite().all(1)
+        p = d.shape[1]
+        rows, lost = self._rows(members, d, w)
         # one product holds the matrix, the right-hand side and the sum of squares
-        products = self.weight.at(members).product(rows.nan_to_num(0.0, 0.0, 0.0))
+        products = self.weight.at(members).product(rows)
         blocks = products[..., :-1, :-1].clone()
         slope = products[..., :-1, -1].clone()
+        squares = products[..., -1, -1].sum(1)
         # the prior of d counts once, with the first of the samples that share it
         mean, precision = self.prior
         apart = d - mean[members]
         blocks[:, 0, :p, :p] += torch.diag(precision)
         slope[:, 0, :p] -= precision * apart
         by_prior = (precision * apart**2).sum(1)
-        cost = products[..., -1, -1].sum(1) + by_prior
-        return Fit(self, members, d, w, cost.masked_fill(lost, torch.inf), blocks, slope)
+        cost = squares + by_prior
+        cost = cost.masked_fill(lost, torch.inf)
+        return Fit(self, members, d, w, cost, blocks, slope)
+
+    def _rows(self, members: Tensor, d: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        """Derivatives and residual (M, G, N, p + q + 1) in units of the noise, zero where missing;
+        which members are lost (M,).
+        """
+        groups = w.shape[1]
+        of_samples = d.repeat_interleave(groups, 0)
+        x, jacobian = with_derivatives(self.predict, of_samples, w.flatten(0, 1))
+        x = x.unflatten(0, (-1, groups))  # (M, G, N)
+        jacobian = jacobian.unflatten(0, (-1, groups))  # (M, G, N, p + q)
+        y = self.y[members]
+        residual = (y - x).unsqueeze(-1)
+        rows = torch.cat([jacobian, residual], dim=-1)
+        rows = rows / self.sigma.unsqueeze(-1)
+        observed = y.isfinite().unsqueeze(-1)
+        rows = torch.where(observed, rows, 0.0)
+        lost = ~rows.flatten(1).isfinite().all(1)
+        return rows.nan_to_num(0.0, 0.0, 0.0), lost
 
     def solved(self, d: Tensor, w: Tensor, steps: int = 10, enough: float = 1e-2) -> Fit:
         """Levenberg-Marquardt from d (M, p) and w (M, G, q), until the sum of squares changes by

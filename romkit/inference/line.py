@@ -1,11 +1,12 @@
 """A model along one parameter of its context, in unknowns that have the size of one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 import xarray as xr
 
+from romkit.core.types import Array, Field
 from romkit.data import Contexts
 from romkit.inference.arclength import Branch
 from romkit.inference.equations import Equilibria, ForcedOrbits, Orbits
@@ -44,20 +45,26 @@ class Line:
         others: dict,
         steps: int | None = None,
     ):
-        self.model, self.name, self.others = model, name, others
+        self.model = model
+        self.name = name
+        self.others = others
         self.steps = steps
-        self.low, self.width = ends[0], ends[1] - ends[0]
-        context = Contexts.of(model.context_names, {name: self.low, **others}, torch.zeros(1))
+        self.low = ends[0]
+        self.width = ends[1] - ends[0]
+        values = {name: self.low, **others}
+        context = Contexts.of(model.context_names, values, torch.zeros(1))
         self._fixed = context.initial
-        self.size, self.period, self.forced = np.ones(len(model.names)), 1.0, False
+        self.size = np.ones(len(model.names))
+        self.period = 1.0
+        self.forced = False
 
-    def measure(self, states: np.ndarray) -> None:
+    def measure(self, states: Array) -> None:
         """Set sizes of components by states (k, d), and see whether the field is forced."""
         self.size = sizes(states)
         field, near = self._probed(states[0])
         self.forced = depends_on_time(field, near, self.period, self.model.span)
 
-    def take_period(self, state: np.ndarray, near: float) -> bool:
+    def take_period(self, state: Array, near: float) -> bool:
         """Set the period, or its unit, near a given one; whether it is one of the force."""
         self.period = near
         if not self.forced:
@@ -71,26 +78,30 @@ class Line:
     def double(self) -> None:
         """Take twice the period, and twice the steps in it."""
         self.period *= 2
-        self.steps = self.steps and 2 * self.steps
+        if self.steps is not None:
+            self.steps *= 2
 
-    def contexts(self, parameter: np.ndarray) -> torch.Tensor:
+    def contexts(self, parameter: Array) -> torch.Tensor:
         """(B, p)."""
         c = self._fixed.repeat(len(parameter), 1)
-        at = self.model.context_names.index(self.name)
-        c[:, at] = torch.from_numpy(self.low + self.width * parameter)
+        column = self.model.context_names.index(self.name)
+        c[:, column] = torch.from_numpy(self.physical(parameter))
         return c
 
-    def field(self, parameter: np.ndarray) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    def field(self, parameter: Array) -> Field:
         """Field of scaled states (B, d)."""
         # unknowns of the size of one, so that one tolerance suits all of them
-        field, size = self.model.field(self.contexts(parameter)), torch.from_numpy(self.size)
+        field = self.model.field(self.contexts(parameter))
+        size = torch.from_numpy(self.size)
         return lambda t, y: field(t, size * y) / size
 
-    def flow(self, parameter: np.ndarray, w: torch.Tensor, time: float) -> torch.Tensor:
+    def flow(self, parameter: Array, w: torch.Tensor, time: float) -> torch.Tensor:
         """Scaled states (B, d) after a time."""
+        c = self.contexts(parameter)
         size = torch.from_numpy(self.size)
         # a system's own solver knows its field in physical units
-        return self._flow(self.contexts(parameter), size * w, time) / size
+        end = self._flow(c, size * w, time)
+        return end / size
 
     def branch(self, kind: str) -> Branch:
         """Branches of equilibria or orbits of the model."""
@@ -101,58 +112,62 @@ class Line:
             return Branch(ForcedOrbits(self.field, self.flow, self.period))
         return Branch(Orbits(self.field, self.flow, self.period))
 
-    def physical(self, place: float) -> float:
+    def physical(self, place: float | Array) -> float | Array:
         """The parameter at a place in its range."""
         return self.low + self.width * place
 
-    def place(self, parameter: np.ndarray) -> np.ndarray:
-        """Parameters in their range, from physical ones."""
-        return (parameter - self.low) / self.width
-
-    def unknowns(self, branch: xr.Dataset, state: str) -> np.ndarray:
+    def unknowns(self, branch: xr.Dataset, state: str) -> Array:
         """(K, k) unknowns of the points of a branch, or of its special points."""
         parameter_name, period_name = self.name, "period"
         if state.startswith("special_"):
             parameter_name, period_name = "special_parameter", "special_period"
-        parameter = branch[parameter_name].values
         columns = [branch[state].values / self.size]
         if period_name in branch and not self.forced:
-            columns.append(branch[period_name].values / self.period)
-        return np.column_stack([*columns, self.place(parameter)])
+            period = branch[period_name].values
+            columns.append(period / self.period)
+        parameter = branch[parameter_name].values
+        place = (parameter - self.low) / self.width
+        return np.column_stack([*columns, place])
 
-    def variables(self, u: np.ndarray, dim: str, kind: str, prefix: str = "") -> dict[str, tuple]:
+    def variables(self, u: Array, dim: str, kind: str, prefix: str = "") -> dict[str, tuple]:
         """State, period and parameter of unknowns (K, k)."""
         size = len(self.size)
-        variables = {f"{prefix}state": ((dim, "component"), u[:, :size] * self.size)}
+        state = u[:, :size] * self.size
+        variables = {f"{prefix}state": ((dim, "component"), state)}
         if kind == "orbits":
             period = u[:, size]
             if self.forced:
                 # that of the force, where there is a solution
                 period = np.where(np.isnan(u[:, 0]), np.nan, 1.0)
             variables[f"{prefix}period"] = (dim, self.period * period)
-        variables[f"{prefix}parameter"] = (dim, self.low + self.width * u[:, -1])
+        parameter = self.physical(u[:, -1])
+        variables[f"{prefix}parameter"] = (dim, parameter)
         return variables
 
     def named(self, data: xr.Dataset) -> xr.Dataset:
         """A dataset with the parameters of the context as coordinates, and what leads back to them."""
-        data = data.assign_attrs(parameter=self.name, range=[self.low, self.low + self.width])
+        ends = [self.low, self.low + self.width]
+        data = data.assign_attrs(parameter=self.name, range=ends)
         data["parameter"].attrs["units"] = self.model.units[self.name]
         coordinates = [self.name, "special_kind", "special_parameter"]
         data = data.rename(parameter=self.name).set_coords(coordinates)
         return data.assign_coords(self.others)
 
-    def _probed(self, state: np.ndarray) -> tuple[Callable, torch.Tensor]:
+    def _probed(self, state: Array) -> tuple[Field, torch.Tensor]:
         """The field, and states near this one, at both ends of the range and between them."""
         near = probes(state, self.size, len(PLACES))
-        parameter = np.repeat(PLACES, len(near) // len(PLACES))
-        return self.model.field(self.contexts(parameter)), near
+        copies = len(near) // len(PLACES)
+        parameter = np.repeat(PLACES, copies)
+        field = self.model.field(self.contexts(parameter))
+        return field, near
 
 
-def sizes(states: np.ndarray) -> np.ndarray:
+def sizes(states: Array) -> Array:
     """Sizes (d,) of components of states (k, d); the mean one where a component is zero."""
     largest = np.abs(states).max(0, initial=0.0)
     is_large = largest > ZERO * largest.max()
     if not is_large.any():
         return np.ones(states.shape[1])
-    typical = np.sqrt((largest[is_large] ** 2).mean())
+    squares = largest[is_large] ** 2
+    typical = np.sqrt(squares.mean())
     return np.where(is_large, largest, typical)

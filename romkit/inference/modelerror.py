@@ -10,10 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-CONTEXT_LENGTHS, LATENT_LENGTHS = (0.1, 0.2, 0.4, 1.0), (0.5, 1.0, 2.0, 4.0)
-"""Lengths of the kernel that are tried, in half widths of the context's range, and in deviations of
-latent states.
-"""
+CONTEXT_LENGTHS = (0.1, 0.2, 0.4, 1.0)
+"""Lengths of the kernel that are tried, in half widths of the context's range."""
+
+LATENT_LENGTHS = (0.5, 1.0, 2.0, 4.0)
+"""Lengths of the kernel that are tried, in deviations of latent states."""
 
 RIDGES = (1e-6, 1e-4, 1e-2, 1.0, 100.0)
 """Ridges that are tried, relative to the kernel; the largest leaves hardly a correction."""
@@ -49,16 +50,17 @@ class Weight(NamedTuple):
     def of(cls, modes: Tensor, covariance: Tensor, observed: Tensor) -> "Weight":
         """Weights for V (N, r), Λ (M, r, r), and which numbers are observed (M, G, N)."""
         values, vectors = torch.linalg.eigh(covariance.unsqueeze(1))
-        root = vectors * values.clamp(min=0).sqrt().unsqueeze(-2)  # (M, 1, r, r)
+        roots = values.clamp(min=0).sqrt()
+        root = vectors * roots.unsqueeze(-2)  # (M, 1, r, r)
         seen_modes = modes
         if not bool(observed.all()):
             seen_modes = observed.unsqueeze(-1) * modes  # (M, G, N, r)
         gram = modes.mT @ seen_modes
         identity = torch.eye(root.shape[-1], dtype=root.dtype)
         middle = identity + root.mT @ gram @ root
-        logdet = torch.logdet(middle).expand(observed.shape[:2]).sum(1)
         inner = root @ torch.linalg.solve(middle, root.mT)
-        return cls(modes, inner, logdet)
+        logdets = torch.logdet(middle).expand(observed.shape[:2])
+        return cls(modes, inner, logdets.sum(1))
 
     def at(self, which: Tensor) -> "Weight":
         """Weights of some members."""
@@ -66,8 +68,9 @@ class Weight(NamedTuple):
 
     def product(self, a: Tensor) -> Tensor:
         """aᵀ C⁻¹ a of a (M, G, N, k)."""
-        seen = self.modes.mT @ a
-        return a.mT @ a - seen.mT @ self.inner @ seen
+        along_modes = self.modes.mT @ a
+        explained = along_modes.mT @ self.inner @ along_modes
+        return a.mT @ a - explained
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,25 +108,30 @@ class ModelError:
 
         Errors well below the noise count alike, so that they do not decide.
         """
-        modes = torch.linalg.svd(errors, full_matrices=False).Vh[:MODES].mT  # (N, r)
+        directions = torch.linalg.svd(errors, full_matrices=False).Vh
+        modes = directions[:MODES].mT  # (N, r)
         a = errors @ modes  # (K, r)
+        unresolved = errors - a @ modes.mT
         points = torch.cat([d, w], dim=1)
-        rest = (errors - a @ modes.mT).square().mean()
         folds = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
-        best, least = None, torch.inf
+        best = None
+        least = torch.inf
         for lengths in _lengths(d, w):
-            kernel = kernel_of(points / lengths, points / lengths)
+            scaled = points / lengths
+            kernel = kernel_of(scaled, scaled)
             for ridge in RIDGES:
                 alpha, residuals = _ridge_regression(kernel, ridge, a, folds)
-                score = float(residuals.square().sum(1).log1p().mean())
+                squares = residuals.square().sum(1)
+                score = float(squares.log1p().mean())
                 if score < least:
-                    least, best = score, (lengths, alpha, modes, residuals)
-        return cls(points, trajectory, *best, rest, d.shape[1])
+                    least = score
+                    best = lengths, alpha, modes, residuals
+        return cls(points, trajectory, *best, unresolved.square().mean(), d.shape[1])
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         """Mean (M, N) at contexts and latent states."""
-        points = torch.cat([d, w], dim=1)
-        kernel = kernel_of(points / self.lengths, self.points / self.lengths)
+        points = torch.cat([d, w], dim=1) / self.lengths
+        kernel = kernel_of(points, self.points / self.lengths)
         return kernel @ self.alpha @ self.modes.mT
 
     def covariance(self, d: Tensor) -> Tensor:
@@ -131,12 +139,14 @@ class ModelError:
         gap = torch.cdist(d, self.points[:, : self.size])  # (M, K)
         trajectories = len(self.trajectory.unique())
         near = max(FEWEST, NEAR * trajectories)
-        count = round(near * gap.shape[1] / trajectories)
-        count = min(count, int(gap.isfinite().sum(1).min()))
+        samples = round(near * gap.shape[1] / trajectories)
+        finite = int(gap.isfinite().sum(1).min())
+        count = min(samples, finite)
         farthest = gap.sort(1).values[:, count - 1, None]
         # a little more, so that the farthest one has a weight
         reach = 1.1 * farthest.clamp(min=SMALLEST)
-        weight = (1 - (gap / reach) ** 3).clamp(min=0) ** 3  # tricube
+        share = gap / reach
+        weight = (1 - share**3).clamp(min=0) ** 3  # tricube
         weight = weight / weight.sum(1, keepdim=True)
         return torch.einsum("mk,ki,kj->mij", weight, self.residuals, self.residuals)
 
@@ -177,4 +187,5 @@ def kernel_of(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _matern(s: Tensor) -> Tensor:
-    return (1 + s) * torch.exp(-s)
+    decay = torch.exp(-s)
+    return (1 + s) * decay

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.models import Dynamics, ReducedModel, check_field
 from romkit.projections import Projection
 from romkit.solvers import Solver
@@ -57,12 +58,12 @@ class FullModel:
         """First-order states (B, d) of states, and of velocities, (B, n)."""
         return torch.cat(tuple(states), dim=-1)
 
-    def start(self, c: Tensor, start: Tensor) -> np.ndarray:
+    def start(self, c: Tensor, start: Tensor) -> Array:
         """First-order state (d,) of a user's."""
         checks.last_axis("start", start.shape, len(self.names), "of the state")
         return start.double().numpy()
 
-    def typical(self, c: Tensor) -> np.ndarray:
+    def typical(self, c: Tensor) -> Array:
         """A state (d,) of the size that the system has."""
         initial = self.system.initial_state(c, None)
         if not isinstance(initial, tuple):
@@ -119,14 +120,14 @@ class LatentModel:
         now = torch.zeros((), dtype=torch.float64)
         return self.reduced.at_constant(c).start(now, tuple(states))
 
-    def start(self, c: Tensor, start: Tensor) -> np.ndarray:
+    def start(self, c: Tensor, start: Tensor) -> Array:
         """Latent state (d,) of a latent or a full one."""
         if start.shape == (self.size,):
             return start.double().numpy()
         states = start.double().unsqueeze(0).chunk(self.order, -1)
         return self.encode(c, states)[0].numpy()
 
-    def typical(self, c: Tensor) -> np.ndarray:
+    def typical(self, c: Tensor) -> Array:
         """Zeros: latent coordinates have no size of their own."""
         return np.zeros(self.size)
 

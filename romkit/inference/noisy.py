@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core import runtime
+from romkit.core.types import Array
 from romkit.engine import RungeKutta, compiled_if
 from romkit.inference.models import FullModel, LatentModel, Model
 from romkit.solvers import RK4, checked_step
@@ -36,6 +38,13 @@ JITTER = 1e-20
 """Variance that makes the covariance of errors definite."""
 
 
+View = tuple[Array, Array]
+"""Observed components (N, s), and states (N, d) at other contexts."""
+
+Viewed = Callable[[float, Tensor], Tensor]
+"""Time and inputs (N, k) of `Noisy.view` -> its outputs (N, k)."""
+
+
 class Exact:
     """A full model, which is taken to be without error.
 
@@ -50,28 +59,20 @@ class Exact:
         self.order = model.order
         self.names = model.names
 
-    def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
+    def calibrate(self, w: Array, c: Array, times: Array) -> None:
         """Nothing."""
 
-    def encode(self, states: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
+    def encode(self, states: Sequence[Tensor], c: Array) -> Array:
         """First-order states (N, d)."""
         return self.model.encode(torch.from_numpy(c), states).numpy()
 
-    def view(
-        self, w: np.ndarray, c: np.ndarray, moved: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def view(self, w: Array, c: Array, moved: Array) -> View:
         """The observed components (N, s), and the states at other contexts."""
         return w[:, self.rows], w
 
     def forecast(
-        self,
-        w: np.ndarray,
-        c: np.ndarray,
-        moved: np.ndarray,
-        start: float,
-        end: float,
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, w: Array, c: Array, moved: Array, start: float, end: float, rng: Generator
+    ) -> View:
         """`view` of members (N, d) at time `end`."""
         context = torch.from_numpy(c)
         times = torch.tensor([start, end], dtype=torch.float64)
@@ -96,44 +97,46 @@ class Noisy:
     def __init__(self, model: LatentModel, rows: Tensor):
         self.model = model
         self.rows = rows.numpy()
-        self.order, self.names, self.size = model.order, model.names, model.size
-        self.scale = model.reduced.projection.frame.context_scale.double().numpy()
-        self.context_size = len(self.scale)
+        self.order = model.order
+        self.names = model.names
+        self.size = model.size
         self.coordinates = model.reduced.coordinates
+        projection = model.reduced.projection
+        self.scale = projection.frame.context_scale.double().numpy()
+        self.context_size = len(self.scale)
         self._motions: dict[int, Run] = {}
-        self._views: dict[int, Callable] = {}
+        self._views: dict[int, Viewed] = {}
         inputs = 2 * (self.size + self.context_size)
         outputs = self.coordinates.frame.size + self.size
         self._width = max(inputs, outputs)
-        basis = model.reduced.projection.basis
         self._basis = None
-        if basis is not None:
-            self._basis = basis.mean[rows].numpy(), basis.modes[rows].mT.numpy()
+        if projection.basis is not None:
+            mean = projection.basis.mean[rows].numpy()
+            modes = projection.basis.modes[rows].mT.numpy()
+            self._basis = mean, modes
 
-    def encode(self, states: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
+    def encode(self, states: Sequence[Tensor], c: Array) -> Array:
         """Latent states (N, d) of full ones."""
         return self.model.encode(torch.from_numpy(c), states).numpy()
 
     def view(
-        self,
-        w: np.ndarray,
-        c: np.ndarray,
-        moved: np.ndarray,
-        noise: np.ndarray | None = None,
-        t: float = 0.0,
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, w: Array, c: Array, moved: Array, noise: Array | None = None, t: float = 0.0
+    ) -> View:
         """The observed components (N, s), and the latent states of the same full states at other
         contexts.
 
         What is across the motion of noise (N, d) is added to latent states before; that along it is
         one of the speed.
         """
-        inputs = [w, c, moved] if noise is None else [w, c, moved, noise]
+        inputs = [w, c, moved]
+        if noise is not None:
+            inputs.append(noise)
         joined = np.concatenate(inputs, axis=1)
         # a field that the engine compiles gives as many numbers as it takes
         y = torch.zeros(len(w), self._width, dtype=torch.float64)
         y.numpy()[:, : joined.shape[1]] = joined
-        outputs = self._compiled_view(y)(t, y).numpy()
+        viewed = self._compiled_view(y)
+        outputs = viewed(t, y).numpy()
         full = self.coordinates.frame.size
         x = outputs[:, :full]
         w = outputs[:, full : full + self.size]
@@ -143,24 +146,17 @@ class Noisy:
         return mean + x @ modes, w
 
     def forecast(
-        self,
-        w: np.ndarray,
-        c: np.ndarray,
-        moved: np.ndarray,
-        start: float,
-        end: float,
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, w: Array, c: Array, moved: Array, start: float, end: float, rng: Generator
+    ) -> View:
         """`view` of members (N, d) at time `end`, with noise."""
-        span = end - start
+        root = np.sqrt(end - start)
         normal = rng.standard_normal((len(w), 1 + self.size))
-        root = np.sqrt(span)
         speed = self.speed(c) + self.jitter / root * normal[:, 0]
         noise = normal[:, 1:] @ (root * self.noise.T)
         ends = self._moved(w, c, speed, start, end)
         return self.view(ends, c, moved, noise, end)
 
-    def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
+    def calibrate(self, w: Array, c: Array, times: Array) -> None:
         """Measure speed and noise on training states (C, T, d) at contexts (C, p).
 
         An error of a run over a span is a lag of its context, a shift of its own, and a rest that is
@@ -171,7 +167,7 @@ class Noisy:
         self.step = self._checked_step(w, c, times)
         rate = np.gradient(w, times, axis=1)[:, lag:]  # (C, T - lag, d)
         # a run at rest has no direction along which an error could be a lag
-        square = np.square(rate).sum(-1).clip(TINY)
+        square = np.square(rate).sum(-1).clip(TINY)  # (C, T - lag)
         error = self._errors(w, c, times, lag)  # (C, T - lag, d)
         along = error * rate
         lags = along.sum((1, 2)) / square.sum(1) / span  # (C,)
@@ -184,19 +180,26 @@ class Noisy:
         across = error - shift[..., None] * rate
         across = across.reshape(-1, self.size)
         covariance = across.T @ across / len(across) / span
-        self.noise = np.linalg.cholesky(covariance + JITTER * np.eye(self.size))
+        definite = covariance + JITTER * np.eye(self.size)
+        self.noise = np.linalg.cholesky(definite)
 
-    def _learn_speed(self, c: np.ndarray, lags: np.ndarray) -> np.ndarray:
+    def _learn_speed(self, c: Array, lags: Array) -> Array:
         """Set the speed from lags (C,) at contexts (C, p); the lags that neighbours predict."""
         apart = self._apart(c, c)
         # a context is corrected by its neighbours alone, as a new one will be
         if len(c) > 1:
             np.fill_diagonal(apart, np.inf)
-        width = max(float(np.median(apart.min(1))), NARROWEST)
-        self.speed = lambda at: 1 + _near(self._apart(at, c), width) @ lags
+        nearest = np.median(apart.min(1))
+        width = max(float(nearest), NARROWEST)
+
+        def speed(at: Array) -> Array:
+            weights = _near(self._apart(at, c), width)
+            return 1 + weights @ lags
+
+        self.speed = speed
         return _near(apart, width) @ lags
 
-    def _checked_step(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> float:
+    def _checked_step(self, w: Array, c: Array, times: Array) -> float:
         """Length of steps that are exact from training states (C, T, d) on, over a few intervals.
 
         It is found once, so that neither the interval of the observations nor that of the training
@@ -212,27 +215,29 @@ class Noisy:
         with torch.no_grad(), runtime.bars(False):
             return checked_step(field, starts, window, rtol=RTOL)
 
-    def _errors(self, w: np.ndarray, c: np.ndarray, times: np.ndarray, lag: int) -> np.ndarray:
+    def _errors(self, w: Array, c: Array, times: Array, lag: int) -> Array:
         """(C, T - lag, d) errors of runs over the lag from each training state."""
         number = len(times) - lag
         starts = w[:, :-lag].reshape(-1, self.size)
         contexts = np.repeat(c, number, axis=0)
         speed = np.ones(len(starts))
         ends = self._moved(starts, contexts, speed, times[0], times[lag])
-        return w[:, lag:] - ends.reshape(len(c), number, -1)
+        ends = ends.reshape(len(c), number, -1)
+        return w[:, lag:] - ends
 
-    def _apart(self, at: np.ndarray, c: np.ndarray) -> np.ndarray:
+    def _apart(self, at: Array, c: Array) -> Array:
         """Squared distances (N, C) of contexts."""
         difference = (at[:, None] - c) / self.scale
         return np.square(difference).sum(-1)
 
-    def _moved(
-        self, w: np.ndarray, c: np.ndarray, speed: np.ndarray, start: float, end: float
-    ) -> np.ndarray:
+    def _moved(self, w: Array, c: Array, speed: Array, start: float, end: float) -> Array:
         """States (N, d) at time `end`."""
-        y = torch.from_numpy(np.concatenate([w, c, speed[:, None]], axis=1))
+        y = np.concatenate([w, c, speed[:, None]], axis=1)
+        y = torch.from_numpy(y)
         times = torch.tensor([start, end], dtype=torch.float64)
-        return self._motion(y)(y, times)[1, :, : self.size].numpy()
+        run = self._motion(y)
+        states = run(y, times)  # (2, N, d + p + 1)
+        return states[1, :, : self.size].numpy()
 
     def _motion(self, y: Tensor) -> Run:
         """Solver of the field with context and speed in the state, so that one compiled field
@@ -252,13 +257,13 @@ class Noisy:
         self._motions[members] = run
         return run
 
-    def _compiled_view(self, y: Tensor) -> Callable[[float, Tensor], Tensor]:
+    def _compiled_view(self, y: Tensor) -> Viewed:
         """Noise, decoder at one context, then encoder at another, as a field, which the engine can
         compile.
         """
         if len(y) not in self._views:
-            now = torch.zeros(1, dtype=torch.float64)
-            kernel, _ = compiled_if("auto", RungeKutta, self._viewed, now, y, MANY)
+            start = torch.zeros(1, dtype=torch.float64)
+            kernel, _ = compiled_if("auto", RungeKutta, self._viewed, start, y, MANY)
             if kernel is None:
                 self._views[len(y)] = lambda t, y: self._viewed(torch.tensor(t), y)
             else:
@@ -267,12 +272,14 @@ class Noisy:
 
     def _viewed(self, t: Tensor, y: Tensor) -> Tensor:
         sizes = [self.size, self.context_size, self.context_size, self.size]
-        w, c, moved, noise = y[..., : sum(sizes)].split(sizes, dim=-1)
+        inputs = y[..., : sum(sizes)]
+        w, c, moved, noise = inputs.split(sizes, dim=-1)
         problem = self.model.reduced.at_constant(c).problem
         rate = self.model.field(c)(t, w)
         square = (rate * rate).sum(-1, keepdim=True).clamp(min=TINY)
         along = (noise * rate).sum(-1, keepdim=True) / square
-        decoded = problem.decode(self.coordinates.operator(c), w + noise - along * rate)
+        across = w + noise - along * rate
+        decoded = problem.decode(self.coordinates.operator(c), across)
         w = problem.encode(self.coordinates.operator(moved), decoded)
         outputs = torch.cat([decoded[0], w], dim=-1)
         unused = y.shape[-1] - outputs.shape[-1]
@@ -286,8 +293,9 @@ def forecasting(model: Model, rows: Tensor) -> Exact | Noisy:
     return Exact(model, rows)
 
 
-def _near(apart: np.ndarray, width: float) -> np.ndarray:
+def _near(apart: Array, width: float) -> Array:
     """Weights (N, C) of neighbours at these squared distances."""
     apart = np.minimum(apart, LOST)
-    weights = np.exp((apart.min(1, keepdims=True) - apart) / (2 * width))
+    beyond_nearest = apart.min(1, keepdims=True) - apart
+    weights = np.exp(beyond_nearest / (2 * width))
     return weights / weights.sum(1, keepdims=True)

@@ -78,7 +78,9 @@ def sensors(
     frame = projection.frame
     rows = torch.tensor(rows_of(frame.state_names, candidates, "candidates"))
     _check(count, len(rows), times, dynamics)
-    times = torch.zeros(1, dtype=torch.float64) if times is None else times.double()
+    if times is None:
+        times = torch.zeros(1)
+    times = times.double()
     predict = Prediction(projection, times, rows, training, dynamics, system, solver, engine)
     sigma = noises_of(noise, rows)
     prior, information = _information(predict, training, sigma)
@@ -128,23 +130,28 @@ def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> tu
     each sensor.
     """
     d, w, values, _ = training_samples(predict, training)
-    spread = torch.cat([d, w], dim=1).var(0).clamp(min=1 / KNOWN)
+    spread = torch.cat([d, w], dim=1).var(0)
+    spread = spread.clamp(min=1 / KNOWN)
     count = min(SAMPLES, len(d))
     chosen = torch.linspace(0, len(d) - 1, count).round().long()
     error = torch.zeros_like(noise)
     information = []
     for k in runtime.track(chosen.split(1), "sensitivities"):
         x, jacobian = with_derivatives(predict, d[k], w[k])
-        square = ((values[k] - x) ** 2).reshape(-1, len(noise))  # (T, s)
+        square = (values[k] - x) ** 2
+        square = square.reshape(-1, len(noise))  # (T, s)
         error += square.mean(0) / len(chosen)
         slopes = jacobian.reshape(-1, len(noise), jacobian.shape[-1])  # (T, s, u)
         information.append(torch.einsum("tsi,tsj->sij", slopes, slopes))
     variance = (noise**2 + error)[:, None, None]
-    return torch.diag(1 / spread), torch.stack(information) / variance
+    precision = torch.diag(1 / spread)
+    return precision, torch.stack(information) / variance
 
 
 def _bound(information: Tensor, predict: Prediction) -> Tensor:
     """Standard deviations (p,) of the context by information (K, u, u), root mean squares."""
+    contexts = len(predict.scale)
     covariance = torch.linalg.inv(information)
-    variances = covariance.diagonal(dim1=1, dim2=2)[:, : len(predict.scale)]
-    return predict.scale * variances.mean(0).sqrt()
+    variances = covariance.diagonal(dim1=1, dim2=2)
+    mean = variances[:, :contexts].mean(0)
+    return predict.scale * mean.sqrt()

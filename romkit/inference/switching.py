@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from romkit.core.types import Array
 from romkit.inference.arclength import Branch, Point
 from romkit.inference.equations import Equilibria
 
@@ -20,9 +21,9 @@ class Start(NamedTuple):
         curvature: (k,) second-order part of the branch: u + a · across + a² · curvature.
     """
 
-    u: np.ndarray
-    across: np.ndarray
-    curvature: np.ndarray
+    u: Array
+    across: Array
+    curvature: Array
 
 
 def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
@@ -33,7 +34,8 @@ def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
     """
     onward = np.sign(amplitude) * start.across
     for _ in range(HALVINGS):
-        guess = start.u + amplitude * start.across + amplitude**2 * start.curvature
+        bend = amplitude**2 * start.curvature
+        guess = start.u + amplitude * start.across + bend
         point = branch.through(guess, start.across, onward)
         if point is not None:
             return point
@@ -41,16 +43,18 @@ def leaving(branch: Branch, start: Start, amplitude: float) -> Point | None:
     return None
 
 
-def crossing(branch: Branch, u: np.ndarray, along: np.ndarray) -> Start:
+def crossing(branch: Branch, u: Array, along: Array) -> Start:
     """The branch that crosses this one, whose tangent is `along`, at a branch point u."""
     branch.equations.anchor(u)
     _, jacobian = branch.equations.linearised(u)
-    _, _, right = np.linalg.svd(np.vstack([jacobian, along]))
+    border = np.vstack([jacobian, along])
+    _, _, right = np.linalg.svd(border)
     null = right[-1]
-    return Start(u, _oriented(branch, null - _along(null, along)), 0 * u)
+    across = null - _along(null, along)
+    return Start(u, _oriented(branch, across), 0 * u)
 
 
-def doubled(branch: Branch, u: np.ndarray, along: np.ndarray) -> Start:
+def doubled(branch: Branch, u: Array, along: Array) -> Start:
     """The orbit of twice the period that leaves a period doubling u.
 
     Args:
@@ -62,12 +66,13 @@ def doubled(branch: Branch, u: np.ndarray, along: np.ndarray) -> Start:
     equations.anchor(u)
     _, jacobian = equations.linearised(u)
     # a perturbation along it is its negative after a period, and itself after two
-    vector = _vector(equations.linear(jacobian), -1.0).real
-    across = np.append(vector, np.zeros(equations.tail))
-    return Start(u, _oriented(branch, across - _along(across, along)), 0 * u)
+    flip = _vector(equations.linear(jacobian), -1.0).real
+    flip = np.append(flip, np.zeros(equations.tail))
+    across = flip - _along(flip, along)
+    return Start(u, _oriented(branch, across), 0 * u)
 
 
-def hopf(rest: Equilibria, u: np.ndarray, frequency: float) -> tuple[np.ndarray, ...]:
+def hopf(rest: Equilibria, u: Array, frequency: float) -> tuple[Array, Array]:
     """Orbits near a Hopf point u, to second order in the amplitude.
 
     With A q = iω q an orbit is w = w* + Re(a q e^{iωt}) + a²/4 (h₁₁ + Re(h₂₀ e^{2iωt})), where A
@@ -82,37 +87,51 @@ def hopf(rest: Equilibria, u: np.ndarray, frequency: float) -> tuple[np.ndarray,
     _, jacobian = rest.linearised(u)
     A = rest.linear(jacobian)
     q = _vector(A, 1j * frequency)
-    q = q / np.sqrt((q.real**2).mean())
+    size = np.sqrt((q.real**2).mean())
+    q = q / size
     r, s = q.real, q.imag
-    B_rr, B_ss, plus, minus = rest.bent(u, np.stack([r, s, r + s, r - s]))
+    moves = np.stack([r, s, r + s, r - s])
+    B_rr, B_ss, plus, minus = rest.bent(u, moves)
     B_rs = (plus - minus) / 4  # by polarisation
-    B_qq, B_q_conjugate = B_rr - B_ss + 2j * B_rs, B_rr + B_ss
+    B_qq = B_rr - B_ss + 2j * B_rs
+    B_q_conjugate = B_rr + B_ss
     # A may be singular, where a symmetry makes it so
     h11, *_ = np.linalg.lstsq(A, -B_q_conjugate, rcond=rest.rank)
     twice = 2j * frequency * np.eye(len(A)) - A
     h20, *_ = np.linalg.lstsq(twice, B_qq, rcond=rest.rank)
     # the largest component grows first, so that the sign of an eigenvector does not matter
-    sign = np.sign(r[np.argmax(abs(r))])
-    return sign * r, (h11 + h20.real) / 4
+    return _largest_positive(r), (h11 + h20.real) / 4
 
 
-def of_orbits(u: np.ndarray, direction: np.ndarray, bend: np.ndarray) -> Start:
+def of_orbits(u: Array, direction: Array, bend: Array) -> Start:
     """Start of orbits at a Hopf point, as unknowns of orbits u (d + 2,)."""
-    return Start(u, np.append(direction, [0.0, 0.0]), np.append(bend, [0.0, 0.0]))
+    # period and parameter stay to second order
+    across = np.append(direction, [0.0, 0.0])
+    curvature = np.append(bend, [0.0, 0.0])
+    return Start(u, across, curvature)
 
 
-def _vector(matrix: np.ndarray, value: complex) -> np.ndarray:
+def _vector(matrix: Array, value: complex) -> Array:
     """Eigenvector (d,) of an eigenvalue, whose real part is longest and across its imaginary part."""
     values, vectors = np.linalg.eig(matrix)
-    vector = vectors[:, np.argmin(abs(values - value))]
-    return vector * np.exp(-0.5j * np.angle(vector @ vector))
+    nearest = np.argmin(abs(values - value))
+    vector = vectors[:, nearest]
+    phase = np.angle(vector @ vector)
+    return vector * np.exp(-0.5j * phase)
 
 
-def _along(vector: np.ndarray, along: np.ndarray) -> np.ndarray:
+def _along(vector: Array, along: Array) -> Array:
     """Projection of a vector onto a direction."""
-    return (vector @ along) / (along @ along) * along
+    share = (vector @ along) / (along @ along)
+    return share * along
 
 
-def _oriented(branch: Branch, across: np.ndarray) -> np.ndarray:
+def _oriented(branch: Branch, across: Array) -> Array:
     """Direction of length one whose largest number is positive."""
-    return branch.direction(np.sign(across[np.argmax(abs(across))]) * across)
+    return branch.direction(_largest_positive(across))
+
+
+def _largest_positive(vector: Array) -> Array:
+    """A vector, or its negative, whose largest number is positive."""
+    largest = np.argmax(abs(vector))
+    return np.sign(vector[largest]) * vector
