@@ -18,13 +18,14 @@ from romkit.engine import RungeKutta
 from romkit.integrators import Galerkin
 from romkit.projections import Frame, NcAE, Path, Projection
 from romkit.projections.operator import Operator
-from romkit.solvers import RK4, Adaptive
+from romkit.solvers import RK4, Adaptive, Solver
 from romkit.systems import Lorenz96
 
 DT = 0.01
 STEPS = 100
 """Steps of RK4 between two outputs, which are one time unit apart."""
 ROMKIT, EAGER = "romkit, RK4", "romkit, RK4, eager"
+ROMKIT_ADAPTIVE = "romkit, adaptive (default)"
 TORCHDIFFEQ, COMPILED = "torchdiffeq, rk4", "torchdiffeq, rk4, field by torch.compile"
 SCAN, DIFFRAX, DIFFRAX_ADAPTIVE = (
     "JAX, RK4 by lax.scan",
@@ -91,7 +92,7 @@ def fixed_steps(problem: Problem) -> dict[str, Solve]:
     one.
     """
     return {
-        ROMKIT: partial(rk4, problem, engine="auto"),
+        ROMKIT: prepared(problem, RK4(DT)),
         EAGER: partial(rk4, problem, engine="torch"),
         TORCHDIFFEQ: partial(_torchdiffeq_rk4, problem, problem.g),
     }
@@ -133,19 +134,32 @@ def torchode_dopri5(problem: Problem, tolerance: float, intervals: int) -> Tenso
     ).ys.movedim(1, 0)[1:]
 
 
-def romkit_adaptive(problem: Problem, tolerance: float, intervals: int) -> Tensor:
-    """A step size for each member, compiled."""
-    solver = Adaptive(rtol=tolerance)
-    run = solver(problem.g, problem.z0, problem.times(intervals), engine="compiled")
-    return run.states.movedim(-2, 0)[1:]
+def prepared(problem: Problem, solver: Solver) -> Solve:
+    """Runs by a kernel that is recorded and compiled once for all, as one jit is in JAX."""
+    runs = {}
+
+    def solve(intervals: int) -> Tensor:
+        times = problem.times(intervals)
+        if not runs:
+            runs["kernel"] = solver.prepare(problem.g, problem.z0, times, "compiled", "timing")[0]
+        return runs["kernel"](problem.z0, times)[1:]
+
+    return solve
 
 
-ADAPTIVE: dict[str, Callable[[Problem, float, int], Tensor]] = {
-    "romkit, adaptive (default)": romkit_adaptive,
-    "torchdiffeq, dopri5": torchdiffeq_dopri5,
-    "torchode, dopri5": torchode_dopri5,
+def romkit_adaptive(problem: Problem, tolerance: float) -> Solve:
+    """A step size for each member."""
+    return prepared(problem, Adaptive(rtol=tolerance))
+
+
+ADAPTIVE: dict[str, Callable[[Problem, float], Solve]] = {
+    ROMKIT_ADAPTIVE: romkit_adaptive,
+    "torchdiffeq, dopri5": lambda problem, tolerance: partial(
+        torchdiffeq_dopri5, problem, tolerance
+    ),
+    "torchode, dopri5": lambda problem, tolerance: partial(torchode_dopri5, problem, tolerance),
 }
-"""(problem, tolerance, intervals) -> states of solvers with step-size control."""
+"""(problem, tolerance) -> solvers with step-size control."""
 
 
 def check_fields(problem: Problem, others: dict[str, Tensor]) -> float:
@@ -181,7 +195,7 @@ def check_trajectories(problem: Problem, states: dict[str, Tensor]) -> dict[str,
 
 
 def calibrate(
-    problem: Problem, adaptive: Callable[[Problem, float, int], Tensor], intervals: int
+    problem: Problem, adaptive: Callable[[Problem, float], Solve], intervals: int
 ) -> dict[str, float]:
     """Largest tolerance of the ladder with which an adaptive solver is as accurate as RK4 with step
     DT.
@@ -189,7 +203,7 @@ def calibrate(
     exact = rk4(problem, intervals, dt=DT / 10)
     wanted = float((rk4(problem, intervals) - exact).abs().max())
     for tolerance in LADDER:
-        error = float((adaptive(problem, tolerance, intervals) - exact).abs().max())
+        error = float((adaptive(problem, tolerance)(intervals) - exact).abs().max())
         if error <= wanted:
             return {"tolerance": tolerance, "error": error, "rk4_error": wanted}
     raise Disagreement(

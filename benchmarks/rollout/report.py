@@ -29,6 +29,9 @@ product ({peak_gflop_per_s:.0f} Gflop/s in float64); reading weights, biases and
 {memory} µs. romkit's fastest takes {ratio} times as long as the arithmetic, which leaves out the 80 square roots and \
 as many divisions of the activations.
 """
+RECORDING = """
+Recording the field for one call costs {recording_ms:.0f} ms.
+"""
 
 
 def page(found: Result) -> str:
@@ -95,9 +98,11 @@ def _case(case: Result, key: str) -> str:
         "ratio": _digits(best / arithmetic),
     }
     title = f"\n## {contexts} context{'s' * (contexts > 1)}"
-    return table(rows, caption=title) + CHECK.format(
-        difference=case["field_difference"], **floor, **ratios
-    )
+    text = table(rows, caption=title)
+    text += CHECK.format(difference=case["field_difference"], **floor, **ratios)
+    if case.get("recording_ms") is not None:
+        text += RECORDING.format(recording_ms=case["recording_ms"])
+    return text
 
 
 def _size(size: Result) -> dict[str, object]:

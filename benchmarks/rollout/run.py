@@ -40,7 +40,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Field
 from romkit.integrators import Galerkin
 from romkit.projections import Path
-from romkit.solvers import RK4
+from romkit.solvers import RK4, Adaptive
 from romkit.systems import Lorenz96
 from romkit.systems.problem import FirstOrder
 
@@ -67,9 +67,7 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
             if config.jax and device == "cpu":
                 from benchmarks.rollout.with_jax import adaptive_steps
 
-                adaptive[DIFFRAX_ADAPTIVE] = lambda problem, tolerance, n: adaptive_steps(
-                    problem, tolerance
-                )(n)
+                adaptive[DIFFRAX_ADAPTIVE] = adaptive_steps
             calibrated = {
                 name: contestants.calibrate(small, make, intervals)
                 for name, make in adaptive.items()
@@ -96,13 +94,13 @@ def make_solvers(
     found = {
         name: (solve, case["eager"]) for name, solve in contestants.fixed_steps(problem).items()
     }
-    found[contestants.ROMKIT] = (found[contestants.ROMKIT][0], case["romkit"])
     if compiled_field:
         found[contestants.COMPILED] = (contestants.fused_field(problem), case["eager"])
     adaptive = {
-        name: (partial(solve, problem, tolerances[name]), case["eager"])
-        for name, solve in ADAPTIVE.items()
+        name: (make(problem, tolerances[name]), case["eager"]) for name, make in ADAPTIVE.items()
     }
+    for solvers, name in ((found, contestants.ROMKIT), (adaptive, contestants.ROMKIT_ADAPTIVE)):
+        solvers[name] = (solvers[name][0], case["romkit"])
     if DIFFRAX_ADAPTIVE in tolerances:
         from benchmarks.rollout.with_jax import adaptive_steps, fixed_steps
 
@@ -145,11 +143,14 @@ def measure_case(
         contestants.check_fields(problem, fields),
         contestants.check_trajectories(problem, states),
     )
+    output_times = problem.times(1)
+    record = partial(Adaptive().prepare, problem.g, problem.z0, output_times, "compiled", "timing")
     times = in_turns({name: partial(*solver) for name, solver in solvers.items()}, repeats, device)
     return {
         "contexts": case["contexts"],
         "field_difference": difference,
         "floor": floor(problem, repeats),
+        "recording_ms": 1e3 * median_seconds(record, repeats, device) if device == "cpu" else None,
         "contestants": {
             name: summary(times[name], 1e6 / (intervals * STEPS * case["contexts"]), "us", device)
             | {
