@@ -14,7 +14,6 @@ from typing import Annotated
 import numpy as np
 import xarray as xr
 from annotated_types import Ge
-from scipy.stats import qmc
 
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, FilePath, NotNegative, Seed, Share, validated
@@ -33,15 +32,11 @@ from romkit.integrators import Estimator, LatentDynamics
 from romkit.projections import Projection
 from romkit.systems import System, system_of
 from romkit.verbs.compare import digest
+from romkit.verbs.designs import DESIGNS, default_design, design, distance, nearest, worst
 from romkit.verbs.ensemble import NUMBERS, Ensemble, bootstrap
 from romkit.verbs.estimate import error_estimate
 from romkit.verbs.fit import fit, method_of
 from romkit.verbs.runs import follow, score
-
-DESIGNS = ("greedy", "uniform", "chebyshev", "expanded", "sobol", "random")
-"""Ways to choose contexts: by estimates, three kinds of grid, points of low discrepancy, and random
-points.
-"""
 
 LOST = 1e100
 """Estimate at a candidate whose rollout is lost."""
@@ -101,7 +96,7 @@ def sample(
     seed: Seed = 0,
     folder: FilePath = "runs/sample",
     executor: Pool | None = None,
-    **settings: object,
+    **settings: object,  # of `fit`, so that no name above may be one of its settings
 ) -> Sample:
     """Choose contexts, simulate them, and fit a reduced model to them.
 
@@ -169,23 +164,39 @@ def sample(
         >>> romkit.sample(system, 3, candidates=7, latent_dim=4).contexts["F"].round(3).tolist()
         [3.133, 3.163, 3.193]
     """
-    plan = _planned(
-        source,
-        budget,
-        method,
-        method_of("projection", projection),
+    names, low, high, grid = _candidates(source, candidates)
+    stopping = Stopping(tolerance, plateau, min_decrease)
+    method = _checked_method(method, len(names), budget, stopping, at_once)
+    judge = _judge(source, system, dynamics)
+    number = budget
+    if method == "greedy":
+        number = _first_number(len(names), budget, judge, settings)
+    points = design(method, len(names), number, seed)
+    if isinstance(source, System) and method != "greedy":
+        grid = np.concatenate([low + points * (high - low), grid])
+    places = (grid - low) / np.where(high > low, high - low, 1.0)
+    kind, sizes = method_of("projection", projection)
+    folder = expanded(folder).absolute()
+    make_folder(folder)
+    plan = Plan(
+        source=source,
+        budget=min(budget, len(grid)),
+        method=method,
+        kind=kind,
+        sizes=sizes,
         dynamics=dynamics,
-        tolerance=tolerance,
-        plateau=plateau,
-        min_decrease=min_decrease,
+        stopping=stopping,
         at_once=at_once,
-        candidates=candidates,
-        judge=_judge(source, system, dynamics),
+        judge=judge,
         windows=windows,
         seed=seed,
         folder=folder,
         executor=executor,
         settings=settings,
+        names=names,
+        grid=grid,
+        places=places,
+        first=nearest(places, points[: len(grid)]),
     )
     rounds: list[Round] = []
     new = plan.first
@@ -198,6 +209,46 @@ def sample(
     return Sample(latest.data, latest.model, latest.dynamics, _history(plan, rounds))
 
 
+@dataclass(frozen=True)
+class Stopping:
+    """Rules that end greedy choice before the budget, as of `romkit.sample`."""
+
+    tolerance: float
+    plateau: int | None
+    min_decrease: float
+
+    def __post_init__(self) -> None:
+        if self.plateau is None and self.min_decrease > 0.0:
+            expected, fix = "a number of contexts, with min_decrease", "give plateau=3, say"
+            raise InputError("plateau", expected=expected, got="None", fix=fix)
+
+    @property
+    def early(self) -> bool:
+        """Whether the choice may end before the budget."""
+        return self.tolerance > 0.0 or self.plateau is not None
+
+    def stagnates(self, errors: np.ndarray, counts: np.ndarray) -> bool:
+        """Whether errors (R,) of rounds with so many contexts have not fallen by more than the share
+        over the last `plateau` contexts.
+        """
+        if self.plateau is None:
+            return False
+        before = counts <= counts[-1] - self.plateau
+        if not before.any():
+            return False
+        # an error that rises for a round and then falls further is no plateau: lowest errors count
+        lowest_before = errors[before].min()
+        lowest_since = errors[~before].min()
+        if lowest_before >= LOST:
+            # fewer candidates may be lost than before, which the largest error does not show
+            return False
+        return bool(lowest_since >= (1.0 - self.min_decrease) * lowest_before)
+
+    def excess(self, estimate: np.ndarray) -> np.ndarray:
+        """Estimates (N,) where they exceed the tolerance; 0 where no simulation is worth its cost."""
+        return np.where(estimate > self.tolerance, estimate, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A call of `romkit.sample`, checked.
@@ -208,8 +259,8 @@ class Plan:
         method: of choosing them.
         kind, sizes: class of the projection, and its sizes.
         dynamics: of rollouts, or settings of a law.
-        tolerance, plateau, min_decrease, at_once, windows, seed, executor, settings: as of
-            `romkit.sample`.
+        stopping: rules that may end greedy choice before the budget.
+        at_once, windows, seed, executor, settings: as of `romkit.sample`.
         judge: system by whose equations errors are estimated; None for the disagreement of an
             ensemble.
         folder: of simulations and trainings.
@@ -225,9 +276,7 @@ class Plan:
     kind: type[Projection]
     sizes: dict[str, object]
     dynamics: LatentDynamics | Estimator | None
-    tolerance: float
-    plateau: int | None
-    min_decrease: float
+    stopping: Stopping
     at_once: int
     judge: System | None
     windows: int
@@ -282,74 +331,18 @@ def _judge(
     return judge
 
 
-def _planned(
-    source: System | xr.Dataset,
-    budget: int,
-    method: str | None,
-    kind_and_sizes: tuple[type[Projection], dict[str, object]],
-    *,
-    candidates: int | Mapping[str, object],
-    folder: Path,
-    **given: object,
-) -> Plan:
-    names, low, high, grid = _candidates(source, candidates)
-    ends_early = _ends_early(given["tolerance"], given["plateau"], given["min_decrease"])
-    method = _checked_method(method, len(names), budget, ends_early, given["at_once"])
-    number = budget
-    if method == "greedy":
-        number = _first_number(len(names), budget, given["judge"], given["settings"])
-    points = design(method, len(names), number, given["seed"])
-    if isinstance(source, System) and method != "greedy":
-        grid = np.concatenate([low + points * (high - low), grid])
-    width = np.where(high > low, high - low, 1.0)
-    places = (grid - low) / width
-    folder = expanded(folder).absolute()
-    make_folder(folder)
-    kind, sizes = kind_and_sizes
-    return Plan(
-        source=source,
-        budget=min(budget, len(grid)),
-        method=method,
-        kind=kind,
-        sizes=sizes,
-        folder=folder,
-        names=names,
-        grid=grid,
-        places=places,
-        first=nearest(places, points[: len(grid)]),
-        **given,
-    )
-
-
-def _ends_early(tolerance: float, plateau: int | None, min_decrease: float) -> bool:
-    """Whether a rule may end the choice before the budget."""
-    if plateau is None and min_decrease > 0.0:
-        expected, fix = "a number of contexts, with min_decrease", "give plateau=3, say"
-        raise InputError("plateau", expected=expected, got="None", fix=fix)
-    return tolerance > 0.0 or plateau is not None
-
-
 def _checked_method(
-    method: str | None, parameters: int, budget: int, ends_early: bool, at_once: int
+    method: str | None, parameters: int, budget: int, stopping: Stopping, at_once: int
 ) -> str:
     """The method, or the default one; refused where a stopping rule would do nothing."""
     if method is None:
-        return _default_method(parameters, budget, ends_early, at_once)
-    if ends_early and method != "greedy":
+        if stopping.early or at_once > 1:
+            return "greedy"
+        return default_design(parameters, budget)
+    if stopping.early and method != "greedy":
         fix = 'leave tolerance and plateau out, or the method, which then is "greedy"'
         raise InputError("method", expected="greedy, which alone ends early", got=method, fix=fix)
     return method
-
-
-def _default_method(parameters: int, budget: int, ends_early: bool, at_once: int) -> str:
-    """Design that was never much less accurate than a grid (studies/sampling)."""
-    if ends_early or at_once > 1:
-        return "greedy"
-    # along one axis models err most beyond their outermost points; with a corner for each context,
-    # in several dimensions, they err most in between
-    if parameters == 1 or budget < 2**parameters:
-        return "expanded"
-    return "chebyshev"
 
 
 def _first_number(
@@ -404,7 +397,7 @@ def _data(plan: Plan, chosen: list[int]) -> tuple[xr.Dataset, xr.Dataset]:
         rows.append((plan.source, context, plan.folder))
     runs = mapped(_simulated, rows, plan.executor, "simulations")
     data = xr.concat(runs, "trajectory", combine_attrs="drop_conflicts")
-    closest = _distance(plan.places, plan.places[chosen]).argmin(1)
+    closest = distance(plan.places, plan.places[chosen]).argmin(1)
     return data, data.isel(trajectory=closest)
 
 
@@ -438,32 +431,14 @@ def _next(plan: Plan, rounds: Sequence[Round]) -> list[int]:
     """Candidates of the next round; none where the choice ends."""
     if plan.method != "greedy":
         return []
-    if plan.plateau is not None:
-        errors = np.array([fitted.estimate.max() for fitted in rounds])
-        counts = np.array([len(fitted.chosen) for fitted in rounds])
-        if stagnates(errors, counts, plan.plateau, plan.min_decrease):
-            return []
+    errors = np.array([fitted.estimate.max() for fitted in rounds])
+    counts = np.array([len(fitted.chosen) for fitted in rounds])
+    if plan.stopping.stagnates(errors, counts):
+        return []
     latest = rounds[-1]
-    remaining = plan.budget - len(latest.chosen)
-    # candidates within the tolerance are worth no simulation
-    excess = np.where(latest.estimate > plan.tolerance, latest.estimate, 0.0)
-    return _worst(excess, plan.places, latest.chosen, min(plan.at_once, remaining))
-
-
-def stagnates(errors: np.ndarray, counts: np.ndarray, plateau: int, min_decrease: float) -> bool:
-    """Whether errors of rounds with so many contexts have not fallen by more than a share over the
-    last `plateau` contexts.
-    """
-    before = counts <= counts[-1] - plateau
-    if not before.any():
-        return False
-    # an error that rises for a round and then falls further is no plateau: lowest errors count
-    lowest_before = errors[before].min()
-    lowest_since = errors[~before].min()
-    if lowest_before >= LOST:
-        # fewer candidates may be lost than before, which the largest error does not show
-        return False
-    return bool(lowest_since >= (1.0 - min_decrease) * lowest_before)
+    number = min(plan.at_once, plan.budget - len(latest.chosen))
+    # there is none where no estimate is in excess
+    return worst(plan.stopping.excess(latest.estimate), plan.places, latest.chosen, number)
 
 
 def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
@@ -515,95 +490,6 @@ def _check_contexts(names: Sequence[str], moving: bool) -> None:
     fix = "romkit.fit needs no choice of them"
     got = ", ".join(names) or "no context"
     raise InputError("source", expected=expected, got=got, fix=fix)
-
-
-def design(method: str, p: int, number: int, seed: int) -> np.ndarray:
-    """(at most `number`, p) points from 0 to 1; those that greedy choice begins with."""
-    if method == "greedy":
-        return _ends(p, number)
-    if method == "random":
-        return np.random.default_rng(seed).random((number, p))
-    if method == "sobol":
-        sequence = qmc.Sobol(p, seed=np.random.default_rng(seed))
-        return sequence.random_base2(math.ceil(math.log2(number)))[:number]
-    return _product([AXES[method](count) for count in _counts(p, number)])
-
-
-def _ends(p: int, number: int) -> np.ndarray:
-    """Corners of the unit cube if they are so many, else points of its diagonal."""
-    # two ends of a diagonal say nothing about what a second parameter does
-    if p > 1 and number == 2**p:
-        return _product([np.array([0.0, 1.0])] * p)
-    return np.linspace(0.0, 1.0, number)[:, None].repeat(p, axis=1)
-
-
-def _counts(p: int, number: int) -> list[int]:
-    """Numbers of points along p axes, as equal as their product allows, which is `number` at most."""
-    counts = [1] * p
-    while True:
-        free = []
-        for k, count in enumerate(counts):
-            if math.prod(counts) // count * (count + 1) <= number:
-                free.append(k)
-        if not free:
-            return counts
-        counts[min(free, key=counts.__getitem__)] += 1
-
-
-def _product(axes: Sequence[np.ndarray]) -> np.ndarray:
-    """(N, p) points of a grid with these axes."""
-    p = len(axes)
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, p)
-
-
-def _uniform(count: int) -> np.ndarray:
-    """Equal distances, with both ends; the middle if there is one point."""
-    return np.linspace(0, 1, count) if count > 1 else np.array([0.5])
-
-
-def _chebyshev(count: int) -> np.ndarray:
-    """Roots of a Chebyshev polynomial."""
-    angles = np.pi * (np.arange(count) + 0.5) / count
-    return (1 - np.cos(angles)) / 2
-
-
-def _expanded(count: int) -> np.ndarray:
-    """Roots of a Chebyshev polynomial, stretched to both ends; the middle if there is one point."""
-    roots = _chebyshev(count)
-    if count == 1:
-        return roots
-    return (roots - roots[0]) / (roots[-1] - roots[0])
-
-
-AXES = {"uniform": _uniform, "chebyshev": _chebyshev, "expanded": _expanded}
-"""Points of a grid along one axis, from 0 to 1."""
-
-
-def nearest(places: np.ndarray, points: np.ndarray) -> list[int]:
-    """Candidate nearest to each point, each once."""
-    chosen: list[int] = []
-    for apart in _distance(places, points).T:
-        apart[chosen] = np.inf
-        chosen.append(int(apart.argmin()))
-    return chosen
-
-
-def _distance(places: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """(N, k) distances of places (N, p) from points (k, p)."""
-    return np.linalg.norm(places[:, None] - points, axis=-1)
-
-
-def _worst(estimate: np.ndarray, places: np.ndarray, chosen: list[int], number: int) -> list[int]:
-    """Candidates of the largest estimates, times the distance from those of the same round; far
-    ones among equals.
-    """
-    apart = _distance(places, places[chosen]).min(1)
-    value = estimate * (apart > 0) * (1 + 1e-9 * apart)
-    worst: list[int] = []
-    while len(worst) < number and value.any():
-        worst.append(int(value.argmax()))
-        value = value * _distance(places, places[worst[-1:]])[:, 0]
-    return worst
 
 
 def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Dataset:

@@ -2,6 +2,7 @@
 refusals.
 """
 
+import inspect
 import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,10 @@ from romkit.data import ContextParameter
 from romkit.integrators import DMD
 from romkit.plotting import plot_sample
 from romkit.systems import Lorenz96, System
+from romkit.training import Recipe
 from romkit.verbs import sample as sampling
-from romkit.verbs.sample import LOST, design, stagnates
+from romkit.verbs.designs import design
+from romkit.verbs.sample import LOST, Stopping
 from tests.refusals import refused
 
 CANDIDATES = {"c": np.linspace(0, 1, 41)}
@@ -117,7 +120,8 @@ def test_a_model_that_is_exact_everywhere_ends_the_choice_at_once(tmp_path):
     ],
 )
 def test_a_plateau_is_a_lowest_error_that_stays(errors, counts, plateau, min_decrease, ends):
-    assert stagnates(np.array(errors), np.array(counts), plateau, min_decrease) == ends
+    rules = Stopping(0.0, plateau, min_decrease)
+    assert rules.stagnates(np.array(errors), np.array(counts)) == ends
 
 
 @pytest.mark.parametrize(
@@ -390,3 +394,8 @@ def test_a_start_of_other_sizes_is_refused():
         seeds=[0, 1],
         start=start,
     )
+
+
+def test_no_option_takes_a_setting_of_fit_from_it():
+    options = set(inspect.signature(romkit.sample).parameters)
+    assert not options & set(inspect.signature(Recipe).parameters)
