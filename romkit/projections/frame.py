@@ -126,7 +126,7 @@ class Frame(nn.Module):
         """Set buffers, in float64 too."""
         for name, value in values.items():
             self.exact[name] = torch.as_tensor(value, dtype=torch.float64)
-            setattr(self, name, self.exact[name].to(torch.get_default_dtype()))
+            setattr(self, name, self.exact[name].to(getattr(self, name)))
 
     def keep_units(self) -> None:
         """Leave states as they are, in the units of the data."""

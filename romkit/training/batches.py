@@ -158,17 +158,14 @@ class Batch(NamedTuple):
         frame: Frame,
         every: int,
         unit: float = 1.0,
-        dtype: torch.dtype | None = None,
     ) -> "Batch":
-        """Each `every`-th snapshot (N, ...) of a dataset, velocities per `unit` of its time; in the
-        precision of the frame by default.
-        """
-        return cls.from_snapshots(snapshots(data, every=every), frame, unit, dtype)
+        """Each `every`-th snapshot (N, ...) of a dataset, velocities per `unit` of its time."""
+        return cls.from_snapshots(snapshots(data, every=every), frame, unit)
 
     @classmethod
     def with_gaps(cls, data: xr.Dataset, frame: Frame, every: int) -> "Batch":
         """Each `every`-th snapshot (N, ...) of which some component is there, NaN in place of what
-        is missing, in float64; velocities are zero.
+        is missing; velocities are zero.
         """
         thinned = data.isel(time=slice(None, None, every))
         gaps = thinned["state"].transpose(*DIMS).values
@@ -181,21 +178,18 @@ class Batch(NamedTuple):
         rows = rows._replace(state=state.reshape(rows.state.shape))
         kept = torch.from_numpy(present)
         rows = rows._replace(**{name: getattr(rows, name)[kept] for name in rows._fields})
-        return cls.from_snapshots(rows, frame, 1.0, torch.float64)
+        return cls.from_snapshots(rows, frame)
 
     @classmethod
-    def from_snapshots(
-        cls, rows: Snapshots, frame: Frame, unit: float, dtype: torch.dtype | None
-    ) -> "Batch":
-        """Snapshots in normalised coordinates."""
+    def from_snapshots(cls, rows: Snapshots, frame: Frame, unit: float = 1.0) -> "Batch":
+        """Snapshots in normalised coordinates, in the precision of the frame."""
         state, velocity, context = (tensor.double() for tensor in rows)
         # in float32 a large mean would swallow what varies about it
         exact = copy.deepcopy(frame).double()
         y = exact.normalise(state)
         dy = exact.normalise_tangent(unit * velocity)
         c = exact.normalise_context(context)
-        if dtype is None:
-            dtype = frame.state_scale.dtype
+        dtype = frame.state_scale.dtype
         return cls(y.to(dtype), dy.to(dtype), c.to(dtype))
 
 

@@ -117,9 +117,8 @@ class Run:
                 trained += unstack(stacked.cpu())
         return trained
 
-    def _snapshots(self, data: xr.Dataset, frame: Frame, dtype: torch.dtype | None = None) -> Batch:
-        every = self.plan.snapshots.every
-        return Batch.from_dataset(data, frame, every, self.unit, dtype)
+    def _snapshots(self, data: xr.Dataset, frame: Frame) -> Batch:
+        return Batch.from_dataset(data, frame, self.plan.snapshots.every, self.unit)
 
     def _refinements(self) -> list[tuple[Callable[..., Reports], object]]:
         """Functions and settings of the stages after that on snapshots."""
@@ -153,9 +152,6 @@ class Run:
         """Snapshots that a model starts from."""
         if model.takes_gaps:
             return Batch.with_gaps(self.data, model.frame, self.plan.snapshots.every)
-        if not model.trained:
-            # what is least squares alone gets all digits of the data
-            return self._snapshots(self.data, model.frame, torch.float64)
         return rows
 
     def _train_stack(

@@ -116,8 +116,8 @@ def fit(
             `verbose`.
 
     Returns:
-        The projection, in float32 on the CPU, with `report` (recipe, losses, versions, device);
-        with `seeds`, a stack.
+        The projection on the CPU, with `report` (recipe, losses, versions, device); with `seeds`, a
+        stack. Networks are in float32; what is not trained, in float64.
 
     Raises:
         InputError: unknown method, preset or setting, or data that cannot be used, or are larger
@@ -193,8 +193,14 @@ def _initial(
     models = []
     for number in seeds:
         generator = torch.Generator().manual_seed(number)
-        models.append(kind(training.frame, generator, **config))
+        model = kind(training.frame, generator, **config)
+        models.append(_in_precision(model))
     return models
+
+
+def _in_precision(model: Projection) -> Projection:
+    """The model in float64 if it is least squares alone, which keeps all digits of the data."""
+    return model if model.trained else model.double()
 
 
 @dataclass(frozen=True)
@@ -271,9 +277,10 @@ def _of_full_states(models: Sequence[Projection], training: TrainingSet) -> list
     """The models of coordinates, as models of the states that were given."""
     if training.basis is not None:
         front = Frame.from_dataset(training.full, training.basis, training.frame)
-        return [model.in_frame(front) for model in models]
+        return [_in_precision(model.in_frame(front)) for model in models]
     if training.wave is not None:
-        return [Sliced.of(model, training.wave, training.full) for model in models]
+        waves = [Sliced.of(model, training.wave, training.full) for model in models]
+        return [_in_precision(model) for model in waves]
     return list(models)
 
 

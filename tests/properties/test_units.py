@@ -50,6 +50,7 @@ def forecast(method, law, epochs, **units):
         ("pod", OperatorInference()),
         ("pod", WeakSINDy(degree=2, windows=40)),
         ("pod", DMD()),
+        ("polynomial-manifold", SINDy(degree=2)),
         ("flow", SINDy(degree=2, share=0.01)),
         ("ncae", LONG),
     ],
