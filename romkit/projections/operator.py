@@ -82,7 +82,12 @@ class EncoderDecoder(abc.ABC):
         """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too
         slow.
         """
-        return torch.func.jvp(lambda point: self.decode_jvp(point, w).tangent, (z,), (w,))[1]
+
+        def tangent(point: Tensor) -> Tensor:
+            return self.decode_jvp(point, w).tangent
+
+        _, curvature = torch.func.jvp(tangent, (z,), (w,))
+        return curvature
 
 
 class LastLayer(NamedTuple):
@@ -149,18 +154,34 @@ class Operator:
         at: Callable[[Tensor], EncoderDecoder]
         | None = None,  # `Projection.at`, for parts of the contexts
     ):
-        self._frame, self._maps, self._seeds, self._at = frame, maps, seeds, at
-        self.context, self.state_size, self.latent_dim = context, len(frame.state_names), latent_dim
-        self._dtype, lead = frame.state_std.dtype, context.shape[:-1]
-        self._lead = lead if seeds is None else (seeds, *lead[1:])
+        self._frame = frame
+        self._maps = maps
+        self._seeds = seeds
+        self._at = at
+        self.context = context
+        self.state_size = len(frame.state_names)
+        self.latent_dim = latent_dim
+        self._dtype = frame.state_std.dtype
+        self._lead = context.shape[:-1]
+        if seeds is not None:
+            self._lead = (seeds, *self._lead[1:])
 
     def __repr__(self) -> str:
-        names, number = self._frame.context_names, self.context.shape[:-1].numel()
-        at = f"; {number} contexts of {', '.join(names)}" if names else ""
-        if names and number == 1:
-            one = zip(names, self.context.flatten().tolist(), strict=True)
-            at = f"; {', '.join(f'{name}={value:.6g}' for name, value in one)}"
-        return f"Operator({self.latent_dim} latent of {self.state_size} components{at})"
+        sizes = f"{self.latent_dim} latent of {self.state_size} components"
+        return f"Operator({sizes}{self._at_contexts()})"
+
+    def _at_contexts(self) -> str:
+        """The context in words: its values, or how many there are."""
+        names = self._frame.context_names
+        number = self.context.shape[:-1].numel()
+        if not names:
+            return ""
+        if number != 1:
+            return f"; {number} contexts of {', '.join(names)}"
+        values = []
+        for name, value in zip(names, self.context.flatten().tolist(), strict=True):
+            values.append(f"{name}={value:.6g}")
+        return f"; {', '.join(values)}"
 
     def encode(self, x: Tensor) -> Tensor:
         """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along
@@ -188,14 +209,20 @@ class Operator:
 
     def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
         """ρ(x) and Dρ(x) v, each (..., m)."""
-        x, v = self._checked("x", x, self.state_size), self._checked("v", v, self.state_size)
-        return self._maps.encode_jvp(self._frame.normalise(x), self._frame.normalise_tangent(v))
+        x = self._checked("x", x, self.state_size)
+        v = self._checked("v", v, self.state_size)
+        y = self._frame.normalise(x)
+        dy = self._frame.normalise_tangent(v)
+        return self._maps.encode_jvp(y, dy)
 
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
-        z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
+        z = self._checked("z", z, self.latent_dim)
+        w = self._checked("w", w, self.latent_dim)
         y, dy = self._maps.decode_jvp(z, w)
-        return Dual(self._frame.denormalise(y), self._frame.denormalise_tangent(dy))
+        x = self._frame.denormalise(y)
+        v = self._frame.denormalise_tangent(dy)
+        return Dual(x, v)
 
     def jvp(self, x: Tensor, v: Tensor) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
@@ -204,35 +231,40 @@ class Operator:
     def decode_jacobian(self, z: Tensor) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
         z = self._checked("z", z, self.latent_dim)
-        directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
-        y, columns = self._maps.decode_jvp(z.unsqueeze(-2), directions)
+        unit = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device)
+        directions = unit.expand(*z.shape, -1)  # (..., m, m)
+        y, columns = self._maps.decode_jvp(z.unsqueeze(-2), directions)  # (..., 1, n), (..., m, n)
         x = self._frame.denormalise(y).squeeze(-2)
-        return Dual(x, self._frame.denormalise_tangent(columns).mT)
+        jacobian = self._frame.denormalise_tangent(columns).mT
+        return Dual(x, jacobian)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent
         coordinates.
         """
-        z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
-        return self._frame.denormalise_tangent(self._maps.decode_curvature(z, w))
+        z = self._checked("z", z, self.latent_dim)
+        w = self._checked("w", w, self.latent_dim)
+        curvature = self._maps.decode_curvature(z, w)
+        return self._frame.denormalise_tangent(curvature)
 
     def last_layer(self) -> LastLayer | None:
         """The last layer of the decoder, where it is affine; None elsewhere, and for a stack."""
         split = self._maps.last_layer()
         if split is None or self._seeds is not None:
             return None
-        (maps, weight, shift), frame = split, self._frame
+        maps, weight, shift = split
         hidden = self.of_hidden(maps, weight.shape[-2])
-        return LastLayer(hidden, frame.denormalise_tangent(weight).mT, frame.denormalise(shift))
+        factor = self._frame.denormalise_tangent(weight).mT
+        return LastLayer(hidden, factor, self._frame.denormalise(shift))
 
     def of_hidden(self, maps: EncoderDecoder, size: int) -> "Operator":
         """Operator of maps to this number of units in place of the state, at the same contexts."""
         frame = self._frame
-        units = [f"a{k}" for k in range(size)]
-        of_units = Frame(
-            frame.system, units, ["1"] * size, frame.context_names, frame.context_units
-        )
-        return Operator(of_units.to(frame.state_std), maps, self.context, self.latent_dim)
+        names = [f"a{k}" for k in range(size)]
+        units = ["1"] * size
+        of_units = Frame(frame.system, names, units, frame.context_names, frame.context_units)
+        of_units = of_units.to(frame.state_std)
+        return Operator(of_units, maps, self.context, self.latent_dim)
 
     def polynomial(self) -> PolynomialMaps | None:
         """The maps where the decoder is a polynomial and the encoder linear; None elsewhere, and
@@ -244,41 +276,56 @@ class Operator:
         monomials, weight, dual = maps
         frame = self._frame
         constant = frame.denormalise(weight[..., :1, :])
-        rows = torch.cat([constant, frame.denormalise_tangent(weight[..., 1:, :])], dim=-2)
+        varying = frame.denormalise_tangent(weight[..., 1:, :])
+        rows = torch.cat([constant, varying], dim=-2)  # (..., K, n)
         unit = torch.eye(self.state_size, dtype=dual.dtype, device=dual.device)
         test = frame.normalise_tangent(unit) @ dual  # (..., n, m)
-        return PolynomialMaps(monomials, rows, test, tuple(self._maps.decoder))
+        decoder = tuple(self._maps.decoder)
+        return PolynomialMaps(monomials, rows, test, decoder)
 
     def _checked(self, name: str, x: Tensor, size: int) -> Tensor:
         """x (..., size) in the precision of the projection; cheap, since fields call operators in
         loops.
         """
-        usable = isinstance(x, Tensor) and x.dtype is self._dtype and x.layout is torch.strided
-        if not usable or (x.is_meta and not tensors.recording()):
+        if not self._usable(x):
             x = _converted(name, x, self._dtype)
-        if x.shape[-1:] == (size,) and self._leads(x.shape[:-1]):
-            return x
-        raise self._misshapen(name, x, size)
+        if x.shape[-1:] != (size,):
+            raise self._misshapen(name, x, size)
+        if not self._leads(x.shape[:-1]):
+            raise self._misshapen(name, x, size)
+        return x
+
+    def _usable(self, x: object) -> bool:
+        """Whether a value is a tensor of numbers in the precision of the projection."""
+        if not isinstance(x, Tensor) or x.dtype is not self._dtype:
+            return False
+        if x.layout is not torch.strided:
+            return False
+        return not x.is_meta or tensors.recording()
 
     def _leads(self, lead: tuple[int, ...]) -> bool:
         """Whether leading axes match those of the contexts from the left."""
         for number, of_context in zip(lead, self._lead, strict=False):
-            if number != of_context and 1 not in (number, of_context):
+            spreads = 1 in (number, of_context)
+            if number != of_context and not spreads:
                 return False
         return True
 
     def _misshapen(self, name: str, x: Tensor, size: int) -> InputError:
         """Error about a tensor of another shape."""
-        meaning = "state components" if size == self.state_size else "latent coordinates"
+        meaning = "latent coordinates"
+        if size == self.state_size:
+            meaning = "state components"
         checks.last_axis(name, x.shape, size, meaning)
+        got = f"shape {tuple(x.shape)}"
         if self._seeds is not None and len(x) not in (1, self._seeds):
             expected = f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds"
             fix = "unsqueeze(0) what they share"
-        else:
-            lead = ", ".join(map(str, self._lead))
-            expected = f"shape ({lead}, ..., {size}), {meaning}, as the contexts"
-            fix = "leading axes match from the left: contexts, then samples"
-        return InputError(name, expected=expected, got=f"shape {tuple(x.shape)}", fix=fix)
+            return InputError(name, expected=expected, got=got, fix=fix)
+        lead = ", ".join(map(str, self._lead))
+        expected = f"shape ({lead}, ..., {size}), {meaning}, as the contexts"
+        fix = "leading axes match from the left: contexts, then samples"
+        return InputError(name, expected=expected, got=got, fix=fix)
 
     # -- arrays and labelled data: peeled here, so that everything above sees tensors -------------------------------
 
@@ -290,19 +337,32 @@ class Operator:
         """
         if isinstance(given, np.ndarray | da.Array):
             return self._array(method, given)
-        array = _latents(given) if method == "decode" else _states(given, self._frame.fields)
-        array = array.transpose("seed", *DIMS[:2], ..., array.dims[-1], missing_dims="ignore")
-        values, (*lead, last) = array.data, array.dims
-        coords = {name: coord for name, coord in array.coords.items() if last not in coord.dims}
-        if self._seeds is not None and lead[:1] != ["seed"]:
-            values, lead = values[None], ["seed", *lead]
+        array = self._coordinates(method, given)
+        values = array.data
+        *lead, last = array.dims
+        coords = {}
+        for name, coord in array.coords.items():
+            if last not in coord.dims:
+                coords[name] = coord
+        if self._seeds is not None and "seed" not in lead[:1]:
+            values = values[None]
+            lead = ["seed", *lead]
         values = self._array(method, values)
         if method == "encode":
-            attrs = {"long_name": "latent state"}
-            return xr.DataArray(values, coords, (*lead, LATENT), "latent", attrs)
+            dims, attrs = (*lead, LATENT), {"long_name": "latent state"}
+            return xr.DataArray(values, coords, dims, "latent", attrs)
         if method == "__call__" and _is_plain(given):
             return _like(given, values, lead, coords)
         return self._scattered(given, values, lead, coords)
+
+    def _coordinates(self, method: str, given: object) -> xr.DataArray:
+        """Latents or states of labelled data: seeds, trajectories and times first, coordinates last."""
+        if method == "decode":
+            array = _latents(given)
+        else:
+            array = _states(given, self._frame.fields)
+        last = array.dims[-1]
+        return array.transpose("seed", *DIMS[:2], ..., last, missing_dims="ignore")
 
     def _scattered(
         self, given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict
@@ -312,47 +372,68 @@ class Operator:
         variables = layout.scatter(values, lead, coords)
         # a DataArray that was decoded has latents, and states of several variables
         is_state = isinstance(given, xr.DataArray) and LATENT not in given.dims
-        return variables[layout.variables[0].name] if is_state else variables
+        if is_state:
+            return variables[layout.variables[0].name]
+        return variables
 
     def _array(self, method: str, values: np.ndarray | da.Array) -> np.ndarray | da.Array:
         """`encode`, `decode` or `__call__` of an array, in its precision."""
-        dtype = values.dtype if values.dtype.kind == "f" else np.float64
-        name = "z" if method == "decode" else "x"
+        dtype = np.float64
+        if values.dtype.kind == "f":
+            dtype = values.dtype
         if isinstance(values, np.ndarray):
-            result = self._of_numbers(method, tensors.tensor(name, values).to(self._dtype))
-            return result.numpy().astype(dtype, copy=False)
+            numbers = tensors.tensor(_argument(method), values).to(self._dtype)
+            result = self._of_numbers(method, numbers).numpy()
+            return result.astype(dtype, copy=False)
         if method == "__call__":
-            return self._array("decode", self._array("encode", values))
+            latents = self._encoded_chunks(values)
+            return self._decoded_chunks(latents).astype(dtype)
         if method == "encode":
-            given, made, meaning = self.state_size, self.latent_dim, "states"
-        else:
-            given, made, meaning = self.latent_dim, self.state_size, "latents"
-        check_chunks(name, meaning, values.shape)
-        # refuses now what a chunk would refuse when it is computed
-        self._checked(name, torch.empty((), dtype=self._dtype).expand(values.shape), given)
+            return self._encoded_chunks(values).astype(dtype)
+        return self._decoded_chunks(values).astype(dtype)
+
+    def _encoded_chunks(self, states: da.Array) -> da.Array:
+        """Latents (..., m) of states (..., n) in chunks."""
+        check_chunks("x", "states", states.shape)
+        self._check_shape_of_chunks("x", states, self.state_size)
         P, basis = self, self._frame.basis
-        if basis is not None and method == "encode":
+        if basis is not None:
             frame = self._frame.of_coordinates()
             P = Operator(frame, self._maps, self.context, self.latent_dim, self._seeds, self._at)
-            values = basis.of_chunks(values, basis.mean.numpy())
-        return P.in_chunks(getattr(Operator, method), values, made).astype(dtype)
+            states = basis.of_chunks(states, basis.mean.numpy())
+        return P.in_chunks(Operator.encode, states, self.latent_dim)
+
+    def _decoded_chunks(self, latents: da.Array) -> da.Array:
+        """States (..., n) of latents (..., m) in chunks."""
+        check_chunks("z", "latents", latents.shape)
+        self._check_shape_of_chunks("z", latents, self.latent_dim)
+        return self.in_chunks(Operator.decode, latents, self.state_size)
+
+    def _check_shape_of_chunks(self, name: str, values: da.Array, size: int) -> None:
+        """Refuse what a chunk would refuse when it is computed."""
+        without_memory = torch.empty((), dtype=self._dtype).expand(values.shape)
+        self._checked(name, without_memory, size)
 
     @torch.no_grad()
     def _of_numbers(self, method: str, x: Tensor) -> Tensor:
         """`encode`, `decode` or `__call__`; states with gaps by what is there, where maps take such."""
-        if method == "decode" or not self._maps.takes_gaps or not bool(x.isnan().any()):
+        takes_gaps = method != "decode" and self._maps.takes_gaps
+        if not takes_gaps or not bool(x.isnan().any()):
             return getattr(self, method)(x)
         z = self._encoded_with_gaps(x)
-        return z if method == "encode" else self.decode(z)
+        if method == "encode":
+            return z
+        return self.decode(z)
 
     def _encoded_with_gaps(self, x: Tensor) -> Tensor:
         """z (..., m) of states (..., n) of which components are NaN."""
-        frame, missing = self._frame, x.isnan()
+        missing = x.isnan()
+        frame, std = self._frame, self._frame.state_std
         mean = frame.denormalise(torch.zeros_like(frame.state_shift))
-        start = self.encode(torch.where(missing, mean, x))
+        completed = torch.where(missing, mean, x)
+        start = self.encode(completed)
         if not bool(missing.any()):
             return start
-        std = frame.state_std
 
         def decode_jacobian(z: Tensor) -> Dual:
             image, J = self.decode_jacobian(z)
@@ -360,27 +441,18 @@ class Operator:
 
         # in deviations of the components, so that units do not weigh them
         nearest = encoded(x / std, start, decode_jacobian)
-        return torch.where(missing.any(-1, keepdim=True), nearest, start)
+        lacks = missing.any(-1, keepdim=True)
+        return torch.where(lacks, nearest, start)
 
     def in_chunks(self, function: "OfChunk", values: da.Array, size: Count) -> da.Array:
         """function(P, x) (..., size) of chunks x (..., k) of dask, with P at the contexts of each;
         of k all in one.
         """
-        # dask cuts no axis without entries
-        c = np.insert(self.context.numpy(force=True), 0, 0.0, axis=-1)
         if self._seeds is not None:
-            c = np.broadcast_to(c, (self._seeds, *c.shape[1:]))
             values = values.rechunk({0: -1})
-        axes = max(values.ndim, c.ndim)
-        x, c = _with_axes(values, axes), _with_axes(c, axes)
-        chunks = []
-        for number, of_states, cut in zip(c.shape[:-1], x.shape, x.chunks, strict=False):
-            chunks.append(cut if number == of_states else -1)
-        c = da.from_array(c, chunks=(*chunks, -1))
-        make = functools.partial(
-            Operator, self._frame, latent_dim=self.latent_dim, seeds=self._seeds
-        )
+        x, c = self._beside_contexts(values)
         frame, at, axes = self._frame, self._at, self.context.ndim
+        make = functools.partial(Operator, frame, latent_dim=self.latent_dim, seeds=self._seeds)
 
         # contexts and operators are no entries of the graph: threads would go through all chunks
         # that wait for the same entry before they go on with one, and keep them
@@ -388,10 +460,30 @@ class Operator:
             c = c.reshape(*c.shape[: axes - 1], -1)[..., 1:]  # less axes of size 1 and the zero
             c = torch.from_numpy(c)
             with one_thread(), torch.no_grad():
-                return function(make(maps=at(frame.normalise_context(c)), context=c), x)
+                maps = at(frame.normalise_context(c))
+                return function(make(maps=maps, context=c), x)
 
         how = {"output_sizes": {"k": size}, "output_dtypes": values.dtype, "allow_rechunk": True}
         return da.apply_gufunc(of_chunk, "(n),(p)->(k)", x, c, **how)
+
+    def _beside_contexts(self, values: da.Array) -> tuple[da.Array, da.Array]:
+        """Values (..., k), and the contexts (..., 1 + p), a zero first, in chunks that match them."""
+        # dask cuts no axis without entries
+        c = np.insert(self.context.numpy(force=True), 0, 0.0, axis=-1)
+        if self._seeds is not None:
+            c = np.broadcast_to(c, (self._seeds, *c.shape[1:]))
+        axes = max(values.ndim, c.ndim)
+        x, c = _with_axes(values, axes), _with_axes(c, axes)
+        chunks = []
+        for number, of_states, cut in zip(c.shape[:-1], x.shape, x.chunks, strict=False):
+            # a context that many states share goes with every chunk of them
+            chunks.append(cut if number == of_states else -1)
+        return x, da.from_array(c, chunks=(*chunks, -1))
+
+
+def _argument(method: str) -> str:
+    """Name of the argument of a method."""
+    return "z" if method == "decode" else "x"
 
 
 def _with_axes(values: np.ndarray | da.Array, axes: int) -> np.ndarray | da.Array:
@@ -431,16 +523,24 @@ def _states(x: object, layout: Layout) -> xr.DataArray:
         raise InputError("x", expected="states", got=got, fix=fix)
     if _is_plain(x):
         return _plain_states(x, layout)
-    first = layout.variables[0].name
-    data = x.to_dataset(name=first) if isinstance(x, xr.DataArray) else x
-    if first not in data:
+    name = layout.variables[0].name
+    data = x
+    if isinstance(x, xr.DataArray):
+        data = x.to_dataset(name=name)
+    if name not in data:
         got = f"variables {sorted(map(str, data.data_vars))}"
         fix = "give data like those of the training"
-        raise InputError("x", expected=f"a variable {first!r}", got=got, fix=fix)
-    places = {dim for variable in layout.variables for dim in variable.dims}
-    lead = [dim for dim in data[first].dims if dim not in places]
-    coords = {name: c for name, c in data.coords.items() if set(c.dims) <= set(lead)}
-    return xr.DataArray(layout.gather(data, lead), coords, (*lead, FULL))
+        raise InputError("x", expected=f"a variable {name!r}", got=got, fix=fix)
+    places = set()
+    for variable in layout.variables:
+        places.update(variable.dims)
+    lead = [dim for dim in data[name].dims if dim not in places]
+    coords = {}
+    for label, coord in data.coords.items():
+        if set(coord.dims) <= set(lead):
+            coords[label] = coord
+    values = layout.gather(data, lead)
+    return xr.DataArray(values, coords, (*lead, FULL))
 
 
 def _plain_states(x: xr.DataArray | xr.Dataset, layout: Layout) -> xr.DataArray:
@@ -456,14 +556,19 @@ def _like(
     given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict
 ) -> xr.DataArray | xr.Dataset:
     """States of romkit's schema with the labels of those that were given."""
-    along = {name: coord for name, coord in given.coords.items() if coord.dims == (FULL,)}
-    labels = {**coords, **along}
+    labels = dict(coords)
+    for name, coord in given.coords.items():
+        if coord.dims == (FULL,):
+            labels[name] = coord
+    dims = (*lead, FULL)
     if isinstance(given, xr.DataArray):
-        return xr.DataArray(values, labels, (*lead, FULL), "state", given.attrs)
-    state = xr.DataArray(values, labels, (*lead, FULL), "state", given["state"].attrs)
+        return xr.DataArray(values, labels, dims, "state", given.attrs)
+    state = xr.DataArray(values, labels, dims, "state", given["state"].attrs)
     return state.to_dataset().assign_attrs(given.attrs)
 
 
 def _is_plain(x: xr.DataArray | xr.Dataset) -> bool:
     """Whether states are in romkit's schema."""
-    return FULL in x.dims and (isinstance(x, xr.DataArray) or "state" in x)
+    if FULL not in x.dims:
+        return False
+    return isinstance(x, xr.DataArray) or "state" in x

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
-from romkit.data import DIMS, even_step
+from romkit.data import DIMS, Layout, even_step
 from romkit.data.schema import of_other_coordinates
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
@@ -67,7 +67,8 @@ class Shifts:
 
     def turned(self, x: Tensor) -> Tensor:
         """States (..., n) shifted by one point."""
-        return x.unflatten(-1, (self.variables, -1)).roll(1, -1).flatten(-2)
+        fields = x.unflatten(-1, (self.variables, -1))  # (..., variables, points)
+        return fields.roll(1, -1).flatten(-2)
 
     def wave(self, data: xr.Dataset, frame: Frame) -> "Wave":
         """Coordinates of the waves in data whose frame is given.
@@ -79,9 +80,10 @@ class Shifts:
         number, points = self._fields(frame)
         _check_places(frame)
         x = _on_ring(data, number, points)  # (trajectory, time, variable, point)
-        # (trajectory, variable, wave number)
-        power = np.nanmean(np.abs(np.fft.rfft(x)[..., 1:]) ** 2, axis=1)
-        dominant = sorted({int(k) + 1 for k in power[:, 0].argmax(-1)})
+        coefficients = np.fft.rfft(x)[..., 1:]  # (trajectory, time, variable, wave number)
+        power = np.nanmean(np.abs(coefficients) ** 2, axis=1)  # (trajectory, variable, wave number)
+        largest = power[:, 0].argmax(-1) + 1
+        dominant = sorted(set(largest.tolist()))
         units = frame.state_units[::points]
         k = self._number(dominant, power, points, units)
         wave = self._of(k, points, units)
@@ -90,10 +92,12 @@ class Shifts:
             fix = "give number=1, which keeps all of a state"
             raise InputError("symmetry", expected=expected, got=k, fix=fix)
         # the first field alone defines the phase; the others are aligned with it
-        first = np.fft.fft(x[..., 0, :])[..., k % points] * (2 / points) ** 0.5
-        _check_amplitude(x[..., 0, :], first, k, dominant)
-        _check_even(x, first)
-        return replace(wave, amplitude=float(np.nanmean(np.abs(first))))
+        leading = x[..., 0, :]
+        coefficient = np.fft.fft(leading)[..., k % points] * (2 / points) ** 0.5
+        _check_amplitude(leading, coefficient, k, dominant)
+        _check_even(x, coefficient)
+        amplitude = float(np.nanmean(np.abs(coefficient)))
+        return replace(wave, amplitude=amplitude)
 
     def _fields(self, frame: Frame) -> tuple[int, int]:
         """Number of fields on the ring, and of its points.
@@ -103,16 +107,15 @@ class Shifts:
         """
         layout = frame.fields
         n = len(frame.state_names)
-        number = self.variables if layout.is_plain else len(layout.variables)
+        number = len(layout.variables)
+        if layout.is_plain:
+            number = self.variables
         points = n // number
-        shapes = {variable.shape for variable in layout.variables if not variable.mask}
-        on_one_ring = len(shapes) == 1 and len(*shapes) == 1
-        if not on_one_ring or points * number != n:
+        if points * number != n or not _on_one_ring(layout):
+            variables = [f"{variable.name} {variable.dims}" for variable in layout.variables]
+            fix = "leave symmetry out, or select them"
             raise InputError(
-                "data",
-                expected="fields on one ring",
-                got=", ".join(f"{variable.name} {variable.dims}" for variable in layout.variables),
-                fix="leave symmetry out, or select them",
+                "data", expected="fields on one ring", got=", ".join(variables), fix=fix
             )
         return number, points
 
@@ -122,9 +125,11 @@ class Shifts:
         """The wave number: the given one, or that of the data if they are waves of a single one."""
         if self.number is not None:
             return self.number
+        if len(dominant) > 1:
+            return 1
         k = dominant[0]
-        is_pure = len(dominant) == 1 and self._of(k, points, units).share(power) >= PURE
-        return k if is_pure else 1
+        share = self._of(k, points, units).share(power)
+        return k if share >= PURE else 1
 
     def _of(self, number: int, points: int, units: tuple[str, ...]) -> "Wave":
         """The wave of a number, with as many harmonics as the grid tells apart; none at its highest
@@ -136,18 +141,26 @@ class Shifts:
         return Wave(points, number, int(harmonics), units)
 
 
+def _on_one_ring(layout: Layout) -> bool:
+    """Whether variables have points along one and the same dimension."""
+    shapes = set()
+    for variable in layout.variables:
+        if not variable.mask:
+            shapes.add(variable.shape)
+    return len(shapes) == 1 and len(*shapes) == 1
+
+
 def _check_places(frame: Frame) -> None:
     """Raise unless the places of points, where the data have some, are equidistant."""
     layout = frame.fields
-    for name in {variable.dims[0] for variable in layout.variables} & layout.coords.keys():
+    dimensions = {variable.dims[0] for variable in layout.variables}
+    for name in dimensions & layout.coords.keys():
         place = np.asarray(layout.coords[name]["values"])
         if place.dtype.kind not in "iuf":
             continue
         if even_step(place) is None and even_step(-place) is None:
-            expected, fix = (
-                f"a ring with even steps of {name}",
-                "interpolate the data to such places",
-            )
+            expected = f"a ring with even steps of {name}"
+            fix = "interpolate the data to such places"
             raise InputError("data", expected=expected, got="uneven ones", fix=fix)
 
 
@@ -164,15 +177,16 @@ def _check_amplitude(u: np.ndarray, wave: np.ndarray, k: int, dominant: list[int
     deviation = u - np.nanmean(u)
     size = np.nanmean((deviation**2).sum(-1)) ** 0.5
     least = np.nanmin(np.abs(wave)) / size
-    if not least > VANISHING:
-        numbers = f"numbers of the trajectories are {dominant}"
-        raise InputError(
-            "data",
-            expected=f"a wave of number {k} that never vanishes",
-            got=f"one that falls to {least:.1e} of the deviations; {numbers}",
-            fix="fit waves of each number by themselves, data.isel(trajectory=...), or leave "
-            "symmetry out",
-        )
+    if least > VANISHING:
+        return
+    numbers = f"numbers of the trajectories are {dominant}"
+    raise InputError(
+        "data",
+        expected=f"a wave of number {k} that never vanishes",
+        got=f"one that falls to {least:.1e} of the deviations; {numbers}",
+        fix="fit waves of each number by themselves, data.isel(trajectory=...), or leave "
+        "symmetry out",
+    )
 
 
 def _check_even(x: np.ndarray, wave: np.ndarray) -> None:
@@ -180,9 +194,11 @@ def _check_even(x: np.ndarray, wave: np.ndarray) -> None:
     for states, coefficients in zip(x, wave, strict=True):
         complete = np.isfinite(coefficients)
         phase = np.unwrap(np.angle(coefficients[complete]))
-        if abs(phase[-1] - phase[0]) <= LAPS * 2 * np.pi:
+        travelled = abs(phase[-1] - phase[0])
+        if travelled <= LAPS * 2 * np.pi:
             continue  # a wave that rests may differ from place to place
-        deviation = states[complete] - states[complete].mean((0, 2), keepdims=True)
+        waves = states[complete]
+        deviation = waves - waves.mean((0, 2), keepdims=True)
         uneven = max(_variance_by_place(deviation), _variance_by_place(deviation**2))
         if uneven > UNEVEN:
             expected = "travelling waves that are alike at all places"
@@ -195,7 +211,9 @@ def _variance_by_place(values: np.ndarray) -> float:
     """Largest share of the variance of a variable in values (T, variables, n) that depends on the
     place.
     """
-    return float((values.mean(0).var(-1) / values.var((0, 2))).max())
+    of_places = values.mean(0).var(-1)  # (variables,)
+    share = of_places / values.var((0, 2))
+    return float(share.max())
 
 
 @dataclass(frozen=True)
@@ -228,8 +246,9 @@ class Wave:
     def names(self) -> tuple[str, ...]:
         """Names of the coordinates of an aligned state."""
         M = self.harmonics
-        orders = range(1, M + 1)
-        of_field = [*(f"re{m}" for m in orders), *(f"im{m}" for m in orders), "mean"]
+        cosines = [f"re{m}" for m in range(1, M + 1)]
+        sines = [f"im{m}" for m in range(1, M + 1)]
+        of_field = [*cosines, *sines, "mean"]
         names = list(of_field)
         # behind an underscore: re1 of the second field is not re11 of the first
         for number in range(1, len(self.units)):
@@ -239,8 +258,11 @@ class Wave:
 
     def share(self, power: np.ndarray) -> float:
         """Share of the power (..., wave number - 1) that the harmonics hold."""
-        numbers = self.number * np.arange(1, self.harmonics + 1) % self.points
-        return float(power[..., np.minimum(numbers, self.points - numbers) - 1].sum() / power.sum())
+        orders = np.arange(1, self.harmonics + 1)
+        numbers = self.number * orders % self.points
+        on_grid = np.minimum(numbers, self.points - numbers)  # as the grid sees them
+        held = power[..., on_grid - 1].sum()
+        return float(held / power.sum())
 
     def aligned(self, x: Curve) -> Curve:
         """Coordinates of the aligned state and the phase (..., r + 1), and their rate, of states
@@ -248,34 +270,45 @@ class Wave:
         """
         value, *tangents = x
         re, im, mean = self._harmonics(value)  # (..., fields, M)
-        p, q, m = re[..., :1, :1], im[..., :1, :1], self._orders(mean)
-        r, phase = (p * p + q * q).sqrt(), torch.atan2(q, p)
+        m = self._orders(mean)
+        p = re[..., :1, :1]
+        q = im[..., :1, :1]
+        r = (p * p + q * q).sqrt()
+        phase = torch.atan2(q, p)
         u, v = _rotated(re, im, -m * phase)
         log_amplitude = self.amplitude * (r / self.amplitude).log()
         curve = [self._joined(u, v, mean, log_amplitude, phase)]
         for tangent in tangents:
             dre, dim, dmean = self._harmonics(tangent)
-            dphase = (p * dim[..., :1, :1] - q * dre[..., :1, :1]) / (r * r)
+            dp = dre[..., :1, :1]
+            dq = dim[..., :1, :1]
+            dphase = (p * dq - q * dp) / (r * r)
+            # of the harmonics as they are, then of the turn by the phase
             du, dv = _rotated(dre, dim, -m * phase)
             du, dv = du + m * dphase * v, dv - m * dphase * u
-            dlog = self.amplitude * du[..., :1, :1] / r
+            dr = du[..., :1, :1]
+            dlog = self.amplitude * dr / r
             curve.append(self._joined(du, dv, dmean, dlog, dphase))
         return tuple(curve)
 
     def placed(self, y: Curve) -> Curve:
         """States (..., n), and their rate, of coordinates and phase (..., r + 1)."""
         value, *rates = y
-        r = self.amplitude * (value[..., :1] / self.amplitude).exp()
+        m = self._orders(value)
+        log_amplitude = value[..., :1] / self.amplitude
+        r = self.amplitude * log_amplitude.exp()
         u, v, mean = self._parted(r, value)
-        m, phase = self._orders(value), value[..., -1:].unsqueeze(-1)
+        phase = value[..., -1:].unsqueeze(-1)
         re, im = _rotated(u, v, m * phase)
         curve = [self._state(re, im, mean)]
         for rate in rates:
             dr = r * rate[..., :1] / self.amplitude
             du, dv, dmean = self._parted(dr, rate)
-            dre, dim = _rotated(du, dv, m * phase)
             dphase = rate[..., -1:].unsqueeze(-1)
-            curve.append(self._state(dre - m * dphase * im, dim + m * dphase * re, dmean))
+            # of the harmonics as they are, then of the turn by the phase
+            dre, dim = _rotated(du, dv, m * phase)
+            dre, dim = dre - m * dphase * im, dim + m * dphase * re
+            curve.append(self._state(dre, dim, dmean))
         return tuple(curve)
 
     def project(self, data: xr.Dataset) -> xr.Dataset:
@@ -283,15 +316,22 @@ class Wave:
         one.
         """
         names = [name for name in ("state", "velocity") if name in data]
-        states = [data[name].transpose(*DIMS).values for name in names]
-        curve = self.aligned(tuple(torch.from_numpy(x).double() for x in states))
-        values = {name: y[..., :-1].numpy() for name, y in zip(names, curve, strict=True)}
+        states = []
+        for name in names:
+            x = data[name].transpose(*DIMS).values
+            states.append(torch.from_numpy(x).double())
+        values = {}
+        for name, y in zip(names, self.aligned(tuple(states)), strict=True):
+            values[name] = y[..., :-1].numpy()  # without the phase
         return of_other_coordinates(data, values, self.names, self.component_units)
 
     @property
     def component_units(self) -> tuple[str, ...]:
         """Unit of each coordinate."""
-        return tuple(unit for unit in self.units for _ in range(2 * self.harmonics + 1))[1:]
+        units: list[str] = []
+        for unit in self.units:
+            units += [unit] * (2 * self.harmonics + 1)
+        return tuple(units[1:])
 
     def _orders(self, like: Tensor) -> Tensor:
         return torch.arange(1, self.harmonics + 1, dtype=like.dtype, device=like.device)
@@ -314,13 +354,18 @@ class Wave:
         """Coordinates and phase (..., r + 1), without Re Y₁ and Im Y₁ of the first field."""
         M = self.harmonics
         y = torch.cat([u, v, mean], dim=-1).flatten(-2)
-        return torch.cat([amplitude[..., 0], y[..., 1:M], y[..., M + 1 :], phase[..., 0]], dim=-1)
+        cosines = y[..., 1:M]
+        beyond = y[..., M + 1 :]
+        columns = [amplitude[..., 0], cosines, beyond, phase[..., 0]]
+        return torch.cat(columns, dim=-1)
 
     def _parted(self, first: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         """Re Y, Im Y and means of coordinates and phase (..., r + 1), with Re Y₁ as given."""
         M = self.harmonics
-        y = torch.cat([first, y[..., 1:M], torch.zeros_like(first), y[..., M:-1]], dim=-1)
-        return y.unflatten(-1, (len(self.units), -1)).split((M, M, 1), dim=-1)
+        zero = torch.zeros_like(first)  # Im Y₁
+        columns = [first, y[..., 1:M], zero, y[..., M:-1]]
+        fields = torch.cat(columns, dim=-1).unflatten(-1, (len(self.units), -1))
+        return fields.split((M, M, 1), dim=-1)
 
 
 def _rotated(u: Tensor, v: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
@@ -334,10 +379,12 @@ def _modes(points: int, number: int, harmonics: int) -> Tensor:
     """(n, 2M + 1) orthonormal cosines, sines, and the constant; whole numbers are reduced before
     they become angles.
     """
-    turns = torch.outer(torch.arange(points), number * torch.arange(1, harmonics + 1)) % points
+    orders = torch.arange(1, harmonics + 1)
+    turns = torch.outer(torch.arange(points), number * orders) % points
     angle = 2 * torch.pi / points * turns.double()
     waves = torch.cat([angle.cos(), angle.sin()], dim=-1) * (2 / points) ** 0.5
-    return torch.cat([waves, torch.full((points, 1), points**-0.5, dtype=torch.float64)], dim=-1)
+    constant = torch.full((points, 1), points**-0.5, dtype=torch.float64)
+    return torch.cat([waves, constant], dim=-1)
 
 
 class SlicedMaps(Curves):
@@ -346,32 +393,37 @@ class SlicedMaps(Curves):
     decode_curvature = EncoderDecoder.decode_curvature
 
     def __init__(self, wave: Wave, frame: Frame, maps: EncoderDecoder):
-        self.wave, self.frame, self.maps = wave, frame, maps
+        self.wave = wave
+        self.frame = frame
+        self.maps = maps
 
     def encoded(self, y: Curve) -> Curve:
         aligned = self.wave.aligned(y)
         value, *rates = (curve[..., :-1] for curve in aligned)
         shape = self.frame.normalise(value)
-        if rates:
-            z = self.maps.encode_jvp(shape, *map(self.frame.normalise_tangent, rates))
-        else:
-            z = [self.maps.encode(shape)]
+        if not rates:
+            return _with_phases([self.maps.encode(shape)], aligned)
+        tangents = map(self.frame.normalise_tangent, rates)
+        z = self.maps.encode_jvp(shape, *tangents)
         return _with_phases(z, aligned)
 
     def decoded(self, z: Curve) -> Curve:
         shapes = [curve[..., :-1] for curve in z]
-        if len(z) > 1:
-            value, *rates = self.maps.decode_jvp(*shapes)
-        else:
-            value, rates = self.maps.decode(*shapes), []
-        y = [self.frame.denormalise(value), *map(self.frame.denormalise_tangent, rates)]
+        if len(z) == 1:
+            y = [self.frame.denormalise(self.maps.decode(*shapes))]
+            return self.wave.placed(_with_phases(y, z))
+        value, *rates = self.maps.decode_jvp(*shapes)
+        tangents = map(self.frame.denormalise_tangent, rates)
+        y = [self.frame.denormalise(value), *tangents]
         return self.wave.placed(_with_phases(y, z))
 
 
 def _with_phases(shapes: Sequence[Tensor], phases: Sequence[Tensor]) -> Curve:
     """Shapes with the phases, which stand last in others."""
-    pairs = zip(shapes, phases, strict=True)
-    return tuple(joined(shape, phase[..., -1:]) for shape, phase in pairs)
+    curve = []
+    for shape, phase in zip(shapes, phases, strict=True):
+        curve.append(joined(shape, phase[..., -1:]))
+    return tuple(curve)
 
 
 class Sliced(Projection):
@@ -438,8 +490,13 @@ class Sliced(Projection):
         n = len(frame.state_names)
         # alignment needs physical states
         frame._set(state_shift=np.zeros(n), state_scale=np.ones(n))
-        settings = {"method": inner.name, "settings": inner.config, "wave": asdict(wave)}
-        sliced = cls(frame, torch.Generator(), **settings)
+        sliced = cls(
+            frame,
+            torch.Generator(),
+            method=inner.name,
+            settings=inner.config,
+            wave=asdict(wave),
+        )
         sliced._hold(inner)
         sliced.report = inner.report
         return sliced
