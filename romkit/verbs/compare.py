@@ -47,6 +47,7 @@ class Combination(tasks.Task):
     name of the file.
     """
 
+    # raised with each score that is added, so that rows of older files are computed anew
     code_version: ClassVar[int] = 2
     label: str
     data: str
@@ -266,21 +267,28 @@ def _score_table(
             rows[key] = _row(open_dataset(folder / f"{task.name}.nc"))
     if not rows:
         raise _nothing_worked(sweep)
-    cases = pd.MultiIndex.from_tuples(rows, names=("projection", "law"))
-    scores = xr.concat(rows.values(), "case", data_vars="all", coords="minimal", compat="override")
-    scores = scores.assign_coords(xr.Coordinates.from_pandas_multiindex(cases, "case"))
-    scores = scores.unstack("case")
-    # combinations that failed become NaN, and all keep the order in which they were named
-    methods = list(dict.fromkeys(method for method, _ in table))
+    projections = list(dict.fromkeys(projection for projection, _ in table))
     laws = list(dict.fromkeys(law for _, law in table))
-    scores = scores.reindex(projection=methods, law=laws)
-    scores = scores.transpose("projection", "law", ...)
+    scores = _by_projection_and_law(rows, projections, laws)  # each variable (P, L, ...)
     scores["equations"] = scores["equations"].astype(object).fillna("failed").astype(str)
     for name in OF_THE_PROJECTION:
         # all laws have the same number, but for those that failed, which have none
         scores[name] = scores[name].mean("law", keep_attrs=True)
     failed = {name: str(log) for name, log in sweep.failed.items()}
     return scores.assign_attrs(folder=str(folder), failed=json.dumps(failed))
+
+
+def _by_projection_and_law(
+    rows: Mapping[tuple[str, str], xr.Dataset], projections: Sequence[str], laws: Sequence[str]
+) -> xr.Dataset:
+    """Rows as one table, in the order in which methods and laws were named; NaN where there is none."""
+    labels = pd.MultiIndex.from_tuples(rows, names=("projection", "law"))
+    cases = xr.Coordinates.from_pandas_multiindex(labels, "case")
+    stacked = xr.concat(rows.values(), "case", data_vars="all", coords="minimal", compat="override")
+    table = stacked.assign_coords(cases).unstack("case")
+    # unstacking sorts the names
+    table = table.reindex(projection=projections, law=laws)
+    return table.transpose("projection", "law", ...)
 
 
 def _row(scores: xr.Dataset) -> xr.Dataset:
