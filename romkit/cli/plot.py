@@ -60,10 +60,12 @@ def _draw(source: str, target: Path, variable: str | None, truth: str | None) ->
 def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> object:
     """The figure that suits the data."""
     from romkit import plotting
+    from romkit.data.layout import in_components
 
     if "truth" in data and variable is None:
         return plotting.plot_rollout(data)
-    if "lower" in data:
+    data = in_components(data)
+    if "lower" in data and variable is None:
         beside = None
         if truth is not None:
             beside = romkit.data.open_dataset(truth)

@@ -108,7 +108,8 @@ def branches(
         float | None, Option(help="Follow a periodic orbit of about this period.")
     ] = None,
     start: Annotated[
-        str | None, Option("--from", metavar="FILE", help="Data that end near it, or branches.nc.")
+        list[str] | None,
+        Option("--from", metavar="DATA", help="Runs that end near it, or branches.nc."),
     ] = None,
     leave: Annotated[
         int | None, Option(min=0, help="Follow what leaves this special point of --from.")
@@ -129,8 +130,8 @@ def branches(
     bifurcates.
 
     One parameter of the context has two ends, --F 3.155,3.133; the others have a number. The first
-    state is the one in which the system settles at the first end, or the last one of --from. With
-    --model the latent field is followed.
+    state is the one in which the system settles at the first end; or the last one of --from, and of
+    its several runs, of the one nearest to the first end. With --model the latent field is followed.
 
     \b
     Examples:
@@ -169,25 +170,41 @@ def branches(
 
 
 def _branch_start(
-    start: str | None, system: "romkit.systems.System", context: dict[str, object]
+    start: list[str] | None, system: "romkit.systems.System", context: dict[str, object]
 ) -> "xr.Dataset | list[float]":
-    """An earlier branch; or the last state of a file, or where the system settles at the first
+    """An earlier branch; or the last state of a run, or where the system settles at the first
     context.
     """
-    if start is not None:
-        data = romkit.data.open_dataset(start)
+    first_end = {}
+    for name, value in context.items():
+        first_end[name] = value[0] if isinstance(value, list) else value
+    if start:
+        data = options.read_data(start)
     else:
-        first_end = {}
-        for name, value in context.items():
-            first_end[name] = value[0] if isinstance(value, list) else value
         data = system.dataset(duration=system.dt, **first_end)
     # an earlier branch has more than its last state: where branches leave it
     if "special_kind" in data:
         return data
+    run = data.isel(trajectory=_nearest(data, first_end), time=-1)
     state = []
     for name in ("state", "velocity")[: system.order]:
-        state += data[name].values[0, -1].tolist()
+        state += run[name].values.tolist()
     return state
+
+
+def _nearest(data: "xr.Dataset", context: dict[str, float]) -> int:
+    """Number of the run whose constant parameters are nearest to these, in the ranges of the runs."""
+    import numpy as np
+
+    distance = np.zeros(data.sizes["trajectory"])
+    for name, value in context.items():
+        if name not in data.coords or data[name].dims != ("trajectory",):
+            continue
+        values = data[name].values
+        span = np.ptp(values)
+        if span > 0:
+            distance += np.square((values - value) / span)
+    return int(distance.argmin())
 
 
 def forecast(

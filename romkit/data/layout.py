@@ -366,6 +366,56 @@ def fields(data: xr.Dataset) -> xr.Dataset:
     return data if layout.is_plain else layout.own(unstacked(data))
 
 
+PREFIXES = {"state": "", "lower": "lower_", "upper": "upper_"}
+"""What stands in front of the names of variables, by what of a forecast they are."""
+
+
+def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
+    """A forecast whose variables have dimensions of their own, as `fields` gives it, with `state`,
+    `lower` and `upper` over `component` and times as numbers; others as they are.
+
+    Args:
+        data: a forecast, or data that stand beside one.
+        layout: of the forecast; by default the one in the attributes.
+    """
+    if AXIS in data.dims:
+        return data
+    if layout is None:
+        if "layout" not in data.attrs:
+            return data
+        layout = _parsed(data.attrs["layout"])
+    runs = [name for name in layout.runs if name in data.dims]
+    if runs and "trajectory" not in data.dims:
+        data = data.stack(trajectory=runs, create_index=False)
+    data = _renamed(data, layout.time, "time")
+    data = _with_numbers_as_times(data)
+    lead = [dim for dim in ("trajectory", "time") if dim in data.dims]
+    variables = {}
+    for kind, prefix in PREFIXES.items():
+        names = {f"{prefix}{variable.name}": variable.name for variable in layout.variables}
+        if not names.keys() <= data.data_vars.keys():
+            continue
+        values = data[list(names)].rename(names)
+        level = data[next(iter(names))].attrs.get("level")
+        attrs = {} if level is None else {"level": level}
+        variables[kind] = ((*lead, AXIS), layout.gather(values, lead), attrs)
+    for name, values in data.data_vars.items():
+        if set(values.dims) <= set(lead):
+            variables.setdefault(str(name), values.variable)
+    coords = {name: coord for name, coord in data.coords.items() if set(coord.dims) <= set(lead)}
+    coords[AXIS] = list(layout.names)
+    return xr.Dataset(variables, coords, data.attrs | {"layout": layout.to_json()})
+
+
+def _with_numbers_as_times(data: xr.Dataset) -> xr.Dataset:
+    """Data whose dates are seconds since the first one."""
+    if "time" not in data.coords or data["time"].dtype.kind != "M":
+        return data
+    since = data["time"].values - data["time"].values[0]
+    seconds = since / np.timedelta64(1, "s")
+    return data.assign_coords(time=("time", seconds, {"units": "s"}))
+
+
 def unstacked(data: xr.Dataset) -> xr.Dataset:
     """A dataset whose variables have the dimensions of space that the data came in, behind
     trajectory and time.
@@ -390,6 +440,10 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
 def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
     """A variable over components as the variables of a layout, with its name in front."""
     split = layout.scatter(values.data, values.dims[:-1])
+    if "level" in values.attrs:
+        # the probability that an interval claims is needed to draw it
+        for variable in split.data_vars.values():
+            variable.attrs["level"] = values.attrs["level"]
     if name in ("velocity", "acceleration"):
         for variable in split.data_vars.values():
             variable.attrs.clear()  # unit and name of the state

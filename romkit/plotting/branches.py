@@ -49,7 +49,8 @@ def plot_branches(
     kind, parameter = _checked_kind(branches)
     height, name = _height(branches, kind, component)
     colours = itertools.cycle([style.BLUE, style.NEUTRAL])
-    endless = itertools.chain(labels, itertools.repeat(""))
+    no_labels = itertools.repeat("")
+    endless = itertools.chain(labels, no_labels)
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
         for branch, label in zip(branches, endless, strict=False):
@@ -58,7 +59,8 @@ def plot_branches(
                 _draw_full_model(axes, branch, parameter, height, label)
                 continue
             at = branch[parameter].values
-            _draw_stability(axes, at, height(branch), branch, next(colours), label)
+            colour = next(colours)
+            _draw_stability(axes, at, height(branch), branch, colour, label)
             _draw_special_points(axes, branch, height)
         style.plain(axes)
         axes.set_xlabel(style.label(branches[0][parameter]))
@@ -71,7 +73,8 @@ def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
     """Kind and parameter that all branches share."""
     kinds = set()
     for branch in branches:
-        kind, parameter = branch.attrs.get("kind"), branch.attrs.get("parameter")
+        kind = branch.attrs.get("kind")
+        parameter = branch.attrs.get("parameter")
         is_branch = "special_kind" in branch.coords and parameter in branch.coords
         kinds.add((kind, parameter, is_branch))
     if len(kinds) == 1:
@@ -95,7 +98,8 @@ def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) ->
         chosen = checks.one_of("component", component, names)
 
     def value(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
-        return branch[f"{prefix}state"].sel(component=chosen).values
+        states = branch[f"{prefix}state"]
+        return states.sel(component=chosen).values
 
     return value, chosen
 
@@ -119,7 +123,8 @@ def _draw_full_model(
     """Draw the points of the full model near those of a branch."""
     if not label:
         label = "full model"
-    axes.plot(branch[parameter].values, height(branch), ".", color=style.DARK, label=label)
+    at = branch[parameter].values
+    axes.plot(at, height(branch), ".", color=style.DARK, label=label)
 
 
 def _draw_stability(
@@ -201,16 +206,19 @@ def _draw_rounds(
     x = parameters[0].values
     estimate = history["estimate"].values  # (rounds, candidates)
     entered = history["entered"].values
-    scale = style.colours(np.arange(len(estimate)))
+    numbers = np.arange(len(estimate))
+    scale = style.colours(numbers)
+    colours = scale.to_rgba(numbers)
     order = np.argsort(x)
-    for number, curve in enumerate(estimate):
-        axes.plot(x[order], curve[order], color=scale.to_rgba(number), linewidth=0.9)
+    for curve, colour in zip(estimate, colours, strict=True):
+        axes.plot(x[order], curve[order], color=colour, linewidth=0.9)
     chosen = np.flatnonzero(entered >= 0)
     # a context was chosen by the estimate of the round before it; those of the first round by none
     rounds = np.maximum(entered[chosen] - 1, 0)
+    heights = estimate[rounds, chosen]
     axes.set_yscale("log")
     axes.set_ylabel("estimated error")
-    _mark_chosen(axes, x[chosen], estimate[rounds, chosen], entered[chosen])
+    _mark_chosen(axes, x[chosen], heights, entered[chosen])
     figure.colorbar(scale, ax=axes, label="round")
 
 
@@ -223,8 +231,9 @@ def _draw_last_round(
     estimate = history["estimate"].values[-1]
     entered = history["entered"].values
     scale = style.colours(estimate)
-    axes.scatter(x, y, c=estimate, cmap=scale.cmap, norm=scale.norm, s=12)
-    axes.set(ylabel=style.label(parameters[1]))
+    colours = scale.to_rgba(estimate)
+    axes.scatter(x, y, c=colours, s=12)
+    axes.set_ylabel(style.label(parameters[1]))
     chosen = np.flatnonzero(entered >= 0)
     _mark_chosen(axes, x[chosen], y[chosen], entered[chosen])
     figure.colorbar(scale, ax=axes, label="estimated error")
@@ -233,5 +242,6 @@ def _draw_last_round(
 def _mark_chosen(axes: Axes, x: np.ndarray, y: np.ndarray, rounds: np.ndarray) -> None:
     """Draw a dot for each context that was chosen, with the number of its round."""
     axes.plot(x, y, "o", color=style.ORANGE, markersize=3.5)
+    beside = {"xytext": (2, 2), "textcoords": "offset points"}
     for number, *place in zip(rounds, x, y, strict=True):
-        axes.annotate(str(number), place, xytext=(2, 2), textcoords="offset points")
+        axes.annotate(str(number), place, **beside)

@@ -29,20 +29,25 @@ def columns_of(run: xr.Dataset) -> list[Column]:
     """One column per context; for a single context the whole run, or its beginning and its end."""
     time = run["time"].values
     samples = len(time)
-    count = run.sizes["trajectory"]
-    window = _window(time, run["truth"].isel(seed=0, missing_dims="ignore").values)
+    truth = run["truth"].isel(seed=0, missing_dims="ignore")
+    window = _window(time, truth.values)
     duration = time[window - 1] - time[0]
     length = f"{duration:.3g} {_time_unit(run)}"
+    beginning = slice(0, window)
     end = slice(samples - window, samples)
+    count = run.sizes["trajectory"]
     if count > 1:
         extent = ""
         if window < samples:
             extent = f"\nlast {length}"
-        titles = [style.context(run, k, varying=True) + extent for k in range(count)]
-        return [Column(k, end, title) for k, title in enumerate(titles)]
+        columns = []
+        for k in range(count):
+            title = style.context(run, k, varying=True)
+            columns.append(Column(k, end, f"{title}{extent}"))
+        return columns
     if window == samples:
-        return [Column(0, slice(0, samples), "")]
-    return [Column(0, slice(0, window), f"first {length}"), Column(0, end, f"last {length}")]
+        return [Column(0, beginning, "")]
+    return [Column(0, beginning, f"first {length}"), Column(0, end, f"last {length}")]
 
 
 def _time_unit(run: xr.Dataset) -> str:
@@ -56,19 +61,25 @@ def _window(time: np.ndarray, truth: np.ndarray) -> int:
     """Number of samples of a readable stretch; all samples where two such stretches cover most of
     the run.
     """
-    span = time[-1] - time[0]
-    readable = _rounded_up(PERIODS * span / _median_cycles(truth))
+    since_start = time - time[0]
+    span = since_start[-1]
+    period = span / _median_cycles(truth)
+    readable = _rounded_up(PERIODS * period)
     if span <= LONG * readable:
         return len(time)
-    return int(np.searchsorted(time - time[0], readable)) + 1
+    last = int(np.searchsorted(since_start, readable))
+    return last + 1
 
 
 def _median_cycles(truth: np.ndarray) -> float:
     """Cycles in a run (..., T, n) below which half of the power lies; at least one."""
-    anomalies = np.nan_to_num(truth - truth.mean(-2, keepdims=True))
-    amplitudes = np.abs(np.fft.rfft(anomalies, axis=-2))  # (..., cycles, n)
-    power = np.square(amplitudes).sum((0, -1)).cumsum()
-    median = int(np.searchsorted(power, power[-1] / 2))
+    mean = truth.mean(-2, keepdims=True)
+    anomalies = np.nan_to_num(truth - mean)
+    spectrum = np.fft.rfft(anomalies, axis=-2)  # (..., cycles, n)
+    power = np.square(np.abs(spectrum)).sum((0, -1))
+    power_up_to = power.cumsum()
+    half = power_up_to[-1] / 2
+    median = int(np.searchsorted(power_up_to, half))
     return max(1, median)
 
 

@@ -22,11 +22,8 @@ WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
 MOST_PARAMETERS = 3
 """Largest number of parameters in the title of a panel."""
 
-INNER = ("latent", "control")
+INNER = ("latent", "control", "lower", "upper")
 """Beginnings of the names of variables that are shown only where there is nothing else."""
-
-NO_SPACE = ("trajectory", "time", "input", "latent_component")
-"""Dimensions that are none of space."""
 
 
 @validated
@@ -58,18 +55,26 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         'time'
     """
     shown = _shown(data, variable, 1)
+    rows = len(shown.data_vars)
     columns = min(style.MAX_COLUMNS, shown.sizes["trajectory"])
     with style.style():
-        figure, axes = style.panels(len(shown.data_vars), columns, height=1.7, sharex=True)
+        figure, axes = style.panels(rows, columns, height=1.7, sharex=True)
         for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
-            (space,) = _space(values)
+            (space,) = style.space(values)
             for k, panel in enumerate(row):
-                image = _draw(panel, values.isel(trajectory=k), values, space, "time")
-            row[0].set_ylabel(f"{_whose(str(name), data)}\n{style.label(shown[space])}")
-            figure.colorbar(image, ax=row.tolist(), label=style.meaning(values))
-        for k in range(columns):
-            axes[0, k].set_title(_context(shown.isel(trajectory=k)))
-            axes[-1, k].set_xlabel(style.label(shown["time"]))
+                one_run = values.isel(trajectory=k)
+                image = _draw(panel, one_run, values, space, "time")
+            kind = _whose(str(name), data)
+            place = style.label(shown[space])
+            row[0].set_ylabel(f"{kind}\n{place}")
+            meaning = style.meaning(values)
+            figure.colorbar(image, ax=row.tolist(), label=meaning)
+        for k, panel in enumerate(axes[0]):
+            title = _context(shown.isel(trajectory=k))
+            panel.set_title(title)
+        time = style.label(shown["time"])
+        for panel in axes[-1]:
+            panel.set_xlabel(time)
     return figure
 
 
@@ -79,7 +84,8 @@ def _context(run: xr.Dataset) -> str:
     for name, value in display.parameters(run).items():
         if value.ndim == 0:
             words.append(f"{name} = {float(value):.4g}")
-    return ", ".join(words[:MOST_PARAMETERS])
+    fitting = words[:MOST_PARAMETERS]
+    return ", ".join(fitting)
 
 
 @validated
@@ -116,19 +122,23 @@ def plot_frames(
     """
     shown, times = _one(data, variable, trajectory, frames)
     with style.style():
-        figure, axes = style.panels(
-            len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True
-        )
+        rows = len(shown.data_vars)
+        size = {"width": 1.8, "height": 1.7}
+        figure, axes = style.panels(rows, frames, **size, sharex=True, sharey=True)
         for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
-            down, across = _space(values)
+            down, across = style.space(values)
             for panel, k in zip(row, times, strict=True):
-                image = _draw(panel, values.isel(time=k), values, down, across)
+                snapshot = values.isel(time=k)
+                image = _draw(panel, snapshot, values, down, across)
             row[0].set_ylabel(style.label(shown[down]))
-            bar = f"{_whose(str(name), data)}{style.unit(values)}"
-            figure.colorbar(image, ax=row.tolist(), label=bar)
-        for column, k in enumerate(times):
-            axes[0, column].set_title(_clock(shown, k))
-            axes[-1, column].set_xlabel(style.label(shown[across]))
+            kind = _whose(str(name), data)
+            unit = style.unit(values)
+            figure.colorbar(image, ax=row.tolist(), label=f"{kind}{unit}")
+        for panel, k in zip(axes[0], times, strict=True):
+            panel.set_title(style.clock(shown, k))
+        horizontal = style.label(shown[across])
+        for panel in axes[-1]:
+            panel.set_xlabel(horizontal)
     return figure
 
 
@@ -166,22 +176,31 @@ def animate(
     """
     shown, times = _one(data, variable, trajectory, frames)
     with style.style():
-        figure, axes = style.panels(1, len(shown.data_vars), width=2.6)
+        columns = len(shown.data_vars)
+        figure, axes = style.panels(1, columns, width=2.6)
         images = []
         for panel, (name, values) in zip(axes[0], shown.data_vars.items(), strict=True):
-            down, across = _space(values)
-            panel.set_title(_whose(str(name), data))
-            images.append((_draw(panel, values.isel(time=0), values, down, across), values))
-            panel.set(ylabel=style.label(shown[down]), xlabel=style.label(shown[across]))
-            figure.colorbar(images[-1][0], ax=panel, label=style.meaning(values))
+            down, across = style.space(values)
+            first = values.isel(time=0)
+            image = _draw(panel, first, values, down, across)
+            images.append(image)
+            kind = _whose(str(name), data)
+            panel.set_title(kind)
+            panel.set_ylabel(style.label(shown[down]))
+            panel.set_xlabel(style.label(shown[across]))
+            meaning = style.meaning(values)
+            figure.colorbar(image, ax=panel, label=meaning)
 
     def draw(k: int) -> list:
-        for image, values in images:
-            image.set_array(values.isel(time=k).values)
-        figure.suptitle(_clock(shown, k))
-        return [image for image, _ in images]
+        for image, values in zip(images, shown.data_vars.values(), strict=True):
+            down, across = style.space(values)
+            snapshot = values.isel(time=k).transpose(down, across)
+            image.set_array(snapshot.values)
+        figure.suptitle(style.clock(shown, k))
+        return images
 
-    return FuncAnimation(figure, draw, frames=np.unique(times).tolist(), interval=1000 / per_second)
+    samples = np.unique(times).tolist()
+    return FuncAnimation(figure, draw, frames=samples, interval=1000 / per_second)
 
 
 @validated
@@ -214,9 +233,11 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
     if not writer.isAvailable():
         got, fix = "no ffmpeg", "install it, or write a .gif"
         raise errors.InputError("path", expected="a program that writes mp4", got=got, fix=fix)
+    per_second = 1000 / animation._interval
     with tempfile.TemporaryDirectory() as folder, files.atomic(path) as temporary:
-        named = Path(folder) / path.name  # writers choose the format by the ending
-        animation.save(named, writer=writer(fps=1000 / animation._interval))
+        # writers choose the format by the ending
+        named = Path(folder) / path.name
+        animation.save(named, writer=writer(fps=per_second))
         shutil.copyfile(named, temporary)
     return path
 
@@ -224,23 +245,44 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
 def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
     """Variables with this many dimensions of space, for each trajectory."""
     variables = style.members(unstacked(data)).isel(seed=0, drop=True)
+    variables = _with_bars(variables)
     if variable is not None:
         names = [str(name) for name in variables.data_vars]
-        variables = variables[[checks.one_of("variable", variable, names)]]
-    fitting = []
+        checks.one_of("variable", variable, names)
+        variables = variables[[variable]]
+    fitting = _fitting(variables, dimensions)
+    outer = [name for name in fitting if not name.startswith(INNER)]
+    if outer:
+        fitting = outer
+    style.check_numbers("data", variables, "time", *fitting)
+    return variables[fitting]
+
+
+def _with_bars(variables: xr.Dataset) -> xr.Dataset:
+    """Variables of a forecast, with half the width of the interval of each that has one."""
+    bars = {}
     for name, values in variables.data_vars.items():
-        if "time" in values.dims and len(_space(values)) == dimensions:
+        lower, upper = f"lower_{name}", f"upper_{name}"
+        if lower in variables and upper in variables:
+            half = (variables[upper] - variables[lower]) / 2
+            bars[f"± {name}"] = half.assign_attrs(values.attrs)
+    return variables.assign(bars)
+
+
+def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
+    """Names of the variables over time and this many dimensions of space."""
+    fitting = []
+    others = []
+    for name, values in variables.data_vars.items():
+        if "time" in values.dims and len(style.space(values)) == dimensions:
             fitting.append(str(name))
-    if not fitting:
-        expected = f"a variable over time and {dimensions} dimensions of space"
-        got = ", ".join(f"{name}{values.dims}" for name, values in variables.data_vars.items())
-        fix = "give data of romkit.data.describe with such a variable"
-        raise errors.InputError("data", expected=expected, got=got, fix=fix)
-    chosen = [name for name in fitting if not name.startswith(INNER)]
-    if not chosen:
-        chosen = fitting
-    style.check_numbers("data", variables, "time", *chosen)
-    return variables[chosen]
+        else:
+            others.append(f"{name}{values.dims}")
+    if fitting:
+        return fitting
+    expected = f"a variable over time and {dimensions} dimensions of space"
+    fix = "give data of romkit.data.describe with such a variable"
+    raise errors.InputError("data", expected=expected, got=", ".join(others), fix=fix)
 
 
 def _one(
@@ -248,22 +290,10 @@ def _one(
 ) -> tuple[xr.Dataset, np.ndarray]:
     """Variables with two dimensions of space of one trajectory, and numbers of evenly spread times."""
     shown = _shown(data, variable, 2)
-    number = checks.index("trajectory", trajectory, shown.sizes["trajectory"])
-    times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
-    return shown.isel(trajectory=number), times
-
-
-def _space(values: xr.DataArray) -> list[str]:
-    """Dimensions of space of a variable."""
-    return [str(dim) for dim in values.dims if dim not in NO_SPACE]
-
-
-def _places(values: xr.DataArray, dim: str) -> np.ndarray:
-    """Coordinates along a dimension, or numbers of points where they are no numbers."""
-    coordinate = values[dim].values
-    if coordinate.dtype.kind in "iuf":
-        return coordinate
-    return np.arange(len(coordinate))
+    count = shown.sizes["trajectory"]
+    number = checks.index("trajectory", trajectory, count)
+    one_run = shown.isel(trajectory=number)
+    return one_run, style.spread(shown, frames)
 
 
 def _draw(
@@ -274,22 +304,21 @@ def _draw(
     """
     if across != "time":
         panel.set_aspect("equal", adjustable="box")
-    low, high = float(whole.min()), float(whole.max())
-    look = {"cmap": style.STATE_MAP, "vmin": low, "vmax": high, "rasterized": True}
-    places = _places(values, across), _places(values, down)
-    return panel.pcolormesh(*places, values.transpose(down, across).values, **look)
+    low = float(whole.min())
+    high = float(whole.max())
+    x = style.places(values, across)
+    y = style.places(values, down)
+    upwards = values.transpose(down, across).values
+    return style.draw_mesh(panel, (x, y), upwards, style.STATE_MAP, (low, high))
 
 
 def _whose(name: str, data: xr.Dataset) -> str:
     """Name of a variable; of a rollout, whether it is of the truth or of the reduced model."""
     kind, _, variable = name.partition("_")
     models = {"rom": "reduced model", "projected": "projection"}
-    if "truth" in data:
-        models["truth"] = style.truth(data)
-    if "truth" not in data or kind not in models:
+    if "truth" not in data:
+        return name
+    models["truth"] = style.truth(data)
+    if kind not in models:
         return name
     return f"{models[kind]}: {variable}"
-
-
-def _clock(data: xr.Dataset, k: int) -> str:
-    return f"t = {float(data['time'][k]):.4g}{style.unit(data['time'], ' {}')}"

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
+from romkit.data.layout import in_components, layout_of
 from romkit.data.trajectories import check_components
 from romkit.plotting import style
 from romkit.plotting.places import place, telling_components
@@ -33,7 +34,8 @@ def plot_forecast(
     """Mean and interval of an ensemble over time, beside the truth as a dotted line.
 
     Args:
-        band: result of `Ensemble.forecast` or `Ensemble.follow`.
+        band: result of `Ensemble.forecast` or `Ensemble.follow`, or a forecast with bars of what
+            `romkit.learn` returned.
         truth: the data that were followed; missing samples are gaps.
         components: names of the components to draw; by default four places that say most about the
             others.
@@ -55,15 +57,18 @@ def plot_forecast(
         >>> len(figure.axes)
         1
     """
-    fix = "give what Ensemble.forecast or Ensemble.follow returned"
+    band = in_components(band)
+    fix = "give a forecast with bars: of romkit.learn, Ensemble.forecast or Ensemble.follow"
     style.check_numbers("band", band, "time", "lower", "state", "upper", fix=fix)
-    runs = style.members(band).isel(seed=0, drop=True).isel(trajectory=slice(style.MAX_COLUMNS))
+    runs = style.members(band).isel(seed=0, drop=True)
+    runs = runs.isel(trajectory=slice(style.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
     truth = _checked_truth(truth, runs, names)
     chosen = _chosen(components, runs, names)
     with style.style():
-        shape = (len(chosen), runs.sizes["trajectory"])
-        figure, axes = style.panels(*shape, width=3.0, height=1.3, sharex=True)
+        rows = len(chosen)
+        columns = runs.sizes["trajectory"]
+        figure, axes = style.panels(rows, columns, width=3.0, height=1.3, sharex=True)
         for row, component in zip(axes, chosen, strict=True):
             _draw_row(row, runs, truth, component)
             row[0].set_ylabel(names[component])
@@ -79,16 +84,21 @@ def plot_forecast(
 def _draw_row(row: np.ndarray, runs: xr.Dataset, truth: xr.Dataset | None, component: int) -> None:
     """Draw one component of each trajectory; its place is written above, where it has one."""
     for k, panel in enumerate(row):
-        at = {"trajectory": k, "component": component}
-        _draw_band(panel, runs.isel(at), None if truth is None else truth.isel(at))
+        entry = {"trajectory": k, "component": component}
+        true_values = None
+        if truth is not None:
+            true_values = truth.isel(entry)
+        _draw_band(panel, runs.isel(entry), true_values)
+    name = str(runs["component"].values[component])
     where = place(runs, component)
-    if where != str(runs["component"].values[component]):
+    if where != name:
         row[0].set_title(where, loc="left")
 
 
 def _put_above(panel: Axes, words: str) -> None:
     """Add lines above the title of a panel."""
-    lines = [line for line in (words, panel.get_title("left")) if line]
+    below = panel.get_title("left")
+    lines = [line for line in (words, below) if line]
     panel.set_title("\n".join(lines), loc="left")
 
 
@@ -97,11 +107,13 @@ def _checked_truth(
 ) -> xr.Dataset | None:
     if truth is None:
         return None
+    truth = in_components(truth, layout_of(runs))
     truth = style.members(truth).isel(seed=0, drop=True)
     check_components("truth", truth, names)
     count = runs.sizes["trajectory"]
-    if truth.sizes["trajectory"] < count:
-        expected, got = f"{count} trajectories, as in the band", truth.sizes["trajectory"]
+    got = truth.sizes["trajectory"]
+    if got < count:
+        expected = f"{count} trajectories, as in the band"
         fix = "give the data that were followed"
         raise InputError("truth", expected=expected, got=got, fix=fix)
     return truth
@@ -110,26 +122,34 @@ def _checked_truth(
 def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]) -> list[int]:
     """Numbers of the components to draw."""
     if components is not None:
-        return [names.index(checks.one_of("components", name, names)) for name in components]
+        for name in components:
+            checks.one_of("components", name, names)
+        return [names.index(name) for name in components]
     return telling_components(runs, style.MAX_CURVES).tolist()
 
 
 def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
     """Draw one component of one trajectory."""
-    lower, upper, mean = run["lower"], run["upper"], run["state"]
-    look = {"color": style.BLUE, "alpha": 0.25, "lw": 0}
-    level = lower.attrs.get("level", 0.9)
-    panel.fill_between(run["time"], lower, upper, label=f"{level:.0%} interval", **look)
+    time = run["time"].values
+    mean = run["state"].values
+    lower = run["lower"].values
+    upper = run["upper"].values
+    level = run["lower"].attrs.get("level", 0.9)
+    claim = f"{level:.0%} interval"
+    look = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
+    panel.fill_between(time, lower, upper, label=claim, **look)
     # where the interval has no end it fills the panel
-    endless = {"where": np.isinf(upper), "transform": panel.get_xaxis_transform()}
-    panel.fill_between(run["time"], 0, 1, **endless, **look)
-    panel.plot(run["time"], mean, color=style.BLUE, label="mean")
-    inside = [mean.values]
+    endless = np.isinf(upper)
+    whole_height = panel.get_xaxis_transform()
+    panel.fill_between(time, 0, 1, where=endless, transform=whole_height, **look)
+    panel.plot(time, mean, color=style.BLUE, label="mean")
+    inside = mean
     if truth is not None:
-        dotted = {"color": style.DARK, "lw": 1.0, "ls": ":", "label": "truth"}
-        panel.plot(truth["time"], truth["state"], **dotted)
-        inside.append(truth["state"].values)
-    _clip(panel, run, np.concatenate(inside))
+        true_values = truth["state"].values
+        dotted = {"color": style.DARK, "linewidth": 1.0, "linestyle": ":"}
+        panel.plot(truth["time"].values, true_values, label="truth", **dotted)
+        inside = np.concatenate([mean, true_values])
+    _clip(panel, run, inside)
     style.plain(panel)
 
 
@@ -140,14 +160,16 @@ def _clip(panel: Axes, run: xr.Dataset, inside: np.ndarray) -> None:
         # a mean that is lost does not decide either
         centre = float(np.nanmedian(inside))
         reach = DEVIATIONS * float(run["state_std"])
-        low, high = max(low, centre - reach), min(high, centre + reach)
+        low = max(low, centre - reach)
+        high = min(high, centre + reach)
     room = FAR * (high - low)
     if room <= 0:
         return
-    ends = np.concatenate([run["lower"].values, run["upper"].values])
-    lowest, highest = style.limits(ends)
+    lower, upper = run["lower"].values, run["upper"].values
+    lowest, highest = style.limits(np.concatenate([lower, upper]))
     if lowest < low - room or highest > high + room:
-        panel.set_ylim(low - room / 2, high + room / 2)
+        margin = room / 2
+        panel.set_ylim(low - margin, high + margin)
 
 
 def _title(runs: xr.Dataset, trajectory: int) -> str:
@@ -156,8 +178,11 @@ def _title(runs: xr.Dataset, trajectory: int) -> str:
     context = style.context(runs, trajectory, varying=True)
     if context:
         lines.append(context)
-    if "lost" in runs and float(runs["lost"][trajectory]) > 0:
-        lines.append(f"{float(runs['lost'][trajectory]):.0%} of the members are lost")
+    lost = 0.0
+    if "lost" in runs:
+        lost = float(runs["lost"][trajectory])
+    if lost > 0:
+        lines.append(f"{lost:.0%} of the members are lost")
     return "\n".join(lines)
 
 
@@ -181,14 +206,18 @@ def plot_calibration(reliability: xr.Dataset) -> Figure:
     style.check_numbers("reliability", reliability, "level", "coverage", "coverage_of", fix=fix)
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=3.2, height=3.0)
-        diagonal = {"color": style.NEUTRAL, "lw": 0.8, "ls": ":", "label": "calibrated"}
-        axes.plot([0, 1], [0, 1], **diagonal)
+        dotted = {"color": style.NEUTRAL, "linewidth": 0.8, "linestyle": ":"}
+        axes.plot([0, 1], [0, 1], label="calibrated", **dotted)
         level = reliability["level"].values
-        for coverage in reliability["coverage_of"].transpose("trajectory", "level").values:
-            axes.plot(level, coverage, color=style.ORANGE, lw=0.4, alpha=0.6)
-        dots = {"color": style.ORANGE, "markersize": 3, "label": "all trajectories"}
-        axes.plot(level, reliability["coverage"], "o-", **dots)
-        names = {"xlabel": "level of the interval", "ylabel": "share of the truth within"}
-        axes.set(xlim=(0, 1), ylim=(0, 1), **names)
-        style.plain(axes).legend(frameon=False)
+        thin = {"color": style.ORANGE, "linewidth": 0.4, "alpha": 0.6}
+        of_trajectory = reliability["coverage_of"].transpose("trajectory", "level")
+        for coverage in of_trajectory.values:
+            axes.plot(level, coverage, **thin)
+        dots = {"color": style.ORANGE, "markersize": 3}
+        axes.plot(level, reliability["coverage"], "o-", label="all trajectories", **dots)
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        axes.set_xlabel("level of the interval")
+        axes.set_ylabel("share of the truth within")
+        style.plain(axes)
+        axes.legend(frameon=False)
     return figure

@@ -29,12 +29,14 @@ def telling_components(data: xr.Dataset, number: int) -> np.ndarray:
     states = data["state"].values
     n = states.shape[-1]
     rows = states.reshape(-1, n)  # (N, n)
-    rows = rows[np.isfinite(rows).all(-1)]
+    complete = np.isfinite(rows).all(-1)
+    rows = rows[complete]
     if len(rows) == 0 or n <= number:
         return np.arange(min(number, n))
     every = max(1, len(rows) // SAMPLES)
     snapshots = rows[::every]
-    anomalies = snapshots - snapshots.mean(0)
+    mean = snapshots.mean(0)
+    anomalies = snapshots - mean
     variables = _components(layout_of(data))
     for components in variables:
         deviation = anomalies[:, components].std()
@@ -45,16 +47,22 @@ def telling_components(data: xr.Dataset, number: int) -> np.ndarray:
     resolved = singular > RESOLVED * singular[0]
     rank = min(number, int(resolved.sum()))
     # modes weighted by their size, so that those that hardly move choose no component
-    leading = singular[:rank, None] * modes[:rank]
+    sizes = singular[:rank, None]
+    leading = sizes * modes[:rank]
     _, pivots = scipy.linalg.qr(leading, mode="r", pivoting=True)
-    return np.sort(_with_each_variable(pivots[:number], rank, anomalies, variables))
+    chosen = _with_each_variable(pivots[:number], rank, anomalies, variables)
+    return np.sort(chosen)
 
 
 def _components(layout: Layout) -> list[slice]:
     """Components of the state of each variable."""
-    sizes = [variable.size for variable in layout.variables]
-    ends = np.cumsum(sizes)
-    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    components = []
+    start = 0
+    for variable in layout.variables:
+        end = start + variable.size
+        components.append(slice(start, end))
+        start = end
+    return components
 
 
 def _with_each_variable(
@@ -64,12 +72,16 @@ def _with_each_variable(
     resolved = pivots[:rank]
     largest = []
     for components in variables:
-        inside = (resolved >= components.start) & (resolved < components.stop)
-        if not inside.any():
-            deviations = anomalies[:, components].std(0)
-            largest.append(components.start + int(deviations.argmax()))
+        after_start = resolved >= components.start
+        before_stop = resolved < components.stop
+        if (after_start & before_stop).any():
+            continue
+        deviations = anomalies[:, components].std(0)
+        number = int(deviations.argmax())
+        largest.append(components.start + number)
     kept = max(1, len(pivots) - len(largest))
-    return [*pivots[:kept].tolist(), *largest][: len(pivots)]
+    chosen = [*pivots[:kept].tolist(), *largest]
+    return chosen[: len(pivots)]
 
 
 def place(data: xr.Dataset, component: int) -> str:
@@ -79,22 +91,27 @@ def place(data: xr.Dataset, component: int) -> str:
     if layout.is_plain:
         return name
     for variable, components in zip(layout.variables, _components(layout), strict=True):
-        if components.start <= component < components.stop:
-            where = _coordinates(layout, variable, component - components.start)
-            if where:
-                return f"{variable.name} at {where}"
+        number = component - components.start
+        if not 0 <= number < variable.size:
+            continue
+        where = _coordinates(layout, variable, number)
+        if where:
+            return f"{variable.name} at {where}"
     return name
 
 
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
     """Coordinates of one component of a variable; "" where they are no numbers."""
-    indices = np.unravel_index(variable.cells[number], variable.shape)
+    cell = variable.cells[number]
+    indices = np.unravel_index(cell, variable.shape)
     words = []
     for dim, index in zip(variable.dims, indices, strict=True):
         coordinate = layout.coords.get(dim, {})
         values = np.asarray(coordinate.get("values", []))
         if values.dtype.kind not in "iuf" or len(values) <= index:
             return ""
-        unit = display.with_unit(coordinate["attrs"].get("units", ""), " {}")
-        words.append(f"{dim} = {values[index]:.3g}{unit}")
+        value = values[index]
+        name = coordinate["attrs"].get("units", "")
+        unit = display.with_unit(name, " {}")
+        words.append(f"{dim} = {value:.3g}{unit}")
     return ", ".join(words)

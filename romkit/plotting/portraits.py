@@ -42,11 +42,13 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
     if isinstance(latent, xr.Dataset):
         values = latent.get("latent")
     if values is None or "latent_component" not in values.dims:
-        got, fix = type(latent).__name__, "give P.encode(data), a forecast or a rollout"
+        got = type(latent).__name__
+        fix = "give P.encode(data), a forecast or a rollout"
         raise InputError("latent", expected="latent coordinates", got=got, fix=fix)
     values = values.rename(latent_component="axis")
-    names = [f"z{k}" for k in range(values.sizes["axis"])]
-    pairs = list(itertools.combinations(range(len(names)), 2))
+    number = values.sizes["axis"]
+    names = [f"z{k}" for k in range(number)]
+    pairs = list(itertools.combinations(range(number), 2))
     return _portraits(values, names, pairs[:MAX_PAIRS], colour)
 
 
@@ -74,13 +76,17 @@ def plot_phase(
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('x0', 'x9')
     """
-    variables = [str(name) for name in data.data_vars if "component" in data[name].dims]
+    variables = []
+    for name, values in data.data_vars.items():
+        if "component" in values.dims:
+            variables.append(str(name))
     checks.one_of("variable", variable, variables)
     components = [str(name) for name in data["component"].values]
-    for argument, name in (("x", x), ("y", y)):
-        checks.one_of(argument, name, components)
+    checks.one_of("x", x, components)
+    checks.one_of("y", y, components)
     style.check_numbers("data", data, "time", variable)
-    values = data[variable].isel(component=[components.index(x), components.index(y)])
+    plane = [components.index(x), components.index(y)]
+    values = data[variable].isel(component=plane)
     values = values.drop_vars("component").rename(component="axis")
     return _portraits(values, [x, y], [(0, 1)], colour)
 
@@ -96,8 +102,9 @@ def _portraits(
     lines, shades = _curves(values, time, colour)  # (C, T, k) and (C, T)
     if not pairs:
         # a single coordinate stands against time
-        clock = np.broadcast_to(values[time].values, lines.shape[:2])
-        lines = np.stack([clock, lines[..., 0]], axis=-1)
+        coordinate = lines[..., 0]  # (C, T)
+        clock = np.broadcast_to(values[time].values, coordinate.shape)
+        lines = np.stack([clock, coordinate], axis=-1)
         names = [style.label(values[time]), names[0]]
         pairs = [(0, 1)]
     scale = style.colours(shades)
@@ -105,11 +112,15 @@ def _portraits(
         figure, axes = style.panels(1, len(pairs))
         for panel, (a, b) in zip(axes[0], pairs, strict=True):
             for line, shade in zip(lines, shades, strict=True):
-                _draw_curve(panel, line[:, [a, b]], shade, scale)
+                points = line[:, [a, b]]
+                _draw_curve(panel, points, shade, scale)
             panel.autoscale_view()
-            style.plain(panel).set(xlabel=names[a], ylabel=names[b])
+            panel.set_xlabel(names[a])
+            panel.set_ylabel(names[b])
+            style.plain(panel)
         label = style.label(values.coords[colour])
-        figure.colorbar(scale, ax=axes.ravel().tolist(), label=label)
+        every = axes.ravel().tolist()
+        figure.colorbar(scale, ax=every, label=label)
     return figure
 
 
@@ -125,18 +136,25 @@ def _check_colour(values: xr.DataArray, colour: str) -> None:
 def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[np.ndarray, np.ndarray]:
     """Curves (C, T, k), one for each trajectory and seed, and the quantity of their colour (C, T)."""
     lead = [dim for dim in values.dims if dim not in (time, "axis")]
-    one_axis = values.isel(axis=0, drop=True)
-    shade = values.coords[colour].broadcast_like(one_axis).transpose(*lead, time)
-    lines = values.transpose(*lead, time, "axis").values
+    lines = values.transpose(*lead, time, "axis").values  # (..., T, k)
     T, k = lines.shape[-2:]
-    return lines.reshape(-1, T, k), shade.values.astype(float).reshape(-1, T)
+    one_axis = values.isel(axis=0, drop=True)
+    quantity = values.coords[colour].broadcast_like(one_axis)
+    quantity = quantity.transpose(*lead, time)
+    shades = quantity.values.astype(float)  # (..., T)
+    lines = lines.reshape(-1, T, k)
+    shades = shades.reshape(-1, T)
+    return lines, shades
 
 
 def _draw_curve(panel: Axes, points: np.ndarray, shade: np.ndarray, scale: ScalarMappable) -> None:
     """Draw points (T, 2) as a line that changes its colour, with a dot where it begins."""
-    segments = np.stack([points[:-1], points[1:]], axis=1)  # (T - 1, 2 ends, 2)
+    begins, ends = points[:-1], points[1:]
+    segments = np.stack([begins, ends], axis=1)  # (T - 1, 2 ends, 2)
+    colours = scale.to_rgba(shade)
     # a line has one colour, so that each step is a line of its own
     pieces = LineCollection(segments, linewidth=0.9)
-    pieces.set_color(scale.to_rgba(shade[:-1]))
+    pieces.set_color(colours[:-1])
     panel.add_collection(pieces)
-    panel.plot(*points[0], ".", color=scale.to_rgba(shade[0]), markersize=4)
+    x, y = points[0]
+    panel.plot(x, y, ".", color=colours[0], markersize=4)

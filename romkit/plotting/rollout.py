@@ -66,7 +66,8 @@ def _planar(run: xr.Dataset, seed: int) -> Figure:
     """Figure of a run over a plane."""
     figure, error, omitted = maps.draw_maps(run, seed)
     _add_legend(figure, error)
-    lines = [_title(run, run.isel(trajectory=[0]))]
+    shown = run.isel(trajectory=[0])
+    lines = [_title(run, shown)]
     if omitted:
         lines.append(f"{omitted} more variables are not shown")
     figure.suptitle("\n".join(lines))
@@ -77,15 +78,21 @@ def _against_time(run: xr.Dataset, seed: int) -> Figure:
     """Figure of a run whose states stand against time, as stripes or as curves."""
     shown = run.isel(trajectory=slice(style.MAX_COLUMNS))
     columns = columns_of(shown)
-    draw, rows = _draw_curves, min(style.MAX_CURVES, shown.sizes["component"])
+    across = len(columns)
+    draw = _draw_curves
+    rows = min(style.MAX_CURVES, shown.sizes["component"])
     if is_field(shown):
-        draw, rows = draw_fields, 3 * len(fields_of(shown))
-    size = max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7
-    figure = Figure(figsize=size, layout="constrained", dpi=200)
+        draw = draw_fields
+        rows = 3 * len(fields_of(shown))
+    width = max(7.2, 2.3 * across)
+    height = 1.15 * rows + 2.7
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=200)
     figure.get_layout_engine().set(wspace=0.03)
-    grid = figure.add_gridspec(rows + 1, len(columns), height_ratios=[*[1] * rows, 1.5])
-    panels = style.grid_of_panels(figure, grid, rows, len(columns))
-    draw(figure, panels, shown.isel(seed=seed), columns)
+    heights = [1.0] * rows
+    grid = figure.add_gridspec(rows + 1, across, height_ratios=[*heights, 1.5])
+    panels = style.grid_of_panels(figure, grid, rows, across)
+    one_seed = shown.isel(seed=seed)
+    draw(figure, panels, one_seed, columns)
     for panel, column in zip(panels[0], columns, strict=True):
         panel.set_title(column.title)
     errors = _draw_errors(figure, grid, shown, seed, columns)
@@ -100,32 +107,37 @@ def _add_legend(figure: Figure, *panels: Axes) -> None:
     for panel in panels:
         lines, _ = panel.get_legend_handles_labels()
         handles += lines
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    number = len(handles)
+    figure.legend(handles=handles, loc="outside lower center", ncols=number, frameon=False)
 
 
 def headline(run: xr.Dataset) -> str:
     """System, shared context, method, sizes and dynamics of a run, on one line."""
     method = run.attrs.get("projection", "?")
-    dynamics = run.attrs.get("dynamics", "?").removesuffix("Model")
+    dynamics = run.attrs.get("dynamics", "?")
+    dynamics = dynamics.removesuffix("Model")
     name = run.attrs.get("system", "data")
-    shared = style.context(run, 0, varying=False).replace("\n", " ")
+    shared = style.context(run, 0, varying=False)
+    shared = shared.replace("\n", " ")
     if shared:
         name = f"{name} at {shared}"
-    sizes = f"{run.sizes['latent_component']} of {run.sizes['component']} dimensions"
-    return f"{name}: {method} with {sizes}, {dynamics}"
+    latent = run.sizes["latent_component"]
+    full = run.sizes["component"]
+    return f"{name}: {method} with {latent} of {full} dimensions, {dynamics}"
 
 
 def _title(run: xr.Dataset, shown: xr.Dataset) -> str:
     """Headline, and a line for everything that the figure leaves out."""
-    contexts, columns = run.sizes["trajectory"], shown.sizes["trajectory"]
-    seeds, components = run.sizes["seed"], run.sizes["component"]
+    contexts = run.sizes["trajectory"]
+    columns = shown.sizes["trajectory"]
+    seeds = run.sizes["seed"]
+    components = run.sizes["component"]
     lines = [headline(run)]
     if contexts > columns:
         lines.append(f"the first {columns} of {contexts} contexts")
     if seeds > 1:
-        lines.append(
-            f"of {seeds} seeds, the one with the median valid time (thin lines: the others)"
-        )
+        middle = "the one with the median valid time (thin lines: the others)"
+        lines.append(f"of {seeds} seeds, {middle}")
     if components > style.MAX_CURVES and not is_field(run):
         lines.append(f"the {style.MAX_CURVES} components with the largest relative error")
     return "\n".join(lines)
@@ -137,32 +149,40 @@ def _draw_curves(
     """Draw the components with the largest error relative to their own variation, in the order of
     the state.
     """
-    for axes, component in zip(panels, _worst_components(run, len(panels)), strict=True):
+    names = run["component"].values
+    unit = style.unit(run["truth"])
+    worst = _worst_components(run, len(panels))
+    for axes, component in zip(panels, worst, strict=True):
         # before anything is drawn, so that the range covers all columns
         for panel in axes[1:]:
             panel.sharey(axes[0])
         for panel, column in zip(axes, columns, strict=True):
             _draw_curve(panel, run, column, component)
-        axes[0].set_ylabel(f"{run['component'].values[component]}{style.unit(run['truth'])}")
+        axes[0].set_ylabel(f"{names[component]}{unit}")
 
 
 def _worst_components(run: xr.Dataset, number: int) -> list[int]:
     """Numbers of the components with the largest relative error, in the order of the state."""
-    error = (run["rom"] - run["truth"]).std(("trajectory", "time"))
-    deviation = run["truth"].std(("trajectory", "time")).clip(NEGLIGIBLE)
-    relative = (error / deviation).fillna(0.0).values
-    worst = np.argsort(-relative, kind="stable")[:number]
-    return sorted(worst.tolist())
+    difference = run["rom"] - run["truth"]
+    error = difference.std(("trajectory", "time"))
+    deviation = run["truth"].std(("trajectory", "time"))
+    relative = error / deviation.clip(NEGLIGIBLE)
+    relative = relative.fillna(0.0).values
+    falling = np.argsort(-relative, kind="stable")
+    worst = falling[:number].tolist()
+    return sorted(worst)
 
 
 def _draw_curve(panel: Axes, run: xr.Dataset, column: Column, component: int) -> None:
     """Draw one component of the truth and of the reduced model over a stretch of time."""
     time = run["time"].values[column.times]
-    truth = run["truth"].values[column.trajectory, column.times, component]
-    reduced = run["rom"].values[column.trajectory, column.times, component]
+    entries = (column.trajectory, column.times, component)
+    truth = run["truth"].values[entries]
+    reduced = run["rom"].values[entries]
     panel.plot(time, truth, color=style.DARK, label=style.truth(run))
     # its label is in the error panel
-    panel.plot(time, reduced, color=style.ORANGE, linestyle=(0, (4, 2)))
+    dashes = (0, (4, 2))
+    panel.plot(time, reduced, color=style.ORANGE, linestyle=dashes)
     panel.set_xlim(time[0], time[-1])
     style.plain(panel)
 
@@ -172,7 +192,9 @@ def _draw_errors(
 ) -> Axes:
     """Draw one error panel for each trajectory; the last one is returned."""
     limits = scores.error_limits(run)
-    places = [grid[-1, column] for column in range(len(columns))]
+    time = run["time"].values
+    across = len(columns)
+    places = [grid[-1, k] for k in range(across)]
     if run.sizes["trajectory"] == 1:
         places = [grid[-1, :]]
     for trajectory, place in enumerate(places):
@@ -180,7 +202,7 @@ def _draw_errors(
         scores.draw_error(panel, run.isel(trajectory=trajectory), seed)
         for column in columns:
             if column.trajectory == trajectory:
-                _shade(panel, run["time"].values, column.times)
+                _shade(panel, time, column.times)
         panel.set_ylim(limits)
         panel.tick_params(labelleft=trajectory == 0)
         if trajectory == 0:
@@ -192,5 +214,6 @@ def _shade(panel: Axes, time: np.ndarray, stretch: slice) -> None:
     """Shade the stretch of a run that the pictures show, unless it is all of it."""
     if stretch == slice(0, len(time)):
         return
-    start, stop = time[stretch][[0, -1]]
+    shown = time[stretch]
+    start, stop = shown[0], shown[-1]
     panel.axvspan(start, stop, color="0.93", zorder=0, linewidth=0)

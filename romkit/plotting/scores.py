@@ -24,13 +24,17 @@ def median_seed(run: xr.Dataset) -> int:
 
 def error_limits(run: xr.Dataset) -> tuple[float, float]:
     """Ends of the logarithmic axis that all error panels of a figure share."""
-    values = np.concatenate([run[name].values.ravel() for name in ERRORS])
-    positive = values[np.isfinite(values) & (values > 0)]
+    errors = [run[name].values.ravel() for name in ERRORS]
+    values = np.concatenate(errors)
+    finite = values[np.isfinite(values)]
+    positive = finite[finite > 0]
     if len(positive) == 0:
         return VALID_THRESHOLD / 10, VALID_THRESHOLD * 10
     # a floor that single good instants do not drag down, and room above the threshold
-    low = min(np.quantile(positive, 0.005), VALID_THRESHOLD) / 2
-    high = min(max(1.0, positive.max()), 10.0) * 1.6
+    floor = np.quantile(positive, 0.005)
+    low = min(floor, VALID_THRESHOLD) / 2
+    ceiling = max(1.0, positive.max())
+    high = min(ceiling, 10.0) * 1.6
     return low, high
 
 
@@ -39,17 +43,18 @@ def draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
     of one.
     """
     time = run["time"].values
-    labels = (
-        ("nrmse_projected", style.BLUE, f"projection of the {style.truth(run)}"),
-        ("nrmse", style.ORANGE, "reduced model"),
-    )
-    for name, colour, label in labels:
-        _draw_seeds(panel, time, run[name].values, seed, colour, label)
-    threshold = f"NRMSE = {VALID_THRESHOLD:g}"
+    projection = f"projection of the {style.truth(run)}"
+    of_projection = run["nrmse_projected"].values
+    of_model = run["nrmse"].values
+    _draw_seeds(panel, time, of_projection, seed, style.BLUE, projection)
+    _draw_seeds(panel, time, of_model, seed, style.ORANGE, "reduced model")
     dashed = {"color": style.NEUTRAL, "linestyle": "--", "linewidth": 0.8}
-    panel.axhline(VALID_THRESHOLD, label=threshold, **dashed)
+    label = f"NRMSE = {VALID_THRESHOLD:g}"
+    panel.axhline(VALID_THRESHOLD, label=label, **dashed)
     _mark_valid_time(panel, run, seed)
-    panel.set(yscale="log", xlim=(time[0], time[-1]), xlabel=f"time{style.unit(run['time'])}")
+    panel.set_yscale("log")
+    panel.set_xlim(time[0], time[-1])
+    panel.set_xlabel(style.label(run["time"]))
     style.plain(panel)
 
 
@@ -57,7 +62,8 @@ def _draw_seeds(
     panel: Axes, time: np.ndarray, errors: np.ndarray, seed: int, colour: str, label: str
 ) -> None:
     """Draw errors (seed, T), all but one seed as thin lines without a label."""
-    every = slice(None, None, max(1, len(time) // MOST_POINTS))
+    step = max(1, len(time) // MOST_POINTS)
+    every = slice(None, None, step)
     # a logarithmic axis has no place for zero
     positive = np.where(errors > 0, errors, np.nan)
     for number, curve in enumerate(positive):
@@ -68,14 +74,16 @@ def _draw_seeds(
 
 
 def _mark_valid_time(panel: Axes, run: xr.Dataset, seed: int) -> None:
-    time, valid = run["time"].values, float(run["valid_time"][seed])
+    time = run["time"].values
+    valid = float(run["valid_time"][seed])
     at = time[0] + valid
     text = "valid to the end"
     if at < time[-1]:
         panel.axvline(at, color=style.ORANGE, linestyle=":", linewidth=0.9)
         dot = {"color": style.ORANGE, "markersize": 3.5, "clip_on": False}
         panel.plot(at, VALID_THRESHOLD, "o", **dot)
-        text = f"valid for {valid:.3g}{style.unit(run['time'], ' {}')}"
+        unit = style.unit(run["time"], " {}")
+        text = f"valid for {valid:.3g}{unit}"
         if run["status"][seed] != 0:
             text += ", then diverges"
     panel.set_title(text, loc="right", color=style.ORANGE)

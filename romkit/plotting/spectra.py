@@ -37,7 +37,8 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
         >>> figure.axes[0].get_xlabel()
         'frequency'
     """
-    run = style.members(run).isel(seed=0, drop=True, missing_dims="ignore")
+    run = style.members(run)
+    run = run.isel(seed=0, drop=True, missing_dims="ignore")
     names = {"state": "state"}
     if "truth" in run:
         names = {"truth": style.truth(run), "rom": "reduced model"}
@@ -48,17 +49,21 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
         expected, fix = "whole trajectories for a spectrum", "select trajectories without gaps"
         raise InputError("run", expected=expected, got="missing samples", fix=fix)
     # without the mean, which a logarithmic axis has no place for
-    frequency = np.fft.rfftfreq(run.sizes["time"], step)[1:]
+    samples = run.sizes["time"]
+    frequency = np.fft.rfftfreq(samples, step)[1:]
     unit = style.unit(run["time"], " (1/{})")
     with style.style():
         columns = min(style.MAX_COLUMNS, len(states[0]))
         figure, axes = style.panels(1, columns, sharey=True)
         for k, panel in enumerate(axes[0]):
-            for values, colour, label in zip(states, COLOURS, names.values(), strict=False):
-                density = metrics.power_density(values[k]).mean(-1).numpy()  # (frequency,)
-                panel.plot(frequency, density[1:], color=colour, label=label)
+            looks = zip(states, COLOURS, names.values(), strict=False)
+            for values, colour, label in looks:
+                density = metrics.power_density(values[k])  # (frequency, n)
+                mean = density.mean(-1).numpy()
+                panel.plot(frequency, mean[1:], color=colour, label=label)
             panel.set_title(_title(run, states, k))
-            panel.set(yscale="log", xscale="log", xlabel=f"frequency{unit}")
+            panel.set(yscale="log", xscale="log")
+            panel.set_xlabel(f"frequency{unit}")
             style.plain(panel)
         axes[0, 0].set_ylabel("power density")
         axes[0, 0].legend(frameon=False)

@@ -2,11 +2,9 @@
 
 from typing import NamedTuple
 
-import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -26,6 +24,15 @@ LOST = 0.2
 
 BEYOND = 0.02
 """Part of the range by which values leave it before a colour bar is pointed."""
+
+
+POINTED = {
+    (False, False): "neither",
+    (True, False): "min",
+    (False, True): "max",
+    (True, True): "both",
+}
+"""Ends of a colour bar by whether values lie below and above it."""
 
 
 class Field(NamedTuple):
@@ -59,11 +66,14 @@ def is_field(run: xr.Dataset) -> bool:
 def fields_of(run: xr.Dataset) -> list[Field]:
     """Each variable, where every one is a field; the state as a whole elsewhere."""
     layout = layout_of(run)
+    too_many = len(layout.variables) > style.MAX_CURVES
     smallest = min(variable.size for variable in layout.variables)
-    if len(layout.variables) > style.MAX_CURVES or smallest < FIELD_SIZE:
-        whole, places = slice(None), np.arange(layout.size)
-        return [Field("state", style.unit(run["truth"]), whole, "component", places)]
-    fields, start = [], 0
+    if too_many or smallest < FIELD_SIZE:
+        unit = style.unit(run["truth"])
+        places = np.arange(layout.size)
+        return [Field("state", unit, slice(None), "component", places)]
+    fields = []
+    start = 0
     for variable in layout.variables:
         components = slice(start, start + variable.size)
         fields.append(_field(run, layout, variable, components))
@@ -78,22 +88,25 @@ def _field(run: xr.Dataset, layout: Layout, variable: Variable, components: slic
     if variable.name == "state":
         unit = style.unit(run["truth"])
         along = "component"
+    places = np.arange(variable.size)
     dim = "".join(variable.dims)
-    if dim not in layout.coords:
-        return Field(variable.name, unit, components, along, np.arange(variable.size))
-    coordinate = layout.coords[dim]
-    values = np.asarray(coordinate["values"])
-    if values.dtype.kind not in "iuf" or values.size == 0:
-        return Field(variable.name, unit, components, along, np.arange(variable.size))
-    along = f"{dim}{display.with_unit(coordinate['attrs'].get('units', ''), ' ({})')}"
-    return Field(variable.name, unit, components, along, values[variable.cells])
+    coordinate = layout.coords.get(dim)
+    if coordinate is not None:
+        values = np.asarray(coordinate["values"])
+        if values.dtype.kind in "iuf" and values.size > 0:
+            places = values[variable.cells]
+            unit_of_place = coordinate["attrs"].get("units", "")
+            along = f"{dim}{display.with_unit(unit_of_place, ' ({})')}"
+    return Field(variable.name, unit, components, along, places)
 
 
 def draw_fields(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
     """Draw the fields of a run in rows of panels (3 fields, columns)."""
     for k, field in enumerate(fields_of(run)):
-        rows = panels[3 * k : 3 * k + 3]
-        _draw_field(figure, rows, run.isel(component=field.components), columns, field)
+        top = 3 * k
+        rows = panels[top : top + 3]
+        variable = run.isel(component=field.components)
+        _draw_field(figure, rows, variable, columns, field)
 
 
 def _draw_field(
@@ -103,22 +116,22 @@ def _draw_field(
     truth = _stretches(run["truth"], columns)
     reduced = _stretches(run["rom"], columns)
     difference = _stretches(run["rom"] - run["truth"], columns)
-    states = _range(truth)
-    width = states[1] - states[0]
-    # a model that diverges must not bleach the difference of the others
-    apart = min(np.abs(_range(difference)).max(), width)
-    if apart == 0:
-        apart = 1.0
+    states = style.limits(_flat(truth))
+    largest = style.error_limit(_flat(difference), states)
     name = style.truth(run)
-    against = f"reduced − {name.removesuffix(' model')}"
+    short = name.removesuffix(" model")
+    against = f"reduced − {short}"
     looks = (
         Look(name, style.STATE_MAP, states, "missing"),
         Look("reduced model", style.STATE_MAP, states, "diverged"),
-        Look(against, style.ERROR_MAP, (-apart, apart), ""),
+        Look(against, style.ERROR_MAP, (-largest, largest), ""),
     )
-    for axes, look, stretches in zip(panels, looks, (truth, reduced, difference), strict=True):
-        for panel, values, column in zip(axes, stretches, columns, strict=True):
-            _draw_mesh(panel, values, run["time"].values[column.times], field.places, look)
+    time = run["time"].values
+    times = [time[column.times] for column in columns]
+    shown = (truth, reduced, difference)
+    for axes, look, stretches in zip(panels, looks, shown, strict=True):
+        for panel, values, stretch in zip(axes, stretches, times, strict=True):
+            _draw_mesh(panel, values, stretch, field.places, look)
         axes[0].set_ylabel(f"{look.label}\n{field.along}")
     _add_bar(figure, panels[:2], f"{field.name}{field.unit}", reduced)
     _add_bar(figure, panels[2:], f"error{field.unit}", difference)
@@ -126,39 +139,50 @@ def _draw_field(
 
 def _stretches(values: xr.DataArray, columns: list[Column]) -> list[np.ndarray]:
     """Values (T, n) of each column."""
-    return [values.values[column.trajectory, column.times] for column in columns]
+    everything = values.values  # (C, T, n)
+    stretches = []
+    for column in columns:
+        stretch = everything[column.trajectory, column.times]
+        stretches.append(stretch)
+    return stretches
+
+
+def _flat(stretches: list[np.ndarray]) -> np.ndarray:
+    """Values of all columns, one behind the other."""
+    flat = [values.ravel() for values in stretches]
+    return np.concatenate(flat)
 
 
 def _add_bar(figure: Figure, panels: np.ndarray, label: str, shown: list[np.ndarray]) -> None:
     """Colour bar beside some rows of panels, pointed where the values that they show leave it."""
-    mesh = panels[-1, 0].collections[0]
+    (mesh,) = panels[-1, 0].collections
     low, high = mesh.get_clim()
-    smallest, largest = _range(shown)
+    smallest, largest = style.limits(_flat(shown))
     room = BEYOND * (high - low)
-    below, above = bool(smallest < low - room), bool(largest > high + room)
-    pointed = {(True, True): "both", (True, False): "min", (False, True): "max"}
-    extend = pointed.get((below, above), "neither")
+    below = bool(smallest < low - room)
+    above = bool(largest > high + room)
+    extend = POINTED[below, above]
+    aspect = 15 * len(panels)
     axes = panels.ravel().tolist()
-    figure.colorbar(mesh, ax=axes, label=label, extend=extend, pad=0.01, aspect=15 * len(panels))
-
-
-def _range(stretches: list[np.ndarray]) -> tuple[float, float]:
-    return style.limits(np.concatenate([values.ravel() for values in stretches]))
+    figure.colorbar(mesh, ax=axes, label=label, extend=extend, pad=0.01, aspect=aspect)
 
 
 def _draw_mesh(
     panel: Axes, values: np.ndarray, time: np.ndarray, places: np.ndarray, look: Look
-) -> QuadMesh:
+) -> None:
     """Draw values (T, n) against time, with the places upwards."""
-    samples = np.unique(np.linspace(0, len(time) - 1, PIXELS).astype(int))
-    low, high = look.limits
-    colours = matplotlib.colormaps[look.colours].with_extremes(bad=style.MISSING)
-    shades = {"cmap": colours, "vmin": low, "vmax": high, "rasterized": True}
-    mesh = panel.pcolormesh(time[samples], places, values[samples].T, **shades)
+    last = len(time) - 1
+    samples = np.linspace(0, last, PIXELS).astype(int)
+    samples = np.unique(samples)
+    upwards = values[samples].T  # (n, T)
+    style.draw_mesh(panel, (time[samples], places), upwards, look.colours, look.limits)
     panel.set_xlim(time[0], time[-1])
-    panel.yaxis.set_major_locator(MaxNLocator(4, integer=places.dtype.kind == "i"))
-    missing = time[np.isnan(values).any(-1)]
+    are_numbers = places.dtype.kind == "i"
+    ticks = MaxNLocator(4, integer=are_numbers)
+    panel.yaxis.set_major_locator(ticks)
+    incomplete = np.isnan(values).any(-1)
+    missing = time[incomplete]
     if len(missing) > LOST * len(time):
-        middle = (missing[0] + missing[-1]) / 2, (places[0] + places[-1]) / 2
-        panel.text(*middle, look.missing, ha="center", va="center")
-    return mesh
+        middle_time = (missing[0] + missing[-1]) / 2
+        middle_place = (places[0] + places[-1]) / 2
+        panel.text(middle_time, middle_place, look.missing, ha="center", va="center")

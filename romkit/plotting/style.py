@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
@@ -24,6 +25,9 @@ STATE_MAP, ERROR_MAP = "viridis", "RdBu_r"
 
 MISSING = "0.85"
 """Grey of values that are missing or lost."""
+
+NO_SPACE = ("seed", "trajectory", "time", "input", "latent_component")
+"""Dimensions that are none of space."""
 
 # Okabe and Ito's colours, which colour-blind eyes can tell apart
 DARK = "#222222"
@@ -57,17 +61,21 @@ def panels(
     rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: object
 ) -> tuple:
     """Figure with a grid (rows, columns) of panels, each of this size in inches."""
-    size = (max(3.4, width * columns), max(2.4, height * rows + 0.3))
-    figure = Figure(figsize=size, layout="constrained", dpi=200)
-    return figure, figure.subplots(rows, columns, squeeze=False, **shared)
+    full_width = max(3.4, width * columns)
+    full_height = max(2.4, height * rows + 0.3)
+    figure = Figure(figsize=(full_width, full_height), layout="constrained", dpi=200)
+    grid = figure.subplots(rows, columns, squeeze=False, **shared)
+    return figure, grid
 
 
 def grid_of_panels(figure: Figure, grid: GridSpec, rows: int, columns: int) -> np.ndarray:
     """Panels (rows, columns) in the places of a grid, with numbers on the outer axes alone."""
     panels = np.empty((rows, columns), dtype=object)
+    lowest = rows - 1
     for row, column in np.ndindex(rows, columns):
-        panel = figure.add_subplot(grid[row, column])
-        panel.tick_params(labelbottom=row == rows - 1, labelleft=column == 0)
+        place = grid[row, column]
+        panel = figure.add_subplot(place)
+        panel.tick_params(labelbottom=row == lowest, labelleft=column == 0)
         panels[row, column] = panel
     return panels
 
@@ -80,12 +88,17 @@ def plain(axes: Axes) -> Axes:
 
 def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
     """Colours for values, and for their colour bar."""
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    low = float(np.nanmin(values))
+    high = float(np.nanmax(values))
     if low == high:
         # a scale needs a width: some beside a single value
-        room = 0.05 * abs(low) if low != 0 else 1.0
-        low, high = low - room, high + room
-    return matplotlib.cm.ScalarMappable(Normalize(low, high), STATE_MAP)
+        room = 0.05 * abs(low)
+        if low == 0:
+            room = 1.0
+        low = low - room
+        high = high + room
+    scale = Normalize(low, high)
+    return matplotlib.cm.ScalarMappable(scale, STATE_MAP)
 
 
 def limits(values: np.ndarray) -> tuple[float, float]:
@@ -96,9 +109,38 @@ def limits(values: np.ndarray) -> tuple[float, float]:
     return float(finite.min()), float(finite.max())
 
 
+def error_limit(difference: np.ndarray, states: tuple[float, float]) -> float:
+    """Largest error on a scale around zero; not zero.
+
+    A model that is lost must not bleach the differences of other times and contexts, so that the
+    scale is no wider than that of the states.
+    """
+    low, high = states
+    smallest, largest = limits(difference)
+    largest = max(abs(smallest), abs(largest))
+    largest = min(largest, high - low)
+    if largest == 0:
+        return 1.0
+    return largest
+
+
+def draw_mesh(
+    panel: Axes,
+    places: tuple[np.ndarray, np.ndarray],
+    values: np.ndarray,
+    colours: str,
+    ends: tuple[float, float],
+) -> QuadMesh:
+    """Draw values (vertical, horizontal) at places (horizontal, vertical); grey means missing."""
+    low, high = ends
+    shades = matplotlib.colormaps[colours].with_extremes(bad=MISSING)
+    return panel.pcolormesh(*places, values, cmap=shades, vmin=low, vmax=high, rasterized=True)
+
+
 def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
     """Unit of a variable, put into `pattern`; nothing where it has none."""
-    return display.with_unit(variable.attrs.get("units", ""), pattern)
+    name = variable.attrs.get("units", "")
+    return display.with_unit(name, pattern)
 
 
 def label(variable: xr.DataArray) -> str:
@@ -108,7 +150,36 @@ def label(variable: xr.DataArray) -> str:
 
 def meaning(variable: xr.DataArray) -> str:
     """Long name, if a variable has one, and unit."""
-    return f"{variable.attrs.get('long_name', variable.name)}{unit(variable)}"
+    name = variable.attrs.get("long_name", variable.name)
+    return f"{name}{unit(variable)}"
+
+
+def clock(data: xr.Dataset, sample: int) -> str:
+    """Time of a sample, as the title of a panel."""
+    time = data["time"]
+    value = float(time[sample])
+    return f"t = {value:.4g}{unit(time, ' {}')}"
+
+
+def spread(data: xr.Dataset, number: int) -> np.ndarray:
+    """Numbers of samples, evenly spread from the first to the last."""
+    last = data.sizes["time"] - 1
+    samples = np.linspace(0, last, number)
+    return samples.round().astype(int)
+
+
+def space(values: xr.DataArray) -> list[str]:
+    """Dimensions of space of a variable."""
+    dims = [str(dim) for dim in values.dims]
+    return [dim for dim in dims if dim not in NO_SPACE]
+
+
+def places(values: xr.DataArray, dim: str) -> np.ndarray:
+    """Coordinates along a dimension, or numbers of points where they are no numbers."""
+    coordinate = values[dim].values
+    if coordinate.dtype.kind in "iuf":
+        return coordinate
+    return np.arange(len(coordinate))
 
 
 def truth(run: xr.Dataset) -> str:
@@ -124,9 +195,12 @@ def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
             continue
         differs = len(np.unique(coord.values)) > 1
         if differs == varying:
-            values.append(f"{name} = {coord.values[trajectory]:.4g}{unit(coord, ' {}')}")
-    starts = range(0, len(values), PARAMETERS_A_LINE)
-    lines = [", ".join(values[start : start + PARAMETERS_A_LINE]) for start in starts]
+            value = coord.values[trajectory]
+            values.append(f"{name} = {value:.4g}{unit(coord, ' {}')}")
+    lines = []
+    for start in range(0, len(values), PARAMETERS_A_LINE):
+        line = values[start : start + PARAMETERS_A_LINE]
+        lines.append(", ".join(line))
     return ",\n".join(lines)
 
 
@@ -143,10 +217,12 @@ def members(run: xr.Dataset) -> xr.Dataset:
 
 def _with_trajectory(run: xr.Dataset) -> xr.Dataset:
     """Run of one trajectory along a dimension of its own, its parameters too."""
-    parameters = [name for name, coord in run.coords.items() if coord.ndim == 0]
+    parameters = {}
+    for name, coord in run.coords.items():
+        if coord.ndim == 0:
+            parameters[name] = coord.expand_dims("trajectory")
     expanded = run.expand_dims("trajectory")
-    coords = {name: run[name].expand_dims("trajectory") for name in parameters}
-    return expanded.assign_coords(coords)
+    return expanded.assign_coords(parameters)
 
 
 def check_numbers(

@@ -49,16 +49,13 @@ def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
         >>> romkit.problem.unknown_field(0.0)
         Traceback (most recent call last):
             ...
-        romkit.core.errors.InputError: dynamics: expected a law, since there are no equations, got one that needs them;
-        give dynamics=..., a law that was fitted to data (SINDy, NeuralODE), or the system
+        romkit.core.errors.InputError: dynamics: expected a fitted law for data, got dynamics that need equations, as
+        Galerkin, the default, does; give dynamics=romkit.law(...), or the system of the data
     """
-    fix = "give dynamics=..., a law that was fitted to data (SINDy, NeuralODE), or the system"
-    raise InputError(
-        "dynamics",
-        expected="a law, since there are no equations",
-        got="one that needs them",
-        fix=fix,
-    )
+    expected = "a fitted law for data"
+    got = "dynamics that need equations, as Galerkin, the default, does"
+    fix = "give dynamics=romkit.law(...), or the system of the data"
+    raise InputError("dynamics", expected=expected, got=got, fix=fix)
 
 
 class Decoded(NamedTuple):

@@ -456,8 +456,8 @@ def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
     share = lost.sum() / known.sum()
     number = lost.any((1, 2)).sum()
     warn(
-        f"forecasts of {number} of {len(lost)} trajectories are lost, {share:.0%} of their values: "
-        f"intervals are infinite from level {1 - share:.0%} on; shorten them, or take another law",
+        f"{number} of {len(lost)} forecasts are lost, {share:.0%} of their values. Intervals above "
+        f"{1 - share:.0%} are infinite. Shorten the forecasts, or take another law.",
         DivergenceWarning,
     )
 

@@ -212,8 +212,8 @@ def follow(
         projection: a single one; a stack of seeds gives a `seed` dimension.
         data: in romkit's schema, of which the first state counts (and velocity, where the dynamics
             are of order two), and `control`, with straight lines between its samples.
-        dynamics: how the latent state moves; by default as in the rollouts that the projection was
-            trained with, and `Galerkin()` for one that was not.
+        dynamics: how the latent state moves. By default that of the rollouts that the projection
+            was trained with, else `Galerkin()`.
         system: the full-order model, for dynamics that look at it; by default the one that the data
             name, if any.
         solver: of the latent equation; `Adaptive(rtol)` by default, whose error is controlled.
@@ -641,15 +641,15 @@ def rollout(
 
     Args:
         source: the full-order model, which is simulated; or a dataset, whose trajectories are the
-            truth. Of a system seen through a basis, all states are coordinates in it, and the truth
-            is that of its modes.
+            truth. After `system.through(basis)`, states are coordinates in the basis, and the truth
+            is POD-Galerkin.
         projection: trained on such data; a stack of seeds gives a `seed` dimension.
         duration: of the simulation, in the system's time units; `system.horizon` by default.
         initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or
             all at a single one; by default where the system's datasets begin.
         initial_velocity: the same for mechanical systems; at rest by default.
-        dynamics: how the latent state moves; by default as in the rollouts that the projection was
-            trained with (preset "dynamics"), and `Galerkin()` for one that was not.
+        dynamics: how the latent state moves. By default that of the rollouts that the projection
+            was trained with (preset "dynamics"), else `Galerkin()`.
         solver: of the latent equation; `Adaptive(rtol)` by default, whose error is controlled.
         rtol: tolerance of that default, 1e-6.
         dt: interval of the output; `system.dt` by default.

@@ -4,6 +4,7 @@ from typer.testing import CliRunner
 
 import romkit
 from romkit.cli.main import app
+from romkit.cli.runs import _branch_start
 
 
 def called(*words):
@@ -41,6 +42,20 @@ def test_a_branch_is_written_and_left_at_its_special_point(tmp_path, monkeypatch
     )
     assert result.exit_code == 0, result.output
     assert romkit.data.open_dataset("waves/branches.nc").attrs["kind"] == "orbits"
+
+
+def test_of_several_runs_the_one_nearest_to_the_first_end_is_the_start(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ring = romkit.systems.Lorenz96(n=4, transient=0.0)
+    last = {}
+    for k, forcing in enumerate((0.9, 0.5, 0.7)):
+        run = ring.dataset(F=forcing, duration=1.0)
+        romkit.data.save_dataset(run, f"run{k}.nc")
+        last[forcing] = run["state"].values[0, -1].tolist()
+    for first_end, nearest in ((0.72, 0.7), (0.1, 0.5), (2.0, 0.9)):
+        start = _branch_start(["run0.nc", "run1.nc", "run2.nc"], ring, {"F": [first_end, 1.5]})
+        assert start == last[nearest]
+    assert _branch_start(["run*.nc"], ring, {"F": [0.5, 1.0]}) == last[0.5]
 
 
 def test_bad_input_is_one_line(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import romkit
 from romkit import plotting
 from romkit.core.errors import InputError
 from romkit.data import describe
+from romkit.data.layout import in_components
 from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, save_figure, scores
 from romkit.plotting.places import place, telling_components
 from romkit.projections import stack
@@ -323,6 +324,30 @@ def test_places_of_a_forecast_are_apart_and_of_each_variable():
     assert kept[-1] > 0.05 * kept[0]
     assert {name.partition("[")[0] for name in data.component.values[chosen]} == {"u", "v"}
     assert place(data, int(chosen[0])).startswith("u at ")
+
+
+def test_a_forecast_in_its_own_dimensions_is_drawn_as_that_over_components():
+    data = grid()
+    states = data.state
+    attrs = {"level": 0.8}
+    band = data[["state"]].assign(
+        lower=(states - 0.1).assign_attrs(attrs), upper=(states + 0.3).assign_attrs(attrs)
+    )
+    own = romkit.data.fields(band)
+    again = in_components(own)
+    for name in ("state", "lower", "upper"):
+        # v came in single precision
+        assert np.allclose(again[name], band[name], rtol=1e-6, atol=1e-6)
+    drawn, reference = (plot_forecast(each, data) for each in (own, band))
+    assert "80% interval" in [text.get_text() for text in drawn.legends[0].get_texts()]
+    for first, second in zip(drawn.axes, reference.axes, strict=True):
+        assert first.get_title("left") == second.get_title("left")
+        for line, other in zip(first.get_lines(), second.get_lines(), strict=True):
+            assert np.allclose(line.get_xydata(), other.get_xydata(), rtol=1e-6, atol=1e-6)
+    maps = plotting.plot_frames(own, frames=2)
+    labels = {panel.get_ylabel() for panel in maps.axes}
+    assert {"± u", "± v"} <= {label.partition(" (")[0] for label in labels}
+    assert np.allclose(panels(maps)[-1].collections[0].get_array(), 0.2)
 
 
 def test_a_lost_member_does_not_decide_the_range(band):

@@ -110,7 +110,7 @@ def test_members_that_are_lost_make_no_interval_narrow(ensemble, held_out):
     none = replace(alone, law=replace(alone.law, coefficients=torch.full_like(wild, 1e3)))
     with pytest.warns(
         DivergenceWarning,
-        match=r"forecasts of 12 of 12 trajectories are lost, \d+% of their values",
+        match=r"12 of 12 forecasts are lost, \d+% of their values",
     ):
         none.calibrated(held_out)
 
