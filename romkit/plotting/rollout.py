@@ -14,6 +14,9 @@ from romkit.plotting.stripes import draw_fields, fields_of, is_field
 VARIABLES = ("truth", "rom", "latent", "nrmse", "nrmse_projected", "valid_time", "status")
 """Variables of every run."""
 
+LEARNED = {"Equation": "a learned equation"}
+"""Dynamics whose class says too little."""
+
 NEGLIGIBLE = 1e-12
 """Smallest deviation by which an error is divided: components that do not move have none."""
 
@@ -68,6 +71,9 @@ def _planar(run: xr.Dataset, seed: int) -> Figure:
     _add_legend(figure, error)
     shown = run.isel(trajectory=[0])
     lines = [_title(run, shown)]
+    context = style.context(run, 0, varying=True)
+    if context:
+        lines.append(f"{context}, the first of {run.sizes['trajectory']} contexts")
     if omitted:
         lines.append(f"{omitted} more variables are not shown")
     figure.suptitle("\n".join(lines))
@@ -115,7 +121,7 @@ def headline(run: xr.Dataset) -> str:
     """System, shared context, method, sizes and dynamics of a run, on one line."""
     method = run.attrs.get("projection", "?")
     dynamics = run.attrs.get("dynamics", "?")
-    dynamics = dynamics.removesuffix("Model")
+    dynamics = LEARNED.get(dynamics, dynamics.removesuffix("Model"))
     name = run.attrs.get("system", "data")
     shared = style.context(run, 0, varying=False)
     shared = shared.replace("\n", " ")
@@ -133,7 +139,7 @@ def _title(run: xr.Dataset, shown: xr.Dataset) -> str:
     seeds = run.sizes["seed"]
     components = run.sizes["component"]
     lines = [headline(run)]
-    if contexts > columns:
+    if contexts > columns > 1:
         lines.append(f"the first {columns} of {contexts} contexts")
     if seeds > 1:
         middle = "the one with the median valid time (thin lines: the others)"
