@@ -136,9 +136,11 @@ def _draw_stability(
     if not label:
         solid, dashed = "stable", "unstable"
     if stable.any():
-        axes.plot(at, _piece(values, stable), "-", color=colour, label=solid)
+        piece = _piece(values, stable)
+        axes.plot(at, piece, "-", color=colour, label=solid)
     if not stable.all():
-        axes.plot(at, _piece(values, ~stable), "--", color=colour, label=dashed)
+        piece = _piece(values, ~stable)
+        axes.plot(at, piece, "--", color=colour, label=dashed)
 
 
 def _piece(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -153,16 +155,17 @@ def _piece(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def _draw_special_points(axes: Axes, branch: xr.Dataset, height: Height) -> None:
     kinds = branch["special_kind"].values
+    at = branch["special_parameter"].values
     heights = height(branch, "special_")
-    for kind, marker in zip(np.unique(kinds), MARKERS, strict=False):
+    in_order = np.unique(kinds)
+    for kind, marker in zip(in_order, MARKERS, strict=False):
         rows = kinds == kind
         # one entry of the legend for the points of all branches
         _, labels = axes.get_legend_handles_labels()
         label = kind
         if kind in labels:
             label = None
-        at = branch["special_parameter"].values[rows]
-        axes.plot(at, heights[rows], marker, color=style.ORANGE, label=label)
+        axes.plot(at[rows], heights[rows], marker, color=style.ORANGE, label=label)
 
 
 @validated
@@ -188,7 +191,10 @@ def plot_sample(history: xr.Dataset) -> Figure:
     """
     fix = "give romkit.sample(...).history"
     style.check_numbers("history", history, "estimate", "entered", fix=fix)
-    parameters = [coord for coord in history.coords.values() if coord.dims == ("candidate",)]
+    parameters = []
+    for coord in history.coords.values():
+        if coord.dims == ("candidate",):
+            parameters.append(coord)
     draw = _draw_last_round
     if len(parameters) == 1:
         draw = _draw_rounds

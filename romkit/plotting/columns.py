@@ -47,7 +47,10 @@ def columns_of(run: xr.Dataset) -> list[Column]:
         return columns
     if window == samples:
         return [Column(0, beginning, "")]
-    return [Column(0, beginning, f"first {length}"), Column(0, end, f"last {length}")]
+    return [
+        Column(0, beginning, f"first {length}"),
+        Column(0, end, f"last {length}"),
+    ]
 
 
 def _time_unit(run: xr.Dataset) -> str:

@@ -229,10 +229,13 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
         'flow.gif'
     """
     path = files.expanded(path)
-    writer = WRITERS[checks.ending("path", path, WRITERS)]
+    ending = checks.ending("path", path, WRITERS)
+    writer = WRITERS[ending]
     if not writer.isAvailable():
-        got, fix = "no ffmpeg", "install it, or write a .gif"
-        raise errors.InputError("path", expected="a program that writes mp4", got=got, fix=fix)
+        expected = "a program that writes mp4"
+        got = "no ffmpeg"
+        fix = "install it, or write a .gif"
+        raise errors.InputError("path", expected=expected, got=got, fix=fix)
     per_second = 1000 / animation._interval
     with tempfile.TemporaryDirectory() as folder, files.atomic(path) as temporary:
         # writers choose the format by the ending
@@ -262,10 +265,12 @@ def _with_bars(variables: xr.Dataset) -> xr.Dataset:
     """Variables of a forecast, with half the width of the interval of each that has one."""
     bars = {}
     for name, values in variables.data_vars.items():
-        lower, upper = f"lower_{name}", f"upper_{name}"
-        if lower in variables and upper in variables:
-            half = (variables[upper] - variables[lower]) / 2
-            bars[f"± {name}"] = half.assign_attrs(values.attrs)
+        lower = variables.get(f"lower_{name}")
+        upper = variables.get(f"upper_{name}")
+        if lower is None or upper is None:
+            continue
+        half = (upper - lower) / 2
+        bars[f"± {name}"] = half.assign_attrs(values.attrs)
     return variables.assign(bars)
 
 
@@ -274,15 +279,17 @@ def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
     fitting = []
     others = []
     for name, values in variables.data_vars.items():
-        if "time" in values.dims and len(style.space(values)) == dimensions:
+        space = style.space(values)
+        if "time" in values.dims and len(space) == dimensions:
             fitting.append(str(name))
         else:
             others.append(f"{name}{values.dims}")
     if fitting:
         return fitting
     expected = f"a variable over time and {dimensions} dimensions of space"
+    got = ", ".join(others)
     fix = "give data of romkit.data.describe with such a variable"
-    raise errors.InputError("data", expected=expected, got=", ".join(others), fix=fix)
+    raise errors.InputError("data", expected=expected, got=got, fix=fix)
 
 
 def _one(

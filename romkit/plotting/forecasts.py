@@ -85,10 +85,11 @@ def _draw_row(row: np.ndarray, runs: xr.Dataset, truth: xr.Dataset | None, compo
     """Draw one component of each trajectory; its place is written above, where it has one."""
     for k, panel in enumerate(row):
         entry = {"trajectory": k, "component": component}
+        one_band = runs.isel(entry)
         true_values = None
         if truth is not None:
             true_values = truth.isel(entry)
-        _draw_band(panel, runs.isel(entry), true_values)
+        _draw_band(panel, one_band, true_values)
     name = str(runs["component"].values[component])
     where = place(runs, component)
     if where != name:

@@ -41,7 +41,9 @@ def planes(run: xr.Dataset) -> list[Plane]:
     pairs = []
     for name, truth in variables.data_vars.items():
         kind, _, variable = str(name).partition("_")
-        if kind != "truth" or len(style.space(truth)) != 2:
+        if kind != "truth":
+            continue
+        if len(style.space(truth)) != 2:
             continue
         reduced = variables.get(f"rom_{variable}")
         if reduced is not None:
@@ -73,8 +75,9 @@ def draw_maps(run: xr.Dataset, seed: int) -> tuple[Figure, Axes, int]:
         panel.set_title(style.clock(run, step))
     truth = drawn[-1].truth
     _, across = style.space(truth)
+    horizontal = style.label(truth[across])
     for panel in panels[-1]:
-        panel.set_xlabel(style.label(truth[across]))
+        panel.set_xlabel(horizontal)
     lowest = grid[-1, :]
     error = figure.add_subplot(lowest)
     _draw_error(error, run, seed, steps)

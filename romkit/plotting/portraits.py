@@ -42,13 +42,15 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
     if isinstance(latent, xr.Dataset):
         values = latent.get("latent")
     if values is None or "latent_component" not in values.dims:
+        expected = "latent coordinates"
         got = type(latent).__name__
         fix = "give P.encode(data), a forecast or a rollout"
-        raise InputError("latent", expected="latent coordinates", got=got, fix=fix)
+        raise InputError("latent", expected=expected, got=got, fix=fix)
     values = values.rename(latent_component="axis")
     number = values.sizes["axis"]
-    names = [f"z{k}" for k in range(number)]
-    pairs = list(itertools.combinations(range(number), 2))
+    latents = range(number)
+    names = [f"z{k}" for k in latents]
+    pairs = list(itertools.combinations(latents, 2))
     return _portraits(values, names, pairs[:MAX_PAIRS], colour)
 
 
@@ -128,7 +130,8 @@ def _check_colour(values: xr.DataArray, colour: str) -> None:
     """Raise unless a coordinate of numbers has this name."""
     numbers = []
     for name, coord in values.coords.items():
-        if name != "axis" and coord.dtype.kind in "iuf":
+        is_number = coord.dtype.kind in "iuf"
+        if is_number and name != "axis":
             numbers.append(str(name))
     checks.one_of("colour", colour, numbers)
 

@@ -73,7 +73,8 @@ def _planar(run: xr.Dataset, seed: int) -> Figure:
     lines = [_title(run, shown)]
     context = style.context(run, 0, varying=True)
     if context:
-        lines.append(f"{context}, the first of {run.sizes['trajectory']} contexts")
+        number = run.sizes["trajectory"]
+        lines.append(f"{context}, the first of {number} contexts")
     if omitted:
         lines.append(f"{omitted} more variables are not shown")
     figure.suptitle("\n".join(lines))
@@ -121,7 +122,8 @@ def headline(run: xr.Dataset) -> str:
     """System, shared context, method, sizes and dynamics of a run, on one line."""
     method = run.attrs.get("projection", "?")
     dynamics = run.attrs.get("dynamics", "?")
-    dynamics = LEARNED.get(dynamics, dynamics.removesuffix("Model"))
+    short = dynamics.removesuffix("Model")
+    dynamics = LEARNED.get(dynamics, short)
     name = run.attrs.get("system", "data")
     shared = style.context(run, 0, varying=False)
     shared = shared.replace("\n", " ")
@@ -205,7 +207,8 @@ def _draw_errors(
         places = [grid[-1, :]]
     for trajectory, place in enumerate(places):
         panel = figure.add_subplot(place)
-        scores.draw_error(panel, run.isel(trajectory=trajectory), seed)
+        one_run = run.isel(trajectory=trajectory)
+        scores.draw_error(panel, one_run, seed)
         for column in columns:
             if column.trajectory == trajectory:
                 _shade(panel, time, column.times)

@@ -16,7 +16,8 @@ ERRORS = ("nrmse", "nrmse_projected")
 
 def median_seed(run: xr.Dataset) -> int:
     """Seed whose valid prediction time, averaged over the contexts, is the (lower) median."""
-    valid = run["valid_time"].mean("trajectory").values  # (seed,)
+    mean_over_contexts = run["valid_time"].mean("trajectory")
+    valid = mean_over_contexts.values  # (seed,)
     order = np.argsort(valid, kind="stable")
     middle = (len(order) - 1) // 2
     return int(order[middle])
@@ -66,11 +67,12 @@ def _draw_seeds(
     every = slice(None, None, step)
     # a logarithmic axis has no place for zero
     positive = np.where(errors > 0, errors, np.nan)
-    for number, curve in enumerate(positive):
+    drawn = positive[:, every]
+    for number, curve in enumerate(drawn):
         look = {"linewidth": 0.4, "alpha": 0.5}
         if number == seed:
             look = {"label": label, "zorder": 3}
-        panel.plot(time[every], curve[every], color=colour, **look)
+        panel.plot(time[every], curve, color=colour, **look)
 
 
 def _mark_valid_time(panel: Axes, run: xr.Dataset, seed: int) -> None:

@@ -79,7 +79,8 @@ def _checked_step(run: xr.Dataset) -> float:
     if run.sizes["time"] > 1:
         got = "uneven steps"
     expected = "evenly spaced times for a spectrum"
-    raise InputError("run", expected=expected, got=got, fix="resample the data")
+    fix = "resample the data"
+    raise InputError("run", expected=expected, got=got, fix=fix)
 
 
 def _title(run: xr.Dataset, states: list[Tensor], trajectory: int) -> str:
@@ -90,6 +91,7 @@ def _title(run: xr.Dataset, states: list[Tensor], trajectory: int) -> str:
         lines.append(context)
     if len(states) == 2:
         truth, reduced = (values[trajectory] for values in states)
-        distance = float(metrics.hellinger_distance(truth, reduced).mean())
+        distances = metrics.hellinger_distance(truth, reduced)
+        distance = float(distances.mean())
         lines.append(f"distance {distance:.2g}")
     return "\n".join(lines)

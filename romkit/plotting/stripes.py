@@ -93,10 +93,12 @@ def _field(run: xr.Dataset, layout: Layout, variable: Variable, components: slic
     coordinate = layout.coords.get(dim)
     if coordinate is not None:
         values = np.asarray(coordinate["values"])
-        if values.dtype.kind in "iuf" and values.size > 0:
+        are_numbers = values.dtype.kind in "iuf"
+        if are_numbers and values.size > 0:
             places = values[variable.cells]
-            unit_of_place = coordinate["attrs"].get("units", "")
-            along = f"{dim}{display.with_unit(unit_of_place, ' ({})')}"
+            name_of_unit = coordinate["attrs"].get("units", "")
+            unit_of_place = display.with_unit(name_of_unit, " ({})")
+            along = f"{dim}{unit_of_place}"
     return Field(variable.name, unit, components, along, places)
 
 
@@ -118,13 +120,13 @@ def _draw_field(
     difference = _stretches(run["rom"] - run["truth"], columns)
     states = style.limits(_flat(truth))
     largest = style.error_limit(_flat(difference), states)
+    errors = (-largest, largest)
     name = style.truth(run)
     short = name.removesuffix(" model")
-    against = f"reduced − {short}"
     looks = (
         Look(name, style.STATE_MAP, states, "missing"),
         Look("reduced model", style.STATE_MAP, states, "diverged"),
-        Look(against, style.ERROR_MAP, (-largest, largest), ""),
+        Look(f"reduced − {short}", style.ERROR_MAP, errors, ""),
     )
     time = run["time"].values
     times = [time[column.times] for column in columns]
@@ -133,8 +135,9 @@ def _draw_field(
         for panel, values, stretch in zip(axes, stretches, times, strict=True):
             _draw_mesh(panel, values, stretch, field.places, look)
         axes[0].set_ylabel(f"{look.label}\n{field.along}")
-    _add_bar(figure, panels[:2], f"{field.name}{field.unit}", reduced)
-    _add_bar(figure, panels[2:], f"error{field.unit}", difference)
+    upper, lower = panels[:2], panels[2:]
+    _add_bar(figure, upper, f"{field.name}{field.unit}", reduced)
+    _add_bar(figure, lower, f"error{field.unit}", difference)
 
 
 def _stretches(values: xr.DataArray, columns: list[Column]) -> list[np.ndarray]:

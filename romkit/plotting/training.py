@@ -31,7 +31,8 @@ def plot_training(model: Projection) -> Figure:
     """
     reports = model.report.get("seeds", [model.report])
     if not all(report.get("losses") for report in reports):
-        expected, got = "a trained projection", "one without losses"
+        expected = "a trained projection"
+        got = "one without losses"
         fix = "give what romkit.fit returned for a method with parameters to train"
         raise InputError("model", expected=expected, got=got, fix=fix)
     width = 1.1
@@ -42,7 +43,11 @@ def plot_training(model: Projection) -> Figure:
         for number, report in enumerate(reports):
             _draw_losses(axes, report, width, labelled=number == 0)
         title = f"{model.name}, {model.latent_dim} latent coordinates"
-        style.plain(axes).set(yscale="log", xlabel="epoch", ylabel="loss", title=title)
+        axes.set_title(title)
+        axes.set_yscale("log")
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("loss")
+        style.plain(axes)
         axes.legend(frameon=False)
     return figure
 
