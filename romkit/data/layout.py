@@ -367,7 +367,7 @@ def fields(data: xr.Dataset) -> xr.Dataset:
 
 
 PREFIXES = {"state": "", "lower": "lower_", "upper": "upper_"}
-"""What stands in front of the names of variables, by what of a forecast they are."""
+"""Beginnings of the names of variables, by what of a forecast they are."""
 
 
 def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:

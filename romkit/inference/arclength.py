@@ -185,7 +185,7 @@ class Branch:
         return [(kind, point) for _, kind, point in events]
 
     def _turnings(self, before: Point, after: Point) -> list[Located]:
-        """Where the parameter turns back, once at most."""
+        """Point where the parameter turns back, one at most."""
         if not self._turns(before, after):
             return []
         turn = self._located(before, after, lambda point: point.tangent[-1])
