@@ -29,12 +29,15 @@ class Hyperbola(NamedTuple):
         gain, offset, bend, shift, floor = (align(coefficient, x) for coefficient in self)
         u = torch.add(shift, x, alpha=2)
         root = torch.sqrt(torch.addcmul(floor, u, u))
-        derivatives = [torch.addcmul(torch.addcmul(offset, gain, x), bend, root)]
-        if order > 0:
-            derivatives.append(torch.addcmul(gain, 2 * bend, u / root))
-        if order > 1:
-            derivatives.append(4 * bend * floor / root**3)
-        return tuple(derivatives)
+        line = torch.addcmul(offset, gain, x)
+        value = torch.addcmul(line, bend, root)
+        if order == 0:
+            return (value,)
+        slope = torch.addcmul(gain, 2 * bend, u / root)
+        if order == 1:
+            return value, slope
+        curvature = 4 * bend * floor / root**3
+        return value, slope, curvature
 
 
 def inverse_pair(alpha: Tensor) -> tuple[Hyperbola, Hyperbola]:
@@ -45,9 +48,13 @@ def inverse_pair(alpha: Tensor) -> tuple[Hyperbola, Hyperbola]:
     (Adriaens et al. 2026, appendix "Activation functions") multiplied through by s² c², so that
     nothing is divided by sin α.
     """
-    s, c, floor = torch.sin(alpha), torch.cos(alpha), 2 * torch.cos(2 * alpha)
+    s = torch.sin(alpha)
+    c = torch.cos(alpha)
+    floor = 2 * torch.cos(2 * alpha)
     gain = 2 / floor
-    offset, bend, shift = 2**0.5 * s * c * c * gain, s * c * gain, 2**0.5 * s
+    offset = 2**0.5 * s * c * c * gain
+    bend = s * c * gain
+    shift = 2**0.5 * s
     minus = Hyperbola(gain, offset, -bend, shift, floor)
     plus = Hyperbola(gain, -offset, bend, -shift, floor)
     return minus, plus

@@ -43,13 +43,18 @@ def check_embedding(sizes: Sequence[int], frame: Frame) -> None:
 def _training(report: Mapping[str, object]) -> dict[str, str]:
     """Facts about the training of one seed, from its report."""
     losses = report.get("losses", [])
-    seconds, device = report.get("seconds", 0.0), report.get("device", "an unknown device")
+    seconds = report.get("seconds", 0.0)
+    device = report.get("device", "an unknown device")
+    recipe = pairs(report.get("recipe", {}))
+    loss = "none to minimise"
+    if len(losses):
+        loss = f"{losses[-1]:.3g} at the end"
     facts = {
         "seed": str(report["seed"]),
         "data": pairs(report.get("data", {})),
-        "recipe": f"{report.get('preset', '')}: {pairs(report.get('recipe', {}))}",
+        "recipe": f"{report.get('preset', '')}: {recipe}",
         "training": f"{seconds:.3g} s on {device}",
-        "loss": f"{losses[-1]:.3g} at the end" if len(losses) else "none to minimise",
+        "loss": loss,
     }
     if report["diverged"]:
         facts["warning"] = "diverged: the parameters are the last finite ones"
@@ -136,7 +141,9 @@ class Projection(Display, nn.Module):
 
     def of_coordinates(self) -> "Projection":
         """The projection of coordinates in the basis; the projection itself without one."""
-        return self if self.basis is None else self.in_frame(self.frame.of_coordinates())
+        if self.basis is None:
+            return self
+        return self.in_frame(self.frame.of_coordinates())
 
     def in_frame(self, frame: Frame) -> "Projection":
         """A copy with another frame of as many coordinates: of full states behind a basis, or of the
@@ -154,7 +161,8 @@ class Projection(Display, nn.Module):
     @classmethod
     def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
         """Sizes (m, ..., n) of layers where only the latent dimension is given."""
-        middle = max(2 * latent_dim, min(WIDEST, (latent_dim + n) // 2))
+        between = (latent_dim + n) // 2
+        middle = max(2 * latent_dim, min(WIDEST, between))
         return latent_dim, min(n, middle), n
 
     @abc.abstractmethod
@@ -207,7 +215,10 @@ class Projection(Display, nn.Module):
         sizes = f"{self.latent_dim} latent of {len(frame.state_names)} components"
         if self.basis is not None:
             sizes += f" behind {self.basis!r}"
-        facts = [sizes, f"context {', '.join(frame.context_names) or 'none'}"]
+        context = "none"
+        if frame.context_names:
+            context = ", ".join(frame.context_names)
+        facts = [sizes, f"context {context}"]
         if self.config:
             facts.append(pairs(self.config))
         if self.seeds is not None and self.seeds > 1:
@@ -217,11 +228,16 @@ class Projection(Display, nn.Module):
     def facts(self) -> dict[str, str]:
         """Facts that all seeds share, and the training of a single one."""
         frame = self.frame
+        system, context = frame.system, ", ".join(_ranges(frame))
+        if not system:
+            system = "data without a system"
+        if not context:
+            context = "none"
         shared = {
             "method": f"{self.name}: {first_line(type(self))}",
-            "system": frame.system or "data without a system",
+            "system": system,
             "dimensions": f"{self.latent_dim} latent, {len(frame.state_names)} state components",
-            "context": ", ".join(_ranges(frame)) or "none",
+            "context": context,
             "config": pairs(self.config),
             "parameters": str(self.parameter_count),
         }
@@ -234,12 +250,20 @@ class Projection(Display, nn.Module):
 
     def trainings(self) -> list[dict[str, str]]:
         """Facts about the training of each seed; an empty list where they are not known."""
-        return [_training(report) for report in self._reports() if "seed" in report]
+        trainings = []
+        for report in self._reports():
+            if "seed" in report:
+                trainings.append(_training(report))
+        return trainings
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
         """The losses of all seeds over epochs."""
-        of_seeds = [report.get("losses", []) for report in self._reports()]
-        return "loss over epochs, logarithmic", [losses for losses in of_seeds if len(losses)]
+        curves = []
+        for report in self._reports():
+            losses = report.get("losses", [])
+            if len(losses):
+                curves.append(losses)
+        return "loss over epochs, logarithmic", curves
 
     def _reports(self) -> list[Mapping[str, object]]:
         return self.report.get("seeds", [self.report])
@@ -249,15 +273,13 @@ class Projection(Display, nn.Module):
         only_one(context, named)
         if isinstance(context, xr.Dataset):
             check_context("context", context, names)
-            c = context_columns(context, names)
-            return self._shared(torch.as_tensor(c, dtype=like.dtype, device=like.device))
-        if context is not None:
+            values = context_columns(context, names)
+        elif context is not None:
             return one_context(context, names).to(like)
-        return self._shared(
-            torch.as_tensor(context_array(names, named), dtype=like.dtype, device=like.device)
-        )
-
-    def _shared(self, c: Tensor) -> Tensor:
+        else:
+            values = context_array(names, named)
+        c = torch.as_tensor(values, dtype=like.dtype, device=like.device)
+        # all seeds share it
         return c if self.seeds is None else c.unsqueeze(0)
 
 
@@ -303,19 +325,30 @@ def architecture(
         expected = f"a context for {method.name}: a floating-point coordinate along trajectory"
         fix = "add the coordinate, or fit a method without context such as 'cae'"
         raise InputError("data", expected=expected, got="none", fix=fix)
-    defaults = {
-        name
-        for name, parameter in inspect.signature(method).parameters.items()
-        if parameter.default is not parameter.empty
-    }
+    defaults = _defaults(method)
     sizes: dict[str, object] = {"embedding": (len(frame.context_names), 4, 4)}
-    needed = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}
-    if latent_dim is not None or layers is not None or needed - defaults:
-        sizes |= _sizes_of(_chain(method, frame.size, latent_dim, layers))
+    of_layers = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted}
+    needed = of_layers - {*settings} - defaults
+    is_sized = latent_dim is not None or layers is not None
+    if is_sized or needed:
+        chain = _chain(method, frame.size, latent_dim, layers)
+        sizes |= _sizes_of(chain)
     # a default of the method's own is the better guess
     guessed = {"embedding", "units"} & defaults
-    chosen = {*accepted} - guessed
-    return {name: size for name, size in sizes.items() if name in chosen} | settings
+    config = {}
+    for name, size in sizes.items():
+        if name in accepted and name not in guessed:
+            config[name] = size
+    return config | settings
+
+
+def _defaults(method: type[Projection]) -> set[str]:
+    """Arguments of a method that have a default."""
+    names = set()
+    for name, parameter in inspect.signature(method).parameters.items():
+        if parameter.default is not parameter.empty:
+            names.add(name)
+    return names
 
 
 def _sizes_of(chain: Sequence[int]) -> dict[str, object]:
@@ -397,8 +430,10 @@ class Path:
 
     @validated
     def __init__(self, projection: Projection, context: ContextFunction, times: Times):
-        if (dtype := projection.frame.state_std.dtype) != torch.float64:
-            got, fix = str(dtype).removeprefix("torch."), "give copy.deepcopy(projection).double()"
+        dtype = projection.frame.state_std.dtype
+        if dtype != torch.float64:
+            got = str(dtype).removeprefix("torch.")
+            fix = "give copy.deepcopy(projection).double()"
             raise InputError("projection", expected="one in float64", got=got, fix=fix)
         if len(times) < 2:
             fix = "give Path.constant(projection(...)) for a context that stays"
@@ -414,10 +449,8 @@ class Path:
             InputError: no operator.
         """
         if not hasattr(operator, "decode"):
-            got, fix = (
-                checks.shown(operator),
-                "a projection at a context is one: projection(F=3.15)",
-            )
+            got = checks.shown(operator)
+            fix = "a projection at a context is one: projection(F=3.15)"
             raise InputError("operator", expected="an operator", got=got, fix=fix)
         path = cls.__new__(cls)
         path.operator = operator
@@ -434,7 +467,9 @@ class Path:
 
     def at(self, t: Tensor) -> Operator:
         """The operator at the context of the time t, a scalar tensor."""
-        return self._family(self.context(t)) if self.operator is None else self.operator
+        if self.operator is not None:
+            return self.operator
+        return self._family(self.context(t))
 
     def each(self, make: Callable[[Operator], T]) -> Callable[[Tensor], T]:
         """t -> make(P(t)), made once where the operator stays."""
@@ -445,7 +480,9 @@ class Path:
 
     def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         """`rate` (..., n) of the state without the motion ∂ₜφ(z) of the manifold itself."""
-        return rate - self.decoder_rate(t, z) if self.operator is None else rate
+        if self.operator is not None:
+            return rate
+        return rate - self.decoder_rate(t, z)
 
     def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ for the
@@ -454,13 +491,22 @@ class Path:
         if self.operator is not None:
             return rate
         P = self.at(t)
-        return rate - P.encode_jvp(P.decode(z), self.decoder_rate(t, z)).tangent
+        moving = self.decoder_rate(t, z)
+        _, inside = P.encode_jvp(P.decode(z), moving)
+        return rate - inside
 
     def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
         """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n), the rate of the decoded state at fixed z (..., m)."""
         if self.operator is not None:
             return torch.zeros_like(self.operator.decode(z))
         step = STEP * (self._last - self._first)
-        before, after = (t - step).clamp(min=self._first), (t + step).clamp(max=self._last)
-        rate = (self.context(after) - self.context(before)) / (after - before)
-        return torch.func.jvp(lambda c: self._family(c).decode(z), (self.context(t),), (rate,))[1]
+        before = (t - step).clamp(min=self._first)
+        after = (t + step).clamp(max=self._last)
+        difference = self.context(after) - self.context(before)
+        rate = difference / (after - before)
+
+        def decoded(c: Tensor) -> Tensor:
+            return self._family(c).decode(z)
+
+        _, moving = torch.func.jvp(decoded, (self.context(t),), (rate,))
+        return moving

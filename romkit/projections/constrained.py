@@ -3,7 +3,7 @@ construction.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
@@ -72,13 +72,15 @@ class Constrained(Projection):
         self.biases = nn.ModuleList(self.bias(signal, n, generator) for n in sizes[1:])
 
     def at(self, c: Tensor) -> LayerPairs:
-        return layer_pairs(
-            (weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c)
-        )
+        weights = [weight() for weight in self.weights]
+        signal = self.embedding(c)
+        return layer_pairs(weights, self.slopes, self.biases, signal)
 
     def penalty(self, maps: LayerPairs) -> Tensor:
-        layers = zip(self.weights, maps.layers, strict=True)
-        return sum(weight.penalty(layer.phi, layer.psi) for weight, layer in layers)
+        penalties = []
+        for weight, layer in zip(self.weights, maps.layers, strict=True):
+            penalties.append(weight.penalty(layer.phi, layer.psi))
+        return sum(penalties)
 
 
 @validated
@@ -186,9 +188,9 @@ class Modulated(Constrained):
         """Weights that read off the leading modes of snapshots y (N, n): a start for training."""
         outer = self.config["layers"][-2]
         for k, weight in enumerate(self.weights):
-            wide, narrow = weight.phi.shape
-            last = k == len(self.weights) - 1
-            start = leading_modes(y, outer) if last else torch.eye(wide, narrow)
+            start = torch.eye(*weight.phi.shape)
+            if k == len(self.weights) - 1:
+                start = leading_modes(y, outer)
             weight.phi.data = start.to(weight.phi).clone()
             weight.psi.data = start.to(weight.psi).clone()
 
@@ -251,9 +253,8 @@ class WeightsNcAE(Modulated):
         bandwidth: Positive = 1.0,
     ):
         super().__init__(frame, generator, layers=layers, embedding=embedding, bandwidth=bandwidth)
-        self.followers = nn.ModuleList(
-            FollowingWeight(embedding[-1], n, r) for r, n in pairwise(layers)
-        )
+        signal = embedding[-1]
+        self.followers = nn.ModuleList(FollowingWeight(signal, n, r) for r, n in pairwise(layers))
 
     @classmethod
     def default_layers(cls, latent_dim: int, n: int) -> tuple[int, ...]:
@@ -261,19 +262,23 @@ class WeightsNcAE(Modulated):
 
     def at(self, c: Tensor) -> LayerPairs:
         signal = self.embedding(c)
-        pairs = (weight() for weight in self.weights)
-        weights = (
-            (follower(phi, psi, signal), psi)
-            for follower, (phi, psi) in zip(self.followers, pairs, strict=True)
-        )
-        return layer_pairs(weights, self.slopes, self.biases, signal)
+        return layer_pairs(self._weights_at(signal), self.slopes, self.biases, signal)
+
+    def _weights_at(self, signal: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Φ(c) and Ψ of each layer."""
+        for follower, weight in zip(self.followers, self.weights, strict=True):
+            phi, psi = weight()
+            yield follower(phi, psi, signal), psi
 
     def penalty(self, maps: LayerPairs) -> Tensor:
         """Mean of ‖Φ(c) - Ψ‖² over the contexts, summed over layers."""
         total = torch.zeros(())
         for weight, layer in zip(self.weights, maps.layers, strict=True):
-            apart = weight.penalty(layer.phi, over_contexts(layer.psi, layer.phi))
-            total = total + (apart.flatten(1).mean(1) if apart.ndim > 1 else apart)
+            psi = over_contexts(layer.psi, layer.phi)
+            apart = weight.penalty(layer.phi, psi)
+            if apart.ndim > 1:
+                apart = apart.flatten(1).mean(1)
+            total = total + apart
         return total
 
     def initialise(self, y: Tensor, c: Tensor) -> None:

@@ -62,30 +62,35 @@ class ScaleAndShift(NamedTuple):
 
     def __call__(self, x: Curve, y: Curve) -> Curve:
         g, s = _halves(run(self.network, y))
-        scaled = product(torch.mul, x, pointwise(partial(_factor, 1), g))
+        factor = pointwise(partial(_factor, 1), g)
+        scaled = product(torch.mul, x, factor)
         return tuple(map(torch.add, scaled, s))
 
     def inverse(self, x: Curve, y: Curve) -> Curve:
         g, s = _halves(run(self.network, y))
         shifted = tuple(map(torch.sub, x, s))
-        return product(torch.mul, shifted, pointwise(partial(_factor, -1), g))
+        factor = pointwise(partial(_factor, -1), g)
+        return product(torch.mul, shifted, factor)
 
 
 def _halves(curve: Curve) -> tuple[Curve, Curve]:
     """Both halves of the components along a curve."""
-    g, s = zip(*(derivative.chunk(2, dim=-1) for derivative in curve), strict=True)
+    halves = [derivative.chunk(2, dim=-1) for derivative in curve]
+    g, s = zip(*halves, strict=True)
     return g, s
 
 
 def _factor(sign: int, g: Tensor, order: int) -> tuple[Tensor, ...]:
     """exp(±tanh g) and its derivatives up to this order."""
     t = g.tanh()
-    derivatives = [(sign * t).exp()]
-    if order > 0:
-        derivatives.append(sign * derivatives[0] * (1 - t * t))
-    if order > 1:
-        derivatives.append(derivatives[1] * (sign * (1 - t * t) - 2 * t))
-    return tuple(derivatives)
+    value = (sign * t).exp()
+    if order == 0:
+        return (value,)
+    slope = sign * value * (1 - t * t)
+    if order == 1:
+        return value, slope
+    curvature = slope * (sign * (1 - t * t) - 2 * t)
+    return value, slope, curvature
 
 
 class Rotation:
@@ -97,9 +102,12 @@ class Rotation:
 
     def __init__(self, reflectors: Tensor):
         gram = reflectors.mT @ reflectors
-        inverse = torch.triu(gram, 1) + torch.diag_embed(gram.diagonal(dim1=-2, dim2=-1) / 2)
+        diagonal = gram.diagonal(dim1=-2, dim2=-1)
+        inverse = torch.triu(gram, 1) + torch.diag_embed(diagonal / 2)
         T = torch.linalg.inv_ex(inverse).inverse
-        self.back, self.forth, self.out = reflectors @ T, reflectors @ T.mT, reflectors.mT
+        self.back = reflectors @ T
+        self.forth = reflectors @ T.mT
+        self.out = reflectors.mT
 
     def __call__(self, w: Tensor) -> Tensor:
         """Q w."""
@@ -119,20 +127,30 @@ class Couplings(Curves):
     """
 
     def __init__(self, rotation: Rotation, chain: Sequence[Shift | ScaleAndShift], n: int, m: int):
-        self.rotation, self.chain, self.n, self.m = rotation, chain, n, m
+        self.rotation = rotation
+        self.chain = chain
+        self.n = n
+        self.m = m
 
     def decoded(self, z: Curve) -> Curve:
         beside = self.n - self.m
-        zeros = (derivative.new_zeros(*derivative.shape[:-1], beside) for derivative in z)
-        fixed, free = z, tuple(zeros)
+        fixed = z
+        free = tuple(derivative.new_zeros(*derivative.shape[:-1], beside) for derivative in z)
         for coupling in self.chain:
             fixed, free = coupling(free, fixed), fixed
-        return tuple(self.rotation(joined(a, b)) for a, b in zip(free, fixed, strict=True))
+        curve = []
+        for latent, other in zip(free, fixed, strict=True):
+            rotated = self.rotation(joined(latent, other))
+            curve.append(rotated)
+        return tuple(curve)
 
     def encoded(self, y: Curve) -> Curve:
         sizes = [self.m, self.n - self.m]
-        rotated = (self.rotation.inverse(derivative) for derivative in y)
-        fixed, free = zip(*(w.split(sizes, dim=-1) for w in rotated), strict=True)
+        parts = []
+        for derivative in y:
+            rotated = self.rotation.inverse(derivative)
+            parts.append(rotated.split(sizes, dim=-1))
+        fixed, free = zip(*parts, strict=True)
         # the first coupling moves what an encoder drops
         for coupling in reversed(self.chain[1:]):
             fixed, free = coupling.inverse(free, fixed), fixed
@@ -162,10 +180,12 @@ class Conditioner(nn.Module):
         self.outer = Linear(units[-1], outputs, generator, scale=0.0)
 
     def forward(self, signal: Tensor) -> list[Step]:
-        bias = matmul(signal, self.signal)
         films = [film(signal) for film in self.films]
-        _, *further = steps([self.inner, *self.hidden, self.outer], silu, films)
-        return [Affine(self.inner.weight, bias + align(self.inner.bias, bias)), *further]
+        layers = [self.inner, *self.hidden, self.outer]
+        _, *further = steps(layers, silu, films)
+        shift = matmul(signal, self.signal)
+        bias = shift + align(self.inner.bias, shift)
+        return [Affine(self.inner.weight, bias), *further]
 
 
 @validated
@@ -226,32 +246,33 @@ class Flow(Projection):
             fix = "couplings move components beside the latent ones"
             raise InputError("latent_dim", expected=f"less than n = {n}", got=latent_dim, fix=fix)
         check_embedding(embedding, frame)
-        sizes = [layers[0] if len(layers) == 1 else list(layers) for layers in units]
         config = {
             "latent_dim": latent_dim,
-            "units": sizes,
+            "units": [_plain(layers) for layers in units],
             "embedding": list(embedding),
             "bandwidth": bandwidth,
         }
         super().__init__(frame, config)
         self.latent_dim = latent_dim
-        self.reflectors = nn.Parameter(
-            uniform((n, latent_dim), 1.0, generator), requires_grad=False
-        )
-        self.turn = nn.Parameter(torch.zeros(n, latent_dim)) if len(units) == 1 else None
+        reflectors = uniform((n, latent_dim), 1.0, generator)
+        self.reflectors = nn.Parameter(reflectors, requires_grad=False)
+        self.turn = None
+        if len(units) == 1:
+            self.turn = nn.Parameter(torch.zeros(n, latent_dim))
         self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
-        ends = cycle([(latent_dim, n - latent_dim), (n - latent_dim, 2 * latent_dim)])
-        self.couplings = nn.ModuleList(
-            Conditioner(inputs, layers, outputs, embedding[-1], generator)
-            for layers, (inputs, outputs) in zip(units, ends, strict=False)
-        )
+        beside = n - latent_dim
+        ends = cycle([(latent_dim, beside), (beside, 2 * latent_dim)])
+        self.couplings = nn.ModuleList()
+        for layers, (inputs, outputs) in zip(units, ends, strict=False):
+            conditioner = Conditioner(inputs, layers, outputs, embedding[-1], generator)
+            self.couplings.append(conditioner)
 
     def at(self, c: Tensor) -> Couplings:
         signal = self.embedding(c)
         kinds = cycle((Shift, ScaleAndShift))
-        chain = [
-            kind(network(signal)) for kind, network in zip(kinds, self.couplings, strict=False)
-        ]
+        chain = []
+        for kind, network in zip(kinds, self.couplings, strict=False):
+            chain.append(kind(network(signal)))
         return Couplings(self.rotation, chain, self.frame.size, self.latent_dim)
 
     @property
@@ -263,8 +284,14 @@ class Flow(Projection):
 
     def initialise(self, y: Tensor, c: Tensor) -> None:
         """Turns the leading modes of the snapshots y (N, n) into the first coordinates."""
-        reflectors = torch.geqrf(
-            leading_modes(y, self.latent_dim)
-        ).a  # their product begins with the modes, up to sign
-        unit = torch.eye(*reflectors.shape, dtype=reflectors.dtype)
-        self.reflectors.data = (torch.tril(reflectors, -1) + unit).to(self.reflectors)
+        modes = leading_modes(y, self.latent_dim)
+        # the product of these reflections begins with the modes, up to sign
+        factors = torch.geqrf(modes).a
+        unit = torch.eye(*factors.shape, dtype=factors.dtype)
+        reflectors = torch.tril(factors, -1) + unit
+        self.reflectors.data = reflectors.to(self.reflectors)
+
+
+def _plain(layers: Sequence[int]) -> int | list[int]:
+    """Units of the layers of a coupling as plain values: a number where there is one layer."""
+    return layers[0] if len(layers) == 1 else list(layers)

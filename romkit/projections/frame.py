@@ -32,8 +32,14 @@ FIELDS = (
 """Names in a frame, which are compared with the system or data that a projection is used on."""
 
 
-SCALES = ("state_shift", "state_scale", "context_shift", "context_scale")
-"""Buffers of a frame of coordinates, which the frame of full states takes over."""
+OF_COORDINATES = {
+    "state_shift": "state_shift",
+    "state_scale": "state_scale",
+    "context_shift": "context_shift",
+    "context_scale": "context_scale",
+    "coordinate_std": "state_std",
+}
+"""Buffers of a frame behind a basis, and those of the frame of coordinates that they are."""
 
 
 @validated
@@ -94,10 +100,15 @@ class Frame(nn.Module):
         time_units: str = "",
     ):
         super().__init__()
-        self.system, self.layout, self.basis = system, layout, basis
-        self.state_names, self.state_units = state_names, state_units
-        self.context_names, self.context_units = context_names, context_units
-        self.fixed, self.time_units = fixed, time_units
+        self.system = system
+        self.layout = layout
+        self.basis = basis
+        self.state_names = state_names
+        self.state_units = state_units
+        self.context_names = context_names
+        self.context_units = context_units
+        self.fixed = fixed
+        self.time_units = time_units
         n, p = len(state_names), len(context_names)
         if basis is not None and basis.size != n:
             expected, fix = f"the {n} components of the state", "take the basis of these data"
@@ -125,13 +136,13 @@ class Frame(nn.Module):
     def _set(self, **values: np.ndarray) -> None:
         """Set buffers, in float64 too."""
         for name, value in values.items():
-            self.exact[name] = torch.as_tensor(value, dtype=torch.float64)
-            setattr(self, name, self.exact[name].to(getattr(self, name)))
+            exact = torch.as_tensor(value, dtype=torch.float64)
+            self.exact[name] = exact
+            setattr(self, name, exact.to(getattr(self, name)))
 
     def keep_units(self) -> None:
         """Leave states as they are, in the units of the data."""
-        zero = np.zeros(self.size)
-        self._set(state_shift=zero, state_scale=zero + 1)
+        self._set(state_shift=np.zeros(self.size), state_scale=np.ones(self.size))
 
     @classmethod
     @validated
@@ -162,9 +173,11 @@ class Frame(nn.Module):
             raise InputError("inner", expected=expected, got=inner.size, fix=fix)
         self._take(inner)
         state = data["state"].transpose(*DIMS)
-        moments = self._moments_of_chunks if state.chunks else self._moments_of_trajectories
-        first, second = moments(state)
-        variance = np.maximum(second - first**2, 0)
+        if state.chunks:
+            mean, square = self._moments_of_chunks(state)
+        else:
+            mean, square = self._moments_of_trajectories(state)
+        variance = np.maximum(square - mean**2, 0)
         self._set(state_std=_nonzero(np.sqrt(variance)))
         return self
 
@@ -178,34 +191,38 @@ class Frame(nn.Module):
         present = da.isfinite(deviation)
         complete = present.all(-1, keepdims=True)
         deviation = da.where(complete, deviation, 0.0)
-        gaps = (present.any(-1, keepdims=True) & ~complete).sum()
-        sums = [deviation.sum((0, 1)), (deviation**2).sum((0, 1))]
-        first, second, count, lacking = dask.compute(*sums, complete.sum(), gaps)
+        gaps = present.any(-1, keepdims=True) & ~complete
+        total = deviation.sum((0, 1))
+        squares = (deviation**2).sum((0, 1))
+        total, squares, count, lacking = dask.compute(total, squares, complete.sum(), gaps.sum())
         if lacking:
-            text = (
-                f"data: expected complete snapshots in chunks, got {lacking} that lack components"
-            )
-            warn(f"{text} and are left out; data.load() fills them in", DataWarning)
-        return first / count, second / count
+            expected = "data: expected complete snapshots in chunks"
+            got = f"got {lacking} that lack components and are left out"
+            warn(f"{expected}, {got}; data.load() fills them in", DataWarning)
+        return total / count, squares / count
 
     def _moments_of_trajectories(self, state: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
         """Values of one trajectory at a time: they are in a file, perhaps larger than memory."""
         mean = self.basis.mean.numpy()
-        first, second, count = np.zeros(len(mean)), np.zeros(len(mean)), 0
+        total = np.zeros(len(mean))
+        squares = np.zeros(len(mean))
+        count = 0
         for k in range(state.sizes["trajectory"]):
             deviation = state.isel(trajectory=k).values - mean
-            deviation = deviation[np.isfinite(deviation).all(-1)]
-            first += deviation.sum(0)
-            second += (deviation**2).sum(0)
+            complete = np.isfinite(deviation).all(-1)
+            deviation = deviation[complete]
+            total += deviation.sum(0)
+            squares += (deviation**2).sum(0)
             count += len(deviation)
-        return first / count, second / count
+        return total / count, squares / count
 
     def of_coordinates(self) -> "Frame":
         """The frame of coordinates in the basis; the frame itself without one."""
         if self.basis is None:
             return self
-        one_unit = len({*self.state_units}) == 1
-        unit = self.state_units[0] if one_unit else "mixed"
+        unit = "mixed"
+        if len({*self.state_units}) == 1:
+            unit = self.state_units[0]
         frame = Frame(
             self.system,
             [f"y{k}" for k in range(self.size)],
@@ -215,21 +232,18 @@ class Frame(nn.Module):
             fixed=self.fixed,
             time_units=self.time_units,
         )
-        for name in SCALES:
-            setattr(frame, name, getattr(self, name).clone())
-        frame.state_std = self.coordinate_std.clone()
-        frame.exact = {name: self.exact[name] for name in SCALES if name in self.exact}
-        if "coordinate_std" in self.exact:
-            frame.exact["state_std"] = self.exact["coordinate_std"]
+        for name, of_coordinates in OF_COORDINATES.items():
+            setattr(frame, of_coordinates, getattr(self, name).clone())
+            if name in self.exact:
+                frame.exact[of_coordinates] = self.exact[name]
         return frame
 
     def _take(self, inner: "Frame") -> None:
         """Take over the scales of a frame of coordinates."""
-        for name in SCALES:
-            setattr(self, name, getattr(inner, name))
-        self.coordinate_std = inner.state_std
-        for name, value in inner.exact.items():
-            self.exact[name if name in SCALES else "coordinate_std"] = value
+        for name, of_coordinates in OF_COORDINATES.items():
+            setattr(self, name, getattr(inner, of_coordinates))
+            if of_coordinates in inner.exact:
+                self.exact[name] = inner.exact[of_coordinates]
 
     def to_json(self) -> dict[str, object]:
         """Names and units as plain values, for a file."""
@@ -257,23 +271,29 @@ class Frame(nn.Module):
 
     def normalise(self, x: Tensor) -> Tensor:
         """y (..., size) of a state x (..., n)."""
-        x = x if self.basis is None else self.basis.encode(x)
+        if self.basis is not None:
+            x = self.basis.encode(x)
         return (x - self.state_shift) / self.state_scale
 
     def denormalise(self, y: Tensor) -> Tensor:
         """x (..., n) of coordinates y (..., size)."""
         x = torch.addcmul(self.state_shift, y, self.state_scale)
-        return x if self.basis is None else self.basis.decode(x)
+        if self.basis is not None:
+            x = self.basis.decode(x)
+        return x
 
     def normalise_tangent(self, v: Tensor) -> Tensor:
         """ẏ of a velocity ẋ."""
-        v = v if self.basis is None else self.basis.encode_tangent(v)
+        if self.basis is not None:
+            v = self.basis.encode_tangent(v)
         return v / self.state_scale
 
     def denormalise_tangent(self, w: Tensor) -> Tensor:
         """ẋ of a velocity ẏ."""
         v = w * self.state_scale
-        return v if self.basis is None else self.basis.decode_tangent(v)
+        if self.basis is not None:
+            v = self.basis.decode_tangent(v)
+        return v
 
     def normalise_context(self, c: Tensor) -> Tensor:
         """d (..., p) of a context c (..., p) in physical units."""
@@ -289,19 +309,21 @@ def _scaled(data: xr.Dataset) -> Frame:
     check_states(data)
     states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
     complete = np.isfinite(states).all(-1)
-    states = states if complete.all() else states[complete]
+    if not complete.all():
+        states = states[complete]
     frame = _named(data)
     # sums of many numbers in single precision lose all digits of a spread about a large mean
     exactly = {"axis": 0, "dtype": np.float64}
     # POD coordinates, say: scaled one by one, the least of them would count as much as the first
     group = _scale_groups(data, frame)
-    variance = np.bincount(group, states.var(**exactly)) / np.bincount(group)  # of each group
+    total = np.bincount(group, states.var(**exactly))
+    deviation = np.sqrt(total / np.bincount(group))  # of each group
     low, high = context_ranges(data)
     width = np.where(high > low, high - low, 2 * np.abs(low))
     frame._set(
         state_shift=states.mean(**exactly),
         state_std=_nonzero(states.std(**exactly)),
-        state_scale=_nonzero(np.sqrt(variance)[group]),
+        state_scale=_nonzero(deviation[group]),
         context_shift=(low + high) / 2,
         context_scale=_nonzero(width / 2),
     )
@@ -313,16 +335,21 @@ def _scale_groups(data: xr.Dataset, frame: Frame) -> np.ndarray:
     """Number of the group of each component, whose scale is one: components of one unit, or without
     units of one variable.
     """
-    owners = [variable.name for variable in layout_of(data).variables for _ in range(variable.size)]
-    groups = [unit or f"of {owner}" for unit, owner in zip(frame.state_units, owners, strict=True)]
-    return np.unique(groups, return_inverse=True)[1]
+    owners: list[str] = []
+    for variable in layout_of(data).variables:
+        owners += [variable.name] * variable.size
+    groups = []
+    for unit, owner in zip(frame.state_units, owners, strict=True):
+        groups.append(unit if unit else f"of {owner}")
+    _, numbers = np.unique(groups, return_inverse=True)
+    return numbers
 
 
 def _check_float32(frame: Frame) -> None:
     """Raise where scales overflow in float32, or vanish."""
-    scales = (frame.state_std, frame.state_scale, frame.context_scale)
-    positive = all(bool((scale > 0).all()) for scale in scales)
-    finite = all(bool(buffer.isfinite().all()) for buffer in frame.buffers())
+    scales = torch.cat([frame.state_std, frame.state_scale, frame.context_scale])
+    positive = bool((scales > 0).all())
+    finite = bool(torch.cat([*frame.buffers()]).isfinite().all())
     if positive and finite:
         return
     size = "larger" if positive else "smaller"

@@ -11,6 +11,9 @@ from romkit.core.types import Dual
 STEPS = 10
 """Steps of Gauss-Newton of an encoder."""
 
+DAMPING = 1e-9
+"""Share of the largest diagonal entry that is added to the normal equations."""
+
 
 def encoded(x: Tensor, start: Tensor, decode_jacobian: Callable[[Tensor], Dual]) -> Tensor:
     """z (..., m) that minimises ‖x - φ(z)‖ over the components of x (..., n) that are no NaN: by
@@ -24,21 +27,21 @@ def encoded(x: Tensor, start: Tensor, decode_jacobian: Callable[[Tensor], Dual])
     """
     present = ~x.isnan()
     x = torch.where(present, x, 0.0)
-    z, best = start, None
-    damping = 1e-9
-    candidate = start
+    z = candidate = start
+    smallest = torch.full_like(x[..., :1], torch.inf)
+    unit = torch.eye(start.shape[-1], dtype=x.dtype)
     for _ in range(STEPS):
-        image, J = decode_jacobian(candidate)
+        image, J = decode_jacobian(candidate)  # (..., n), (..., n, m)
         r = torch.where(present, x - image, 0.0)
-        distance = r.square().sum(-1, keepdim=True)
-        closer = torch.ones_like(distance, dtype=torch.bool) if best is None else distance < best
-        z = torch.where(closer, candidate, z)
-        best = distance if best is None else torch.minimum(distance, best)
         J = torch.where(present.unsqueeze(-1), J, 0.0)
-        gram = J.mT @ J
-        unit = torch.eye(gram.shape[-1], dtype=x.dtype)
+        distance = r.square().sum(-1, keepdim=True)  # (..., 1)
+        closer = distance < smallest
+        z = torch.where(closer, candidate, z)
+        smallest = torch.minimum(distance, smallest)
+        gram = J.mT @ J  # (..., m, m)
         size = gram.diagonal(dim1=-2, dim2=-1).amax(-1)[..., None, None]
-        step = linear_solve(gram + damping * size * unit, (J.mT @ r.unsqueeze(-1)).squeeze(-1))
+        gradient = (J.mT @ r.unsqueeze(-1)).squeeze(-1)
+        step = linear_solve(gram + DAMPING * size * unit, gradient)
         candidate = z + torch.where(closer, step, 0.25 * step)
     # fewer equations than unknowns have many solutions, of which none is preferred
     determined = present.sum(-1, keepdim=True) >= z.shape[-1]

@@ -45,7 +45,8 @@ def constraint(x: Tensor, u: Tensor) -> Tensor:
 def restore(x: Tensor) -> Tensor:
     """Φ <- Φ (Ψᵀ Φ)⁻¹: the point with the same range of Φ and the same Ψ."""
     phi, psi = x.unbind(-3)
-    return torch.stack([torch.linalg.solve_ex(psi.mT @ phi, phi, left=False).result, psi], -3)
+    restored = torch.linalg.solve_ex(psi.mT @ phi, phi, left=False).result
+    return torch.stack([restored, psi], -3)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ class EuclideanMetric:
 
     def project(self, x: Tensor, u: Tensor) -> Tensor:
         """The tangent vector at x nearest to u (..., 2, n, r)."""
-        a = sylvester(swap(x.mT @ x), constraint(x, u)[..., 0, :, :])
+        grams = swap(x.mT @ x)  # Ψᵀ Ψ and Φᵀ Φ
+        c = constraint(x, u)[..., 0, :, :]
+        a = sylvester(grams, c)
         u = u - swap(x) @ torch.stack([a, a.mT], -3)
         # At ill-conditioned points the series leaves a normal part; this removes it along (Φ, Ψ),
         # without a solve.
@@ -105,12 +108,13 @@ def sylvester(grams: Tensor, c: Tensor) -> Tensor:
     here: Ψᵀ Φ = I puts the eigenvalues of Φᵀ Φ and Ψᵀ Ψ between 1/M and M for the M = max(‖Φ‖²,
     ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another.
     """
+    eye = _eye(grams)
     stacked = [gram.reshape(-1, *c.shape[-2:]) for gram in grams.unbind(-3)]
-    shifted = torch.cat(stacked) + _eye(grams)
+    shifted = torch.cat(stacked) + eye
     inverse = torch.linalg.inv_ex(shifted).inverse  # of all A, then of all B
     left, right = inverse.chunk(2)
     solution = 2 * (left @ c.reshape(left.shape) @ right)
-    factors = _eye(grams) - 2 * inverse
+    factors = eye - 2 * inverse
     for _ in range(DOUBLINGS):
         left, right = factors.chunk(2)
         solution = torch.baddbmm(solution, torch.bmm(left, solution), right)

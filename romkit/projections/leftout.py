@@ -2,7 +2,9 @@
 contexts out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -87,25 +89,27 @@ class ContextTerms:
         """(..., Q) at contexts c (..., p) in physical units."""
         if self.degree == 0 or not self.varying:
             return c.new_ones((*c.shape[:-1], 1))
-        columns = [chebyshev(self._scaled(c, k), self.degree) for k in self.varying]
+        columns = []
+        for k in self.varying:
+            columns.append(chebyshev(self._scaled(c, k), self.degree))  # (..., degree + 1)
         terms = []
         for powers in self.powers:
-            term = columns[0][..., powers[0]]
-            for column, power in zip(columns[1:], powers[1:], strict=True):
-                term = term * column[..., power]
-            terms.append(term)
+            factors = [column[..., power] for column, power in zip(columns, powers, strict=True)]
+            terms.append(functools.reduce(torch.mul, factors))
         return torch.stack(terms, dim=-1)
 
     def _scaled(self, c: Tensor, k: int) -> Tensor:
         """Parameter k, warped, its training range as [-1, 1]."""
-        low, high, warp = self.low[k], self.high[k], WARPS[self.warps[k]]
-        u = c[..., k]
+        u, low, high = c[..., k], self.low[k], self.high[k]
         if self.warps[k] != "c":
             # in units of the end next to zero, which 1/c and log c must not reach
             unit = torch.where(low.abs() < high.abs(), low, high)
-            u, low, high = (u / unit).clamp(min=NEAREST), low / unit, high / unit
-        first, last = warp(low), warp(high)
-        return (2 * warp(u) - first - last) / (last - first)
+            u = (u / unit).clamp(min=NEAREST)
+            low = low / unit
+            high = high / unit
+        warp = WARPS[self.warps[k]]
+        start, end = warp(low), warp(high)
+        return (2 * warp(u) - start - end) / (end - start)
 
 
 class Division(NamedTuple):
@@ -124,7 +128,9 @@ class Division(NamedTuple):
     @property
     def most_terms(self) -> int:
         """Most terms of the context that are tried: a fit without a context has to determine them."""
-        return max(min(self.contexts, 2), self.contexts - 4 + (self.contexts < 7))
+        left_out = 3 if self.contexts < 7 else 4
+        least = min(self.contexts, 2)
+        return max(least, self.contexts - left_out)
 
     @classmethod
     def of(cls, c: Tensor) -> "Division":
@@ -132,11 +138,12 @@ class Division(NamedTuple):
         in blocks of time where no context lies between others, or where contexts move.
         """
         contexts, number = _distinct(c)
-        count = len(contexts)
-        moving = count > 1 and 2 * count > len(c) > 3 * BLOCKS
-        if moving:
-            blocks = torch.arange(len(c)).tensor_split(BLOCKS)
-            return cls(list(blocks), [[k] for k in range(BLOCKS)], count)
+        count, rows = len(contexts), len(c)
+        moving = count > 1 and 2 * count > rows
+        if moving and rows > 3 * BLOCKS:
+            blocks = torch.arange(rows).tensor_split(BLOCKS)
+            folds = [[k] for k in range(BLOCKS)]
+            return cls(list(blocks), folds, count)
         pieces = [torch.nonzero(number == k).flatten() for k in range(count)]
         inner = _inner(contexts)
         if inner:
@@ -172,20 +179,22 @@ def _inner(contexts: Tensor) -> list[int]:
     if not bool(varies.any()):
         return []
     contexts, low, high = contexts[:, varies], low[varies], high[varies]
-    corner = ((contexts == low) | (contexts == high)).all(1)
-    outer = corner | _alone_at(contexts, low) | _alone_at(contexts, high)
-    inside = torch.nonzero(~outer).flatten().tolist()
+    at_ends = (contexts == low) | (contexts == high)
+    corner = at_ends.all(1)
+    alone = _alone_at(contexts, low) | _alone_at(contexts, high)
+    inside = torch.nonzero(~(corner | alone)).flatten().tolist()
     # neighbours that are both left out would leave a gap that no later fit has
     if len(contexts) > 5:
         inside = inside[::2]
-    step = max(1, -(-len(inside) // FOLDS))
+    step = max(1, math.ceil(len(inside) / FOLDS))
     return inside[::step]
 
 
 def _alone_at(contexts: Tensor, end: Tensor) -> Tensor:
     """Whether a context (C, p) is the only one at an end (p,) of some parameter's range."""
-    at_end = contexts == end
-    return (at_end & (at_end.sum(0) == 1)).any(1)
+    at_end = contexts == end  # (C, p)
+    single = at_end.sum(0) == 1
+    return (at_end & single).any(1)
 
 
 @dataclass(frozen=True)
@@ -238,9 +247,10 @@ class Trial(NamedTuple):
     @property
     def standard_error(self) -> float:
         """Standard error of the mean of the errors of folds; 0 of a single fold."""
-        if len(self.of_folds) < 2:
+        folds = len(self.of_folds)
+        if folds < 2:
             return 0.0
-        return float(self.of_folds.std()) / len(self.of_folds) ** 0.5
+        return float(self.of_folds.std()) / folds**0.5
 
 
 def simplest(trials: Sequence[Trial], worse: float | None = WORSE) -> Trial:
@@ -257,8 +267,9 @@ def simplest(trials: Sequence[Trial], worse: float | None = WORSE) -> Trial:
     best = min(trials, key=lambda trial: trial.error)
     tolerance = best.standard_error
     if worse is not None:
-        few = len(best.of_folds) < ENOUGH_FOLDS
-        tolerance = 0.0 if few else min(tolerance, worse * best.error)
+        tolerance = min(tolerance, worse * best.error)
+        if len(best.of_folds) < ENOUGH_FOLDS:
+            tolerance = 0.0
     enough = best.error + tolerance
     return next(trial for trial in trials if trial.error <= enough)
 
@@ -304,39 +315,51 @@ class LeftOut:
 
     def solved(self, settings: Settings) -> Tensor:
         """(Q, K, R) coefficients for all snapshots."""
-        terms = self.terms(settings.warp, settings.context_degree)
-        sums = self._sums(terms, Monomials(self.z.shape[1], settings.degree))
-        gram, moments, _ = _total(sums)
+        terms, monomials = self._features(settings)
+        gram, moments, _ = _total(self._sums(terms, monomials))
         ridge = settings.ridge * len(self.z)
-        return _regularised(gram, ridge, moments).unflatten(0, (len(terms), -1))
+        weights = _regularised(gram, ridge, moments)  # (Q K, R)
+        return weights.unflatten(0, (len(terms), -1))
+
+    def _features(self, settings: Settings) -> tuple[ContextTerms, Monomials]:
+        """Functions of the context and of the latents of which features are products."""
+        terms = self.terms(settings.warp, settings.context_degree)
+        return terms, Monomials(self.z.shape[1], settings.degree)
 
     def left_out_contexts(self) -> Tensor:
         """Contexts (C, p) of the pieces that are left out, one fold after the other."""
-        numbers = [k for fold in self.division.folds for k in fold]
-        return torch.stack([self.c[self.division.pieces[k][0]] for k in numbers])
+        contexts = []
+        for fold in self.division.folds:
+            for k in fold:
+                row = self.division.pieces[k][0]
+                contexts.append(self.c[row])
+        return torch.stack(contexts)
 
     def without_folds(self, settings: Settings) -> tuple[Tensor, Tensor]:
         """`left_out_contexts`, and the coefficients of the monomials there (C, K, R), of least
         squares without the fold of each.
         """
-        terms = self.terms(settings.warp, settings.context_degree)
-        sums = self._sums(terms, Monomials(self.z.shape[1], settings.degree))
-        contexts, coefficients = self.left_out_contexts(), []
+        terms, monomials = self._features(settings)
+        contexts = self.left_out_contexts()
         values = iter(terms(contexts))  # (C, Q)
-        for system in self._systems(sums):
-            weights = _regularised(system.gram, settings.ridge * system.rows, system.moments)
-            weights = weights.unflatten(0, (len(terms), -1))  # (Q, K, R)
+        coefficients = []
+        for system in self._systems(self._sums(terms, monomials)):
+            ridge = settings.ridge * system.rows
+            weights = _regularised(system.gram, ridge, system.moments)  # (Q K, R)
+            weights = weights.unflatten(0, (len(terms), -1))
             for _ in system.fold:
-                coefficients.append(torch.einsum("q,qkr->kr", next(values), weights))
+                at_context = torch.einsum("q,qkr->kr", next(values), weights)
+                coefficients.append(at_context)
         return contexts, torch.stack(coefficients)
 
     def thinned(self) -> "LeftOut":
         """Division with every k-th snapshot, of so many that a choice of settings needs no more."""
-        step = -(-len(self.z) // ENOUGH_ROWS)
+        step = math.ceil(len(self.z) / ENOUGH_ROWS)
         if step == 1:
             return self
         pieces = [piece[::step] for piece in self.division.pieces]
-        return replace(self, division=self.division._replace(pieces=pieces))
+        division = self.division._replace(pieces=pieces)
+        return replace(self, division=division)
 
     def _best(self, settings: Settings, best: dict[int, Trial]) -> dict[int, Trial]:
         """The better of `best` of each degree and the best of the settings that are not given."""
@@ -351,8 +374,7 @@ class LeftOut:
 
     def _ridged(self, settings: Settings) -> Trial:
         """The ridge with the smallest error: downhill from a middle one, to larger ones first."""
-        terms = self.terms(settings.warp, settings.context_degree)
-        sums = self._sums(terms, Monomials(self.z.shape[1], settings.degree))
+        sums = self._sums(*self._features(settings))
         systems = self._systems(sums)
 
         def trial(ridge: float) -> Trial:
@@ -361,29 +383,33 @@ class LeftOut:
 
         if settings.ridge is not None:
             return trial(settings.ridge)
+        middle = trial(FIRST)
         start = RIDGES.index(FIRST)
-        first = best = trial(FIRST)
-        for direction in (reversed(RIDGES[:start]), RIDGES[start + 1 :]):
-            for ridge in direction:
-                further = trial(ridge)
-                if further.error >= best.error:
-                    break
-                best = further
-            if best is not first:
-                break
+        larger, smaller = RIDGES[:start][::-1], RIDGES[start + 1 :]
+        best = _downhill(map(trial, larger), middle)
+        if best is middle:
+            best = _downhill(map(trial, smaller), middle)
         return best
 
     def _candidates(self, settings: Settings) -> Iterator[Settings]:
         """Settings with degrees, plain ones first."""
         m = self.z.shape[1]
-        degrees = (settings.degree,)
-        if settings.degree is None:
-            largest = min(LARGEST, len(self.z))
-            degrees = [d for d in DEGREES if d <= 2 or len(Monomials(m, d)) <= largest]
-        for degree in degrees:
+        for degree in self._degrees(settings):
             size = len(Monomials(m, degree))
             for context_degree in self._context_degrees(settings, size):
                 yield replace(settings, degree=degree, context_degree=context_degree)
+
+    def _degrees(self, settings: Settings) -> list[int]:
+        """Degrees in the latents that are tried."""
+        if settings.degree is not None:
+            return [settings.degree]
+        m = self.z.shape[1]
+        largest = min(LARGEST, len(self.z))
+        degrees = []
+        for degree in DEGREES:
+            if degree <= 2 or len(Monomials(m, degree)) <= largest:
+                degrees.append(degree)
+        return degrees
 
     def _context_degrees(self, settings: Settings, size: int) -> list[int]:
         """Degrees in the context that are tried beside so many monomials."""
@@ -392,8 +418,8 @@ class LeftOut:
         degrees = [0]
         for degree in CONTEXT_DEGREES[1:]:
             terms = len(self.terms(settings.warp, degree))
-            determined = terms <= self.division.most_terms and terms * size <= UNKNOWNS
-            if determined and terms > 1:
+            determined = 1 < terms <= self.division.most_terms
+            if determined and terms * size <= UNKNOWNS:
                 degrees.append(degree)
         return degrees
 
@@ -403,8 +429,13 @@ class LeftOut:
         systems = []
         for fold in self.division.folds:
             # sums without a fold are those of all, less its own: a fit costs no pass over the data
-            of_fold = _total([sums[k] for k in fold])
-            system = System(gram - of_fold[0], moments - of_fold[1], rows - of_fold[2], fold)
+            gram_of_fold, moments_of_fold, rows_of_fold = _total([sums[k] for k in fold])
+            system = System(
+                gram - gram_of_fold,
+                moments - moments_of_fold,
+                rows - rows_of_fold,
+                fold,
+            )
             systems.append(system)
         return systems
 
@@ -418,34 +449,51 @@ class LeftOut:
             square = count = 0
             for k in system.fold:
                 residual = self.residual[self.division.pieces[k]]
-                square += (sums[k].features @ weights - residual).square().sum()
+                deviation = sums[k].features @ weights - residual  # (N, R)
+                square += deviation.square().sum()
                 count += len(residual)
             squares.append(square)
             counts.append(count)
-        total, number = torch.stack(squares), torch.tensor(counts)
-        error = float(total.sum() / number.sum().clamp(min=1)) ** 0.5
-        return error, (total / number.clamp(min=1)).sqrt()
+        total = torch.stack(squares)
+        number = torch.tensor(counts)
+        mean = total.sum() / number.sum().clamp(min=1)
+        of_folds = total / number.clamp(min=1)
+        return float(mean) ** 0.5, of_folds.sqrt()
 
     def _sums(self, terms: ContextTerms, monomials: Monomials) -> list[Sums]:
         sums = []
         for piece in self.division.pieces:
-            products = terms(self.c[piece]).unsqueeze(-1) * monomials(self.z[piece]).unsqueeze(-2)
-            features = products.flatten(-2)  # (N, Q K)
-            sums.append(Sums(features, features.mT @ features, features.mT @ self.residual[piece]))
+            of_context = terms(self.c[piece]).unsqueeze(-1)  # (N, Q, 1)
+            of_latents = monomials(self.z[piece]).unsqueeze(-2)  # (N, 1, K)
+            features = (of_context * of_latents).flatten(-2)  # (N, Q K)
+            gram = features.mT @ features
+            moments = features.mT @ self.residual[piece]
+            sums.append(Sums(features, gram, moments))
         return sums
+
+
+def _downhill(trials: Iterable[Trial], best: Trial) -> Trial:
+    """The last of the trials, and of the best so far, before the error no longer falls."""
+    for trial in trials:
+        if trial.error >= best.error:
+            break
+        best = trial
+    return best
 
 
 def _total(sums: Sequence[Sums]) -> tuple[Tensor, Tensor, int]:
     """Gram matrix, moments and number of rows of several pieces."""
     gram = sum(piece.gram for piece in sums)
     moments = sum(piece.moments for piece in sums)
-    return gram, moments, sum(len(piece.features) for piece in sums)
+    rows = sum(len(piece.features) for piece in sums)
+    return gram, moments, rows
 
 
 def _regularised(gram: Tensor, ridge: float, moments: Tensor) -> Tensor:
     """(G + λ I)⁻¹ M, which rounding may not make indefinite."""
     rounding = 1e-14 * gram.diagonal().mean()
-    shifted = gram + (ridge + rounding) * torch.eye(len(gram), dtype=gram.dtype)
+    unit = torch.eye(len(gram), dtype=gram.dtype)
+    shifted = gram + (ridge + rounding) * unit
     factor, failed = torch.linalg.cholesky_ex(shifted)
     if int(failed):
         return torch.linalg.lstsq(shifted, moments, driver="gelsd").solution

@@ -41,7 +41,8 @@ class BiorthogonalManifold(Manifold):
 
     def __init__(self, metric: EuclideanMetric | None = None, retraction: Fractional | None = None):
         super().__init__()
-        self.metric, self.retraction = metric or EuclideanMetric(), retraction or Fractional()
+        self.metric = EuclideanMetric() if metric is None else metric
+        self.retraction = Fractional() if retraction is None else retraction
 
     def inner(
         self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False
@@ -49,8 +50,10 @@ class BiorthogonalManifold(Manifold):
         """⟨u, v⟩ at x, one value per point: (...), or (..., 1, 1) with `keepdim`. v = None stands
         for u.
         """
-        x, u, v = torch.broadcast_tensors(x, u, u if v is None else v)
-        inner = self.metric.inner(_halves(x), _halves(u), _halves(v))
+        if v is None:
+            v = u
+        x, u, v = map(_halves, torch.broadcast_tensors(x, u, v))
+        inner = self.metric.inner(x, u, v)
         return inner[..., None, None] if keepdim else inner
 
     def proju(self, x: Tensor, u: Tensor) -> Tensor:
@@ -74,9 +77,11 @@ class BiorthogonalManifold(Manifold):
         # The host looks once, so that the singular values are not computed near the manifold, where
         # optimizers call.
         if bool(far.any()):
-            pair = torch.where(far, _turned(torch.where(far, pair, _origin_like(pair))), pair)
+            harmless = torch.where(far, pair, _origin_like(pair))
+            pair = torch.where(far, _turned(harmless), pair)
         restored = geometry.restore(geometry.restore(pair))
-        return _joined(torch.where(error <= _rounding(pair), pair, restored))
+        is_point = error <= _rounding(pair)
+        return _joined(torch.where(is_point, pair, restored))
 
     def retr(self, x: Tensor, u: Tensor) -> Tensor:
         """The point reached from x along u, equal to x + u to first order."""
@@ -91,7 +96,8 @@ class BiorthogonalManifold(Manifold):
     def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """The point y reached from x along u, and v taken to y by the retraction's transport."""
         y, w = self.retraction.retract_and_carry(*map(_halves, (x, u, v)))
-        return _joined(y), _joined(self.metric.project(y, w))
+        transported = self.metric.project(y, w)
+        return _joined(y), _joined(transported)
 
     def transp_follow_retr(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """The second result of `retr_transp`."""
@@ -114,11 +120,13 @@ class BiorthogonalManifold(Manifold):
         self._assert_check_shape(shape, "x")
         n, r = shape[-2] // 2, shape[-1]
         # Drawn in float64, so that a generator means the same point in every precision.
-        noise = torch.randn(
-            *shape[:-2], 3, n, r, dtype=torch.float64, device=device, generator=generator
-        )
-        pair = torch.linalg.qr(noise[..., :1, :, :]).Q + 0.5 / n**0.5 * noise[..., 1:, :, :]
-        point = self.projx(_joined(pair).to(dtype or torch.get_default_dtype()))
+        like = {"dtype": torch.float64, "device": device}
+        noise = torch.randn(*shape[:-2], 3, n, r, **like, generator=generator)
+        around, apart = noise[..., :1, :, :], noise[..., 1:, :, :]
+        pair = torch.linalg.qr(around).Q + 0.5 / n**0.5 * apart
+        if dtype is None:
+            dtype = torch.get_default_dtype()
+        point = self.projx(_joined(pair).to(dtype))
         return ManifoldTensor(point, manifold=self)
 
     def origin(
@@ -131,15 +139,19 @@ class BiorthogonalManifold(Manifold):
         """Φ = Ψ = the first r columns of the identity; `seed` is not used."""
         shape = tuple(size2shape(*size))
         self._assert_check_shape(shape, "x")
-        zeros = torch.zeros(*shape[:-2], 2, shape[-2] // 2, shape[-1], dtype=dtype, device=device)
-        return ManifoldTensor(_joined(_origin_like(zeros)), manifold=self)
+        *lead, rows, r = shape
+        zeros = torch.zeros(*lead, 2, rows // 2, r, dtype=dtype, device=device)
+        point = _joined(_origin_like(zeros))
+        return ManifoldTensor(point, manifold=self)
 
     def extra_repr(self) -> str:
         return f"metric={self.metric}, retraction={self.retraction}"
 
     def _check_shape(self, shape: tuple[int, ...], name: str) -> Verdict:
-        if len(shape) >= 2 and shape[-2] % 2 == 0 and shape[-2] >= 2 * shape[-1] > 0:
-            return True, None
+        if len(shape) >= 2:
+            rows, r = shape[-2:]
+            if rows % 2 == 0 and rows >= 2 * r > 0:
+                return True, None
         expected = "expected shape (..., 2n, r) with n >= r > 0"
         return False, f"{name}: {expected}, got {tuple(shape)}; stack Φ (n, r) on Ψ (n, r)"
 
@@ -149,22 +161,24 @@ class BiorthogonalManifold(Manifold):
         pair = _halves(x)
         eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
         error = (geometry.overlap(pair) - eye).abs()
-        return _verdict(
-            "Ψᵀ Φ - I", error, atol + rtol * geometry.overlap(pair.abs()), "project with projx"
-        )
+        size = geometry.overlap(pair.abs())
+        return _verdict("Ψᵀ Φ - I", error, atol + rtol * size, "project with projx")
 
     def _check_vector_on_tangent(
         self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5
     ) -> Verdict:
-        pair, vector = _halves(x), _halves(u)
-        error = geometry.constraint(pair, vector)[..., 0, :, :].abs()
+        pair = _halves(x)
+        vector = _halves(u)
+        rate = geometry.constraint(pair, vector)
+        error = rate[..., 0, :, :].abs()
         size = geometry.constraint(pair.abs(), vector.abs())[..., 0, :, :]
         return _verdict("Yᵀ Φ + Ψᵀ X", error, atol + rtol * size, "project with proju")
 
     def _error(self, pair: Tensor) -> Tensor:
         """Largest entry of |Ψᵀ Φ - I| (..., 1, 1, 1)."""
         eye = torch.eye(pair.shape[-1], dtype=pair.dtype, device=pair.device)
-        return (geometry.overlap(pair) - eye).abs().amax((-2, -1), keepdim=True).unsqueeze(-3)
+        error = (geometry.overlap(pair) - eye).abs()  # (..., r, r)
+        return error.amax((-2, -1), keepdim=True).unsqueeze(-3)
 
 
 def on_manifold(pair: Tensor) -> ManifoldParameter:
@@ -184,12 +198,14 @@ def _joined(pair: Tensor) -> Tensor:
 
 
 def _origin_like(pair: Tensor) -> Tensor:
-    return torch.eye(*pair.shape[-2:], dtype=pair.dtype, device=pair.device).expand_as(pair)
+    eye = torch.eye(*pair.shape[-2:], dtype=pair.dtype, device=pair.device)
+    return eye.expand_as(pair)
 
 
 def _rounding(pair: Tensor) -> Tensor:
     """Size of |Ψᵀ Φ - I| (..., 1, 1, 1) that rounding alone may cause."""
-    size = geometry.overlap(pair.abs()).amax((-2, -1), keepdim=True).unsqueeze(-3)
+    terms = geometry.overlap(pair.abs())  # (..., r, r)
+    size = terms.amax((-2, -1), keepdim=True).unsqueeze(-3)
     return 4 * torch.finfo(pair.dtype).eps * size
 
 
@@ -197,11 +213,13 @@ def _turned(pair: Tensor) -> Tensor:
     """The pair with Ψ moved towards Φ along the principal vectors whose cosine is below
     `SMALLEST_COSINE`.
     """
-    q, triangle = torch.linalg.qr(pair)
-    left, cosines, right = torch.linalg.svd(geometry.overlap(q))
-    lift = (SMALLEST_COSINE - cosines).clamp(min=0).unsqueeze(-2)
     phi, psi = pair.unbind(-3)
-    turn = q[..., 0, :, :] @ (right.mT * lift) @ left.mT @ triangle[..., 1, :, :]
+    q, triangle = torch.linalg.qr(pair)
+    q_phi = q[..., 0, :, :]
+    triangle_psi = triangle[..., 1, :, :]
+    u, cosines, vt = torch.linalg.svd(geometry.overlap(q))
+    lift = (SMALLEST_COSINE - cosines).clamp(min=0).unsqueeze(-2)
+    turn = q_phi @ (vt.mT * lift) @ u.mT @ triangle_psi
     return torch.stack([phi, psi + turn], -3)
 
 
@@ -209,5 +227,6 @@ def _verdict(what: str, error: Tensor, tolerance: Tensor, fix: str) -> Verdict:
     """(ok, reason) of a matrix (..., r, r) that should vanish; NaN does not pass."""
     if bool((error <= tolerance).all()):
         return True, None
-    points = f"points of shape {tuple(error.shape[:-2])}, r = {error.shape[-1]}"
-    return False, f"|{what}| reaches {error.max():.1e}, over the tolerance, in {points}; {fix}"
+    lead, r = tuple(error.shape[:-2]), error.shape[-1]
+    got = f"|{what}| reaches {error.max():.1e}, over the tolerance"
+    return False, f"{got}, in points of shape {lead}, r = {r}; {fix}"

@@ -19,11 +19,11 @@ from romkit.projections.operator import EncoderDecoder
 
 def relu(x: Tensor, order: int) -> tuple[Tensor, ...]:
     """max(x, 0) and its derivatives up to this order."""
-    return (
-        (torch.relu(x), (x > 0).to(x.dtype), torch.zeros_like(x))[: order + 1]
-        if order
-        else (torch.relu(x),)
-    )
+    value = torch.relu(x)
+    if order == 0:
+        return (value,)
+    slope = (x > 0).to(x.dtype)
+    return (value, slope, torch.zeros_like(x))[: order + 1]
 
 
 def silu(x: Tensor, order: int) -> tuple[Tensor, ...]:
@@ -33,14 +33,18 @@ def silu(x: Tensor, order: int) -> tuple[Tensor, ...]:
     gate = torch.sigmoid(x)
     value = x * gate
     slope = gate + value * (1 - gate)
-    return (value, slope) if order == 1 else (value, slope, gate * (1 - gate) * (2 + x - 2 * value))
+    if order == 1:
+        return value, slope
+    curvature = gate * (1 - gate) * (2 + x - 2 * value)
+    return value, slope, curvature
 
 
 def orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """(rows, columns) matrix with orthonormal columns, uniformly distributed."""
     gaussian = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(gaussian)
-    return (q * r.diagonal().sign()).to(torch.get_default_dtype()).contiguous()
+    matrix = q * r.diagonal().sign()
+    return matrix.to(torch.get_default_dtype()).contiguous()
 
 
 class Linear(nn.Module):
@@ -50,8 +54,9 @@ class Linear(nn.Module):
 
     def __init__(self, n: int, r: int, generator: torch.Generator, *, scale: float = 1.0):
         super().__init__()
-        self.weight = nn.Parameter(uniform((n, r), scale / math.sqrt(max(n, 1)), generator))
-        self.bias = nn.Parameter(uniform((r,), scale / math.sqrt(max(n, 1)), generator))
+        bound = scale / math.sqrt(max(n, 1))
+        self.weight = nn.Parameter(uniform((n, r), bound, generator))
+        self.bias = nn.Parameter(uniform((r,), bound, generator))
 
     def forward(self, x: Tensor) -> Tensor:
         y = matmul(x, self.weight)
@@ -60,7 +65,10 @@ class Linear(nn.Module):
 
 def linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
     """Layers between these sizes."""
-    return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairwise(sizes))
+    layers = nn.ModuleList()
+    for n, r in pairwise(sizes):
+        layers.append(Linear(n, r, generator, scale=math.sqrt(3)))
+    return layers
 
 
 class Embedding(nn.Module):
@@ -74,7 +82,9 @@ class Embedding(nn.Module):
         self.layers = linears(sizes, generator)
 
     def forward(self, c: Tensor) -> Tensor:
-        return run(steps(self.layers, silu), (self.bandwidth * c,))[0]
+        network = steps(self.layers, silu)
+        (signal,) = run(network, (self.bandwidth * c,))
+        return signal
 
 
 def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:
@@ -82,7 +92,8 @@ def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) ->
     precision.
     """
     draw = torch.rand(shape, generator=generator, dtype=torch.float64)
-    return ((2 * draw - 1) * bound).to(torch.get_default_dtype())
+    centred = (2 * draw - 1) * bound
+    return centred.to(torch.get_default_dtype())
 
 
 Curve = tuple[Tensor, ...]
@@ -110,9 +121,11 @@ def product(form: Callable[[Tensor, Tensor], Tensor], x: Curve, y: Curve) -> Cur
     """B(x, y) along two curves, of a form that is linear in each."""
     curve = [form(x[0], y[0])]
     if len(x) > 1:
-        curve.append(form(x[1], y[0]) + form(x[0], y[1]))
+        rate = form(x[1], y[0]) + form(x[0], y[1])
+        curve.append(rate)
     if len(x) > 2:
-        curve.append(form(x[2], y[0]) + 2 * form(x[1], y[1]) + form(x[0], y[2]))
+        acceleration = form(x[2], y[0]) + 2 * form(x[1], y[1]) + form(x[0], y[2])
+        curve.append(acceleration)
     return tuple(curve)
 
 
@@ -134,8 +147,9 @@ class Centred(NamedTuple):
     shift: Tensor
 
     def __call__(self, x: Curve) -> Curve:
-        derivatives = (x[0] - align(self.shift, x[0]), *x[1:])
-        return tuple(matmul(derivative, self.weight) for derivative in derivatives)
+        value, *rates = x
+        centred = value - align(self.shift, value)
+        return tuple(matmul(derivative, self.weight) for derivative in (centred, *rates))
 
 
 class Film(NamedTuple):
@@ -165,7 +179,9 @@ def steps(layers: Sequence[Linear], sigma: Derivatives, films: Sequence[Film] = 
     """Layers with an activation between them, and behind that a modulation where there are some."""
     network: list[Step] = []
     for k, layer in enumerate(layers):
-        network += [Affine(layer.weight, layer.bias), partial(pointwise, sigma), *films[k : k + 1]]
+        network.append(Affine(layer.weight, layer.bias))
+        network.append(partial(pointwise, sigma))
+        network += films[k : k + 1]
     return network[:-1]  # the last layer is affine
 
 
@@ -188,10 +204,12 @@ class Curves(EncoderDecoder):
         """φ along a curve."""
 
     def encode(self, y: Tensor) -> Tensor:
-        return self.encoded((y,))[0]
+        (z,) = self.encoded((y,))
+        return z
 
     def decode(self, z: Tensor) -> Tensor:
-        return self.decoded((z,))[0]
+        (y,) = self.decoded((z,))
+        return y
 
     def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
         return Dual(*self.encoded((y, v)))
@@ -200,14 +218,18 @@ class Curves(EncoderDecoder):
         return Dual(*self.decoded((z, w)))
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        return self.decoded((z, w, torch.zeros_like(w)))[2]
+        # along a straight line, whose own acceleration is zero
+        line = (z, w, torch.zeros_like(w))
+        _, _, curvature = self.decoded(line)
+        return curvature
 
 
 class Networks(Curves):
     """An encoder and a decoder, each a sequence of steps."""
 
     def __init__(self, encoder: Sequence[Step], decoder: Sequence[Step]):
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder = encoder
+        self.decoder = decoder
 
     def encoded(self, y: Curve) -> Curve:
         return run(self.encoder, y)
@@ -228,21 +250,27 @@ class JointMaps(Curves):
     """
 
     def __init__(self, maps: Curves, c: Tensor, n: int):
-        self.maps, self.c, self.n = maps, c, n
+        self.maps = maps
+        self.c = c
+        self.n = n
 
     def encoded(self, y: Curve) -> Curve:
         value, *rates = y
         size = self.c.shape[-1]
         joint = [joined(value, align(self.c, value))]
-        for rate in rates:  # the context stays
-            joint.append(joined(rate, rate.new_zeros(*rate.shape[:-1], size)))
+        for rate in rates:
+            still = rate.new_zeros(*rate.shape[:-1], size)  # the context stays
+            joint.append(joined(rate, still))
         return self.maps.encoded(tuple(joint))
 
     def decoded(self, z: Curve) -> Curve:
-        return tuple(derivative[..., : self.n] for derivative in self.maps.decoded(z))
+        joint = self.maps.decoded(z)
+        return tuple(derivative[..., : self.n] for derivative in joint)
 
 
 def joined(a: Tensor, b: Tensor) -> Tensor:
     """(a, b) along the last axis; leading axes that only one of them has come from its context."""
     lead = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
-    return torch.cat([a.expand(*lead, -1), b.expand(*lead, -1)], dim=-1)
+    a = a.expand(*lead, -1)
+    b = b.expand(*lead, -1)
+    return torch.cat([a, b], dim=-1)

@@ -67,12 +67,16 @@ VANISHING = 1e-12
 
 def powers(degree: int, z: Curve) -> Curve:
     """Monomials of degrees one to d, a step of a decoder."""
-    level, levels = z, [z]
+    level = z
+    levels = [z]
     for k in range(2, degree + 1):
-        level = product(partial(multiplied, degree=k), z, level)
+        times_latents = partial(multiplied, degree=k)
+        level = product(times_latents, z, level)
         levels.append(level)
-    # value and tangents, each over all levels
-    return tuple(torch.cat(curve, dim=-1) for curve in zip(*levels, strict=True))
+    curve = []
+    for of_levels in zip(*levels, strict=True):  # value, then tangents
+        curve.append(torch.cat(of_levels, dim=-1))
+    return tuple(curve)
 
 
 class Polynomial(Networks):
@@ -85,10 +89,15 @@ class Polynomial(Networks):
     """
 
     def __init__(self, monomials: Monomials, weight: Tensor, dual: Tensor):
-        self.monomials, self.weight, self.dual = monomials, weight, dual
-        encoder = Affine(dual, dual.new_zeros(dual.shape[-1]))
-        decoder = Affine(weight[..., 1:, :], weight[..., 0, :])
-        super().__init__([encoder], [partial(powers, monomials.degree), decoder])
+        self.monomials = monomials
+        self.weight = weight
+        self.dual = dual
+        zero = dual.new_zeros(dual.shape[-1])
+        encoder = Affine(dual, zero)
+        constant, rows = weight[..., 0, :], weight[..., 1:, :]
+        decoder = Affine(rows, constant)
+        lift = partial(powers, monomials.degree)
+        super().__init__([encoder], [lift, decoder])
 
     takes_gaps = True
 
@@ -98,11 +107,12 @@ class Polynomial(Networks):
 
 def warps_of(argument: str, value: object) -> tuple[str, ...]:
     """Names of warps, one for each parameter."""
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, tuple | list):
+    if isinstance(value, str):
+        return (checks.one_of(argument, value, WARPS),)
+    if not isinstance(value, tuple | list):
         fix = "give 'c', '1/c' or 'log c', one for each parameter"
         raise InputError(argument, expected="names", got=checks.shown(value), fix=fix)
-    return tuple(checks.one_of(argument, name, WARPS) for name in names)
+    return tuple(checks.one_of(argument, name, WARPS) for name in value)
 
 
 @validated
@@ -163,26 +173,33 @@ class PolynomialManifold(Projection):
     ):
         if latent_dim is not None:
             check_chain("latent_dim", (latent_dim, frame.size), frame.size)
-        p = len(frame.context_names)
-        if warp is not None and len(warp) != p:
-            warp = warp * p if len(warp) == 1 else warp
-            checks.last_axis("warp", (len(warp),), p, "a name for each parameter of the context")
-        config = {"latent_dim": latent_dim, "degree": degree, "context_degree": context_degree}
-        super().__init__(frame, config | {"warp": warp and list(warp), "ridge": ridge})
+        if warp is not None:
+            warp = _checked_warps(warp, len(frame.context_names))
+        config = {
+            "latent_dim": latent_dim,
+            "degree": degree,
+            "context_degree": context_degree,
+            "warp": warp,
+            "ridge": ridge,
+        }
+        super().__init__(frame, config)
         self._set_sizes(generator)
 
     def _set_sizes(self, generator: torch.Generator) -> None:
         """Make parameters of the sizes in `config`, of a small manifold where these are open."""
-        config, n = self.config, self.frame.size
-        degree = config["context_degree"]
-        self.latent_dim = config["latent_dim"] or 1
-        self.monomials = Monomials(self.latent_dim, config["degree"] or 2)
-        self.context_degree = 1 if degree is None else degree
-        self.warp = config["warp"] or ["c"] * len(self.frame.context_names)
-        terms = len(self.terms(self.frame, self.warp, self.context_degree))
+        n, p = self.frame.size, len(self.frame.context_names)
+        small = {"latent_dim": 1, "degree": 2, "context_degree": 1, "warp": ["c"] * p}
+        chosen = {name: value for name, value in self.config.items() if value is not None}
+        sizes = small | chosen
+        self.latent_dim = sizes["latent_dim"]
+        self.monomials = Monomials(self.latent_dim, sizes["degree"])
+        self.context_degree = sizes["context_degree"]
+        self.warp = sizes["warp"]
+        terms = self.terms(self.frame, self.warp, self.context_degree)
+        shape = (len(terms), len(self.monomials), n)
         self.modes = _frozen(orthonormal(n, self.latent_dim, generator))
         self.unit = _frozen(torch.ones(self.latent_dim))
-        self.correction = _frozen(uniform((terms, len(self.monomials), n), 0.1, generator))
+        self.correction = _frozen(uniform(shape, 0.1, generator))
 
     @staticmethod
     def terms(frame: Frame, warp: Sequence[str], degree: int) -> ContextTerms:
@@ -193,24 +210,29 @@ class PolynomialManifold(Projection):
         return ContextTerms(low, high, fixed, warp, degree)
 
     def at(self, c: Tensor) -> Polynomial:
-        terms = self.terms(self.frame, self.warp, self.context_degree)
-        n, m = self.frame.size, self.latent_dim
+        n, m, size = self.frame.size, self.latent_dim, len(self.monomials)
+        unit = self.unit.unsqueeze(-2)
         dual = Subspace(self.modes).dual  # (..., n, m)
+        weight = self._weight_at(c, dual)  # (..., K, n)
+        modes = (self.modes * unit).mT  # (..., m, n)
+        if self.modes.ndim == 3:  # seeds come first, then contexts
+            of_contexts = (1,) * (weight.ndim - 3)
+            modes = modes.reshape(-1, *of_contexts, m, n)
+        constant, linear, further = weight.split([1, m, size - 1 - m], dim=-2)
+        weight = torch.cat([constant, linear + modes, further], dim=-2)
+        return Polynomial(self.monomials, weight, dual / unit)
+
+    def _weight_at(self, c: Tensor, dual: Tensor) -> Tensor:
+        """W(c) (..., K, n) beside the modes, of which these are the dual ones."""
         # modes that were rounded to float32 are dual to others: Eᵀ W = 0 to rounding of float64
         inside = self.correction @ dual.unsqueeze(-3) @ self.modes.mT.unsqueeze(-3)
         correction = self.correction - inside  # (..., Q, K, n)
+        terms = self.terms(self.frame, self.warp, self.context_degree)
         if len(terms) == 1:
-            weight = correction.squeeze(-3)
-        else:
-            values = terms(self.frame.denormalise_context(c))  # (..., Q)
-            flat = matmul(values, correction.flatten(-2))
-            weight = flat.unflatten(-1, (len(self.monomials), n))  # (..., K, n)
-        modes = (self.modes * self.unit.unsqueeze(-2)).mT  # (..., m, n)
-        if self.modes.ndim == 3:  # seeds come first, then contexts
-            modes = modes.reshape(-1, *(1,) * (weight.ndim - 3), m, n)
-        constant, linear, further = weight.split([1, m, len(self.monomials) - 1 - m], dim=-2)
-        weight = torch.cat([constant, linear + modes, further], dim=-2)
-        return Polynomial(self.monomials, weight, dual / self.unit.unsqueeze(-2))
+            return correction.squeeze(-3)
+        values = terms(self.frame.denormalise_context(c))  # (..., Q)
+        flat = matmul(values, correction.flatten(-2))  # (..., K n)
+        return flat.unflatten(-1, correction.shape[-2:])
 
     def initialise(
         self, y: Tensor, c: Tensor, rollouts: "Rollouts | None" = None
@@ -230,22 +252,25 @@ class PolynomialManifold(Projection):
         Raises:
             InputError: snapshots that do not differ, or fewer than coefficients that are asked for.
         """
-        y, c = y.double(), c.double()
+        y = y.double()
+        c = c.double()
         if not bool(y.isnan().any()):
             return self._fit(y, c, rollouts)
         asked = self.config.copy()
         self._fit(filled(y), c, None)
-        for k in range(REFILLED):
+        for _ in range(REFILLED - 1):
             # the manifold knows more of what is missing than the modes do
             snapshots = self._refilled(y, c)
             self.config |= asked
-            is_last = k == REFILLED - 1
-            facts = self._fit(snapshots, c, rollouts if is_last else None)
-        return facts
+            self._fit(snapshots, c, None)
+        snapshots = self._refilled(y, c)
+        self.config |= asked
+        return self._fit(snapshots, c, rollouts)
 
     def _refilled(self, y: Tensor, c: Tensor) -> Tensor:
         """Snapshots (N, n) with what is missing as on the manifold, next to what is there."""
-        snapshots, start = y.clone(), filled(y)
+        snapshots = y.clone()
+        completed = filled(y)
         rows = torch.nonzero(y.isnan().any(1)).flatten()
         double = copy.deepcopy(self).double()
         unit = torch.eye(self.latent_dim, dtype=torch.float64)
@@ -253,11 +278,13 @@ class PolynomialManifold(Projection):
             maps = double.at(c[chunk])
 
             def decode_jacobian(z: Tensor, maps: Polynomial = maps) -> Dual:
-                image, columns = maps.decode_jvp(z.unsqueeze(-2), unit.expand(*z.shape, -1))
+                directions = unit.expand(*z.shape, -1)
+                image, columns = maps.decode_jvp(z.unsqueeze(-2), directions)
                 return Dual(image.squeeze(-2), columns.mT)
 
             gaps = y[chunk]
-            z = encoded(gaps, maps.encode(start[chunk]), decode_jacobian)
+            start = maps.encode(completed[chunk])
+            z = encoded(gaps, start, decode_jacobian)
             snapshots[chunk] = torch.where(gaps.isnan(), maps.decode(z), gaps)
         return snapshots
 
@@ -273,26 +300,25 @@ class PolynomialManifold(Projection):
             square = trial.error**2 * len(y) + beyond
             return float((square / energy).sqrt())
 
-        fits, errors = [], []
+        fits: list[Fitted] = []
+        errors: list[float] = []
         for fit in self._fits(y, c, frame, modes, share):
             fits.append(fit)
             errors.append(relative(fit.chosen))
-            # two more at a time: waves come in pairs of modes, of which one alone gains nothing
-            stalls = len(fits) > 2 and errors[-1] > GAINED * errors[-3]
-            if stalls or errors[-1] <= ENOUGH:
+            if _is_enough(errors):
                 break
-        smallest = max(min(errors), ENOUGH)
-        enough = max(WITHIN * min(errors), ENOUGH)
-        best = fits[next(k for k, error in enumerate(errors) if error <= enough)]
+        best = fits[_fewest(errors)]
         facts: dict[str, object] = {}
         if rollouts is not None:
-            near = [
-                candidate for fit in fits for candidate in fit.within(relative, JUDGED * smallest)
-            ]
+            bound = JUDGED * max(min(errors), ENOUGH)
+            near: list[Fitted] = []
+            for fit in fits:
+                near += fit.within(relative, bound)
             best, facts = self._by_rollouts(near, best, modes, frame, rollouts)
         self._set(best, modes)
-        facts |= {"left_out_error": relative(best.chosen)}
-        return facts | {"share": share[: self.latent_dim].tolist()}
+        facts["left_out_error"] = relative(best.chosen)
+        facts["share"] = share[: self.latent_dim].tolist()
+        return facts
 
     def _by_rollouts(
         self,
@@ -319,14 +345,16 @@ class PolynomialManifold(Projection):
             return best, {}
         trials = []
         for fit in fits:
+            settings = fit.chosen.settings
             # a rollout at a context that the fit has seen would favour what fits it best
-            contexts, coefficients = fit.least_squares.without_folds(fit.chosen.settings)
+            contexts, coefficients = fit.least_squares.without_folds(settings)
             P = fit.operator(frame, modes, contexts[usable], coefficients[usable])
             errors = rollouts.errors(P, runs[usable])
-            trials.append(Trial(fit.chosen.settings, float(errors.square().mean().sqrt()), errors))
+            error = float(errors.square().mean().sqrt())
+            trials.append(Trial(settings, error, errors))
         chosen = simplest(trials, worse=None)
-        fit = next(fit for fit, trial in zip(fits, trials, strict=True) if trial is chosen)
-        return fit, {"left_out_rollout_error": chosen.error}
+        number = next(k for k, trial in enumerate(trials) if trial is chosen)
+        return fits[number], {"left_out_rollout_error": chosen.error}
 
     def _fits(
         self, y: Tensor, c: Tensor, frame: Frame, modes: Tensor, share: Tensor
@@ -336,18 +364,14 @@ class PolynomialManifold(Projection):
         numbers = self._numbers(share)
         division = Division.of(c)
         self._check_counts(settings, numbers[-1], len(y), division)
-        ranges = self.terms(frame, self.warp, 1)
-        warps = [
-            _warps(low, high, k in ranges.varying)
-            for k, (low, high) in enumerate(zip(ranges.low, ranges.high, strict=True))
-        ]
+        warps = _warps(self.terms(frame, self.warp, 1))
+        terms = partial(self.terms, frame)
         for m in numbers:
             z = y @ modes[:, :m]
+            residual = y @ modes[:, m:]
             # monomials of latents in [-1, 1] are of size one, whatever their degree
             unit = z.abs().amax(0)
-            least_squares = LeftOut(
-                z / unit, y @ modes[:, m:], c, partial(self.terms, frame), division
-            )
+            least_squares = LeftOut(z / unit, residual, c, terms, division)
             trials = least_squares.thinned().trials(settings, warps)
             yield Fitted(trials, simplest(trials), least_squares, unit)
 
@@ -359,7 +383,9 @@ class PolynomialManifold(Projection):
             raise InputError("data", expected="states that vary", got="constant ones", fix=fix)
         m = self.config["latent_dim"]
         if m is None:
-            return list(range(1, max(1, min(MOST_LATENTS, int((share > SHARE).sum()))) + 1))
+            notable = int((share > SHARE).sum())
+            most = max(1, min(MOST_LATENTS, notable))
+            return list(range(1, most + 1))
         if m > directions:
             text = f"latent_dim: expected at most {directions}, the directions along which the"
             warn(f"{text} states vary, got {m}; {directions} are taken", DataWarning)
@@ -367,30 +393,33 @@ class PolynomialManifold(Projection):
 
     def _check_counts(self, settings: Settings, m: int, rows: int, division: Division) -> None:
         """Raise where more is asked for than snapshots and contexts determine."""
-        degree, context_degree = settings.degree, settings.context_degree
-        if degree is not None and (size := len(Monomials(m, degree))) > rows:
-            fix = "lower it, or give more snapshots"
-            expected = f"at most {rows} monomials, the number of snapshots"
-            got = f"{size} of degree {degree} in {m} latents"
-            raise InputError("degree", expected=expected, got=got, fix=fix)
-        terms = len(self.terms(self.frame, self.warp, context_degree or 0))
-        if context_degree and terms > division.contexts:
-            fix = "lower it, or give runs at more contexts"
-            expected = f"at most {division.contexts} terms, the number of contexts"
-            raise InputError("context_degree", expected=expected, got=f"{terms} terms", fix=fix)
+        if settings.degree is not None:
+            size = len(Monomials(m, settings.degree))
+            if size > rows:
+                fix = "lower it, or give more snapshots"
+                expected = f"at most {rows} monomials, the number of snapshots"
+                got = f"{size} of degree {settings.degree} in {m} latents"
+                raise InputError("degree", expected=expected, got=got, fix=fix)
+        if settings.context_degree:
+            terms = len(self.terms(self.frame, self.warp, settings.context_degree))
+            if terms > division.contexts:
+                fix = "lower it, or give runs at more contexts"
+                expected = f"at most {division.contexts} terms, the number of contexts"
+                raise InputError("context_degree", expected=expected, got=f"{terms} terms", fix=fix)
 
     def _set(self, fit: "Fitted", modes: Tensor) -> None:
         """Take over a fit."""
-        m, settings = len(fit.unit), fit.chosen.settings
-        self.config |= dataclasses.asdict(settings) | {
-            "latent_dim": m,
-            "warp": list(settings.warp),
-        }
-        dtype = self.modes
+        m = len(fit.unit)
+        settings = fit.chosen.settings
+        self.config |= dataclasses.asdict(settings)
+        self.config |= {"latent_dim": m, "warp": list(settings.warp)}
+        like = self.modes
         self._set_sizes(torch.Generator().manual_seed(0))
-        self.modes.data, self.unit.data = modes[:, :m].to(dtype), fit.unit.to(dtype)
-        correction = fit.least_squares.solved(settings) @ modes[:, m:].mT
-        self.correction.data = correction.to(dtype)
+        coefficients = fit.least_squares.solved(settings)  # (Q, K, R)
+        correction = coefficients @ modes[:, m:].mT
+        self.modes.data = modes[:, :m].to(like)
+        self.unit.data = fit.unit.to(like)
+        self.correction.data = correction.to(like)
 
 
 class Fitted(NamedTuple):
@@ -410,17 +439,22 @@ class Fitted(NamedTuple):
 
     def within(self, error: Callable[[Trial], float], bound: float) -> "list[Fitted]":
         """The fit with each of its trials whose error is within a bound."""
-        return [self._replace(chosen=trial) for trial in self.trials if error(trial) <= bound]
+        fits = []
+        for trial in self.trials:
+            if error(trial) <= bound:
+                fits.append(self._replace(chosen=trial))
+        return fits
 
     def operator(
         self, frame: Frame, modes: Tensor, contexts: Tensor, coefficients: Tensor
     ) -> Operator:
         """P at contexts (C, p) with coefficients (C, K, R) of the modes beside the latents'."""
         m = len(self.unit)
+        leading = modes[:, :m]
         monomials = Monomials(m, self.chosen.settings.degree)
         weight = coefficients @ modes[:, m:].mT  # (C, K, n)
-        weight[:, 1 : 1 + m] += (modes[:, :m] * self.unit).mT
-        maps = Polynomial(monomials, weight, modes[:, :m] / self.unit)
+        weight[:, 1 : 1 + m] += (leading * self.unit).mT
+        maps = Polynomial(monomials, weight, leading / self.unit)
         return Operator(frame, maps, contexts, m)
 
 
@@ -434,11 +468,40 @@ class Rollouts(Protocol):
         """Errors (C,) of rollouts on the manifold of an operator at the contexts of runs (C,)."""
 
 
-def _warps(low: Tensor, high: Tensor, varies: bool) -> list[str]:
-    """Warps of a parameter with this range that are worth a try, the plain one first."""
-    ends = sorted((abs(float(low)), abs(float(high))))
-    curved = varies and float(low) * float(high) > 0 and ends[1] > CURVED * ends[0]
-    return list(WARPS) if curved else ["c"]
+def _checked_warps(warps: Sequence[str], parameters: int) -> list[str]:
+    """A name for each parameter: a single one is for all."""
+    if len(warps) == 1:
+        return list(warps) * parameters
+    meaning = "a name for each parameter of the context"
+    checks.last_axis("warp", (len(warps),), parameters, meaning)
+    return list(warps)
+
+
+def _is_enough(errors: Sequence[float]) -> bool:
+    """Whether fits with one, two, ... latents and these errors need no further ones."""
+    if errors[-1] <= ENOUGH:
+        return True
+    # two more at a time: waves come in pairs of modes, of which one alone gains nothing
+    return len(errors) > 2 and errors[-1] > GAINED * errors[-3]
+
+
+def _fewest(errors: Sequence[float]) -> int:
+    """Number of the fit with the fewest latents among those near the best, or good enough."""
+    enough = max(WITHIN * min(errors), ENOUGH)
+    return next(k for k, error in enumerate(errors) if error <= enough)
+
+
+def _warps(ranges: ContextTerms) -> list[list[str]]:
+    """Warps of each parameter that are worth a try over these ranges, the plain one first."""
+    warps = []
+    for k, (low, high) in enumerate(zip(ranges.low.tolist(), ranges.high.tolist(), strict=True)):
+        near, far = sorted((abs(low), abs(high)))
+        curved = low * high > 0 and far > CURVED * near
+        if curved and k in ranges.varying:
+            warps.append(list(WARPS))
+        else:
+            warps.append(["c"])
+    return warps
 
 
 def _frozen(value: Tensor) -> nn.Parameter:

@@ -40,10 +40,9 @@ def stack(models: Sequence[Projection]) -> Projection:
     """
     _check_alike(models)
     stacked = copy.deepcopy(models[0])
-    parameters = [dict(model.named_parameters()) for model in models]
     for name, parameter in dict(stacked.named_parameters()).items():
-        values = torch.stack([of_model[name].detach() for of_model in parameters])
-        _replace(stacked, name, values, parameter.requires_grad)
+        values = [model.get_parameter(name).detach() for model in models]
+        _replace(stacked, name, torch.stack(values), parameter.requires_grad)
     stacked.seeds = len(models)
     stacked.report = {"seeds": [model.report for model in models]}
     return stacked
@@ -51,27 +50,27 @@ def stack(models: Sequence[Projection]) -> Projection:
 
 def _check_alike(models: Sequence[Projection]) -> None:
     """Raise unless there are single models that share method, architecture and frame."""
-    if not models or any(model.seeds is not None for model in models):
-        got, fix = (
-            "none, or a stack among them",
-            "give what romkit.projections.unstack gives, one after the other",
-        )
+    stacks = [model for model in models if model.seeds is not None]
+    if stacks or not models:
+        got = "none, or a stack among them"
+        fix = "give what romkit.projections.unstack gives, one after the other"
         raise InputError("models", expected="single models", got=got, fix=fix)
-    if len({(model.name, str(model.config)) for model in models}) != 1:
-        expected, fix = "one method and architecture", "stack them separately"
-        raise InputError("models", expected=expected, got="several", fix=fix)
-    first = models[0].frame
-    if not all(_same_frames(first, model.frame) for model in models):
-        fix = "train them on the same data, or stack them separately"
-        raise InputError("models", expected="one frame and precision", got="several", fix=fix)
+    like = models[0]
+    for model in models:
+        if (model.name, str(model.config)) != (like.name, str(like.config)):
+            expected, fix = "one method and architecture", "stack them separately"
+            raise InputError("models", expected=expected, got="several", fix=fix)
+        if not _same_frames(like.frame, model.frame):
+            fix = "train them on the same data, or stack them separately"
+            raise InputError("models", expected="one frame and precision", got="several", fix=fix)
 
 
 def _same_frames(a: Frame, b: Frame) -> bool:
     """Whether names, units and scales are equal to the last bit, in one precision."""
     if a.to_json() != b.to_json():
         return False
-    pairs = zip(a.buffers(), b.buffers(), strict=True)
-    return all(x.dtype == y.dtype and torch.equal(x, y) for x, y in pairs)
+    buffers = zip(a.buffers(), b.buffers(), strict=True)
+    return all(x.dtype == y.dtype and torch.equal(x, y) for x, y in buffers)
 
 
 @validated
@@ -88,14 +87,15 @@ def unstack(stacked: Projection) -> list[Projection]:
     """
     if stacked.seeds is None:
         return [stacked]
+    reports = stacked.report.get("seeds", [{}] * stacked.seeds)
     models = []
-    for seed in range(stacked.seeds):
+    for seed, report in enumerate(reports):
         model = copy.deepcopy(stacked)
         for name, parameter in dict(stacked.named_parameters()).items():
-            _replace(model, name, parameter.detach()[seed].clone(), parameter.requires_grad)
+            value = parameter.detach()[seed].clone()
+            _replace(model, name, value, parameter.requires_grad)
         model.seeds = None
-        reports = stacked.report.get("seeds", [{}] * stacked.seeds)
-        model.report = dict(reports[seed])
+        model.report = dict(report)
         models.append(model)
     return models
 
@@ -103,7 +103,8 @@ def unstack(stacked: Projection) -> list[Projection]:
 def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: bool) -> None:
     """Put a parameter of this value in place of a named one."""
     owner, _, leaf = name.rpartition(".")
-    setattr(module.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=requires_grad))
+    replacement = nn.Parameter(value, requires_grad=requires_grad)
+    setattr(module.get_submodule(owner), leaf, replacement)
 
 
 FAULTS = (
@@ -147,14 +148,22 @@ def pretrained() -> tuple[str, ...]:
 def find(path: str | os.PathLike) -> Path:
     """The file at a path, or that of a projection that ships with romkit."""
     names = pretrained()
-    is_name = len(Path(path).parts) == 1 and not Path(path).suffix
-    if not is_name or Path(path).is_file():
+    if not _is_name(Path(path)):
         return existing(path)
     if str(path) in names:
         return PRETRAINED / f"{path}.safetensors"
-    advice = checks.nearest(str(path), names) or "check the path;"
-    fix = f"{advice} romkit ships {', '.join(names) or 'none'}"
+    advice = checks.nearest(str(path), names)
+    if not advice:
+        advice = "check the path;"
+    fix = f"{advice} romkit ships {', '.join(names)}"
     raise FileError(path, problem="neither a file nor a pretrained projection", fix=fix)
+
+
+def _is_name(path: Path) -> bool:
+    """Whether a path can only be the name of a projection that ships with romkit."""
+    if len(path.parts) != 1 or path.suffix:
+        return False
+    return not path.is_file()
 
 
 def packed(projection: Projection) -> tuple[Header, Tensors]:
@@ -165,20 +174,15 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
             half precision.
     """
     cls = type(projection)
-    tensors = {name: tensor.detach().cpu() for name, tensor in projection.state_dict().items()}
-    _check_packable(projection, tensors)
-    for owner, frame in projection.named_modules():
-        if isinstance(frame, Frame):
-            tensors |= {f"{owner}.exact.{name}": value for name, value in frame.exact.items()}
-    basis = projection.basis
-    if basis is not None:
-        of_basis = bases.packed(basis)[1]
-        tensors |= {f"{BASIS}{name}": tensor for name, tensor in of_basis.items()}
+    tensors = _tensors(projection)
+    basis_rank = None
+    if projection.basis is not None:
+        basis_rank = projection.basis.rank
     content = {
         "method": projection.name,
         "config": projection.config,
         "frame": projection.frame.to_json(),
-        "basis_rank": None if basis is None else basis.rank,
+        "basis_rank": basis_rank,
         "seeds": projection.seeds,
         "report": projection.report,
         "column_major": [name for name, tensor in tensors.items() if _is_column_major(tensor)],
@@ -197,14 +201,39 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     return header, tensors
 
 
+def _tensors(projection: Projection) -> Tensors:
+    """Tensors of a projection on the CPU, of the scales of its frames in float64, and of its basis.
+
+    Raises:
+        InputError: numbers in half precision, or a method that is not known by its name.
+    """
+    tensors = {}
+    for name, tensor in projection.state_dict().items():
+        tensors[name] = tensor.detach().cpu()
+    _check_packable(projection, tensors)
+    for owner, module in projection.named_modules():
+        if not isinstance(module, Frame):
+            continue
+        for name, value in module.exact.items():
+            tensors[f"{owner}.exact.{name}"] = value
+    if projection.basis is not None:
+        _, of_basis = bases.packed(projection.basis)
+        for name, tensor in of_basis.items():
+            tensors[f"{BASIS}{name}"] = tensor
+    return tensors
+
+
 def _check_packable(projection: Projection, tensors: Tensors) -> None:
     """Raise unless the method is known by its name, and its numbers have a usual precision."""
-    cls, registered = type(projection), method_named(projection.name)
+    cls = type(projection)
+    registered = method_named(projection.name)
     if registered is None or registered.__qualname__ != cls.__qualname__:
-        got, fix = f"{projection.name!r}, which is another's", f"set {cls.__name__}.name"
         expected = f"{cls.__name__} with a name of its own"
+        got = f"{projection.name!r}, which is another's"
+        fix = f"set {cls.__name__}.name"
         raise InputError("projection", expected=expected, got=got, fix=fix)
-    if fault := _precision(cls, tensors):
+    fault = _precision(cls, tensors)
+    if fault:
         expected, fix = "one in float32 or float64", "save projection.float()"
         raise InputError("projection", expected=expected, got=fault, fix=fix)
 
@@ -214,7 +243,9 @@ def _is_column_major(tensor: torch.Tensor) -> bool:
 
     The layout decides the order in which BLAS sums, hence the last bit of every output.
     """
-    return tensor.ndim >= 2 and not tensor.is_contiguous() and tensor.mT.is_contiguous()
+    if tensor.ndim < 2 or tensor.is_contiguous():
+        return False
+    return tensor.mT.is_contiguous()
 
 
 def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Projection:
@@ -244,8 +275,10 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
 
 def _check_seeds(seeds: object, tensors: Tensors) -> None:
     """Raise ValueError unless there may be so many seeds."""
-    most = max((tensor.shape[0] for tensor in tensors.values() if tensor.ndim), default=0)
-    if seeds is not None and (type(seeds) is not int or not 1 <= seeds <= most):
+    if seeds is None:
+        return
+    longest = max((len(tensor) for tensor in tensors.values() if tensor.ndim), default=0)
+    if type(seeds) is not int or not 1 <= seeds <= longest:
         raise ValueError(f"seeds is {seeds!r:.20}")
 
 
@@ -253,7 +286,8 @@ def _check_divisors(tensors: Tensors) -> None:
     """Raise ValueError unless the scales of the frame are positive."""
     for name, tensor in tensors.items():
         divides = name.startswith("frame.") and name.endswith(POSITIVE)
-        if divides and not bool((tensor > 0).all()):
+        positive = bool((tensor > 0).all())
+        if divides and not positive:
             raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
 
 
@@ -261,10 +295,11 @@ def _check_reports(report: dict[str, object], seeds: int | None) -> None:
     """Raise ValueError unless there is a report of each seed."""
     if not isinstance(report, dict):
         raise ValueError(f"a report {report!r:.20}")
-    if seeds is None and "seeds" not in report:
+    if "seeds" not in report:
         return
-    reports = report.get("seeds", [{}] * (seeds or 0))
-    if len(reports) != seeds or not all(isinstance(of_seed, dict) for of_seed in reports):
+    reports = report["seeds"]
+    wrong = [of_seed for of_seed in reports if not isinstance(of_seed, dict)]
+    if wrong or len(reports) != seeds:
         raise ValueError("a report that training did not write")
 
 
@@ -279,11 +314,11 @@ def _precision(method: type[Projection], tensors: Tensors) -> str:
 
 def _own(tensors: Tensors) -> Tensors:
     """Tensors of the module itself, beside those of its basis and the scales in float64."""
-    return {
-        name: tensor
-        for name, tensor in tensors.items()
-        if not name.startswith(BASIS) and EXACT not in name
-    }
+    own = {}
+    for name, tensor in tensors.items():
+        if not name.startswith(BASIS) and EXACT not in name:
+            own[name] = tensor
+    return own
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
@@ -306,8 +341,10 @@ def _rebuilt_basis(header: Header, tensors: Tensors) -> Basis | None:
     rank = header.get("basis_rank")
     if rank is None:
         return None
-    of_basis = {name: tensor for name, tensor in tensors.items() if name.startswith(BASIS)}
-    of_basis = {name.removeprefix(BASIS): tensor for name, tensor in of_basis.items()}
+    of_basis = {}
+    for name, tensor in tensors.items():
+        if name.startswith(BASIS):
+            of_basis[name.removeprefix(BASIS)] = tensor
     basis = bases.rebuilt(of_basis, header["frame"]["state_units"])
     if basis.rank != rank:
         raise ValueError(f"a basis of {basis.rank} modes")
@@ -319,7 +356,9 @@ def _without_values(
 ) -> Projection:
     """A projection of these sizes whose parameters are still to come."""
     # without memory for a method of romkit; one of the user's own may keep tensors beside its state
-    device = "meta" if issubclass(method, tuple(METHODS.values())) else "cpu"
+    device = "cpu"
+    if issubclass(method, tuple(METHODS.values())):
+        device = "meta"
     # loading must not advance the global generator
     with torch.random.fork_rng(devices=[]), torch.device(device):
         return method(frame, torch.Generator("cpu"), **config)
@@ -333,7 +372,8 @@ def _put_exact_scales(projection: Projection, tensors: Tensors) -> None:
             continue
         frame = projection.get_submodule(owner)
         rounded = getattr(frame, name, value)
-        fits = value.dtype == torch.float64 and value.shape == rounded.shape
-        if not fits or not torch.allclose(value.to(rounded), rounded):
+        if value.dtype != torch.float64 or value.shape != rounded.shape:
+            raise ValueError(f"{key} does not fit")
+        if not torch.allclose(value.to(rounded), rounded):
             raise ValueError(f"{key} does not fit")
         frame.exact[name] = value

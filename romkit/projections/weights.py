@@ -48,7 +48,8 @@ class BiorthogonalPair(Pair):
     """
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        phi, psi = self.phi.double(), self.psi.double()
+        phi = self.phi.double()
+        psi = self.psi.double()
         # inv_ex neither synchronises a GPU nor raises for a whole stack because of one seed
         inverse = torch.linalg.inv_ex(psi.mT @ phi).inverse
         return (phi @ inverse).to(self.phi), self.psi
@@ -78,7 +79,8 @@ class FollowingWeight(nn.Module):
         """Φ(c) (..., n, r), of a pair that may have a seed axis and a signal (..., d)."""
         inside = psi.mT.unsqueeze(-3) @ self.directions  # (..., d, r, r)
         beside = self.directions - phi.unsqueeze(-3) @ inside  # (..., d, n, r)
-        moved = matmul(signal, beside.flatten(-2)).unflatten(-1, phi.shape[-2:])
+        flat = matmul(signal, beside.flatten(-2))  # (..., n r)
+        moved = flat.unflatten(-1, phi.shape[-2:])
         return over_contexts(phi, moved) + moved
 
 
@@ -87,7 +89,8 @@ def over_contexts(matrix: Tensor, like: Tensor) -> Tensor:
     n, r).
     """
     missing = like.ndim - matrix.ndim
-    return matrix.reshape(*matrix.shape[:-2], *(1,) * missing, *matrix.shape[-2:])
+    lead, size = matrix.shape[:-2], matrix.shape[-2:]
+    return matrix.reshape(*lead, *(1,) * missing, *size)
 
 
 class FreePair(Pair):

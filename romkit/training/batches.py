@@ -22,17 +22,24 @@ class FlatParameters:
 
     def __init__(self, stacked: Projection):
         self.stacked = stacked
-        self._parameters = {name: p for name, p in stacked.named_parameters() if p.requires_grad}
+        self._parameters = {}
+        for name, parameter in stacked.named_parameters():
+            if parameter.requires_grad:
+                self._parameters[name] = parameter
         self.names = list(self._parameters)
         self.shapes = [p.shape for p in self._parameters.values()]
         self.sizes = [p[0].numel() for p in self._parameters.values()]
-        self._pairs = {name for name, module in stacked.named_modules() if _is_trained_pair(module)}
+        self._pairs = set()
+        for name, module in stacked.named_modules():
+            if _is_trained_pair(module):
+                self._pairs.add(name)
         self._blocks = self._find_blocks()
         self._alike = self._find_alike()
 
     def read(self) -> Tensor:
         """theta (S, P), a copy."""
-        return torch.cat([p.detach().flatten(1) for p in self._parameters.values()], dim=1)
+        columns = [p.detach().flatten(1) for p in self._parameters.values()]
+        return torch.cat(columns, dim=1)
 
     def write(self, theta: Tensor) -> None:
         """Puts theta (S, P) into the parameters of the stack."""
@@ -43,8 +50,10 @@ class FlatParameters:
         """Cuts theta (S, P) into the biorthogonal pairs (S, 2, n, r), Φ before Ψ, and the rest (S,
         Q).
         """
-        pieces = theta.split([math.prod(block) for block in self._blocks], dim=1)
-        pairs, plain = [], [theta[:, :0]]  # Q = 0 where there are only pairs
+        sizes = [math.prod(block) for block in self._blocks]
+        pieces = theta.split(sizes, dim=1)
+        pairs = []
+        plain = [theta[:, :0]]  # Q = 0 where there are only pairs
         for piece, block in zip(pieces, self._blocks, strict=True):
             if len(block) == 3:
                 pairs.append(piece.unflatten(1, block))
@@ -55,10 +64,14 @@ class FlatParameters:
     def join(self, pairs: Sequence[Tensor], rest: Tensor) -> Tensor:
         """Puts together what `split` cut."""
         sizes = [block[0] for block in self._blocks if len(block) == 1]
-        plain, points = iter(rest.split(sizes, dim=1)), iter(pairs)
+        plain = iter(rest.split(sizes, dim=1))
+        points = iter(pairs)
         pieces = []
         for block in self._blocks:
-            pieces.append(next(points).flatten(1) if len(block) == 3 else next(plain))
+            if len(block) == 3:
+                pieces.append(next(points).flatten(1))
+            else:
+                pieces.append(next(plain))
         return torch.cat(pieces, dim=1)
 
     def matrices(self, theta: Tensor) -> list[Tensor]:
@@ -68,7 +81,8 @@ class FlatParameters:
         pieces = theta.split(self.sizes, dim=1)
         matrices = []
         for size, members in self._alike.items():
-            matrices.append(torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1))
+            of_size = [pieces[k].unflatten(1, size) for k in members]
+            matrices.append(torch.stack(of_size, dim=1))
         return matrices
 
     def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
@@ -76,7 +90,8 @@ class FlatParameters:
         pieces = {}
         for members, alike in zip(self._alike.values(), matrices, strict=True):
             pieces |= zip(members, alike.unbind(1), strict=True)
-        return torch.cat([pieces[k].flatten(1) for k in range(len(self.sizes))], dim=1)
+        columns = [pieces[k].flatten(1) for k in range(len(self.sizes))]
+        return torch.cat(columns, dim=1)
 
     def leaves(
         self, theta: Tensor, pair: Callable[[Tensor], nn.Parameter] | None = None
@@ -92,14 +107,17 @@ class FlatParameters:
             if pair is None or owner not in self._pairs:
                 leaves.append(nn.Parameter(value.clone()))
             elif leaf == "phi":
-                leaves.append(pair(torch.cat([value, values[f"{owner}.psi"]])))
+                both = torch.cat([value, values[f"{owner}.psi"]])
+                leaves.append(pair(both))
         return leaves
 
     def function(self, objective: nn.Module) -> Callable[..., Tensor]:
         """`objective`, whose attribute `projection` is the stack, as a function of (theta, *batch)."""
 
         def loss(theta: Tensor, *batch: Tensor) -> Tensor:
-            views = {f"projection.{name}": value for name, value in self._split(theta).items()}
+            views = {}
+            for name, value in self._split(theta).items():
+                views[f"projection.{name}"] = value
             return torch.func.functional_call(objective, views, batch)
 
         return loss
@@ -108,23 +126,32 @@ class FlatParameters:
         """Shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair, (size,) of
         what is between.
         """
-        owners = [name.rpartition(".")[0] for name in self.names]
-        pairs = [owner if owner in self._pairs else "" for owner in owners]
         blocks: list[tuple[int, ...]] = []
-        for pair, group in itertools.groupby(range(len(pairs)), pairs.__getitem__):
+        numbers = range(len(self.names))
+        for pair, group in itertools.groupby(numbers, self._pair_of):
             members = list(group)
             if pair:
-                blocks.append((2, *self.shapes[members[0]][1:]))
+                _, *shape = self.shapes[members[0]]
+                blocks.append((2, *shape))
             else:
-                blocks.append((sum(self.sizes[k] for k in members),))
+                size = sum(self.sizes[k] for k in members)
+                blocks.append((size,))
         return blocks
+
+    def _pair_of(self, k: int) -> str:
+        """Name of the pair that parameter k belongs to; "" if it is none's."""
+        owner, _, _ = self.names[k].rpartition(".")
+        return owner if owner in self._pairs else ""
 
     def _find_alike(self) -> dict[tuple[int, int], list[int]]:
         """Groups of parameters that are matrices (a, b) of one size."""
         alike: dict[tuple[int, int], list[int]] = {}
         for k, shape in enumerate(self.shapes):
-            columns = shape[-1] if len(shape) > 1 else 1
-            alike.setdefault((self.sizes[k] // columns, columns), []).append(k)
+            columns = 1
+            if len(shape) > 1:
+                columns = shape[-1]
+            size = (self.sizes[k] // columns, columns)
+            alike.setdefault(size, []).append(k)
         return alike
 
     def _split(self, theta: Tensor) -> dict[str, Tensor]:
@@ -170,14 +197,12 @@ class Batch(NamedTuple):
         thinned = data.isel(time=slice(None, None, every))
         gaps = thinned["state"].transpose(*DIMS).values
         present = np.isfinite(gaps).any(-1).ravel()
-        whole = thinned.assign(
-            state=xr.zeros_like(thinned["state"]), velocity=xr.zeros_like(thinned["state"])
-        )
-        rows = snapshots(whole)
-        state = torch.from_numpy(gaps.reshape(-1, gaps.shape[-1])).double()
-        rows = rows._replace(state=state.reshape(rows.state.shape))
+        zeros = xr.zeros_like(thinned["state"])
+        rows = snapshots(thinned.assign(state=zeros, velocity=zeros))
+        state = torch.from_numpy(gaps).double().reshape(rows.state.shape)
+        rows = rows._replace(state=state)
         kept = torch.from_numpy(present)
-        rows = rows._replace(**{name: getattr(rows, name)[kept] for name in rows._fields})
+        rows = rows._make(tensor[kept] for tensor in rows)
         return cls.from_snapshots(rows, frame)
 
     @classmethod
@@ -224,15 +249,25 @@ def batches(
     every epoch.
     """
     n = len(rows.y)
-    numbers = [(seed * 1_000_003 + epoch) % 2**63 for seed in seeds]
-    generators = [torch.Generator().manual_seed(number) for number in numbers]
-    # drawn by each seed alone: a stack and a single seed see the same batches
+    generators = generators_of(seeds, epoch)
     orders = [torch.randperm(n, generator=generator) for generator in generators]
     order = torch.stack(orders).to(rows.y.device)  # (S, N)
-    for start in range(0, n - min(batch_size, n) + 1, batch_size):
+    last = n - min(batch_size, n)
+    for start in range(0, last + 1, batch_size):
         batch = order[:, start : start + batch_size]
         chosen = rows._make(tensor[batch] for tensor in rows)
-        yield chosen if noise is None else _perturbed(chosen, noise, generators)
+        if noise is not None:
+            chosen = _perturbed(chosen, noise, generators)
+        yield chosen
+
+
+def generators_of(seeds: Sequence[int], epoch: int) -> list[torch.Generator]:
+    """A generator of each seed for an epoch: a stack and a single seed see the same batches."""
+    generators = []
+    for seed in seeds:
+        number = (seed * 1_000_003 + epoch) % 2**63
+        generators.append(torch.Generator().manual_seed(number))
+    return generators
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
@@ -244,7 +279,10 @@ def _perturbed(rows: AnyBatch, noise: Noise, generators: Sequence[torch.Generato
     """Rows with noise on states and contexts, drawn for each seed by its own generator."""
 
     def draw(like: Tensor, sigma: Tensor) -> Tensor:
-        of_seeds = [torch.randn(like.shape[1:], generator=generator) for generator in generators]
+        shape = like.shape[1:]
+        of_seeds = [torch.randn(shape, generator=generator) for generator in generators]
         return like + torch.stack(of_seeds).to(like) * sigma
 
-    return rows._replace(y=draw(rows.y, noise.state), c=draw(rows.c, noise.context))
+    y = draw(rows.y, noise.state)
+    c = draw(rows.c, noise.context)
+    return rows._replace(y=y, c=c)

@@ -47,9 +47,8 @@ class EvenTrajectories(NamedTuple):
         Raises:
             InputError: too few are left, or times are not evenly spaced.
         """
-        state, velocity, context = (
-            tensor.to(like) for tensor in whole_trajectories(data, every=every)
-        )
+        trajectories = whole_trajectories(data, every=every)
+        state, velocity, context = (tensor.to(like) for tensor in trajectories)
         if state.shape[1] <= FIRST_LENGTH:
             expected = f"one that leaves more than {FIRST_LENGTH} samples"
             got = f"one that leaves {state.shape[1]}"
@@ -60,7 +59,8 @@ class EvenTrajectories(NamedTuple):
             expected = "evenly spaced times for rollouts"
             fix = "train on snapshots alone (rollouts=None, phase=None), or resample the data"
             raise InputError("data", expected=expected, got="uneven steps", fix=fix)
-        if not torch.equal(context, context[:, :1].expand_as(context)):
+        at_start = context[:, :1].expand_as(context)
+        if not torch.equal(context, at_start):
             expected = "contexts that stay for rollouts"
             fix = "train on snapshots alone (rollouts=None, phase=None)"
             raise InputError("data", expected=expected, got="one that moves", fix=fix)
@@ -74,14 +74,18 @@ class Advance(nn.Module):
         self, projection: Projection, system: System, dynamics: LatentField, h: float, speed: float
     ):
         super().__init__()
-        self.projection, self.system, self.dynamics = projection, system, dynamics
-        self.h, self.speed = h, speed
+        self.projection = projection
+        self.system = system
+        self.dynamics = dynamics
+        self.h = h
+        self.speed = speed
 
     def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
         P = self.projection.operator(c)
         problem = self.system.problem(Path.constant(P), c)
-        w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h)
+        field, t = self.dynamics.field(problem), w.new_zeros(())
+        w = rk4_step(field, t, w, self.h)
         # clamped, not refused: a window that is lost still has a loss, and a gradient of zero
         z, *rates = problem.split(w)
         z = z.clamp(-BOUND, BOUND)
@@ -95,11 +99,15 @@ class Start(nn.Module):
 
     def __init__(self, projection: Projection, system: System, dynamics: LatentField):
         super().__init__()
-        self.projection, self.system, self.dynamics = projection, system, dynamics
+        self.projection = projection
+        self.system = system
+        self.dynamics = dynamics
 
     def forward(self, x: Tensor, v: Tensor, c: Tensor) -> Tensor:
-        problem = self.system.problem(Path.constant(self.projection.operator(c)), c)
-        return self.dynamics.start(problem, x.new_zeros(()), (x, v)[: problem.order])
+        P = self.projection.operator(c)
+        problem = self.system.problem(Path.constant(P), c)
+        parts = (x, v)[: problem.order]
+        return self.dynamics.start(problem, x.new_zeros(()), parts)
 
 
 def latent_steps(
@@ -108,10 +116,13 @@ def latent_steps(
     """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a
     stack.
     """
-    followed, scale = DYNAMICS[dynamics](), flat.stacked.frame.state_scale
-    speed = (data.velocity / scale.to(data.velocity)).square().mean().sqrt().item()
+    followed = DYNAMICS[dynamics]()
+    scale = flat.stacked.frame.state_scale.to(data.velocity)
+    square = (data.velocity / scale).square().mean()
+    speed = square.sqrt().item()
     advance = flat.function(Advance(flat.stacked, system, followed, data.h, speed))
     start = flat.function(Start(flat.stacked, system, followed))
     if compiled:
-        advance = compile_anew(advance, next(flat.stacked.parameters()).device)
+        device = next(flat.stacked.parameters()).device
+        advance = compile_anew(advance, device)
     return start, advance

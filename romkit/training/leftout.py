@@ -40,9 +40,10 @@ class LeftOutRollouts:
         self.system = system
         state = data["state"].transpose(*DIMS).values.astype(np.float64)
         self.states = torch.from_numpy(state)  # (C, T, n)
+        deviations = np.nanstd(state, axis=(0, 1))
+        self.deviation = float(deviations.mean())
         self.contexts = torch.from_numpy(context_matrix(data)).double()
         self.times = torch.as_tensor(times_of(data), dtype=torch.float64)
-        self.deviation = float(np.nanstd(state, axis=(0, 1)).mean())
 
     def runs_at(self, contexts: Tensor) -> Tensor:
         """Number (C,) of a run at each context (C, p) whose first state is complete; -1 where there
@@ -50,11 +51,13 @@ class LeftOutRollouts:
         """
         if self.system.order != 1 or self.contexts.ndim > 2:
             return torch.full((len(contexts),), -1)
-        apart = (self.contexts.unsqueeze(0) - contexts.unsqueeze(1)).abs().amax(-1)  # (C, runs)
+        difference = self.contexts.unsqueeze(0) - contexts.unsqueeze(1)  # (C, runs, p)
+        apart = difference.abs().amax(-1)
         lacking = self.states[:, 0].isnan().any(-1)
         distance, number = torch.where(lacking, torch.inf, apart).min(1)
         size = contexts.abs().amax().clamp(min=1.0)
-        return torch.where(distance <= 1e-6 * size, number, -1)
+        is_there = distance <= 1e-6 * size
+        return torch.where(is_there, number, -1)
 
     def errors(self, operator: Operator, runs: Tensor) -> Tensor:
         """(C,) mean errors over Galerkin's and Petrov-Galerkin's rollouts, each relative to the
@@ -64,11 +67,13 @@ class LeftOutRollouts:
             operator: P at the contexts (C, p) of the runs.
             runs: (C,) numbers.
         """
-        errors = [self._errors(operator, runs, kind()) for kind in (Galerkin, PetrovGalerkin)]
-        return torch.stack(errors).mean(0)
+        galerkin = self._errors(operator, runs, Galerkin())
+        petrov = self._errors(operator, runs, PetrovGalerkin())
+        return torch.stack([galerkin, petrov]).mean(0)
 
     def _errors(self, operator: Operator, runs: Tensor, dynamics: LatentField) -> Tensor:
-        c, truth = operator.context, self.states[runs]  # (C, T, n)
+        c = operator.context
+        truth = self.states[runs]  # (C, T, n)
         with torch.no_grad(), one_thread():
             problem = self.system.problem(Path.constant(operator), c)
             # settings are compared by many rollouts, so each is in its cheapest form
@@ -78,9 +83,11 @@ class LeftOutRollouts:
             solution = dynamics.solve(small, start, self.times, solver=solve)
             image = operator.decode(solution.states)
         square = (image - truth).square().sum(-1).nanmean(1)  # (C,)
-        spread = (truth - truth.nanmean(1, keepdim=True)).square().sum(-1).nanmean(1)
+        deviation = truth - truth.nanmean(1, keepdim=True)
+        spread = deviation.square().sum(-1).nanmean(1)
         # a run at rest has no deviation that an error could be relative to
         least = truth.shape[-1] * (AT_REST * self.deviation) ** 2
         error = (square / spread.clamp(min=least)).sqrt()
-        lost = (solution.status != 0) | ~error.isfinite()
+        failed = solution.status != 0
+        lost = failed | ~error.isfinite()
         return torch.where(lost, UNCORRELATED, error.clamp(max=UNCORRELATED))

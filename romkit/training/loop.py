@@ -119,14 +119,18 @@ class Watch:
             held_out = check_dataset(needing_velocity(self.validation))
             names = context_names(data)
             units = Units.of(data, names)
-            return data, matched("validation", held_out, names, component_names(data), units)
-        return split(data, self.validation) if self.validation > 0 else (data, None)
+            components = component_names(data)
+            return data, matched("validation", held_out, names, components, units)
+        if self.validation > 0:
+            return split(data, self.validation)
+        return data, None
 
     @validated
     def ends(self, epoch: Epoch, best: "Best") -> bool:
         """Tell whoever wants to know of an epoch; whether training ends with it."""
         is_last = epoch.number == epoch.epochs - 1
-        if is_last or epoch.number % max(1, epoch.epochs // LINES) == 0:
+        between_lines = max(1, epoch.epochs // LINES)
+        if is_last or epoch.number % between_lines == 0:
             self._log(epoch)
         answer = None
         if self.callback is not None:
@@ -173,9 +177,12 @@ class Best(NamedTuple):
 
     @classmethod
     def start(cls, theta: Tensor, watching: bool) -> "Best":
-        kept = theta.clone() if watching else theta[:, :0]
-        none = theta.new_full((len(theta),), torch.inf)
-        return cls(kept, none, torch.zeros_like(none), theta.new_zeros(0, len(theta)))
+        kept = theta[:, :0]
+        if watching:
+            kept = theta.clone()
+        seeds = len(theta)
+        no_loss = theta.new_full((seeds,), torch.inf)
+        return cls(kept, no_loss, torch.zeros_like(no_loss), theta.new_zeros(0, seeds))
 
     def after(self, epoch: int, theta: Tensor, losses: Tensor) -> "Best":
         """Take over the parameters of an epoch where they are better."""
@@ -190,7 +197,10 @@ class Best(NamedTuple):
 
 def exhausted(patience: int | None, epoch: int, best: Best) -> bool:
     """Whether no seed has had a better loss on held-out data for this many epochs."""
-    return patience is not None and bool((epoch - best.epoch >= patience).all())
+    if patience is None:
+        return False
+    without_gain = epoch - best.epoch
+    return bool((without_gain >= patience).all())
 
 
 def held_out_loss(loss: Callable[..., Tensor], theta: Tensor, rows: AnyBatch) -> Tensor:
@@ -202,7 +212,8 @@ def held_out_loss(loss: Callable[..., Tensor], theta: Tensor, rows: AnyBatch) ->
             chunk = [tensor[start : start + CHUNK] for tensor in rows]
             # all seeds see the same rows, as views of one copy
             batch = [tensor.unsqueeze(0).expand(seeds, *tensor.shape) for tensor in chunk]
-            total = total + loss(theta, *batch) * (len(chunk[0]) / number)
+            share = len(chunk[0]) / number
+            total = total + loss(theta, *batch) * share
     return total
 
 
@@ -235,8 +246,10 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike, identity: dict[str, object]):
         self.path = files.expanded(path)
         files.make_folder(self.path.parent)
-        self.identity = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        self.ended, self._next = False, 0.0
+        text = json.dumps(identity, sort_keys=True)
+        self.identity = hashlib.sha256(text.encode()).hexdigest()
+        self.ended = False
+        self._next = 0.0
 
     def load(self, like: Snapshot) -> Snapshot:
         """The run as it was when last saved, on the device of `like`; `like` itself if there is no
@@ -275,15 +288,18 @@ class Checkpoint:
         on without.
         """
         started = time.perf_counter()
+        stored = {}
+        for name, value in _tensors(snapshot).items():
+            stored[name] = _stored(name, value)
+        header = {"checkpoint": self.identity, "ended": self.ended}
         try:
-            stored = {name: _stored(name, value) for name, value in _tensors(snapshot).items()}
-            header = {"checkpoint": self.identity, "ended": self.ended}
             files.write(self.path, "checkpoint", header, stored)
         except FileError as error:
             warn(f"training goes on without checkpoints: {error}", RuntimeWarning)
             self._next = math.inf
             return
-        self._next = time.perf_counter() + (time.perf_counter() - started) / SHARE
+        ended = time.perf_counter()
+        self._next = ended + (ended - started) / SHARE
 
 
 FINITE = ("theta", "count", "alive", "moment", "best.theta")
@@ -319,7 +335,8 @@ def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
     """
     leaves = []
     for name, value in _tensors(like).items():
-        stored, expected = tensors[name], _stored(name, value)
+        stored = tensors[name]
+        expected = _stored(name, value)
         epochs = int(name.endswith("losses"))  # the first axis of these
         same_shape = stored.shape[epochs:] == expected.shape[epochs:]
         if not same_shape or stored.dtype != expected.dtype:
@@ -379,8 +396,8 @@ def train(
         run = checkpoint.load(run)
     ended = _has_ended(run, checkpoint, watch)
     resumed = len(run.losses)
-    last = resumed if ended else epochs
-    progress = track(range(resumed, last), label)
+    remaining = range(0) if ended else range(resumed, epochs)
+    progress = track(remaining, label)
     for epoch in progress:
         alive = run.state.alive
         run = epoch_of.after(run, epoch, batches(epoch))
@@ -398,7 +415,10 @@ def train(
     if checkpoint is not None:
         checkpoint.ended = ended
         checkpoint.save(run)
-    flat.write(run.state.theta if held_out is None else run.best.theta)
+    if held_out is None:
+        flat.write(run.state.theta)
+    else:
+        flat.write(run.best.theta)
     return run, time.perf_counter() - started
 
 
@@ -414,7 +434,9 @@ def _has_ended(run: Snapshot, checkpoint: Checkpoint | None, watch: Watch | None
     """Whether a run that is resumed had been ended by its watch, or would be by this one."""
     if checkpoint is not None and checkpoint.ended:
         return True
-    return watch is not None and exhausted(watch.patience, len(run.losses) - 1, run.best)
+    if watch is None:
+        return False
+    return exhausted(watch.patience, len(run.losses) - 1, run.best)
 
 
 class EpochOfSteps(NamedTuple):
@@ -443,7 +465,8 @@ class EpochOfSteps(NamedTuple):
         for index, batch in enumerate(batches):
             progress = (epoch + index / self.per_epoch) / self.epochs
             rates = self.learning_rate * self.schedule.factors(progress, plateaus)
-            state = self.optimizer.between(state, epoch * self.per_epoch + index)
+            taken = epoch * self.per_epoch + index
+            state = self.optimizer.between(state, taken)
             state, values = self.step(state, rates, *batch)
             total = total + values
         mean = total / self.per_epoch
@@ -454,8 +477,10 @@ class EpochOfSteps(NamedTuple):
 
 def _warn_of_lost(lost: Tensor, seeds: Sequence[int], epoch: int) -> None:
     """Warn of the seeds (S, 1) whose parameters ceased to be finite in an epoch."""
-    pairs = zip(seeds, lost.squeeze(1).tolist(), strict=True)
-    numbers = [str(seed) for seed, is_lost in pairs if is_lost]
+    numbers = []
+    for seed, is_lost in zip(seeds, lost.squeeze(1).tolist(), strict=True):
+        if is_lost:
+            numbers.append(str(seed))
     if numbers:
         text = f"seed {', '.join(numbers)} diverged in epoch {epoch}"
         warn(f"{text}; its last finite parameters are kept", DivergenceWarning)
@@ -463,7 +488,9 @@ def _warn_of_lost(lost: Tensor, seeds: Sequence[int], epoch: int) -> None:
 
 def _report(run: Snapshot, epoch: int, epochs: int) -> Epoch:
     """Argument of the watch after an epoch."""
-    validation = run.best.losses[-1] if len(run.best.losses) else None
+    validation = None
+    if len(run.best.losses):
+        validation = run.best.losses[-1]
     return Epoch(epoch, epochs, run.losses[-1], validation)
 
 
@@ -473,5 +500,8 @@ Reports = list[dict[str, object]]
 
 def by_seed(**columns: Tensor) -> Reports:
     """Reports from tensors with a leading seed axis."""
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    values = [column.tolist() for column in columns.values()]
+    reports = []
+    for row in zip(*values, strict=True):
+        reports.append(dict(zip(columns, row, strict=True)))
+    return reports

@@ -3,6 +3,9 @@ once.
 """
 
 import abc
+import functools
+import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -192,7 +195,8 @@ class LatentVelocity(LossTerm):
     needs_field = True
 
     def value(self, batch: Evaluated) -> Tensor:
-        return batch.mean(self.weight * (batch.dy - batch.carried(batch.field())).square())
+        error = batch.dy - batch.carried(batch.field())
+        return batch.mean(self.weight * error.square())
 
 
 ANCHORED = 64
@@ -271,8 +275,11 @@ class Objective(nn.Module):
         unit: float = 1.0,
     ):
         super().__init__()
-        self.projection, self.terms = projection, terms
-        self.component_weighting, self.system, self.unit = weighting, system, unit
+        self.projection = projection
+        self.terms = terms
+        self.component_weighting = weighting
+        self.system = system
+        self.unit = unit
         self.register_buffer("component_weights", component_weights(projection.frame, weighting))
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:
@@ -283,8 +290,8 @@ class Objective(nn.Module):
         # every term gets the same maps: evaluated once, they are most of the cost of a step
         shared = (encoded, decoded, self.component_weights, self.system, extra, self.unit)
         batch = Evaluated(self.projection, maps, y, dy, c, *shared)
-        first, *others = (term.value(batch) for term in self.terms)
-        return sum(others, start=first)
+        values = [term.value(batch) for term in self.terms]
+        return functools.reduce(operator.add, values)
 
 
 def attached(
@@ -301,7 +308,9 @@ def attached(
     if len(extras) > 1:
         expected, fix = "one term with numbers of its own", "leave one of them out"
         raise InputError("loss", expected=expected, got=str(len(extras)), fix=fix)
-    return ExtendedBatch(*rows, *extras) if extras else rows
+    if not extras:
+        return rows
+    return ExtendedBatch(*rows, *extras)
 
 
 def component_weights(frame: Frame, component_weighting: float) -> Tensor:
@@ -312,12 +321,14 @@ def component_weights(frame: Frame, component_weighting: float) -> Tensor:
 def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -> None:
     """Raise InputError where the field depends on the time, which losses do not know."""
     # ten states are enough: a field that depends on time does so nearly everywhere
-    sample = slice(None, None, -(-len(rows.y) // 10))
-    states = frame.denormalise(rows.y[sample]), frame.denormalise_tangent(rows.dy[sample])
+    sample = slice(None, None, math.ceil(len(rows.y) / 10))
+    x = frame.denormalise(rows.y[sample])
+    v = frame.denormalise_tangent(rows.dy[sample])
+    states = (x, v)[: system.order]
     field = system.field(frame.denormalise_context(rows.c[sample]))
-    begin, middle, end = (
-        field(times[k], *states[: system.order]) for k in (0, len(times) // 2, -1)
-    )
+    begin = field(times[0], *states)
+    middle = field(times[len(times) // 2], *states)
+    end = field(times[-1], *states)
     if not torch.equal(begin, middle) or not torch.equal(begin, end):
         expected = "a field that does not depend on time, for a loss that evaluates it"
         raise InputError("system", expected=expected, got=system.name, fix="train without it")
@@ -367,10 +378,11 @@ def log_bound(maps: object) -> Tensor:
         raise InputError("loss", expected=expected, got=type(maps).__name__, fix=fix)
     norms, slopes = [], []
     for k, layer in enumerate(maps.layers):
-        norms += [torch.linalg.matrix_norm(layer.psi, 2).log()]
-        norms += [torch.linalg.matrix_norm(layer.phi, 2).log()]
+        norms.append(torch.linalg.matrix_norm(layer.psi, 2).log())
+        norms.append(torch.linalg.matrix_norm(layer.phi, 2).log())
         if k > 0:  # σ₊ after σ₋ of the innermost layer is the identity
-            slopes += [_steepest(layer.minus).log(), _steepest(layer.plus).log()]
+            slopes.append(_steepest(layer.minus).log())
+            slopes.append(_steepest(layer.plus).log())
     return sum(norms) + sum(slopes, torch.zeros_like(norms[0]))
 
 

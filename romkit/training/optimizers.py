@@ -64,8 +64,8 @@ class Optimizer(abc.ABC):
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step."""
-        alive = torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)
-        return State(theta, self.moments(theta, flat), theta.new_zeros(()), alive)
+        moments = self.moments(theta, flat)
+        return State(theta, moments, theta.new_zeros(()), _all_alive(theta))
 
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
         """The function that makes one step. A seed that stops being finite keeps its last
@@ -82,12 +82,18 @@ class Optimizer(abc.ABC):
             alive = state.alive
             for tensor in (gradient, theta, losses.unsqueeze(1)):
                 alive = alive & tensor.isfinite().all(1, keepdim=True)
-            pairs = zip(moments, state.moments, strict=True)
-            moments = tuple(_where(alive, after, before) for after, before in pairs)
+            kept = []
+            for after, before in zip(moments, state.moments, strict=True):
+                kept.append(_where(alive, after, before))
             theta = _where(alive, theta, state.theta)
-            return State(theta, moments, state.count, alive), losses
+            return State(theta, tuple(kept), state.count, alive), losses
 
         return step
+
+
+def _all_alive(theta: Tensor) -> Tensor:
+    """(S, 1) that no seed has diverged yet."""
+    return torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)
 
 
 def _gradient_and_losses(
@@ -105,18 +111,21 @@ def _gradient_and_losses(
     with torch.enable_grad():
         variable = theta.detach().requires_grad_()
         value, losses = total(variable)
-    return torch.autograd.grad(value, variable)[0], losses.detach()
+    (gradient,) = torch.autograd.grad(value, variable)
+    return gradient, losses.detach()
 
 
 def clipped(gradient: Tensor, largest: float) -> Tensor:
     """Each seed's gradient (S, P), shortened to at most `largest` in Euclidean norm."""
     norm = gradient.norm(dim=1, keepdim=True)
-    return gradient * (largest / norm).clamp(max=1.0)
+    factor = (largest / norm).clamp(max=1.0)
+    return gradient * factor
 
 
 def _where(alive: Tensor, after: Tensor, before: Tensor) -> Tensor:
     """Values after a step of seeds that are alive, and before it of others."""
-    mask = alive.reshape(len(alive), *(1,) * (after.ndim - 1))
+    beside_seeds = (1,) * (after.ndim - 1)
+    mask = alive.reshape(len(alive), *beside_seeds)
     return torch.where(mask, after, before)
 
 
@@ -143,26 +152,40 @@ class Adam(Optimizer):
     epsilon: float = 1e-8
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
-        gradient = self._slope(state, gradient)
-        momentum, square = state.moments[0], gradient.square()
-        first, second, mean, scale = self._averages(state, momentum, gradient, square)
-        return state.theta - lr * mean / scale, (first, second)
+        slope = self._slope(state, gradient)
+        averages = self._averages(state, state.moments[0], slope, slope.square())
+        theta = state.theta - lr * averages.mean / averages.scale
+        return theta, (averages.momentum, averages.square)
 
     def _slope(self, state: State, gradient: Tensor) -> Tensor:
         """Gradient with clipping and weight decay."""
         return clipped(gradient, self.clip) + self.weight_decay * state.theta
 
     def _averages(
-        self, state: State, first: Tensor, slope: Tensor, square: Tensor
-    ) -> tuple[Tensor, ...]:
-        """First and second moment after a slope, and without the bias of their start the mean and
-        the unit of steps.
-        """
-        first = first.lerp(slope, 1 - self.beta1)
-        second = state.moments[1].lerp(square, 1 - self.beta2)
-        mean = first / (1 - self.beta1**state.count)
-        mean_square = second / (1 - self.beta2**state.count)
-        return first, second, mean, mean_square.sqrt() + self.epsilon
+        self, state: State, momentum: Tensor, slope: Tensor, square: Tensor
+    ) -> "Averages":
+        """Averages after a slope and a square of one."""
+        momentum = momentum.lerp(slope, 1 - self.beta1)
+        square = state.moments[1].lerp(square, 1 - self.beta2)
+        mean = momentum / (1 - self.beta1**state.count)
+        mean_square = square / (1 - self.beta2**state.count)
+        scale = mean_square.sqrt() + self.epsilon
+        return Averages(momentum, square, mean, scale)
+
+
+class Averages(NamedTuple):
+    """Running averages of Adam, each (S, P).
+
+    Attributes:
+        momentum, square: first and second moment.
+        mean: the first without the bias of its start.
+        scale: the unit of steps, by the second without that bias.
+    """
+
+    momentum: Tensor
+    square: Tensor
+    mean: Tensor
+    scale: Tensor
 
 
 TINY = 1e-30
@@ -203,30 +226,32 @@ class Soap(Adam):
         mean, and basis.
         """
         matrices = flat.matrices(theta)
-        sides = [matrices[k].transpose(axis, -2) for k, axis in _sides(matrices)]
         bases = []
-        for x in sides:
-            unit = torch.eye(x.shape[-2]).to(x)
+        for k, axis in _sides(matrices):
+            x = matrices[k]
+            unit = torch.eye(x.shape[axis]).to(x)
             bases.append(unit.expand(*x.shape[:2], -1, -1).clone())
         means = [torch.zeros_like(basis) for basis in bases]
         return torch.zeros_like(theta), torch.zeros_like(theta), *means, *bases
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
-        gradient = self._slope(state, gradient)
+        slope = self._slope(state, gradient)
         means, bases = _means_and_bases(state)
-        slopes = flat.matrices(gradient)
+        slopes = flat.matrices(slope)
         sides = _sides(slopes)
-        averages = []
+        new_means = []
         for mean, (k, axis) in zip(means, sides, strict=True):
             side = slopes[k].transpose(axis, -2)
-            averages.append(mean.lerp(side @ side.mT, 1 - self.memory))
+            new_means.append(mean.lerp(side @ side.mT, 1 - self.memory))
+        # squares are averaged in the bases, and slopes in the coordinates, for the bases move
         turned = flat.from_matrices(_turned(slopes, sides, bases))
-        momentum, square = state.moments[0], turned.square()
-        first, second, mean, scale = self._averages(state, momentum, gradient, square)
-        step = flat.from_matrices(_turned(flat.matrices(mean), sides, bases)) / scale
+        averages = self._averages(state, state.moments[0], slope, turned.square())
+        direction = _turned(flat.matrices(averages.mean), sides, bases)
+        scaled = flat.from_matrices(direction) / averages.scale
         inverses = [basis.mT for basis in bases]
-        back = _turned(flat.matrices(step), sides, inverses)
-        return state.theta - lr * flat.from_matrices(back), (first, second, *averages, *bases)
+        step = flat.from_matrices(_turned(flat.matrices(scaled), sides, inverses))
+        moments = (averages.momentum, averages.square, *new_means, *bases)
+        return state.theta - lr * step, moments
 
     @torch.no_grad()
     def between(self, state: State, taken: int) -> State:
@@ -237,16 +262,20 @@ class Soap(Adam):
             return state
         means, bases = _means_and_bases(state)
         # QR loops over matrices and synchronises a GPU, so it stays out of the compiled step
-        pairs = zip(means, bases, strict=True)
-        bases = [torch.linalg.qr(mean @ Q + TINY * Q).Q.contiguous() for mean, Q in pairs]
-        return state._replace(moments=(*state.moments[:2], *means, *bases))
+        turned = []
+        for mean, Q in zip(means, bases, strict=True):
+            image = mean @ Q + TINY * Q
+            turned.append(torch.linalg.qr(image).Q.contiguous())
+        return state._replace(moments=(*state.moments[:2], *means, *turned))
 
 
 def _sides(matrices: Sequence[Tensor]) -> list[tuple[int, int]]:
     """(number of the matrix, axis) of each side that is turned."""
     sides = []
     for axis in (-2, -1):
-        sides += [(k, axis) for k, x in enumerate(matrices) if 1 < x.shape[axis] < LARGEST]
+        for k, x in enumerate(matrices):
+            if 1 < x.shape[axis] < LARGEST:
+                sides.append((k, axis))
     return sides
 
 
@@ -256,14 +285,18 @@ def _turned(
     """Uᵀ X V of each matrix (S, K, a, b)."""
     matrices = list(matrices)
     for (k, axis), Q in zip(sides, bases, strict=True):
-        matrices[k] = Q.mT @ matrices[k] if axis == -2 else matrices[k] @ Q
+        if axis == -2:
+            matrices[k] = Q.mT @ matrices[k]
+        else:
+            matrices[k] = matrices[k] @ Q
     return matrices
 
 
 def _means_and_bases(state: State) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Running means and bases among the moments of SOAP."""
-    both = state.moments[2:]
-    return both[: len(both) // 2], both[len(both) // 2 :]
+    _, _, *of_sides = state.moments
+    half = len(of_sides) // 2
+    return tuple(of_sides[:half]), tuple(of_sides[half:])
 
 
 @dataclass(frozen=True)
@@ -301,7 +334,8 @@ class RiemannianAdam(Adam):
         yet.
         """
         pairs, rest = flat.split(theta)
-        return super().start(flat.join([restore(x) for x in pairs], rest), flat)
+        points = [restore(x) for x in pairs]
+        return super().start(flat.join(points, rest), flat)
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         points, plain = flat.split(state.theta)
@@ -317,13 +351,14 @@ class RiemannianAdam(Adam):
         slope = flat.join(slopes, plain_slope)
         square = flat.join(squares, plain_slope.square())
         momentum = flat.join(momenta, plain_momentum)
-        first, second, mean, scale = self._averages(state, momentum, slope, square)
-        steps, plain_step = flat.split(-lr * mean / scale)
-        momenta, plain_momentum = flat.split(first)
+        averages = self._averages(state, momentum, slope, square)
+        steps, plain_step = flat.split(-lr * averages.mean / averages.scale)
+        momenta, plain_momentum = flat.split(averages.momentum)
         for k, x in enumerate(points):
             points[k], momenta[k] = self.retraction.retract_and_carry(x, steps[k], momenta[k])
         theta = flat.join(points, plain + plain_step)
-        return theta, (flat.join(momenta, plain_momentum), second)
+        momentum = flat.join(momenta, plain_momentum)
+        return theta, (momentum, averages.square)
 
 
 @dataclass(frozen=True)
@@ -348,8 +383,7 @@ class TorchOptimizer:
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step; moments stay in the optimizers."""
-        alive = torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)
-        return State(theta, (), theta.new_zeros(()), alive)
+        return State(theta, (), theta.new_zeros(()), _all_alive(theta))
 
     def between(self, state: State, taken: int) -> State:
         """Nothing."""
@@ -363,9 +397,11 @@ class TorchOptimizer:
 
         def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
             if not seeds:
-                seeds.extend(_Seed(self, loss, flat, row) for row in state.theta.split(1))
+                for row in state.theta.split(1):
+                    seeds.append(_Seed(self, loss, flat, row))
             rates = (lr / self.learning_rate).flatten().tolist()
-            rows = zip(*(tensor.split(1) for tensor in batch), strict=True)
+            of_seeds = [tensor.split(1) for tensor in batch]
+            rows = zip(*of_seeds, strict=True)
             losses = []
             for seed, rate, row in zip(seeds, rates, rows, strict=True):
                 losses.append(seed.step(rate, row))
@@ -380,7 +416,9 @@ class _Seed:
     """One seed with its optimizer. If it stops being finite, it keeps its last parameters."""
 
     def __init__(self, settings: TorchOptimizer, loss: Loss, flat: FlatParameters, theta: Tensor):
-        self.loss, self.clip, self.alive = loss, settings.clip, True
+        self.loss = loss
+        self.clip = settings.clip
+        self.alive = True
         self.parameters = flat.leaves(theta)
         self.optimizer = _made(settings.factory, self.parameters)
         origins = [kind.__module__.partition(".")[0] for kind in type(self.optimizer).__mro__]
@@ -410,15 +448,18 @@ class _Seed:
         def closure() -> Tensor:
             self.optimizer.zero_grad()
             with torch.enable_grad():
-                loss = self.loss(self._flat().unsqueeze(0), *batch).squeeze(0)
+                theta = self._flat().unsqueeze(0)
+                loss = self.loss(theta, *batch).squeeze(0)
             loss.backward()
-            norm = torch.cat([p.grad.flatten() for p in self.parameters]).norm()
+            gradient = torch.cat([p.grad.flatten() for p in self.parameters])
+            factor = (self.clip / gradient.norm()).clamp(max=1.0)
             for parameter in self.parameters:
-                parameter.grad.mul_((self.clip / norm).clamp(max=1.0))
+                parameter.grad.mul_(factor)
             return loss
 
         loss = self.optimizer.step(closure).detach()
-        self.alive = bool(torch.isfinite(torch.cat([self.theta().flatten(), loss.flatten()])).all())
+        numbers = torch.cat([self.theta().flatten(), loss.flatten()])
+        self.alive = bool(numbers.isfinite().all())
         if not self.alive:
             for parameter, finite in zip(self.parameters, before, strict=True):
                 parameter.data.copy_(finite)

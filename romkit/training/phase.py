@@ -17,7 +17,7 @@ keep it, and J the gradient of each window's τ. Steps are no longer than `RADIU
 so that τ stays in the linear range.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -88,10 +88,14 @@ class Residual(Objective):
     """
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        maps, scale = self.projection.at(c), self.component_weights.sqrt()
-        image, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
+        maps = self.projection.at(c)
+        scale = self.component_weights.sqrt()
         weight = self.terms[0].velocity_weight ** 0.5
-        return torch.cat([scale * (y - image), weight * scale * (dy - velocity)], dim=-1)
+        z, dz = maps.encode_jvp(y, dy)
+        image, velocity = maps.decode_jvp(z, dz)
+        position_error = scale * (y - image)
+        velocity_error = weight * scale * (dy - velocity)
+        return torch.cat([position_error, velocity_error], dim=-1)
 
 
 def phase_fit(
@@ -149,8 +153,10 @@ class _Windows:
     def length(self, progress: float) -> int:
         """Steps of the windows at `progress` in [0, 1) of the refinement."""
         longest = self.samples - max(2, self.samples // 25)
-        growth = max(1.0, longest / FIRST_PHASE_LENGTH) ** min(1.0, progress / PHASE_GROWTH)
-        return round(min(longest, FIRST_PHASE_LENGTH * growth))
+        ratio = max(1.0, longest / FIRST_PHASE_LENGTH)
+        grown = min(1.0, progress / PHASE_GROWTH)
+        length = FIRST_PHASE_LENGTH * ratio**grown
+        return round(min(longest, length))
 
     def draw(self, length: int, generator: torch.Generator) -> Tensor:
         """Times (length + 1, C) of one window of every trajectory."""
@@ -162,7 +168,7 @@ class _Windows:
         theta = theta.repeat(self.count, 1).requires_grad_()
         with torch.enable_grad():
             tau = self.ahead(theta, along)
-        gradient = torch.autograd.grad(tau.sum(), theta)[0]
+        (gradient,) = torch.autograd.grad(tau.sum(), theta)
         tau = tau.detach()
         usable = _usable(tau / self.unit) & gradient.isfinite().all(1)
         return tau.double(), gradient.double(), usable
@@ -171,8 +177,10 @@ class _Windows:
         """Whether a window that was usable is so no more."""
         # as in `timing`: without gradients the latent step would be compiled once more
         with torch.enable_grad():
-            tau = self.ahead(theta.repeat(self.count, 1).requires_grad_(), along).detach()
-        return bool((usable & ~_usable(tau / self.unit)).any())
+            variable = theta.repeat(self.count, 1).requires_grad_()
+            tau = self.ahead(variable, along).detach()
+        lost = usable & ~_usable(tau / self.unit)
+        return bool(lost.any())
 
     def ahead(self, theta: Tensor, along: Tensor) -> Tensor:
         """τ (C,) of a model per window, theta (C, P)."""
@@ -180,12 +188,14 @@ class _Windows:
         x = self.data.state[pick, along].unsqueeze(2)  # (L + 1, C, 1, n)
         v = self.data.velocity[pick, along].unsqueeze(2)
         c = self.data.context.unsqueeze(1)
-        z, ahead = self.start(theta, x[0], v[0], c), []
+        z = self.start(theta, x[0], v[0], c)
+        ahead = []
         for k in range(1, len(along)):
             z, image = self.advance(theta, z, c)
             if k >= len(along) - SPAN:
                 along_motion = ((image - x[k]) * v[k]).sum((1, 2))
-                ahead.append(along_motion / v[k].square().sum((1, 2)))
+                speed = v[k].square().sum((1, 2))
+                ahead.append(along_motion / speed)
         return torch.stack(ahead).mean(0)
 
 
@@ -205,17 +215,22 @@ class _Snapshots:
                 reconstructions.append(term)
             if isinstance(term, Penalty):
                 penalties.append(term)
-        terms = [*(reconstructions or [Reconstruction()])[:1], *penalties]
+        if not reconstructions:
+            reconstructions = [Reconstruction()]
+        terms = [reconstructions[0], *penalties]
         weighting = objective.component_weighting
-        single, many = _copies(objective.projection, 1), _copies(objective.projection, SAMPLES)
+        single = _copies(objective.projection, 1)
+        many = _copies(objective.projection, SAMPLES)
         self.loss = FlatParameters(single).function(Objective(single, terms, weighting))
         self.residual = FlatParameters(many).function(Residual(many, terms, weighting))
 
     def loss_and_gradient(self, theta: Tensor, rows: Batch) -> tuple[float, Tensor]:
         with torch.enable_grad():
             variable = theta.unsqueeze(0).requires_grad_()
-            loss = self.loss(variable, *(tensor.unsqueeze(0) for tensor in rows)).sum()
-        return loss.item(), torch.autograd.grad(loss, variable)[0][0].double()
+            batch = [tensor.unsqueeze(0) for tensor in rows]
+            loss = self.loss(variable, *batch).sum()
+        (gradient,) = torch.autograd.grad(loss, variable)
+        return loss.item(), gradient[0].double()
 
     def curvature(self, theta: Tensor, generator: torch.Generator) -> Tensor:
         """2 E[Jᵀ J] (P, P) of the residuals, from random signs: E[(Jᵀ s)(Jᵀ s)ᵀ] = Jᵀ J."""
@@ -224,11 +239,11 @@ class _Snapshots:
         for _ in range(PARTS):
             variable = theta.repeat(SAMPLES, 1).requires_grad_()
             with torch.enable_grad():
-                sample = self.sample(SAMPLES, generator)
-                r = self.residual(variable, *(tensor.unsqueeze(1) for tensor in sample))
-                signs = torch.randint(0, 2, r.shape, generator=generator).to(r) * 2 - 1
-                signed = (r * signs).sum()
-            gradient = torch.autograd.grad(signed, variable)[0]
+                sample = [tensor.unsqueeze(1) for tensor in self.sample(SAMPLES, generator)]
+                r = self.residual(variable, *sample)
+                bits = torch.randint(0, 2, r.shape, generator=generator).to(r)
+                signed = (r * (bits * 2 - 1)).sum()
+            (gradient,) = torch.autograd.grad(signed, variable)
             total += gradient.T @ gradient
         return 2 * total.double() / (PARTS * SAMPLES)
 
@@ -246,36 +261,63 @@ def _refine_one(
 ) -> tuple[Tensor, list[float]]:
     """Parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before each."""
     rows = snapshots.sample(SAMPLES * PARTS, generator)
-    damping, errors = DAMPING, []
+    damping = DAMPING
+    errors = []
     for k in range(plan.steps):
         if k % RENEW == 0:
             curvature = snapshots.curvature(theta, generator)
-            unit = curvature.diagonal().mean() * torch.eye(len(theta)).to(curvature)
+            size = curvature.diagonal().mean()
+            unit = size * torch.eye(len(theta)).to(curvature)
         # windows grow with the steps, so that τ stays in the linear range
         length = windows.length(k / plan.steps)
         along = windows.draw(length, generator)
         tau, J, usable = windows.timing(theta, along)
-        tau, J = tau[usable], J[usable]
-        errors.append((tau.square().mean().sqrt() / (length * windows.data.h)).item())
+        tau = tau[usable]
+        J = J[usable]
+        duration = length * windows.data.h
+        error = tau.square().mean().sqrt() / duration
+        errors.append(error.item())
         loss, gradient = snapshots.loss_and_gradient(theta, rows)
         weight = 2 * plan.weight / max(1, len(tau))
         matrix = curvature + weight * J.T @ J
-        slope = (gradient + weight * J.T @ tau).unsqueeze(1)
-        for _ in range(TRIES):
-            # until a step is short enough, keeps the reconstruction and loses no window
-            step = -torch.linalg.solve_ex(matrix + damping * unit, slope).result.squeeze(1)
-            moved = theta + step.to(theta)
-            keeps = step.norm() <= RADIUS and _keeps(snapshots, moved, rows, loss)
-            if keeps and not windows.lost(moved, along, usable):
-                theta, damping = moved, max(DAMPING, damping / 3)
-                break
-            damping *= 4
+        slope = gradient + weight * J.T @ tau
+
+        def is_usable(
+            moved: Tensor, loss: float = loss, along: Tensor = along, usable: Tensor = usable
+        ) -> bool:
+            if not _keeps(snapshots, moved, rows, loss):
+                return False
+            return not windows.lost(moved, along, usable)
+
+        theta, damping = _damped_step(theta, matrix, slope, unit, damping, is_usable)
     return theta, errors
+
+
+def _damped_step(
+    theta: Tensor,
+    matrix: Tensor,
+    slope: Tensor,
+    unit: Tensor,
+    damping: float,
+    is_usable: Callable[[Tensor], bool],
+) -> tuple[Tensor, float]:
+    """Parameters (P,) after a step that is short enough and usable, and the damping for the next;
+    as they were where no damping that is tried gives one.
+    """
+    for _ in range(TRIES):
+        solution = torch.linalg.solve_ex(matrix + damping * unit, slope.unsqueeze(1)).result
+        step = -solution.squeeze(1)
+        moved = theta + step.to(theta)
+        if step.norm() <= RADIUS and is_usable(moved):
+            return moved, max(DAMPING, damping / 3)
+        damping *= 4
+    return theta, damping
 
 
 def _keeps(snapshots: _Snapshots, theta: Tensor, rows: Batch, loss: float) -> bool:
     """Whether the loss on snapshots is hardly larger at parameters (P,) than it was."""
-    return snapshots.loss_and_gradient(theta, rows)[0] < 1.05 * loss + 0.01
+    after, _ = snapshots.loss_and_gradient(theta, rows)
+    return after < 1.05 * loss + 0.01
 
 
 def _copies(stacked: Projection, number: int) -> Projection:

@@ -10,6 +10,7 @@ first over short windows, then over longer ones: over long ones alone, early pha
 turn, and the loss says nothing. The trajectories are RK4's, differentiated step by step.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Positive, Share, validated
-from romkit.training.batches import AnyBatch, FlatParameters
+from romkit.training.batches import AnyBatch, FlatParameters, generators_of
 from romkit.training.latent import FIRST_LENGTH, EvenTrajectories, FieldName, latent_steps
 from romkit.training.loop import Reports, by_seed, train
 from romkit.training.loss import Objective
@@ -104,25 +105,28 @@ def refine(
         flat, objective.system, plan.dynamics, trajectories, compiled=compiled
     )
     component_weights = plan.weight * objective.component_weights / stacked.frame.state_scale**2
-    snapshot_loss, samples = flat.function(objective), trajectories.state.shape[1]
+    snapshot_loss = flat.function(objective)
+    samples = trajectories.state.shape[1]
 
     def loss(theta: Tensor, *tensors: Tensor) -> Tensor:
-        *batch, (first, *others), v, context = tensors
-        z, errors = start(theta, first, v, context), []
-        for state in others:
+        *batch, (initial, *further), v, context = tensors
+        z = start(theta, initial, v, context)
+        errors = []
+        for state in further:
             z, image = advance(theta, z, context)
             errors.append((state - image).square() @ component_weights)
-        return snapshot_loss(theta, *batch) + torch.stack(errors, dim=-1).flatten(1).mean(1)
+        of_windows = torch.stack(errors, dim=-1).flatten(1)
+        return snapshot_loss(theta, *batch) + of_windows.mean(1)
 
     def batches(index: int) -> Iterator[tuple[Tensor, ...]]:
-        numbers = [(seed * 1_000_003 + index) % 2**63 for seed in seeds]
-        generators = [torch.Generator().manual_seed(number) for number in numbers]
+        generators = generators_of(seeds, index)
         # short at first: where a phase error exceeds a turn, the loss says nothing of it
         length = plan.window(index / plan.steps, samples)
         windows = _windows(trajectories, length, plan.batch, generators)
-        pick = torch.stack(
-            [torch.randint(len(rows.y), (batch_size,), generator=g) for g in generators]
-        )
+        numbers = []
+        for generator in generators:
+            numbers.append(torch.randint(len(rows.y), (batch_size,), generator=generator))
+        pick = torch.stack(numbers)  # (S, batch_size)
         yield *(tensor[pick.to(tensor.device)] for tensor in rows), *windows
 
     end, _ = train(
@@ -154,11 +158,13 @@ def _windows(
     picks, starts = [], []
     for generator in generators:
         # as many of every trajectory as of any other, but for one
-        rounds = range(-(-batch // count))
-        order = torch.cat([torch.randperm(count, generator=generator) for _ in rounds])
+        rounds = math.ceil(batch / count)
+        orders = [torch.randperm(count, generator=generator) for _ in range(rounds)]
+        order = torch.cat(orders)
         picks.append(order[:batch])
         starts.append(torch.randint(times - length, (batch,), generator=generator))
     pick = torch.stack(picks).to(data.state.device)  # (S, B)
     start = torch.stack(starts).to(data.state.device)
-    along = start + torch.arange(length + 1, device=start.device)[:, None, None]  # (L + 1, S, B)
+    steps = torch.arange(length + 1, device=start.device)
+    along = start + steps[:, None, None]  # (L + 1, S, B)
     return data.state[pick, along], data.velocity[pick, start], data.context[pick]

@@ -55,6 +55,14 @@ def digest(tensors: Sequence[Tensor]) -> str:
     return total.hexdigest()
 
 
+def _joined(reports: Reports, further: Sequence[Mapping[str, object]]) -> Reports:
+    """Reports with further facts about each seed."""
+    joined = []
+    for report, facts in zip(reports, further, strict=True):
+        joined.append(report | facts)
+    return joined
+
+
 @dataclass(frozen=True)
 class Run:
     """All that a training depends on beside models and seeds.
@@ -95,7 +103,9 @@ class Run:
         """
         frame = models[0].frame
         rows = self._snapshots(self.data, frame)
-        held_out = None if self.held_out is None else self._snapshots(self.held_out, frame)
+        held_out = None
+        if self.held_out is not None:
+            held_out = self._snapshots(self.held_out, frame)
         self._check(rows, frame)
         facts = self._initialised(models, rows)
         loss = [term.prepared(rows) for term in self.plan.loss]
@@ -112,8 +122,7 @@ class Run:
                 chosen = slice(first, first + size)
                 stacked = stack(models[chosen]).to(self.device)
                 reports = self._train_stack(stacked, loss, rows, held_out, seeds[chosen])
-                pairs = zip(reports, facts[chosen], strict=True)
-                stacked.report = {"seeds": [report | of_start for report, of_start in pairs]}
+                stacked.report = {"seeds": _joined(reports, facts[chosen])}
                 trained += unstack(stacked.cpu())
         return trained
 
@@ -122,8 +131,12 @@ class Run:
 
     def _refinements(self) -> list[tuple[Callable[..., Reports], object]]:
         """Functions and settings of the stages after that on snapshots."""
-        stages = ((refine, self.plan.rollouts), (phase_fit, self.plan.timing))
-        return [(function, settings) for function, settings in stages if settings]
+        stages = []
+        if self.plan.rollouts is not None:
+            stages.append((refine, self.plan.rollouts))
+        if self.plan.timing is not None:
+            stages.append((phase_fit, self.plan.timing))
+        return stages
 
     def _check(self, rows: Batch, frame: Frame) -> None:
         """Raise for data or a system that a later stage would refuse after hours."""
@@ -145,8 +158,11 @@ class Run:
         further = ()
         if self.system is not None and model.chosen_by_rollouts:
             further = (LeftOutRollouts(self.data, self.system),)
-        facts = [model.initialise(rows.y, rows.c, *further) for model in models]
-        return [of_model or {} for of_model in facts]
+        facts = []
+        for of_seed in models:
+            of_start = of_seed.initialise(rows.y, rows.c, *further)
+            facts.append({} if of_start is None else of_start)
+        return facts
 
     def _rows_for_start(self, model: Projection, rows: Batch) -> Batch:
         """Snapshots that a model starts from."""
@@ -174,7 +190,7 @@ class Run:
             call = partial(function, objective, rows, self.data, settings, seeds, batch_size)
             ends.append(fast_or_eager(call, self._compiled(True))[0])
         for end in ends:
-            reports = [report | more for report, more in zip(reports, end, strict=True)]
+            reports = _joined(reports, end)
         return reports
 
     def _ready(self, rows: Batch, loss: Sequence[LossTerm], frame: Frame) -> AnyBatch:
@@ -216,40 +232,57 @@ class Run:
 
         (end, seconds), fast = fast_or_eager(run, accelerates)
         on_gpu = self.device.type == "cuda"
-        shared = {"seconds": seconds, "seeds_in_stack": len(seeds)}
-        shared |= {"compiled": compiled and fast, "captured": on_gpu and fast}
+        shared = {
+            "seconds": seconds,
+            "seeds_in_stack": len(seeds),
+            "compiled": compiled and fast,
+            "captured": on_gpu and fast,
+        }
         columns = {"diverged": ~end.state.alive.squeeze(1), "losses": end.losses.T}
         if held_out is not None:
-            columns |= {"validation_losses": end.best.losses.T, "best_epoch": end.best.epoch.int()}
-        return [report | shared for report in by_seed(**columns)]
+            columns["validation_losses"] = end.best.losses.T
+            columns["best_epoch"] = end.best.epoch.int()
+        return _joined(by_seed(**columns), [shared] * len(seeds))
 
     def _speed(self, rows: int, per_epoch: int, seeds: int) -> tuple[bool, bool]:
         """Whether the step on snapshots is compiled, and whether it is compiled or captured."""
-        plan, on_gpu = self.plan.snapshots, self.device.type == "cuda"
+        plan = self.plan.snapshots
+        on_gpu = self.device.type == "cuda"
         if on_gpu:
-            long = plan.epochs * per_epoch >= LONG_RUN_ON_GPU
+            pays = plan.epochs * per_epoch >= LONG_RUN_ON_GPU
         else:
-            long = plan.epochs * rows * seeds >= LONG_RUN
+            pays = plan.epochs * rows * seeds >= LONG_RUN
         # an optimizer of torch or geoopt may look at values
-        one_function = not callable(plan.optimizer)
-        compiled = self._compiled(long and one_function)
-        captured = on_gpu and one_function and self.engine == "auto"
+        if callable(plan.optimizer):
+            compiled = self._compiled(False)
+            return compiled, compiled
+        compiled = self._compiled(pays)
+        captured = on_gpu and self.engine == "auto"
         return compiled, compiled or captured
 
     def _compiled(self, pays: bool) -> bool:
-        if self.engine == "auto":
-            return pays and shutil.which("c++") is not None
-        return self.engine == "compiled"
+        """Whether a step is compiled, which has to pay where that is left open."""
+        if self.engine != "auto":
+            return self.engine == "compiled"
+        if not pays:
+            return False
+        return shutil.which("c++") is not None
 
     def _checkpoint(
         self, stacked: Projection, rows: AnyBatch, held_out: AnyBatch | None, seeds: Sequence[int]
     ) -> Checkpoint:
-        identity = {"method": stacked.name, "config": stacked.config, "recipe": self.plan.to_json()}
-        identity |= {"seeds": list(seeds), "data": digest(rows)}
+        identity = {
+            "method": stacked.name,
+            "config": stacked.config,
+            "recipe": self.plan.to_json(),
+            "seeds": list(seeds),
+            "data": digest(rows),
+        }
         if any(term.needs_field for term in self.plan.loss):
             # of the equations alone: another version of a package is no other run
-            provenance = self.system.provenance()
-            identity["system"] = str({k: v for k, v in provenance.items() if k != "versions"})
+            provenance = dict(self.system.provenance())
+            provenance.pop("versions", None)
+            identity["system"] = str(provenance)
         if held_out is not None:
             identity["held_out"] = digest(held_out)
         if self.started:
