@@ -98,8 +98,9 @@ def fit(
             influence.
         system: gives the field of the full model, where a loss needs it; by default the system that
             the data name. A polynomial manifold, given a system, chooses its settings by rollouts
-            over left-out contexts as well. Losses count velocities in units of the data's own motion, and in seconds
-            or model time units for Lorenz96 and the pendulum, as the paper does.
+            over left-out contexts as well. Losses count velocities in units of the data's own
+            motion, and in seconds or model time units for Lorenz96 and the pendulum, as the paper
+            does.
         device: "cpu" or "cuda"; a GPU is used where there is one.
         engine: "torch" runs step by step; "compiled" compiles the training step, and captures it as
             a CUDA graph on a GPU; "auto" decides by the length of the run. Where compiling fails,
@@ -173,7 +174,11 @@ def fit(
 
 def _watch(settings: dict[str, object]) -> Watch:
     """Watching of a training, by the settings that say so, which are taken out."""
-    return Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
+    watching = {}
+    for name in NAMES:
+        if name in settings:
+            watching[name] = settings.pop(name)
+    return Watch(**watching)
 
 
 def _architecture(settings: Mapping[str, object]) -> dict[str, object]:
@@ -234,14 +239,18 @@ def _training_set(
 ) -> TrainingSet:
     """The training set of checked data with velocities."""
     full, held_out = watch.divided(data)
-    system = system_of(full) if system is None else system
-    wave = None if symmetry is None else _wave(symmetry, full, basis, system)
+    if system is None:
+        system = system_of(full)
+    wave = None
+    if symmetry is not None:
+        wave = _wave(symmetry, full, basis, system)
     basis = _basis(basis, full, system)
-    coordinates = _projected(full, basis or wave)
+    front = wave if basis is None else basis
+    coordinates = _projected(full, front)
     return TrainingSet(
         full,
         coordinates,
-        _projected(held_out, basis or wave),
+        _projected(held_out, front),
         Frame.from_dataset(coordinates),
         basis,
         wave,
@@ -253,14 +262,18 @@ def _recipe(
     preset: str | Recipe, settings: Mapping[str, object], system: str, kind: type[Projection]
 ) -> Recipe:
     """The recipe of a preset, with the settings that are of a recipe."""
-    recipe = preset if isinstance(preset, Recipe) else PRESETS[preset](system, kind.name)
-    return recipe.with_settings({k: value for k, value in settings.items() if k in SETTINGS})
+    recipe = preset
+    if isinstance(preset, str):
+        recipe = PRESETS[preset](system, kind.name)
+    of_recipe = {name: value for name, value in settings.items() if name in SETTINGS}
+    return recipe.with_settings(of_recipe)
 
 
 def _device(device: torch.device | None) -> torch.device:
     if device is not None:
         return device
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
 
 
 def _trained(
@@ -295,7 +308,9 @@ def _time_unit(training: TrainingSet) -> float:
     velocity = training.data["velocity"].transpose(..., "component").astype(np.float64)
     speed = velocity / training.frame.exact["state_scale"].numpy()
     square = float((speed**2).mean())
-    return square**-0.5 if square > 0 else 1.0
+    if square == 0:
+        return 1.0
+    return square**-0.5
 
 
 def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list[Projection]:
@@ -312,9 +327,12 @@ def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list
         fix = "give what fit returned for these settings"
         raise InputError("start", expected=_in_words(models), got=_in_words(sources), fix=fix)
     for model, source in zip(models, sources, strict=True):
-        # scales are those of the new data
-        state = {k: v for k, v in source.state_dict().items() if not k.startswith("frame.")}
-        model.load_state_dict(state, strict=False)
+        parameters = {}
+        for name, value in source.state_dict().items():
+            # scales are those of the new data
+            if not name.startswith("frame."):
+                parameters[name] = value
+        model.load_state_dict(parameters, strict=False)
     return models
 
 
@@ -360,15 +378,20 @@ def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shif
     shifts = system.symmetry if symmetry == "shift" else symmetry
     expected = "a system whose field commutes with shifts"
     fix = "leave symmetry out, or declare it: symmetry = Shifts() of the system"
-    if shifts is None or system.order != 1:
-        fault = "which declares none" if shifts is None else "which is of second order"
-        raise InputError("symmetry", expected=expected, got=f"{system.name}, {fault}", fix=fix)
+    if shifts is None:
+        got = f"{system.name}, which declares none"
+        raise InputError("symmetry", expected=expected, got=got, fix=fix)
+    if system.order != 1:
+        got = f"{system.name}, which is of second order"
+        raise InputError("symmetry", expected=expected, got=got, fix=fix)
     # some snapshots are enough, and every one costs two evaluations of the field
-    sample = snapshots(data, every=max(1, data.sizes["time"] // 4))
+    every = max(1, data.sizes["time"] // 4)
+    sample = snapshots(data, every=every)
     draw = torch.Generator().manual_seed(0)
     noise = torch.randn(sample.state.shape, generator=draw, dtype=torch.float64)
     # waves that stand still have no rate to compare with
-    beside = sample.state + 0.1 * sample.state.std() * noise
+    size = 0.1 * sample.state.std()
+    beside = sample.state + size * noise
     error = system.commutator(shifts, beside, sample.context)
     if error > COMMUTES:
         got = f"{system.name}, whose field differs by {error:.1e}"
@@ -382,7 +405,10 @@ def _in_memory(data: xr.Dataset) -> xr.Dataset:
     Raises:
         InputError: they are too large.
     """
-    size = sum(8 * variable.size for variable in data.data_vars.values() if variable.chunks)
+    size = 0
+    for variable in data.data_vars.values():
+        if variable.chunks:
+            size += 8 * variable.size
     memory = runtime.memory()
     if COPIES * size > memory:
         most = f"{memory / COPIES / 1e9:.3g} GB"
@@ -411,9 +437,12 @@ def _with_velocities(
 
 def warn_undeclared_context(data: xr.Dataset) -> xr.Dataset:
     """`data`, after a warning if they do not declare their context."""
-    if not is_declared(data) and (names := context_names(data)):
-        text = f"the context is taken to be {', '.join(names)}, every coordinate of numbers along the trajectories"
-        warn(f"{text}; declare it: romkit.data.describe(data, context=[...])", DataWarning)
+    names = context_names(data)
+    if names and not is_declared(data):
+        text = f"the context is taken to be {', '.join(names)}"
+        kind = "every coordinate of numbers along the trajectories"
+        fix = "declare it: romkit.data.describe(data, context=[...])"
+        warn(f"{text}, {kind}; {fix}", DataWarning)
     return data
 
 
@@ -424,8 +453,11 @@ def _basis(basis: int | Basis | None, data: xr.Dataset, system: System | None) -
     if isinstance(basis, Basis):
         check_size(basis, data)
         return basis
-    weight = None if system is None else system.weight
-    return make_basis(data, checks.at_least("basis", basis, 1), weight)
+    rank = checks.at_least("basis", basis, 1)
+    weight = None
+    if system is not None:
+        weight = system.weight
+    return make_basis(data, rank, weight)
 
 
 def check_settings(kind: type[Projection], settings: Mapping[str, object]) -> None:
@@ -437,10 +469,10 @@ def check_settings(kind: type[Projection], settings: Mapping[str, object]) -> No
             names.add(parameter.name)
     for name in settings:
         if name not in names:
-            plain = ", ".join(setting for setting in SETTINGS if "." not in setting)
             fix = checks.nearest(name, [*sizes, *SETTINGS, *NAMES])
             if not fix:
-                fix = f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
+                plain = [setting for setting in SETTINGS if "." not in setting]
+                fix = f"{kind.name} takes {', '.join(sorted(sizes))}, fit {', '.join(plain)}"
             expected = f"a setting of the training or of {kind.name}"
             raise InputError(name, expected=expected, got="an unknown name", fix=fix)
 
@@ -515,11 +547,15 @@ def _check_components(system: System, frame: Frame) -> None:
 def _provenance(run: Run, training: TrainingSet) -> dict[str, object]:
     """Recipe, data, device and versions, for the report."""
     attrs = training.full.attrs
-    source = {key: attrs.get(key) for key in ("system", "parameters", "split", "seed")}
-    source["velocity"] = training.data["velocity"].attrs.get("method")
+    facts = {key: attrs.get(key) for key in ("system", "parameters", "split", "seed")}
+    facts["velocity"] = training.data["velocity"].attrs.get("method")
+    plain = {}
+    for key, value in facts.items():
+        if isinstance(value, str | int):
+            plain[key] = value
     return {
         "recipe": run.plan.to_json(),
-        "data": {key: value for key, value in source.items() if isinstance(value, str | int)},
+        "data": plain,
         "device": runtime.device_name(run.device),
         "versions": runtime.versions(),
     }
