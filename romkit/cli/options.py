@@ -328,18 +328,9 @@ def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame"
     names = files_of(sources)
     if Path(names[0]).suffix.lower() != ".csv":
         return read_files(names)
-    import pandas as pd
+    from romkit.data.tables import joined_tables
 
-    from romkit.data.names import TRAJECTORIES
-    from romkit.data.tables import read_table
-
-    tables = [read_table(name) for name in names]
-    if len(tables) == 1:
-        return tables[0]
-    # of tables that number their runs, the numbers stay
-    if not any(name in tables[0].columns for name in TRAJECTORIES):
-        tables = [table.assign(run=k) for k, table in enumerate(tables)]
-    return pd.concat(tables, ignore_index=True)
+    return joined_tables(names)
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":

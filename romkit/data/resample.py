@@ -10,7 +10,7 @@ from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.context import context_names
 from romkit.data.controls import HELD, LINEAR, inputs_held
-from romkit.data.schema import DIMS, check_states, complete
+from romkit.data.schema import DIMS, check_states
 
 MOST = 1e9
 """Times of a run, at most: more fit into no memory."""
@@ -26,11 +26,13 @@ Rule = Callable[[np.ndarray], np.ndarray]
 
 @validated
 def resampled(data: xr.Dataset, step: Positive | None = None) -> xr.Dataset:
-    """A dataset at even times, each run interpolated by cubic splines through its own samples.
+    """A dataset at even times, each component of a run interpolated by a cubic spline through its own
+    samples.
 
-    Where velocities are given, cubic polynomials meet them and the states. Gaps of more than three
-    usual intervals of a run stay missing. So does what is before a run's first sample or behind its
-    last one. Inputs are held or straight lines, as they are in the data.
+    Where velocities are given, cubic polynomials meet them and the states. Splines pass through
+    noise. Gaps of more than three usual intervals of a component stay missing. So does what is
+    before its first sample or behind its last one. Inputs are held or straight lines, as they are in
+    the data.
 
     Args:
         data: in romkit's schema; samples that are missing are NaN, as `from_arrays` and `describe`
@@ -61,20 +63,16 @@ def resampled(data: xr.Dataset, step: Positive | None = None) -> xr.Dataset:
     """
     check_states(data)
     times = data["time"].values.astype(np.float64)
-    # (C, T) samples that a run has, by any of its components: others are gaps of these alone
-    has = complete(data, ("state",))
-    clocks = [times[row] for row in has]
+    # a sample of a run has a number in any of its components: the others have gaps there
+    known = np.isfinite(data["state"].transpose(*DIMS).values).any(-1)  # (C, T)
+    clocks = [times[row] for row in known]
     step = _checked_step(clocks, step)
     grid = _grid(times, step)  # (K,)
-    is_gap = np.stack([_outside(clock, grid) for clock in clocks])  # (C, K)
 
     variables = {}
     for name in ("state", "velocity", "acceleration"):
-        if name not in data:
-            continue
-        values = _interpolated(data, name, has, grid)  # (C, K, n)
-        values[is_gap] = np.nan
-        variables[name] = (DIMS, values, data[name].attrs)
+        if name in data:
+            variables[name] = (DIMS, _interpolated(data, name, grid), data[name].attrs)
     if "control" in data:
         variables["control"] = _inputs(data, times, grid)
     return xr.Dataset(variables, _coords(data, times, grid), data.attrs)
@@ -108,7 +106,7 @@ def _checked_step(clocks: list[np.ndarray], step: float | None) -> float:
     """
     short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
     if short:
-        expected, got = f"{FEWEST} complete snapshots in each run", f"fewer in {listed(short, 8)}"
+        expected, got = f"{FEWEST} samples in each run", f"fewer in {listed(short, 8)}"
         raise InputError("data", expected=expected, got=got, fix="drop these runs")
     usual = [float(np.median(np.diff(run))) for run in clocks]
     if step is None:
@@ -138,25 +136,46 @@ def _outside(run: np.ndarray, grid: np.ndarray) -> np.ndarray:
     return is_early | is_late | (is_long & ~is_sample)
 
 
-def _interpolated(data: xr.Dataset, name: str, has: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """A variable (C, K, n) at the times of the grid, run by run, from samples (C, T).
+def _interpolated(data: xr.Dataset, name: str, grid: np.ndarray) -> np.ndarray:
+    """A variable (C, K, n) at the times of the grid, run by run.
 
     States with velocities meet both.
     """
     times = data["time"].values.astype(np.float64)
-    values = data[name].transpose(*DIMS).values.astype(np.float64)
+    values = data[name].transpose(*DIMS).values.astype(np.float64)  # (C, T, n)
+    known = np.isfinite(values)
     slopes = None
     if name == "state" and "velocity" in data:
-        slopes = data["velocity"].transpose(*DIMS).values
-    result = np.full((len(has), len(grid), values.shape[-1]), np.nan)
-    for k, is_known in enumerate(has & np.isfinite(values).all(-1)):
-        if slopes is not None:
-            is_known = is_known & np.isfinite(slopes[k]).all(-1)
-        if is_known.sum() < FEWEST:
-            continue
-        known_slopes = None if slopes is None else slopes[k, is_known]
-        result[k] = _curve(times[is_known], values[k, is_known], known_slopes)(grid)
+        slopes = data["velocity"].transpose(*DIMS).values.astype(np.float64)
+        known &= np.isfinite(slopes)
+    runs, _, n = values.shape
+    result = np.full((runs, len(grid), n), np.nan)
+    for k in range(runs):
+        for rows, components in _alike(known[k]):
+            if len(rows) < FEWEST:
+                continue
+            samples = np.ix_(rows, components)
+            samples_of_rate = None if slopes is None else slopes[k][samples]
+            curve = _curve(times[rows], values[k][samples], samples_of_rate)
+            course = curve(grid)
+            course[_outside(times[rows], grid)] = np.nan
+            result[k][:, components] = course
     return result
+
+
+def _alike(known: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows and components of known numbers (T, n): components that are known in the same rows
+    together.
+    """
+    any_known = known.any(-1)
+    if np.array_equal(any_known, known.all(-1)):
+        return [(np.flatnonzero(any_known), np.arange(known.shape[1]))]
+    patterns, which = np.unique(known, axis=1, return_inverse=True)
+    groups = []
+    for number, pattern in enumerate(patterns.T):
+        components = np.flatnonzero(which.ravel() == number)
+        groups.append((np.flatnonzero(pattern), components))
+    return groups
 
 
 def _curve(times: np.ndarray, values: np.ndarray, slopes: np.ndarray | None) -> Rule:

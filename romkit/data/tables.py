@@ -77,6 +77,17 @@ def read_table(path: str | Path) -> pd.DataFrame:
         raise FileError(path, problem=problem, fix=fix) from error
 
 
+def joined_tables(paths: Sequence[str | Path]) -> pd.DataFrame:
+    """Tables of several runs below each other; without numbers of runs of their own, a run each."""
+    tables = [read_table(path) for path in paths]
+    if len(tables) == 1:
+        return tables[0]
+    # of tables that number their runs, the numbers stay
+    if not any(name in tables[0].columns for name in TRAJECTORIES):
+        tables = [table.assign(run=k) for k, table in enumerate(tables)]
+    return pd.concat(tables, ignore_index=True)
+
+
 def _beginning(file: Path) -> list[str]:
     """The lines of a file by which its notation is recognised."""
     with file.open(encoding=ENCODING) as stream:

@@ -15,10 +15,19 @@ import xarray as xr
 import romkit.data as datasets
 from romkit.bases import basis
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seed, validated
-from romkit.core.errors import ExtrapolationWarning, FileError, FitWarning, InputError
+from romkit.core.errors import (
+    DataWarning,
+    ExtrapolationWarning,
+    FileError,
+    FitWarning,
+    InputError,
+    warn,
+)
 from romkit.core.files import expanded
 from romkit.data.context import context_matrix, context_ranges
+from romkit.data.schema import complete
 from romkit.data.several import joined_runs
+from romkit.data.tables import joined_tables
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.baselines import nearest_runs, shifted_in_time
 from romkit.integrators.laws.choice import HELD_OUT
@@ -50,13 +59,18 @@ LIMITED = 2.0
 WIDE = 1_000
 """Number of components from which on states are described by coordinates in a basis."""
 
+OWN_TIMES = 1.5
+"""Interval between the samples of a run, in that of all runs together, from which on runs have times
+of their own.
+"""
+
 KEPT = 1e-4
 """Share of the energy that a basis may leave out."""
 
 
 @validated
 def learn(
-    source: xr.Dataset | FilePath | Sequence[FilePath],
+    source: xr.Dataset | pd.DataFrame | FilePath | Sequence[FilePath],
     context: str | Sequence[str] | None = None,
     *,
     held_out: Part = 0.25,
@@ -74,7 +88,9 @@ def learn(
     `romkit.bootstrap`, which can be taken alone.
 
     Args:
-        source: runs in a dataset of any habit, or the names of their files, with wildcards.
+        source: runs in a dataset of any habit, in a table of pandas, or the names of their files,
+            with wildcards. Runs with times of their own are brought to common ones by
+            `romkit.data.resampled`.
         context: names of the parameters in which runs differ; by default what the data declare.
         held_out: share of the runs that judge the result, by contexts between the others.
         latent_dim: number of latents; by default chosen.
@@ -138,18 +154,55 @@ class Model(NamedTuple):
 def _described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
     """Runs in romkit's schema."""
     names = [context] if isinstance(context, str) else context
-    data = source if isinstance(source, xr.Dataset) else _read(source)
+    data = source
+    if not isinstance(source, xr.Dataset | pd.DataFrame):
+        data = _read(source)
     if isinstance(data, xr.Dataset) and "state" in data and "component" in data.dims:
-        return data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
-    return datasets.describe(data, context=names)
+        data = data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
+    else:
+        data = datasets.describe(data, context=names)
+    return _from_complete_start(_with_common_times(data))
+
+
+def _from_complete_start(data: xr.Dataset) -> xr.Dataset:
+    """Data from the first time on at which no run lacks a part of its state.
+
+    Forecasts begin there, and need it whole.
+    """
+    is_complete = complete(data, ["state"]).all(0)  # (T,) of every run
+    first = int(is_complete.argmax())
+    if first == 0:
+        return data
+    time = data["time"].values
+    warn(
+        f"begins at time {time[first]:.4g}: a run lacks a part of its state before it", DataWarning
+    )
+    return data.isel(time=slice(first, None))
+
+
+def _with_common_times(data: xr.Dataset) -> xr.Dataset:
+    """Data as they are, or resampled, with a warning, where most runs have times of their own."""
+    times = data["time"].values
+    known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
+    usual = [np.median(np.diff(times[row])) for row in known if row.sum() > 1]
+    if not usual or np.median(usual) < OWN_TIMES * np.median(np.diff(times)):
+        return data
+    common = datasets.resampled(data)
+    step = float(common["time"][1] - common["time"][0])
+    warn(
+        f"runs have times of their own; brought to common ones, every {step:.3g}, by "
+        "romkit.data.resampled",
+        DataWarning,
+    )
+    return common
 
 
 def _read(source: object) -> xr.Dataset | pd.DataFrame:
-    """A table, or runs in files, joined where there are several."""
+    """Tables, or runs in files, joined where there are several."""
     names = [source] if isinstance(source, str | Path) else list(source)
     paths = [path for name in names for path in _matching(name)]
-    if len(paths) == 1 and paths[0].suffix == ".csv":
-        return pd.read_csv(paths[0])
+    if paths[0].suffix.lower() == ".csv":
+        return joined_tables(paths)
     return joined_runs(paths)
 
 
@@ -289,7 +342,8 @@ def _errors(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Errors:
     """Errors of each held-out run, beside forecasts that need no model."""
     deviation = np.nanstd(train["state"].values, axis=(0, 1))
     scale = np.where(deviation > 0, deviation, 1.0)
-    states, truth = (torch.from_numpy(x["state"].values / scale) for x in (train, test))
+    states = torch.from_numpy(_without_gaps(train) / scale)
+    truth = torch.from_numpy(test["state"].values / scale)
     contexts = [torch.from_numpy(_scaled_contexts(x, train)) for x in (train, test)]
     number = len(states)
     nearest = nearest_runs(
@@ -310,6 +364,15 @@ def _errors(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Errors:
         "rest": mean.expand(truth.shape),
     }
     return {name: _error(states, truth) for name, states in forecasts.items()}
+
+
+def _without_gaps(data: xr.Dataset) -> np.ndarray:
+    """States (C, T, n) with straight lines over gaps: a gap in the data is no lost forecast."""
+    states = data["state"].values
+    if np.isfinite(states).all():
+        return states
+    runs = [pd.DataFrame(run, index=data["time"].values) for run in states]
+    return np.stack([run.interpolate("index", limit_direction="both") for run in runs])
 
 
 def _error(states: torch.Tensor, truth: torch.Tensor) -> np.ndarray:

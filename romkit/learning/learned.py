@@ -1,5 +1,6 @@
 """A learned model: what `romkit.learn` returns."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,12 @@ NEGLIGIBLE = 0.005
 
 LIMITED = 2.0
 """Error of a forecast, in that of the projection, up to which the manifold limits it."""
+
+NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
+"""Numbers of more digits than one reads."""
+
+MISSED = 0.1
+"""Error of the projection, in that of the forecast, below which the law misses what moves the runs."""
 
 BAR = 0.9
 """Level of the intervals."""
@@ -126,7 +133,7 @@ class Learned:
             return (
                 "No law follows these runs better than the nearest of them: more runs near "
                 f"{where}, where the error is largest, or more latents, "
-                f"latent_dim={self.projection.latent_dim + 1}, may help."
+                f"latent_dim={self.projection.latent_dim + 1}, may help.{self._advice_on_inputs(mean)}"
             )
         if mean["forecast"] <= NEGLIGIBLE:
             return (
@@ -142,6 +149,17 @@ class Learned:
         return (
             f"The law limits the forecast ({mean['forecast']:.2g}, the manifold "
             f"{mean['projection']:.2g}): longer runs, or more of them near {where}, may help."
+        )
+
+    def _advice_on_inputs(self, mean: Mapping[str, float]) -> str:
+        """Sentence for runs that are alike at equal times and on the manifold, but follow no law."""
+        has_inputs = bool(self.law.control_names)
+        is_held = mean["projection"] < MISSED * mean["forecast"]
+        if has_inputs or not is_held or mean["nearest run"] > mean["forecast"]:
+            return ""
+        return (
+            " If something acts on them that changes in time, a load or a heater say, name it: "
+            "romkit.data.describe(data, control=[...])."
         )
 
     def report(self, folder: FilePath) -> Path:
@@ -201,7 +219,10 @@ def _write_report(learned: Learned, folder: FilePath) -> Path:
         "time.",
         _errors_table(learned),
         "## Manifolds and laws that were tried",
+        "Errors of training runs that were left out in turn; the final model has learned from them.",
         _trials_table(learned),
+        "## A forecast",
+        _commands(learned, folder),
         "## Made by",
         ", ".join(f"{name} {version}" for name, version in versions().items())
         + f"; {learned.seconds:.0f} s of the processor.",
@@ -210,6 +231,23 @@ def _write_report(learned: Learned, folder: FilePath) -> Path:
     with files.atomic(path) as temporary:
         temporary.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
     return path
+
+
+def _commands(learned: Learned, folder: Path) -> str:
+    """Lines that make a forecast with the saved model, and draw it."""
+    values = []
+    for name in context_names(learned.train):
+        middle = float(np.median(learned.train[name].values))
+        values.append(f"--{name} {middle:.4g}")
+    model = f"{folder}/ensemble"
+    if learned.ensemble is None:
+        model = f"{folder}/projection.safetensors --dynamics {folder}/law.safetensors"
+    times = learned.train["time"].values
+    duration = times[-1] - times[0]
+    step = np.median(np.diff(times))
+    length = f"--duration {duration:.4g} --dt {step:.4g}"
+    command = f"romkit forecast {model} --from start.nc {length} {' '.join(values)}"
+    return f"```sh\n{command}\n```"
 
 
 def _errors_table(learned: Learned) -> str:
@@ -231,8 +269,13 @@ def _trials_table(learned: Learned) -> str:
         config = dict(trial.config)
         config.pop("latent_dim", None)
         manifold = [str(trial.latent_dim), display.pairs(config), f"{trial.projection_error:.2g}"]
-        rows.append([*manifold, str(trial.law["settings"]), f"{trial.law['error']:.2g}"])
+        settings = NUMBER.sub(_shortened, str(trial.law["settings"]))
+        rows.append([*manifold, settings, f"{trial.law['error']:.2g}"])
     return _table(head, rows)
+
+
+def _shortened(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.3g}"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

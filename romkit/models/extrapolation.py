@@ -111,7 +111,8 @@ def _state_in_words(distance: xr.DataArray) -> list[str]:
         leaving = int(_any_along(away, "trajectory").sum())
         which = f" of {leaving} of {number} trajectories"
     largest = float(distance.max())
-    return [f"the state{which} from t={begin:.4g} on (distance up to {largest:.2g})"]
+    size = f"distance up to {largest:.3g}, and the training states end at 1"
+    return [f"the state{which} from t={begin:.4g} on ({size})"]
 
 
 def _any_along(flags: xr.DataArray, dim: str) -> xr.DataArray:

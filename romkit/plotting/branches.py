@@ -89,8 +89,8 @@ def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) ->
     """The quantity on the vertical axis, and its name."""
     if kind == "orbits":
         return _period, "period"
-    decoded = any("decoded" in branch for branch in branches)
-    if decoded and component is None:
+    has_full_state = any("decoded" in branch for branch in branches)
+    if has_full_state and component is None:
         return _size, "root mean square of the state"
     names = [str(name) for name in branches[0]["component"].values]
     chosen = names[0]
@@ -216,8 +216,9 @@ def _draw_rounds(
     scale = style.colours(numbers)
     colours = scale.to_rgba(numbers)
     order = np.argsort(x)
+    in_order = x[order]
     for curve, colour in zip(estimate, colours, strict=True):
-        axes.plot(x[order], curve[order], color=colour, linewidth=0.9)
+        axes.plot(in_order, curve[order], color=colour, linewidth=0.9)
     chosen = np.flatnonzero(entered >= 0)
     # a context was chosen by the estimate of the round before it; those of the first round by none
     rounds = np.maximum(entered[chosen] - 1, 0)

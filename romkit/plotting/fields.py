@@ -22,7 +22,7 @@ WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
 MOST_PARAMETERS = 3
 """Largest number of parameters in the title of a panel."""
 
-INNER = ("latent", "control", "lower", "upper")
+INNER = ("latent", "control", "lower", "upper", "spread")
 """Beginnings of the names of variables that are shown only where there is nothing else."""
 
 

@@ -73,9 +73,11 @@ def plot_forecast(
             _draw_row(row, runs, truth, component)
             row[0].set_ylabel(names[component])
         for k, panel in enumerate(axes[0]):
-            _put_above(panel, _title(runs, k))
+            title = _title(runs, k)
+            _put_above(panel, title)
+        time = style.label(runs["time"])
         for panel in axes[-1]:
-            panel.set_xlabel(style.label(runs["time"]))
+            panel.set_xlabel(time)
         lines, words = axes[0, 0].get_legend_handles_labels()
         figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -101,6 +101,7 @@ def _portraits(
     time = str(values.dims[-2])
     if "time" in values.dims:
         time = "time"
+    quantity = values.coords[colour]
     lines, shades = _curves(values, time, colour)  # (C, T, k) and (C, T)
     if not pairs:
         # a single coordinate stands against time
@@ -120,9 +121,8 @@ def _portraits(
             panel.set_xlabel(names[a])
             panel.set_ylabel(names[b])
             style.plain(panel)
-        label = style.label(values.coords[colour])
         every = axes.ravel().tolist()
-        figure.colorbar(scale, ax=every, label=label)
+        figure.colorbar(scale, ax=every, label=style.label(quantity))
     return figure
 
 

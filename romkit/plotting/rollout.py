@@ -60,7 +60,8 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     run = style.members(run)
     seed = scores.median_seed(run)
     with style.style():
-        if maps.planes(run.isel(seed=seed, trajectory=0)):
+        one_run = run.isel(seed=seed, trajectory=0)
+        if maps.planes(one_run):
             return _planar(run, seed)
         return _against_time(run, seed)
 
@@ -94,7 +95,8 @@ def _against_time(run: xr.Dataset, seed: int) -> Figure:
     width = max(7.2, 2.3 * across)
     height = 1.15 * rows + 2.7
     figure = Figure(figsize=(width, height), layout="constrained", dpi=200)
-    figure.get_layout_engine().set(wspace=0.03)
+    layout = figure.get_layout_engine()
+    layout.set(wspace=0.03)
     heights = [1.0] * rows
     grid = figure.add_gridspec(rows + 1, across, height_ratios=[*heights, 1.5])
     panels = style.grid_of_panels(figure, grid, rows, across)

@@ -81,7 +81,8 @@ def _mark_valid_time(panel: Axes, run: xr.Dataset, seed: int) -> None:
     at = time[0] + valid
     text = "valid to the end"
     if at < time[-1]:
-        panel.axvline(at, color=style.ORANGE, linestyle=":", linewidth=0.9)
+        dotted = {"color": style.ORANGE, "linestyle": ":", "linewidth": 0.9}
+        panel.axvline(at, **dotted)
         dot = {"color": style.ORANGE, "markersize": 3.5, "clip_on": False}
         panel.plot(at, VALID_THRESHOLD, "o", **dot)
         unit = style.unit(run["time"], " {}")

@@ -75,9 +75,10 @@ def fields_of(run: xr.Dataset) -> list[Field]:
     fields = []
     start = 0
     for variable in layout.variables:
-        components = slice(start, start + variable.size)
-        fields.append(_field(run, layout, variable, components))
-        start = components.stop
+        end = start + variable.size
+        field = _field(run, layout, variable, slice(start, end))
+        fields.append(field)
+        start = end
     return fields
 
 
@@ -185,7 +186,9 @@ def _draw_mesh(
     panel.yaxis.set_major_locator(ticks)
     incomplete = np.isnan(values).any(-1)
     missing = time[incomplete]
-    if len(missing) > LOST * len(time):
-        middle_time = (missing[0] + missing[-1]) / 2
-        middle_place = (places[0] + places[-1]) / 2
-        panel.text(middle_time, middle_place, look.missing, ha="center", va="center")
+    if len(missing) <= LOST * len(time):
+        return
+    middle_time = (missing[0] + missing[-1]) / 2
+    middle_place = (places[0] + places[-1]) / 2
+    centred = {"ha": "center", "va": "center"}
+    panel.text(middle_time, middle_place, look.missing, **centred)

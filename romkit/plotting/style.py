@@ -106,7 +106,9 @@ def limits(values: np.ndarray) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     if len(finite) == 0:
         return 0.0, 0.0
-    return float(finite.min()), float(finite.max())
+    low = float(finite.min())
+    high = float(finite.max())
+    return low, high
 
 
 def error_limit(difference: np.ndarray, states: tuple[float, float]) -> float:

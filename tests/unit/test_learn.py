@@ -1,11 +1,14 @@
 """`romkit.learn`: a forecast of held-out runs that is better than what needs no model."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 import romkit
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError
 
 
 def oscillations(number=6, noise=0.0):
@@ -46,11 +49,53 @@ def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
     for name in learned.errors:
         assert f"| {name} |" in text
     assert learned.advice in text
+    assert f"romkit forecast {tmp_path}/ensemble" in text
+    assert "--frequency 1." in text
     for picture in ("rollout.png", "forecast.png"):
         assert (tmp_path / picture).stat().st_size > 1000
     folder = learned.save(tmp_path / "saved")
     again = romkit.load(folder / "projection.safetensors")
     assert again.latent_dim == learned.projection.latent_dim
+
+
+@pytest.mark.parametrize(
+    ("projection", "nearest", "inputs"),
+    [(0.001, 0.1, True), (0.4, 0.1, False), (0.001, 0.9, False)],
+)
+def test_runs_on_the_manifold_that_follow_no_law_may_have_an_input(
+    learned, projection, nearest, inputs
+):
+    values = {"forecast": 0.8, "projection": projection, "rest": 1.0}
+    values |= {"nearest run": nearest, "nearest run, shifted": nearest}
+    errors = {name: np.full(2, value) for name, value in values.items()}
+    assert ("control=" in replace(learned, errors=errors).advice) == inputs
+
+
+def table_of_uneven_runs():
+    """A table of runs with times of their own, a tenth of whose cells is empty."""
+    rng = np.random.default_rng(3)
+    tables = []
+    for run, frequency in enumerate(np.linspace(1.0, 2.0, 7)):
+        time = np.cumsum(rng.uniform(0.05, 0.15, size=80))
+        phase = frequency * time[:, None] - np.linspace(0, 3, 4)
+        states = np.cos(phase)
+        states[rng.random(states.shape) < 0.1] = np.nan
+        table = pd.DataFrame(states, columns=list("abcd"))
+        tables.append(table.assign(run=run, frequency=frequency, time=time))
+    return pd.concat(tables, ignore_index=True)
+
+
+def test_a_table_of_runs_with_times_of_their_own_is_learned_from(tmp_path):
+    table = table_of_uneven_runs()
+    with pytest.warns(DataWarning, match="common"):
+        model = romkit.learn(table, "frequency", members=0, latent_dim=2)
+    assert model.errors["forecast"].max() < 0.05
+    # a gap in a training run is no lost forecast of it
+    assert all(np.isfinite(errors).all() for errors in model.errors.values())
+    table.to_csv(tmp_path / "runs.csv", sep=";", decimal=",", index=False)
+    with pytest.warns(DataWarning, match="common"):
+        of_file = romkit.learn(tmp_path / "runs.csv", "frequency", members=0, latent_dim=2)
+    assert np.allclose(of_file.errors["forecast"], model.errors["forecast"], rtol=1e-3)
 
 
 def test_files_are_read_as_runs(tmp_path):

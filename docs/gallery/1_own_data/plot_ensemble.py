@@ -30,7 +30,7 @@ def sensors(dampings, seed):
         for mu, start in zip(dampings, starts, strict=True)
     ]
     state = np.stack(paths) @ mix
-    state += 0.02 * state.std() * rng.normal(size=state.shape)
+    state += 0.1 * state.std() * rng.normal(size=state.shape)
     data = xr.Dataset({"state": (("trajectory", "time", "component"), state)})
     data = data.assign_coords(time=times, mu=("trajectory", np.asarray(dampings)))
     return romkit.data.with_velocity(romkit.data.describe(data, context=["mu"]))
@@ -44,7 +44,9 @@ projection = romkit.fit("pod", train, latent_dim=2)
 ensemble = romkit.bootstrap(projection, SINDy(degree=3, threshold=0.02), train, members=20)
 
 band = ensemble.follow(unseen)
-figure = plot_forecast(band, unseen, components=["x0", "x3"])
+figure = plot_forecast(
+    band.isel(trajectory=[2, 5]), unseen.isel(trajectory=[2, 5]), components=["x0", "x3"]
+)
 
 # %%
 # About 90 % of the intervals of 90 % should contain the truth.

@@ -44,6 +44,25 @@ def test_linear_inputs_are_straight_lines(step, inputs, about):
     assert not romkit.data.inputs_held(data)
 
 
+def test_an_empty_cell_is_a_gap_of_its_component_alone():
+    time = np.cumsum(DRAW.uniform(0.1, 0.2, size=80))
+    states = np.stack([np.sin(time), np.cos(time), np.sin(2 * time)], axis=-1)
+    empty = np.zeros(states.shape, dtype=bool)
+    empty[3::7, 0] = empty[5::9, 2] = True
+    empty[10:20, 1] = True  # longer than what is filled
+    data = romkit.data.from_arrays(np.where(empty, np.nan, states), time)
+    even = romkit.data.resampled(data, 0.15)
+    t = even.time.values
+    exact = np.stack([np.sin(t), np.cos(t), np.sin(2 * t)], axis=-1)
+    error = abs(even.state.values[0] - exact)
+    inner = slice(6, -6)
+    assert np.nanmax(error[inner]) < 0.02
+    assert np.isfinite(error[inner][:, [0, 2]]).all()
+    in_gap = (t > time[9]) & (t < time[20])
+    assert np.isnan(error[in_gap, 1]).all()
+    assert np.isfinite(error[inner][~in_gap[inner], 1]).mean() > 0.9
+
+
 def test_states_follow_a_spline():
     data = romkit.data.resampled(driven(NOISE), 0.05)
     inner = slice(4, -4)  # ends of a natural interpolant are less accurate
