@@ -1,6 +1,6 @@
 """Operations on tensors whose leading axes match from the left, for layers of your own."""
 
-from romkit.core.broadcast import (
+from romkit.core.matching import (
     align,
     linear_solve,
     matmul,

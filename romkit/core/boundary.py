@@ -252,8 +252,10 @@ def _refusal(function: Callable, error: ValidationError) -> InputError:
     argument = _name_of(position, names)
     kind = faults[0]["type"]
     if kind.startswith("multiple_argument_values"):
-        fix = f"give {argument} once, by its place or by its name"
-        return InputError(argument, expected="one value", got="two", fix=fix)
+        got = f"{argument} twice, by its place and by its name"
+        return InputError(argument, expected="it once", got=got, fix="leave one of them out")
+    if kind == "unexpected_positional_argument":
+        return _unplaced_argument(function, argument)
     if kind.startswith("unexpected"):
         return _unknown_argument(function, argument, names)
     if kind.startswith("missing"):
@@ -275,6 +277,23 @@ def _name_of(position: object, names: Sequence[str]) -> str:
     if isinstance(position, int) and position < len(names):
         return names[position]
     return str(position)
+
+
+def _unplaced_argument(function: Callable, argument: str) -> InputError:
+    """An argument in a place that the function does not have, or has for a name alone."""
+    parameters = inspect.signature(function).parameters
+    placed = []
+    for name, parameter in parameters.items():
+        if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD and name not in ("self", "cls"):
+            placed.append(name)
+    expected = f"{', '.join(placed)} by their places"
+    if not placed:
+        expected = "arguments by their names"
+    if argument in parameters:
+        got, fix = f"{argument} by its place", f"give {argument}=... once, by its name"
+        return InputError(argument, expected=f"{expected} alone", got=got, fix=fix)
+    got, fix = "further ones", "leave them out, or give them by their names"
+    return InputError("arguments", expected=expected, got=got, fix=fix)
 
 
 def _unknown_argument(function: Callable, argument: str, names: list[str]) -> InputError:

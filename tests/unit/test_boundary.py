@@ -25,6 +25,11 @@ def door(
     return kind, sizes, named, rate
 
 
+@validated
+def placed(rate: float, *, sizes: Sequence[Count] = ()):
+    return rate, sizes
+
+
 @pytest.mark.parametrize("kind", ["shift", np.str_("none"), 2, None])
 def test_a_literal_is_one_of_its_values(kind):
     assert door(kind)[0] == kind
@@ -110,6 +115,9 @@ def test_a_path_has_an_operator(operator):
     ("call", "argument"),
     [
         (lambda: door("shift", kind="shift"), "kind"),
+        (lambda: door(None, (), {}, 0.0, 1.0), "arguments"),
+        (lambda: placed(1.0, 2.0), "sizes"),
+        (lambda: placed(1.0, 2.0, sizes=[3]), "sizes"),
         (lambda: door(rat=1.0), "rat"),
         (lambda: door(named=[1.0]), "named"),
         (lambda: door(rate=torch.ones((), device="meta")), "rate"),
