@@ -6,11 +6,18 @@ import pytest
 
 from romkit.core.errors import InputError, RomkitError
 
+NAME = re.compile(r"[\w.\[\]']+")
 
-def refused(words, call, *given, error: type[RomkitError] = InputError, **named):
-    """Check that a call is refused by an error whose message, which is one line, holds or matches
-    the words.
+
+def refused(fact, call, *given, error: type[RomkitError] = InputError, **named):
+    """Check that a call is refused in one line, by an error that names the argument; the fact may
+    be a pattern of the message, which an error of a file needs.
     """
     with pytest.raises(error) as caught:
         call(*given, **named)
-    assert words in str(caught.value) or re.search(words, str(caught.value)), str(caught.value)
+    refusal = caught.value
+    assert "\n" not in str(refusal)
+    if isinstance(refusal, InputError) and NAME.fullmatch(fact):
+        assert refusal.argument == fact, str(refusal)
+    else:
+        assert fact in str(refusal) or re.search(fact, str(refusal)), str(refusal)

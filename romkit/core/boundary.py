@@ -411,6 +411,8 @@ Positive = Annotated[Finite, Gt(0.0)]
 NotNegative = Annotated[Finite, Ge(0.0)]
 Limit = Annotated[Number, Gt(0.0)]
 """A positive number; infinity means that there is no limit."""
+Seconds = Annotated[Finite, Gt(0.0), Le(7 * 86400.0)]
+"""Time of the processor, a week at most: more is a slip of the unit."""
 Share = Annotated[Finite, Ge(0.0), Le(1.0)]
 Part = Annotated[Finite, Gt(0.0), Lt(1.0)]
 Count = Annotated[Integer, Ge(1), Lt(2**63)]

@@ -24,6 +24,9 @@ DECIMALS = 9
 def even_step(times: np.ndarray) -> float | None:
     """The step of evenly spaced times (T,), which may have been rounded; None where they are not.
 
+    Raises:
+        InputError: more axes than one.
+
     Example:
         >>> import numpy as np
         >>> import romkit
@@ -35,6 +38,9 @@ def even_step(times: np.ndarray) -> float | None:
         0.0333
     """
     times = np.atleast_1d(times).astype(np.float64)
+    if times.ndim != 1:
+        got, fix = f"shape {times.shape}", "give those of one trajectory"
+        raise InputError("times", expected="shape (times,)", got=got, fix=fix)
     steps = np.diff(times)
     if len(steps) == 0:
         return None

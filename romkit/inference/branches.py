@@ -440,7 +440,7 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
 
 def _are_states(state: xr.DataArray, size: int) -> bool:
     """Whether a variable has states (K, size) in numbers that torch has, all finite."""
-    if state.dtype not in (np.float32, np.float64) or state.shape[-1] != size:
+    if state is None or state.dtype not in (np.float32, np.float64) or state.shape[-1] != size:
         return False
     return state.size > 0 and bool(np.isfinite(state.values).all())
 

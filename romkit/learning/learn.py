@@ -14,7 +14,7 @@ import xarray as xr
 
 import romkit.data as datasets
 from romkit.bases import basis
-from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seed, validated
+from romkit.core.boundary import Count, FilePath, Natural, Part, Seconds, Seed, validated
 from romkit.core.errors import (
     DataWarning,
     ExtrapolationWarning,
@@ -76,7 +76,7 @@ def learn(
     held_out: Part = 0.25,
     latent_dim: Count | None = None,
     members: Natural = 3,
-    seconds: Positive = 60.0,
+    seconds: Seconds = 60.0,
     seed: Seed = 0,
 ) -> Learned:
     """Learn a reduced model from runs: read them, choose manifold and law, and measure the errors.

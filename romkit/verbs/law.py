@@ -11,7 +11,7 @@ import xarray as xr
 from annotated_types import MinLen
 
 from romkit.core import checks
-from romkit.core.boundary import Part, Positive, Seed, validated
+from romkit.core.boundary import Part, Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
@@ -47,7 +47,7 @@ def law(
     projection: ProjectionFamily,
     data: xr.Dataset,
     *,
-    seconds: Positive = 120.0,
+    seconds: Seconds = 120.0,
     kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
     validation: Part = HELD_OUT,
     seed: Seed = 0,

@@ -231,33 +231,24 @@ def test_bad_input(tmp_path, monkeypatch):
     reduced = romkit.follow(pod, DATA)
     some = lazy.state.data[:, da.arange(60, chunks=20) > -1]
     unknown = xr.Dataset({"state": (DIMS, some)}, {"F": DATA.F})
-    numbers, sizes = (
-        "data: expected real numbers as state, got dtype object",
-        "expected chunks of known sizes of state",
-    )
-    context = "data: expected context F in memory, got chunks of dask; read it"
-    cases = [
-        (numbers, lazy.astype(object)),
-        (sizes, unknown),
-        (context, DATA.chunk(time=20)),  # which puts coordinates into chunks, too
-    ]
-    for words, data in cases:
-        refused(words, romkit.data.check_states, data)
-        refused(words, romkit.fit, "pod", data, latent_dim=2, basis=4)
-        refused(words, romkit.rollout, data, pod)
-        refused(words, romkit.follow, pod, data)
-    refused(context, pod, DATA.chunk(time=20))
-    for words, data in cases[:2]:
-        refused(words, BASIS.project, data)
-    refused(numbers, romkit.fit, "pod", lazy.astype(object), latent_dim=2)
-    refused(numbers, romkit.score, lazy.astype(object), reduced)
-    refused("x: expected chunks of known sizes of states, got unknown ones", P.encode, unknown)
-    refused("z: expected chunks of known sizes of latents", P.decode, some[..., :3])
-    refused(r"x: expected shape \(..., 12\), state components", P.encode, lazy.state.data[..., :5])
-    refused(r"shape \(4, ..., 12\)", pod(lazy).encode, lazy.state.data[:3])
+    wrong = lazy.astype(object)
+    in_chunks = DATA.chunk(time=20)  # which puts coordinates into chunks, too
+    for data in (wrong, unknown, in_chunks):
+        refused("data", romkit.data.check_states, data)
+        refused("data", romkit.fit, "pod", data, latent_dim=2, basis=4)
+        refused("data", romkit.rollout, data, pod)
+        refused("data", romkit.follow, pod, data)
+    refused("data", pod, in_chunks)
+    for data in (wrong, unknown):
+        refused("data", BASIS.project, data)
+    refused("data", romkit.fit, "pod", wrong, latent_dim=2)
+    refused("data", romkit.score, wrong, reduced)
+    refused("x", P.encode, unknown)
+    refused("z", P.decode, some[..., :3])
+    refused("x", P.encode, lazy.state.data[..., :5])
+    refused("x", pod(lazy).encode, lazy.state.data[:3])
     monkeypatch.setattr(runtime, "memory", lambda: 4.0 * DATA.nbytes)
-    message = r"data: expected at most .* GB without a basis, .* got .* in chunks, in float64; add basis=64"
-    refused(message, romkit.fit, "pod", lazy, latent_dim=2)
+    refused("data", romkit.fit, "pod", lazy, latent_dim=2)
     refused("does not exist", romkit.open, tmp_path / "none*.nc", error=FileError)
     (tmp_path / "bad.nc").write_bytes(b"nothing")
     refused("is not a netCDF file", romkit.open, tmp_path / "bad.nc", error=FileError)

@@ -73,30 +73,31 @@ def test_no_time_is_said_so(data, pod):
 
 
 BAD = [
-    ({"kinds": ["sindi"]}, "kinds: expected one of .* did you mean 'sindy'"),
-    ({"kinds": []}, "kinds: expected 1 or more"),
-    ({"kinds": [DMD]}, r"kinds\[0\]: expected"),
-    ({"seconds": 0.0}, "seconds: expected a positive number"),
-    ({"validation": 1.0}, "validation: expected a number below 1"),
-    ({"projection": "flow"}, "projection: expected"),
+    ({"kinds": ["sindi"]}, "kinds"),
+    ({"kinds": []}, "kinds"),
+    ({"kinds": [DMD]}, "kinds[0]"),
+    ({"seconds": 0.0}, "seconds"),
+    ({"seconds": 1e308}, "seconds"),
+    ({"validation": 1.0}, "validation"),
+    ({"projection": "flow"}, "projection"),
     (
         {
             "data": romkit.data.from_arrays(
                 np.ones((2, 9, 3)), np.arange(9.0), context={"a": [1.0, 2.0]}
             )
         },
-        "data: expected",
+        "data",
     ),
 ]
 
 
-@pytest.mark.parametrize(("given", "words"), BAD)
-def test_bad_input_is_refused_by_name(data, pod, given, words):
-    refused(words, romkit.law, **{"projection": pod, "data": data} | given)
+@pytest.mark.parametrize(("given", "argument"), BAD)
+def test_bad_input_is_refused_by_name(data, pod, given, argument):
+    refused(argument, romkit.law, **{"projection": pod, "data": data} | given)
 
 
 def test_a_share_and_a_threshold_are_refused_together():
-    refused("share: expected none beside threshold", SINDy, threshold=0.1, share=0.1)
+    refused("share", SINDy, threshold=0.1, share=0.1)
 
 
 def test_iterates_of_maps_are_refused_once():
@@ -112,4 +113,4 @@ def test_iterates_of_maps_are_refused_once():
         pod = romkit.fit("pod", data, latent_dim=states.shape[1], verbose=False)
         with warnings.catch_warnings():
             warnings.simplefilter("error", FitWarning)
-            refused("data: expected", romkit.law, pod, data, kinds=[SINDy(degree=2), "dmd"])
+            refused("data", romkit.law, pod, data, kinds=[SINDy(degree=2), "dmd"])

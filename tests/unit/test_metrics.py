@@ -255,10 +255,8 @@ def test_members_are_scored_one_by_one_and_a_diverged_one_is_as_far_as_can_be():
 
 
 def test_runs_of_different_length_and_negative_widths_are_refused():
-    message = "rom: expected 600 times, as the truth has, got 599; compare equal runs"
-    refused(message, hellinger_distance, noise(0), noise(1)[:-1])
-    message = "smoothing: expected a number that is not negative, got -1"
-    refused(message, hellinger_distance, noise(0), noise(1), smoothing=-1)
+    refused("rom", hellinger_distance, noise(0), noise(1)[:-1])
+    refused("smoothing", hellinger_distance, noise(0), noise(1), smoothing=-1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

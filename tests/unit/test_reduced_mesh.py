@@ -10,11 +10,12 @@ import torch
 
 import romkit
 from romkit.bases import Basis
-from romkit.core.errors import ExtrapolationWarning, InputError
+from romkit.core.errors import ExtrapolationWarning
 from romkit.integrators import LSPG
 from romkit.integrators.lspg import ReducedMesh, cubature
 from romkit.integrators.region import FARTHEST, Region
 from romkit.systems import Burgers2D, Lorenz96
+from tests.refusals import refused
 
 T64 = torch.float64
 
@@ -148,37 +149,37 @@ def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
     )
     swapped = romkit.fit("pod", described, basis=model.basis, latent_dim=2)
     plain = romkit.fit("pod", data, latent_dim=2)
-    for given, message in (
-        (lorenz, r"system: expected one of first order that gives its rows, got lorenz96"),
+    for given, argument in (
+        (lorenz, "system"),
         (
             {"projection": plain},
-            r"projection: expected a single one behind a basis, got one without",
+            "projection",
         ),
         (
             {"projection": swapped},
-            r"projection: expected one with the context mu1, mu2, got one with mu2, mu1",
+            "projection",
         ),
-        ({"tolerance": 1e-300}, r"tolerance: expected one that can be reached, got .* left by"),
-        ({"tolerance": 1.0}, r"tolerance: expected a number below 1"),
+        ({"tolerance": 1e-300}, "tolerance"),
+        ({"tolerance": 1.0}, "tolerance"),
         (
             {"data": data.isel(time=[0])},
-            r"dt: expected a step, got none, and data of a single time",
+            "dt",
         ),
         (
             {"data": turned},
-            r"data: expected components in the order u0_0 \.\.\. v11_11",
+            "data",
         ),
     ):
-        with pytest.raises(InputError, match=message):
-            romkit.reduced_mesh(**{"system": burgers, "projection": model, "data": data} | given)
+        refused(
+            argument,
+            romkit.reduced_mesh,
+            **{"system": burgers, "projection": model, "data": data} | given,
+        )
     for other in (
         romkit.fit("pod", data, basis=5, latent_dim=2),
         romkit.fit("pod", data.isel(trajectory=[0]), basis=12, latent_dim=2),
     ):
-        with pytest.raises(
-            InputError, match=r"projection: expected a model behind the Basis\(12 modes"
-        ):
-            romkit.follow(other, data, dynamics=LSPG(mesh=mesh))
+        refused("projection", romkit.follow, other, data, dynamics=LSPG(mesh=mesh))
 
 
 def test_snapshots_at_rest_are_no_obstacle(burgers, model, data):

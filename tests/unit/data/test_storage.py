@@ -140,28 +140,28 @@ def test_files_of_others_open(tmp_path, engine, format):
 
 def test_what_netcdf_cannot_hold(path):
     before = path.read_bytes()
-    for attribute, message in (
+    for attribute, argument in (
         (
             None,
-            r"data.attrs\['a'\]: expected text, a number, or a list of either, got None; .*json.dumps",
+            "data.attrs['a']",
         ),
-        ({"b": 1}, r"data.attrs\['a'\]: .*got {'b': 1}"),
+        ({"b": 1}, "data.attrs['a']"),
         ([1, "b"], "data.attrs['a']"),
-        (2**70, "data: expected what netCDF can hold"),
-        ("b\0c", "data: expected what netCDF can hold"),
+        (2**70, "data"),
+        ("b\0c", "data"),
     ):
-        refused(message, save_dataset, small().assign_attrs(a=attribute), path)
-    for variable, message in (
+        refused(argument, save_dataset, small().assign_attrs(a=attribute), path)
+    for variable, argument in (
         (
             ("x", np.array(["b", None], dtype=object)),
-            "data['a']: expected numbers or text, got dtype",
+            "data['a']",
         ),
-        (("x", np.array(["2020-01-01"], dtype="datetime64[ns]")), r"data\['a'\]: .*dates"),
-        (("x", [1], {"scale_factor": 2.0}), r"data\['a'\].attrs: .*got 'scale_factor'; apply it"),
-        (("x", [1 + 2j]), r"data\['a'\]: .*complex128"),
+        (("x", np.array(["2020-01-01"], dtype="datetime64[ns]")), "data['a']"),
+        (("x", [1], {"scale_factor": 2.0}), "data['a'].attrs"),
+        (("x", [1 + 2j]), "data['a']"),
     ):
-        refused(message, save_dataset, xr.Dataset({"a": variable}), path)
-    refused("data: expected what netCDF can hold", save_dataset, small().rename(state="a/b"), path)
-    refused("data: expected an xarray.Dataset, got 'small.nc'", save_dataset, "small.nc", path)
+        refused(argument, save_dataset, xr.Dataset({"a": variable}), path)
+    refused("data", save_dataset, small().rename(state="a/b"), path)
+    refused("data", save_dataset, "small.nc", path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["small.nc"]

@@ -124,7 +124,7 @@ def test_data_that_name_a_system_but_lack_its_context_have_laws():
     pod = romkit.fit("pod", data, latent_dim=2)
     assert len(romkit.bootstrap(pod, DMD(), data, members=3)) == 3
     refused(
-        "projection: expected one of 'lorenz96', with context parameters F",
+        "projection",
         romkit.follow,
         pod,
         data,
@@ -268,32 +268,28 @@ def test_members_tell_how_often_each_term_is_found(ensemble):
 
 
 def test_what_cannot_be_an_ensemble(pod, data, ensemble):
-    refused("projection: expected a stack, got a single one", romkit.Ensemble, pod, ensemble.law)
+    refused("projection", romkit.Ensemble, pod, ensemble.law)
+    refused("projection", romkit.bootstrap, ensemble.projection, SINDy(), data)
     refused(
-        "projection: expected a single one", romkit.bootstrap, ensemble.projection, SINDy(), data
-    )
-    refused(
-        r"law: expected an Estimator, .* give settings, .*SINDy\(\)",
+        "law",
         romkit.bootstrap,
         pod,
         ensemble.law,
         data,
     )
     refused(
-        "data: expected three trajectories",
+        "data",
         romkit.bootstrap,
         pod,
         SINDy(),
         data.isel(trajectory=[0, 1]),
     )
     few = data.isel(trajectory=[0])
-    refused("validation: expected two trajectories or more, got 1", ensemble.calibrated, few)
-    refused("level: expected a number below 1", ensemble.follow, data, level=90)
+    refused("validation", ensemble.calibrated, few)
+    refused("level", ensemble.follow, data, level=90)
     stack = romkit.fit("pod", data, latent_dim=2, seeds=range(2))
-    refused("law: expected a stack of 2, got 10", romkit.Ensemble, stack, ensemble.law)
-    refused(
-        "law: expected a stack of 2, got a single one", romkit.Ensemble, stack, DMD().fit(pod, data)
-    )
+    refused("law", romkit.Ensemble, stack, ensemble.law)
+    refused("law", romkit.Ensemble, stack, DMD().fit(pod, data))
 
 
 def test_calibration_recovers_what_errors_are_made_of():
