@@ -3,12 +3,20 @@
 import re
 from typing import NoReturn
 
+import numpy as np
 import pandas as pd
 
 from romkit.core.errors import InputError
 
 NUMERALS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})([ T].*)?")
 """A date whose year follows the day and the month, in either order, and a time of day."""
+
+DIGITS = ("%Y%m%d", "%d%m%Y")
+FEWEST_DIGITS = 10**6
+"""Least number with the digits of a date, 01012025 say."""
+
+YEARS = (1800, 2200)
+"""Years in which numbers of eight digits look like dates."""
 
 
 def times_of_text(column: pd.Series, name: str) -> pd.Series:
@@ -50,6 +58,19 @@ def times_of_text(column: pd.Series, name: str) -> pd.Series:
     if is_no_date.any():
         is_unread = is_no_date
     _refuse_text(column[is_unread], name)
+
+
+def digits_of_dates(times: np.ndarray) -> str | None:
+    """The format in which all of these numbers (T,) are the digits of dates; None where in none."""
+    is_whole = np.isfinite(times).all() and (times == np.round(times)).all()
+    if len(times) < 2 or not is_whole or times.min() < FEWEST_DIGITS:
+        return None
+    texts = pd.Series([f"{int(time):08d}" for time in times])
+    for form in DIGITS:
+        years = pd.to_datetime(texts, format=form, errors="coerce").dt.year
+        if years.between(*YEARS).all():
+            return form
+    return None
 
 
 def _dates(texts: pd.Series) -> pd.Series:

@@ -12,6 +12,7 @@ from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.context import ROLE, context_names
 from romkit.data.controls import BETWEEN
+from romkit.data.dates import digits_of_dates
 from romkit.data.layout import Layout, layout_of
 from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.numbers import decoded
@@ -106,7 +107,7 @@ def describe(
     described, names, guesses = _with_context(described, aligned, roles)
     described.attrs["ignored"] = _ignored(source, described, roles, names)
     check_states(described)
-    notes = [*notes, *unpacked, *roles.notes, *guesses]
+    notes = [*notes, *unpacked, *roles.notes, *guesses, *_doubtful_times(described)]
     # who names the states knows what is left out
     if roles.left_out and declared.state is None:
         words = [f"{name} ({text})" for name, text in roles.left_out.items()]
@@ -115,6 +116,16 @@ def describe(
         warn(note, DataWarning)
     print(summary(described))
     return described
+
+
+def _doubtful_times(described: xr.Dataset) -> list[str]:
+    """A warning where numbers that are taken for times are the digits of dates."""
+    times = described["time"].values
+    form = digits_of_dates(times)
+    if form is None:
+        return []
+    how = f"if they are dates, parse them: pandas.to_datetime(..., format={form!r})"
+    return [f"times like {times[0]:08.0f} are taken for numbers; {how}"]
 
 
 def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -4,7 +4,6 @@ back.
 
 import base64
 import functools
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -174,16 +173,19 @@ class Layout:
         """
         check_has(data, variable.name)
         values = data[variable.name]
-        has_dims = set(values.dims) == {*lead, *variable.dims}
-        if not has_dims or tuple(values.sizes[dim] for dim in variable.dims) != variable.shape:
-            dims = (*lead, *variable.dims)
+        dims = (*lead, *variable.dims)
+        shape = tuple(values.sizes.get(dim) for dim in variable.dims)
+        if set(values.dims) != set(dims) or shape != variable.shape:
             expected = f"{variable.name} with dims {dims} of sizes {variable.shape} at the end"
             got, fix = str(dict(values.sizes)), "rename or select dims"
             raise InputError("data", expected=expected, got=got, fix=fix)
-        array = values.transpose(*lead, *variable.dims).data
+        array = values.transpose(*dims).data
         cells = math.prod(variable.shape)
-        flat = array.reshape(*array.shape[: len(lead)], cells)
-        return flat[..., variable.cells] if variable.mask else flat
+        leading_shape = array.shape[: len(lead)]
+        flat = array.reshape(*leading_shape, cells)
+        if variable.mask:
+            return flat[..., variable.cells]
+        return flat
 
     @validated
     def scatter(
@@ -204,11 +206,14 @@ class Layout:
             expected = f"shape ({', '.join([*lead, str(self.size)])})"
             got, fix = f"shape {values.shape}", "add or squeeze an axis"
             raise InputError("values", expected=expected, got=got, fix=fix)
-        ends = np.cumsum([0, *(variable.size for variable in self.variables)])
         variables = {}
-        for variable, (start, stop) in zip(self.variables, itertools.pairwise(ends), strict=True):
+        start = 0
+        for variable in self.variables:
+            stop = start + variable.size
             array = _in_cells(values[..., start:stop], variable)
-            variables[variable.name] = ((*lead, *variable.dims), array, _about(variable))
+            dims = (*lead, *variable.dims)
+            variables[variable.name] = (dims, array, _about(variable))
+            start = stop
         labels = {}
         for name, coord in self.coords.items():
             dims = coord.get("dims", [name])
@@ -232,19 +237,22 @@ class Layout:
 
     def _with_runs(self, data: xr.Dataset) -> xr.Dataset:
         """Dimension of trajectories by its own name, or as the grid of several that it was."""
+        number = data.sizes["trajectory"]
+        if not self.runs and number == 1:
+            return data.squeeze("trajectory")
         if not self.runs:
-            return data.squeeze("trajectory") if data.sizes["trajectory"] == 1 else data
+            return data
         if len(self.runs) == 1:
             return _renamed(data, "trajectory", self.runs[0])
-        sizes = []
+        cells = 1
         for name in self.runs:
             if name not in data.coords or data[name].dims != ("trajectory",):
                 return data
-            sizes.append(len(np.unique(data[name])))
+            cells *= len(np.unique(data[name]))
         grid = data.set_index(trajectory=list(self.runs))
         is_unique = grid.indexes["trajectory"].is_unique
         # of a selection of runs the grid has holes, which would be filled by NaN
-        if not is_unique or math.prod(sizes) != data.sizes["trajectory"]:
+        if not is_unique or cells != number:
             return data
         return grid.unstack("trajectory").transpose(*self.runs, ...)
 
@@ -380,31 +388,51 @@ def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
     """
     if AXIS in data.dims:
         return data
-    if layout is None:
-        if "layout" not in data.attrs:
-            return data
+    if layout is None and "layout" in data.attrs:
         layout = _parsed(data.attrs["layout"])
+    if layout is None:
+        return data
+    data = _with_numbers_as_times(_in_leading_dims(data, layout))
+    lead = [dim for dim in ("trajectory", "time") if dim in data.dims]
+    space = set(data.dims) - set(lead)
+    variables, coords = {}, {}
+    for kind, prefix in PREFIXES.items():
+        gathered = _gathered(data, layout, prefix, lead)
+        if gathered is not None:
+            variables[kind] = gathered
+    for name, values in data.data_vars.items():
+        if space.isdisjoint(values.dims):
+            variables.setdefault(str(name), values.variable)
+    for name, coord in data.coords.items():
+        if space.isdisjoint(coord.dims):
+            coords[str(name)] = coord
+    coords[AXIS] = list(layout.names)
+    return xr.Dataset(variables, coords, data.attrs | {"layout": layout.to_json()})
+
+
+def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
+    """Data in the dimensions that they came in, but for `trajectory` and `time`."""
     runs = [name for name in layout.runs if name in data.dims]
     if runs and "trajectory" not in data.dims:
         data = data.stack(trajectory=runs, create_index=False)
-    data = _renamed(data, layout.time, "time")
-    data = _with_numbers_as_times(data)
-    lead = [dim for dim in ("trajectory", "time") if dim in data.dims]
-    variables = {}
-    for kind, prefix in PREFIXES.items():
-        names = {f"{prefix}{variable.name}": variable.name for variable in layout.variables}
-        if not names.keys() <= data.data_vars.keys():
-            continue
-        values = data[list(names)].rename(names)
-        level = data[next(iter(names))].attrs.get("level")
-        attrs = {} if level is None else {"level": level}
-        variables[kind] = ((*lead, AXIS), layout.gather(values, lead), attrs)
-    for name, values in data.data_vars.items():
-        if set(values.dims) <= set(lead):
-            variables.setdefault(str(name), values.variable)
-    coords = {name: coord for name, coord in data.coords.items() if set(coord.dims) <= set(lead)}
-    coords[AXIS] = list(layout.names)
-    return xr.Dataset(variables, coords, data.attrs | {"layout": layout.to_json()})
+    return _renamed(data, layout.time, "time")
+
+
+def _gathered(
+    data: xr.Dataset, layout: Layout, prefix: str, lead: Sequence[str]
+) -> tuple[tuple[str, ...], np.ndarray | da.Array, dict[str, object]] | None:
+    """The variables of a layout, with a prefix before their names, over `component`; None where
+    one is missing.
+    """
+    names = {f"{prefix}{variable.name}": variable.name for variable in layout.variables}
+    if not names.keys() <= data.data_vars.keys():
+        return None
+    values = data[list(names)]
+    attrs = {}
+    for name in names:
+        if "level" in values[name].attrs:
+            attrs["level"] = values[name].attrs["level"]
+    return (*lead, AXIS), layout.gather(values.rename(names), lead), attrs
 
 
 def _with_numbers_as_times(data: xr.Dataset) -> xr.Dataset:
@@ -425,15 +453,19 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
     layout = layout_of(data)
     if layout.is_plain:
         return data
-    coords = {name: coord.variable for name, coord in data.coords.items() if AXIS not in coord.dims}
+    coords = {}
+    for name, coord in data.coords.items():
+        if AXIS not in coord.dims:
+            coords[name] = coord.variable
     variables = {}
     for name, values in data.data_vars.items():
-        if values.dims[-1:] != (AXIS,):
+        if values.dims[-1:] == (AXIS,):
+            split = _split(layout, str(name), values)
+            # without their coordinates, which would have to be equal
+            variables |= {key: variable.variable for key, variable in split.data_vars.items()}
+            coords |= split.coords.variables
+        else:
             variables[name] = values.variable
-            continue
-        split = _split(layout, str(name), values)
-        variables |= {key: variable.variable for key, variable in split.data_vars.items()}
-        coords |= {key: coord.variable for key, coord in split.coords.items()}
     return xr.Dataset(variables, coords, data.attrs)
 
 
@@ -454,11 +486,7 @@ def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
 
 def _with_schema_names(data: xr.Dataset) -> xr.Dataset:
     """Data in the dimensions that they came in, with `trajectory` and `time` by these names."""
-    layout = _parsed(data.attrs["layout"])
-    runs = [name for name in layout.runs if name in data.dims]
-    if runs:
-        data = data.stack(trajectory=runs, create_index=False)
-    return _renamed(data, layout.time, "time")
+    return _in_leading_dims(data, _parsed(data.attrs["layout"]))
 
 
 def _renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:

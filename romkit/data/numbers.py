@@ -115,14 +115,24 @@ def _doubtful_marks(name: str, variable: xr.Variable) -> list[str]:
     if values.size < 2:
         return []
     for extreme in (values.min(), values.max()):
-        if not np.isclose(abs(float(extreme)), MARKS, rtol=1e-6).any():
-            continue
-        others = values[values != extreme]
-        if others.size and abs(extreme - np.median(others)) > FAR * max(np.ptp(others), 1):
+        if _is_doubtful(extreme, values):
             number = int((values == extreme).sum())
             fix = f"if it means missing: data.where(data[{name!r}] != {extreme:g})"
             return [f"{name} is {extreme:g} in {number} places, far from all others; {fix}"]
     return []
+
+
+def _is_doubtful(extreme: np.number, values: np.ndarray) -> bool:
+    """Whether a number is one of the usual marks, and far from all others."""
+    size = abs(float(extreme))
+    if not np.isclose(size, MARKS, rtol=1e-6).any():
+        return False
+    others = values[values != extreme]
+    if not others.size:
+        return False
+    spread = max(np.ptp(others), 1)
+    distance = abs(extreme - np.median(others))
+    return bool(distance > FAR * spread)
 
 
 def _range(variable: xr.Variable) -> tuple[float, float]:

@@ -220,27 +220,32 @@ def _refuse_without_time(data: xr.Dataset) -> NoReturn:
 
 def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
     """Data of runs with times (run, step) of their own along one dimension of time."""
-    run, step = map(str, data[name].dims)
+    clock_of_runs = data[name]
+    run, step = map(str, clock_of_runs.dims)
     if step in TRAJECTORIES:
         run, step = step, run
     fixed = {key: values for key, values in data.variables.items() if step not in values.dims}
     moving = data.drop_vars(list(fixed))
     runs, times = [], []
     for k in range(data.sizes[run]):
-        clock = data[name].isel({run: k}).values.astype(np.float64)
+        clock = clock_of_runs.isel({run: k}).values.astype(np.float64)
         is_known = np.isfinite(clock)  # shorter runs have no times at the end
-        check_clock(name, clock[is_known])
-        values = moving.isel({run: k}).drop_vars([name, step], errors="ignore")
+        clock = clock[is_known]
+        check_clock(name, clock)
+        values = moving.isel({run: k})
+        values = values.drop_vars([name, step], errors="ignore")
         runs.append(values.isel({step: is_known}))
-        times.append(clock[is_known])
+        times.append(clock)
     times, notes = shared_clock(times)
     clocked = []
     for values, clock in zip(runs, times, strict=True):
         values = values.rename_dims({step: name})
-        clocked.append(values.assign_coords({name: (name, clock, data[name].attrs)}))
+        coordinate = (name, clock, clock_of_runs.attrs)
+        clocked.append(values.assign_coords({name: coordinate}))
     joined = xr.concat(clocked, dim=run, join="outer", data_vars="all", coords="different")
+    joined = joined.assign(fixed)
     labels = [key for key in fixed if key in data.coords]
-    joined = joined.assign(fixed).set_coords(labels)
+    joined = joined.set_coords(labels)
     return joined.assign_attrs(data.attrs), notes
 
 
@@ -268,12 +273,19 @@ def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> t
 def _dim_of_runs(data: xr.Dataset, trajectory: str | None) -> str | None:
     """The dimension of the runs, as the user or its usual names say; None where there is none."""
     if trajectory is None:
-        return next((name for name in TRAJECTORIES if name in data.dims), None)
-    labels = [str(name) for name, values in data.coords.items() if values.ndim == 1]
-    checks.one_of("trajectory", trajectory, [*map(str, data.dims), *labels])
+        for name in TRAJECTORIES:
+            if name in data.dims:
+                return name
+        return None
+    names = [str(dim) for dim in data.dims]
+    for name, values in data.coords.items():
+        if values.ndim == 1:
+            names.append(str(name))
+    checks.one_of("trajectory", trajectory, names)
     if trajectory in data.dims:
         return trajectory
-    return str(data[trajectory].dims[0])
+    (dim,) = data[trajectory].dims
+    return str(dim)
 
 
 def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
@@ -296,7 +308,10 @@ def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
 def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
     """The name of a variable along time that holds real numbers."""
     if name not in data.data_vars or "time" not in data[name].dims:
-        known = [str(key) for key, values in data.data_vars.items() if "time" in values.dims]
+        known = []
+        for key, values in data.data_vars.items():
+            if "time" in values.dims:
+                known.append(str(key))
         fields = [f"{name}_real", f"{name}_imag"]
         fix = "check the spelling"
         if set(fields) <= set(known):

@@ -121,15 +121,17 @@ def _check_parts(
     """Raise where shapes and numbers of names do not go together."""
     tensors.times("times", times)
     count, n = len(times), len(state_names)
+    number = 0
     for name, values in variables.items():
         checks.one_of("variables", name, _MEANING)
         if values.ndim != 3 or values.shape[1:] != (count, n) or len(values) == 0:
             expected = f"shape (trajectories, {count}, {n})"
             got, fix = f"{name} {values.shape}", "match times and names"
             raise InputError("variables", expected=expected, got=got, fix=fix)
-    number = next((len(values) for values in variables.values()), 0)
-    leads = ((number,), (number, count))  # contexts that stay, and that vary
-    if contexts.shape[-1:] != (parameters,) or contexts.shape[:-1] not in leads:
+        number = len(values)
+    # contexts that stay, and that vary
+    shapes = ((number, parameters), (number, count, parameters))
+    if contexts.shape not in shapes:
         expected = f"shape ({number}, {parameters}), or with times"
         fix = "give one row for each trajectory"
         raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
@@ -151,9 +153,10 @@ def of_other_coordinates(
     """
     variables = {}
     for name, array in values.items():
-        about = data[name].attrs
+        about = dict(data[name].attrs)
         if name == "state":
-            about = about | {"units": units[0] if len(set(units)) == 1 else MIXED}
+            is_common = len(set(units)) == 1
+            about["units"] = units[0] if is_common else MIXED
         variables[name] = (DIMS, array, about)
     if "control" in data:
         variables["control"] = data["control"]
@@ -184,9 +187,8 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     has_state, has_velocity = _checked(data, velocity=True)
     if not (has_state & has_velocity).any():
         expected, got = "snapshots without NaN", "a NaN in every one"
-        raise InputError(
-            "data", expected=expected, got=got, fix="give data with complete snapshots"
-        )
+        fix = "give data with complete snapshots"
+        raise InputError("data", expected=expected, got=got, fix=fix)
     return data
 
 

@@ -12,6 +12,7 @@ from romkit.data.controls import control_names
 from romkit.data.layout import Variable, layout_of
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.times import even_step
+from romkit.data.units import without_origin
 
 NAMED = 8
 """Most trajectories that are named."""
@@ -101,8 +102,7 @@ def _time_in_words(data: xr.Dataset) -> str:
         return f"{times[0]:g}{unit}, a single one"
     step = even_step(times)
     if step:
-        # an interval counts from no date
-        steps = f"every {step:g}{unit.partition(' since ')[0]}"
+        steps = f"every {step:g}{without_origin(unit)}"
     else:
         steps = "uneven steps"
     return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"

@@ -56,7 +56,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         comments = _comments_in_front(lines)
         separator, decimal = _notation(lines[comments:])
         _check_header(file, lines[comments:], separator)
-        return pd.read_csv(
+        table = pd.read_csv(
             file,
             sep=separator,
             decimal=decimal,
@@ -75,6 +75,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         problem = f"cannot be read as a table ({reason(error)})"
         fix = "write a row of names first, and commas between"
         raise FileError(path, problem=problem, fix=fix) from error
+    return _with_points(table) if decimal == "," else table
 
 
 def joined_tables(paths: Sequence[str | Path]) -> pd.DataFrame:
@@ -114,6 +115,19 @@ def _notation(lines: Sequence[str]) -> tuple[str, str]:
     has_comma = any("," in row for row in rows)
     decimal = "," if separator != "," and has_comma else "."
     return separator, decimal
+
+
+def _with_points(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with decimal points in columns that a row of units made text."""
+    columns = {}
+    for name in table.columns:
+        column = table[name]
+        if _is_plain(column):
+            continue
+        pointed = column.str.replace(",", ".", regex=False)
+        if _numbers_below(pointed) is not None:
+            columns[name] = pointed
+    return table.assign(**columns)
 
 
 def _check_header(file: Path, lines: Sequence[str], separator: str) -> None:
@@ -368,6 +382,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     elif pd.api.types.is_string_dtype(column.dtype):
+        # that is also the dtype of dates of the standard library, which are objects
         column = times_of_text(column, name)
     elif pd.api.types.is_numeric_dtype(column):
         column = column.astype(np.float64)

@@ -1,6 +1,7 @@
 """Units of data and of models: compared, converted by pint where it is installed, else refused."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -108,19 +109,27 @@ def time_units(data: xr.Dataset) -> str:
 
 def factors(unit: str) -> dict[str, int] | None:
     """Powers of the units in a product, "kg m s-2" or "kg*m/s^2"; None of what is no product."""
-    text = unit.partition(" since ")[0].strip().translate(SUPERSCRIPTS).replace("**", "^")
-    powers: dict[str, int] = {}
-    for place, product in enumerate(text.split("/")):
-        sign = -1 if place else 1
+    text = without_origin(unit).strip()
+    text = text.translate(SUPERSCRIPTS).replace("**", "^")
+    powers: Counter[str] = Counter()
+    sign = 1
+    for product in text.split("/"):
         for factor in _factors_of(product):
             match = FACTOR.fullmatch(factor)
             if match is None:
                 return None
-            name, power = match.groups()
+            name, power = match.groups(default="1")
             name = SAME.get(name, name)
-            powers[name] = powers.get(name, 0) + sign * int(power or 1)
+            powers[name] += sign * int(power)
+        # all behind the first stroke divides
+        sign = -1
     powers.pop("1", None)
     return {name: power for name, power in powers.items() if power}
+
+
+def without_origin(unit: str) -> str:
+    """The unit of an interval: "days" of "days since 2000-01-01"."""
+    return unit.partition(" since ")[0]
 
 
 def _factors_of(product: str) -> list[str]:
@@ -258,11 +267,14 @@ def _states_in_units(
     for rate in ("velocity", "acceleration"):
         if rate in data:
             converted[rate] = data[rate] * factor
-    about = {"units": targets[0]} if len({*targets}) == 1 else {}
+    about = {}
+    if len(set(targets)) == 1:
+        about = {"units": targets[0]}
     for name, values in converted.items():
-        dtype = data[name].dtype.newbyteorder("=")
-        values = values.transpose(*data[name].dims).astype(dtype)
-        data = data.assign({name: values.assign_attrs(data[name].attrs | about)})
+        before = data[name]
+        values = values.transpose(*before.dims)
+        values = values.astype(before.dtype.newbyteorder("="))
+        data = data.assign({name: values.assign_attrs(before.attrs | about)})
     if "component_units" in data.coords:
         data = data.assign_coords(component_units=("component", list(targets)))
     return data
@@ -276,16 +288,21 @@ def _conversions(
     differing = [k for k, pair in enumerate(pairs) if not same_unit(*pair)]
     if not differing:
         return None, None
-    labels = data["component"].values if "component" in data.coords else np.arange(len(pairs))
-    factor, offset = np.ones(len(pairs)), np.zeros(len(pairs))
+    size = len(pairs)
+    labels = np.arange(size)
+    if "component" in data.coords:
+        labels = data["component"].values
+    factor = xr.DataArray(np.ones(size), dims="component")
+    offset = xr.DataArray(np.zeros(size), dims="component")
     known: dict[tuple[str, str], tuple[float, float]] = {}
     for k in differing:
         pair = pairs[k]
         # asked once for each pair: a field has thousands of components of one unit
         if pair not in known:
-            known[pair] = conversion(argument, f"the state {labels[k]}", *pair)
+            name = f"the state {labels[k]}"
+            known[pair] = conversion(argument, name, *pair)
         factor[k], offset[k] = known[pair]
-    return xr.DataArray(factor, dims="component"), xr.DataArray(offset, dims="component")
+    return factor, offset
 
 
 def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) -> xr.DataArray:
@@ -316,8 +333,7 @@ def _context_in_unit(
 
 
 def _times_in_unit(argument: str, data: xr.Dataset, source: str, target: str) -> xr.Dataset:
-    units = [unit.partition(" since ")[0] for unit in (source, target)]
-    factor, _ = conversion(argument, "time", *units)
+    factor, _ = conversion(argument, "time", without_origin(source), without_origin(target))
     about = data["time"].attrs | {"units": target}
     data = data.assign_coords(time=("time", data["time"].values * factor, about))
     # rates are by time, whose unit they do not name

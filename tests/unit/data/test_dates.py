@@ -116,6 +116,31 @@ def test_columns_of_several_notations_are_refused_by_the_cell_in_question(cells,
     assert repr(shown) in caught.value.got
 
 
+@pytest.mark.parametrize(
+    ("form", "looks"),
+    [("%Y%m%d", True), ("%d%m%Y", True), ("%m%d%Y", False), ("%y%m%d", False), ("%j", False)],
+)
+def test_numbers_with_the_digits_of_dates_are_warned_of(form, looks):
+    days = pd.date_range("2025-03-01", periods=31, freq="D")
+    _, texts = said(describe, table(days.strftime(form).astype(int)))
+    assert len(texts) == looks
+
+
+@pytest.mark.parametrize("times", [np.arange(20) + 2e7, 0.5 + np.arange(20) + 20250100, DAYS])
+def test_counts_of_seconds_are_no_dates(times):
+    assert said(describe, table(times))[1] == []
+
+
+def test_a_row_of_units_below_decimal_commas(tmp_path):
+    right = table(0.1 * np.arange(30)).round(6)
+    first, rest = right.to_csv(index=False, sep=";", decimal=",").split("\n", 1)
+    (tmp_path / "own.csv").write_text(f"{first}\ns;m;m/s\n{rest}")
+    data = describe(read_own(tmp_path / "own.csv"))
+    assert np.allclose(data.time, right.time)
+    assert np.allclose(data.state, right[["a", "b"]])
+    assert data.component_units.values.tolist() == ["m", "m/s"]
+
+
 def test_an_empty_cell_is_a_row_without_time():
     times = pd.Series(DAYS.strftime("%d.%m.%Y"))
     times[3] = None
