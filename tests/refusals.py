@@ -16,7 +16,8 @@ def refused(fact, call, *given, error: type[RomkitError] = InputError, **named):
     with pytest.raises(error) as caught:
         call(*given, **named)
     refusal = caught.value
-    assert "\n" not in str(refusal)
+    if isinstance(refusal, RomkitError):
+        assert "\n" not in str(refusal)
     if isinstance(refusal, InputError) and NAME.fullmatch(fact):
         assert refusal.argument == fact, str(refusal)
     else:

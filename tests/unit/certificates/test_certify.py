@@ -317,20 +317,19 @@ def test_the_bound_of_the_context_of_a_shipped_model():
 
 def test_what_cannot_be_certified(lorenz_data, monkeypatch):
     stack = romkit.fit("ncae", lorenz_data, epochs=1, seeds=[0, 1], engine="torch")
-    refused("projection: expected a single model", romkit.certify, stack, F=3.15)
+    refused("projection", romkit.certify, stack, F=3.15)
     flow, ncae = make("flow", (2, 4, 1, 0)), unstack(stack)[0]
-    refused("radius: expected a finite one for flow", romkit.certify, flow, torch.zeros(1))
-    refused("context: expected one context", romkit.certify, ncae, torch.tensor([[3.14], [3.15]]))
-    for more, message in (
-        ({"radius": 0.0}, "radius: expected a positive number"),
-        ({"context_radius": -1.0}, "context_radius: expected a number that is not negative"),
-        ({"center": torch.zeros(3)}, "center: expected shape"),
+    refused("radius", romkit.certify, flow, torch.zeros(1))
+    refused("context", romkit.certify, ncae, torch.tensor([[3.14], [3.15]]))
+    for more, fact in (
+        ({"radius": 0.0}, "radius"),
+        ({"context_radius": -1.0}, "context_radius"),
+        ({"center": torch.zeros(3)}, "center"),
     ):
-        refused(message, romkit.certify, ncae, F=3.15, **more)
+        refused(fact, romkit.certify, ncae, F=3.15, **more)
     model, x, c = single("ncae", (2, 2, 1, 3))
     monkeypatch.setitem(sys.modules, "cvxpy", None)
-    message = r'certify: expected cvxpy.*pip install -e "\.\[certify\]"'
-    refused(message, romkit.certify, model, c, center=x, radius=0.1)
+    refused("certify", romkit.certify, model, c, center=x, radius=0.1)
 
 
 def test_a_polynomial_manifold_has_bounds_on_a_ball_alone():
@@ -389,8 +388,7 @@ def test_a_projection_of_a_users_own_is_certified(monkeypatch):
     moved = (P(a) - P(b)).norm(dim=-1) / (a - b).norm(dim=-1)
     assert 0.3 * float(found.upper[2]) < moved.max().item() <= float(found.upper[2]) * (1 + 1e-9)
     monkeypatch.setattr(CAE, "at", lambda self, c: Bowl(c, lambda z: z.sort(-1).values))
-    message = "projection: expected maps with bounds, got aten.sort.default, which"
-    refused(message, romkit.certify, points.projection, c, center=x, radius=0.5)
+    refused("projection", romkit.certify, points.projection, c, center=x, radius=0.5)
 
 
 def scaled_in_place(z):

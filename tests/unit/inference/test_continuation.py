@@ -17,6 +17,7 @@ from romkit.integrators import LSPG, Galerkin, SINDy
 from romkit.projections import stack
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System
+from tests.refusals import refused
 
 
 class Textbook(System):
@@ -590,8 +591,12 @@ BAD = [
 
 @pytest.mark.parametrize(("given", "argument"), BAD)
 def test_bad_input_is_refused_by_name(given, argument):
-    with pytest.raises(InputError, match=f"^{argument}: "):
-        romkit.continuation(Textbook(brusselator, 2), **{"start": [1.0, 0.5]} | given)
+    refused(
+        argument,
+        romkit.continuation,
+        Textbook(brusselator, 2),
+        **{"start": [1.0, 0.5]} | given,
+    )
 
 
 @pytest.mark.parametrize(
@@ -606,8 +611,7 @@ def test_bad_input_is_refused_by_name(given, argument):
     ],
 )
 def test_a_branch_of_another_model_is_not_verified(branch, system):
-    with pytest.raises(InputError, match=r"^branch: "):
-        romkit.verify(branch, system)
+    refused("branch", romkit.verify, branch, system)
 
 
 class Growing(System):
@@ -653,11 +657,12 @@ def test_a_stack_has_no_branch():
 
 
 def test_dynamics_without_a_field_are_refused():
-    with pytest.raises(InputError, match=r"^dynamics: "):
-        romkit.continuation(
-            romkit.load("ncae-lorenz96"),
-            dynamics=LSPG(),
-            system=Lorenz96(),
-            start=[0.1, 0.2],
-            F=(3.14, 3.15),
-        )
+    refused(
+        "dynamics",
+        romkit.continuation,
+        romkit.load("ncae-lorenz96"),
+        dynamics=LSPG(),
+        system=Lorenz96(),
+        start=[0.1, 0.2],
+        F=(3.14, 3.15),
+    )

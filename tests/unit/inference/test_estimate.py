@@ -339,22 +339,22 @@ def test_dynamics_of_both_orders_agree_with_scipy_on_the_exact_solution(system, 
 
 
 @pytest.mark.parametrize(
-    ("words", "given"),
+    ("fact", "given"),
     [
-        ("sensors: expected names of components", {"sensors": [0, 9]}),
-        ("sensors: expected names of components", {"sensors": ["nowhere"]}),
-        ("noise: expected a positive number", {"noise": 0.0}),
-        ("noise: expected a positive number, or 6", {"noise": [0.1, 0.1]}),
-        ("prior: expected one of c", {"prior": {"mu": (1.0, 0.1)}}),
-        ("prior: expected a mean and a positive standard deviation", {"prior": {"c": (1.0, 0.0)}}),
-        ("level: expected a number below 1", {"level": 1.0}),
-        ("training: expected a dataset", {"training": None}),
+        ("sensors", {"sensors": [0, 9]}),
+        ("sensors", {"sensors": ["nowhere"]}),
+        ("noise", {"noise": 0.0}),
+        ("noise", {"noise": [0.1, 0.1]}),
+        ("prior", {"prior": {"mu": (1.0, 0.1)}}),
+        ("prior", {"prior": {"c": (1.0, 0.0)}}),
+        ("level", {"level": 1.0}),
+        ("training", {"training": None}),
     ],
 )
-def test_bad_arguments_are_refused(plane, words, given):
+def test_bad_arguments_are_refused(plane, fact, given):
     data = snapshots(plane, [2.0])
     refused(
-        words,
+        fact,
         romkit.infer,
         plane,
         data,
@@ -367,16 +367,16 @@ def test_bad_observations_are_refused(plane):
     calibration = romkit.calibrate(plane, training, data, noise=NOISE)
     gone = data.assign(state=data.state * np.nan)
     refused(
-        "observations: expected numbers in each trajectory, got none in 0",
+        "observations",
         romkit.infer,
         calibration,
         gone,
     )
     two = data.assign(state=data.state.where(data.component.isin(data.component[:2])))
-    refused("observations: expected 3 numbers or more, got 2", romkit.infer, calibration, two)
-    refused("training: expected nothing", romkit.infer, calibration, data, training=training)
+    refused("observations", romkit.infer, calibration, two)
+    refused("training", romkit.infer, calibration, data, training=training)
     refused(
-        "training: expected 4 constant contexts",
+        "training",
         romkit.calibrate,
         plane,
         snapshots(plane, [1.0, 2.0]),
@@ -393,7 +393,7 @@ def test_windows_at_other_times_are_refused():
     given = {"dynamics": Galerkin(), "system": system, "noise": NOISE, "engine": "torch"}
     late = data.assign_coords(time=2 * data.time)
     refused(
-        "training: expected trajectories of 11.8 or longer",
+        "training",
         romkit.infer,
         pod,
         late,
@@ -401,12 +401,12 @@ def test_windows_at_other_times_are_refused():
         **given,
     )
     calibration = romkit.calibrate(pod, data, data.isel(time=slice(0, 10)), **given)
-    refused("observations: expected the 10 times", romkit.infer, calibration, data)
+    refused("observations", romkit.infer, calibration, data)
     none = xr.Dataset(
         {"state": (("time", "component"), data.state.values[0])}, {"component": data.component}
     )
     refused(
-        "observations: expected times that increase",
+        "observations",
         romkit.infer,
         pod,
         none,
@@ -501,19 +501,19 @@ def test_sensors_of_a_window_bound_the_estimates_from_it():
 
 
 @pytest.mark.parametrize(
-    ("words", "given"),
+    ("fact", "given"),
     [
-        ("count: expected at most 6, the number of candidates, got 7", {"count": 7}),
-        ("count: expected at most 2", {"count": 3, "candidates": [0, 1]}),
-        ("candidates: expected names of components", {"candidates": ["nowhere"]}),
-        ("candidates: expected one component or more", {"candidates": []}),
-        ("candidates: expected each component once", {"candidates": [0, 1, -6]}),
-        ("noise: expected a positive number, or 6", {"noise": [0.1, 0.1]}),
-        ("times: expected times and dynamics together, got times alone", {"times": [0.0, 1.0]}),
-        ("training: expected 4 constant contexts", {"training": [1.0, 2.0]}),
+        ("count", {"count": 7}),
+        ("count", {"count": 3, "candidates": [0, 1]}),
+        ("candidates", {"candidates": ["nowhere"]}),
+        ("candidates", {"candidates": []}),
+        ("candidates", {"candidates": [0, 1, -6]}),
+        ("noise", {"noise": [0.1, 0.1]}),
+        ("times", {"times": [0.0, 1.0]}),
+        ("training", {"training": [1.0, 2.0]}),
     ],
 )
-def test_bad_sensors_are_refused(plane, words, given):
+def test_bad_sensors_are_refused(plane, fact, given):
     training = snapshots(plane, given.pop("training", TRAINING))
     given = {"count": 2, "noise": NOISE} | given
-    refused(words, romkit.sensors, plane, given.pop("count"), training=training, **given)
+    refused(fact, romkit.sensors, plane, given.pop("count"), training=training, **given)

@@ -142,7 +142,7 @@ def test_weights_and_windows_are_for_uneven_times():
     spans = spread_windows(times, 0.5, 30)
     assert spans[0][0] == 0
     assert spans[-1][1] == 69
-    refused("width: expected windows of three samples or more", spread_windows, times, 0.01, 30)
+    refused("width", spread_windows, times, 0.01, 30)
 
 
 def test_weak_sindy_sees_through_noise(lorenz):
@@ -220,5 +220,5 @@ def test_a_linear_motion_is_found_exactly_whatever_the_scaling_or_said_to_be_non
     assert torch.allclose(law.predict(z[:, 0], c), field(0, z[:, 0]), rtol=1e-6)
     times = torch.arange(20, dtype=torch.float64)
     z = ((-0.9) ** times)[None, :, None]
-    message = "a mode that is multiplied by -0.9 in a step; sample more finely"
-    refused(message, DMD().fit_samples, z, torch.zeros_like(z), times=times)
+    fact = "a mode that is multiplied by -0.9 in a step; sample more finely"
+    refused(fact, DMD().fit_samples, z, torch.zeros_like(z), times=times)

@@ -121,11 +121,9 @@ def test_arrays_and_data_give_one_law(pod, own):
     for estimator in (CUBIC, QUICK):
         law = estimator.fit_samples(z, zdot, c, times=own.time.values, parameters=["speed"])
         assert (law.samples, law.context_names) == (903, ("speed",))
+    refused("samples", QUICK.fit_samples, z[0], zdot[0])
     refused(
-        "samples: expected whole trajectories with their times", QUICK.fit_samples, z[0], zdot[0]
-    )
-    refused(
-        "times: expected one per latent state",
+        "times",
         QUICK.fit_samples,
         z[0],
         zdot[0],
@@ -134,8 +132,7 @@ def test_arrays_and_data_give_one_law(pod, own):
     moving = c[:, None] + 0.1 * own.time.values[:, None]
     for estimator in (CUBIC, QUICK):
         assert estimator.fit_samples(z, zdot, moving, times=own.time.values).samples == 903
-        message = r"dynamics: expected a fitted law, .* give the result of its fit"
-        refused(message, romkit.rollout, own, pod, dynamics=estimator)
+        refused("dynamics", romkit.rollout, own, pod, dynamics=estimator)
 
 
 def right_hand_sides(law, lead=()):
@@ -176,13 +173,12 @@ def test_what_cannot_be_stored(pod, own, tmp_path):
         library=Polynomial(1) + Functions({"|z0|": lambda z: z[..., 0].abs()}), threshold=0.01
     ).fit(pod, own)
     refused(
-        "law: expected terms that a file can hold, got Functions(|z0|)",
+        "law",
         romkit.save,
         law,
         tmp_path / "a",
     )
-    message = "model: expected a Projection or a LearnedField or a Basis, got SINDy"
-    refused(message, romkit.save, CUBIC, tmp_path / "a")
+    refused("model", romkit.save, CUBIC, tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
@@ -280,7 +276,7 @@ def test_a_law_of_no_use_says_so_once(settings, what):
     data = romkit.data.from_arrays(states, 0.1)
     pod = romkit.fit("pod", data, latent_dim=m, verbose=False)
     if isinstance(settings, DMD) and what == "noise":
-        refused("data: expected steps that a linear motion can make", settings.fit, pod, data)
+        refused("data", settings.fit, pod, data)
         return
     assert len(fit_warnings(lambda: settings.fit(pod, data))) == 1
 

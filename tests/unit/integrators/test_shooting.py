@@ -327,13 +327,13 @@ def test_rosenbrock_by_levenberg_and_marquardt():
 
 def test_what_cannot_be_fitted_is_refused():
     few = samples_of(oscillators(TIMES[:4]), MU[:, None], TIMES[:4])
-    refused("degree: expected at most 48 coefficients", PolynomialLaw(degree=9).fit_samples, few)
+    refused("degree", PolynomialLaw(degree=9).fit_samples, few)
     z = torch.randn(30, 2).double()
     single = samples_of(oscillators(TIMES, MU[:1]), MU[:1, None], TIMES)
     alone = PolynomialLaw(degree=3, context_degree=1)
-    refused("context_degree: expected at most 1 terms", alone.fit_samples, single)
+    refused("context_degree", alone.fit_samples, single)
     refused("ridge:", PolynomialLaw, degree=3, ridge=-1.0)
-    refused("samples: expected whole trajectories", PolynomialLaw(degree=1).fit_samples, z, zdot=z)
+    refused("samples", PolynomialLaw(degree=1).fit_samples, z, zdot=z)
 
 
 def test_refinement_leaves_a_stiff_law_that_is_exact():

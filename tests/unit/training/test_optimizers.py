@@ -257,15 +257,15 @@ def test_the_schedule_scales_the_rates_that_the_optimizer_has():
 
 
 def test_what_a_factory_cannot_do_is_refused_in_one_line(lorenz_data, tmp_path):
-    for more, message in (
-        ({"checkpoint": tmp_path}, "checkpoint: expected none with an optimizer"),
-        ({"engine": "compiled"}, "engine: expected 'torch' or 'auto' with an optimizer"),
+    for more, fact in (
+        ({"checkpoint": tmp_path}, "checkpoint"),
+        ({"engine": "compiled"}, "engine"),
         (
             {"optimizer": lambda p: 3},
-            "optimizer: expected a function that makes an optimizer of torch or geoopt, got int",
+            "optimizer",
         ),
     ):
-        refused(message, romkit.fit, "ae", lorenz_data, epochs=1, **{"optimizer": ADAMW} | more)
+        refused(fact, romkit.fit, "ae", lorenz_data, epochs=1, **{"optimizer": ADAMW} | more)
 
 
 def test_a_list_of_terms_is_their_sum():

