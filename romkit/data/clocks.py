@@ -111,8 +111,10 @@ def shared_clock(times: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[st
     times = _equal_where_near(times, tolerance)
     # shorter runs miss nothing behind their end: only times within a run count
     union = np.unique(np.concatenate(times))
-    spanned = sum(np.searchsorted(union, run[-1], side="right") for run in times)
-    share = 1 - sum(map(len, times)) / spanned
+    ends = np.array([run[-1] for run in times])
+    spanned = np.searchsorted(union, ends, side="right").sum()
+    present = sum(len(run) for run in times)
+    share = 1 - present / spanned
     if share > MANY:
         notes.append(OWN_TIMES.format(share=share))
     return times, notes

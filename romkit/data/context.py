@@ -59,11 +59,10 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
     try:
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
     except ValueError as error:
-        shapes = [f"{name}: {column.shape}" for name, column in zip(names, columns, strict=True)]
-        fix = "give scalars or arrays of one length"
-        raise InputError(
-            ", ".join(names), expected="shapes that broadcast", got=", ".join(shapes), fix=fix
-        ) from error
+        pairs = zip(names, columns, strict=True)
+        got = ", ".join(f"{name}: {column.shape}" for name, column in pairs)
+        expected, fix = "shapes that broadcast", "give scalars or arrays of one length"
+        raise InputError(", ".join(names), expected=expected, got=got, fix=fix) from error
 
 
 def _check_given(names: Sequence[str], values: Mapping[str, object]) -> None:
@@ -269,22 +268,18 @@ class Contexts(NamedTuple):
             # maps of a context that stays are set up once, not at every evaluation
             return unchecked(cls)(initial, initial)
         rows = [path(t) for t in times]
-        for t, c in zip(times, rows, strict=True):
-            if c.shape != initial.shape:
-                expected, fix = "one number of trajectories", "give as many values at all times"
-                got = f"{len(initial)} at first, {len(c)} at t = {t:g}"
-                raise InputError(", ".join(moving), expected=expected, got=got, fix=fix)
-        return unchecked(cls)(initial, torch.stack(rows, dim=-2), path, moving, times)
+        _check_number(", ".join(moving), times, rows)
+        over_time = torch.stack(rows, dim=-2)  # (C, T, p)
+        return unchecked(cls)(initial, over_time, path, moving, times)
 
     @validated
     def expanded(self, number: Count) -> "Contexts":
         """Repeat a single context for `number` trajectories."""
         if len(self.initial) == number:
             return self
-        return self._replace(
-            initial=self.initial.expand(number, -1),
-            over_time=self.over_time.expand(number, *self.over_time.shape[1:]),
-        )
+        initial = self.initial.expand(number, -1)
+        over_time = self.over_time.expand(number, *self.over_time.shape[1:])
+        return self._replace(initial=initial, over_time=over_time)
 
     @classmethod
     @validated
@@ -304,6 +299,16 @@ class Contexts(NamedTuple):
             return torch.from_numpy(spline(float(t)))
 
         return cls(values[:, 0], values, path, times=times)
+
+
+def _check_number(argument: str, times: Tensor, rows: Sequence[Tensor]) -> None:
+    """Raise where contexts (C, p) are of another number of trajectories than at first."""
+    number = len(rows[0])
+    for t, c in zip(times, rows, strict=True):
+        if len(c) != number:
+            expected, fix = "one number of trajectories", "give as many values at all times"
+            got = f"{number} at first, {len(c)} at t = {t:g}"
+            raise InputError(argument, expected=expected, got=got, fix=fix)
 
 
 def _checked_over_time(values: Tensor, times: Tensor) -> Tensor:

@@ -304,11 +304,14 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     Raises:
         InputError: no numbers, other dimensions, or one number for several runs.
     """
-    value = data[name] if name in data.variables else _number(data.attrs[name])
+    if name in data.variables:
+        value = data[name]
+    else:
+        value = _number(data.attrs[name])
     if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
-        got, fix = f"{name} of dims {value.dims}, dtype {value.dtype}", "convert it to numbers"
         expected = "numbers along trajectory (and time)"
-        raise InputError("context", expected=expected, got=got, fix=fix)
+        got = f"{name} of dims {value.dims}, dtype {value.dtype}"
+        raise InputError("context", expected=expected, got=got, fix="convert it to numbers")
     if value.dtype.kind == "b":
         value = value.astype(float)  # a switch is a parameter of two values
     if "trajectory" in value.dims:

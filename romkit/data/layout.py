@@ -6,7 +6,7 @@ import base64
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import dask.array as da
@@ -395,19 +395,24 @@ def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
     data = _with_numbers_as_times(_in_leading_dims(data, layout))
     lead = [dim for dim in ("trajectory", "time") if dim in data.dims]
     space = set(data.dims) - set(lead)
-    variables, coords = {}, {}
+    variables = {}
     for kind, prefix in PREFIXES.items():
         gathered = _gathered(data, layout, prefix, lead)
         if gathered is not None:
             variables[kind] = gathered
-    for name, values in data.data_vars.items():
-        if space.isdisjoint(values.dims):
-            variables.setdefault(str(name), values.variable)
-    for name, coord in data.coords.items():
-        if space.isdisjoint(coord.dims):
-            coords[str(name)] = coord
-    coords[AXIS] = list(layout.names)
+    for name, values in _without(space, data.data_vars).items():
+        variables.setdefault(name, values)
+    coords = _without(space, data.coords) | {AXIS: list(layout.names)}
     return xr.Dataset(variables, coords, data.attrs | {"layout": layout.to_json()})
+
+
+def _without(dims: set, arrays: Mapping[Hashable, xr.DataArray]) -> dict[str, object]:
+    """The variables that have none of these dimensions."""
+    variables = {}
+    for name, values in arrays.items():
+        if dims.isdisjoint(values.dims):
+            variables[str(name)] = values.variable
+    return variables
 
 
 def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
@@ -453,10 +458,7 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
     layout = layout_of(data)
     if layout.is_plain:
         return data
-    coords = {}
-    for name, coord in data.coords.items():
-        if AXIS not in coord.dims:
-            coords[name] = coord.variable
+    coords = _without({AXIS}, data.coords)
     variables = {}
     for name, values in data.data_vars.items():
         if values.dims[-1:] == (AXIS,):

@@ -13,6 +13,7 @@ from romkit.data.clocks import check_clock, shared_clock
 from romkit.data.names import TRAJECTORIES
 from romkit.data.schema import RESERVED
 from romkit.data.storage import group_of, open_dataset, with_plain_attributes
+from romkit.data.units import without_origin
 from romkit.data.untrusted import (
     check_seal_of_file,
     check_store,
@@ -142,10 +143,11 @@ def _check_units(paths: Sequence[Path], sources: Sequence[xr.Dataset]) -> None:
     for path, source in zip(paths, sources, strict=True):
         for name, variable in source.variables.items():
             # files of a simulation may count from dates of their own
-            unit = str(variable.attrs.get("units", "")).partition(" since ")[0]
+            unit = without_origin(str(variable.attrs.get("units", "")))
             wanted = known.setdefault(name, unit)
             if unit != wanted:
-                problem = f"has {name} in {unit or 'no unit'}, {paths[0]} in {wanted or 'none'}"
+                own, first = unit or "no unit", wanted or "none"
+                problem = f"has {name} in {own}, {paths[0]} in {first}"
                 raise FileError(path, problem=problem, fix="convert it, or name its unit alike")
 
 
@@ -264,7 +266,7 @@ def _common_unit(sources: Sequence[xr.Dataset], time: str, is_moved: bool) -> di
     units = [str(source[time].attrs.get("units", "")) for source in sources]
     unit = units[0]
     if is_moved or len(set(units)) > 1:
-        unit = unit.partition(" since ")[0]
+        unit = without_origin(unit)
     return {"units": unit} if unit else {}
 
 

@@ -301,16 +301,22 @@ def _with_numbers(table: pd.DataFrame, labels: set[str | None]) -> tuple[pd.Data
         if is_text.mean() > MOSTLY:
             continue  # names, dates or remarks
         marks = column[is_text].astype(str).str.strip()
-        unknown = marks[~marks.str.lower().isin(MISSING)]
-        if len(unknown):
-            text, count = unknown.iloc[0][:30], len(unknown)
-            got = f"text, {text!r}, in {count} of {len(table)} rows"
-            fix = "convert or drop it: pandas.read_csv(..., thousands=',', na_values=[...]), say"
-            raise InputError("data", expected=f"numbers in {name!r}", got=got, fix=fix)
+        _check_marks(name, marks, len(table))
         columns[name] = numbers.astype(np.float64)
         if len(marks):
             notes.append(f"{len(marks)} marks {marks.iloc[0]!r} in {name}: missing")
     return table.assign(**columns), notes
+
+
+def _check_marks(name: str, marks: pd.Series, rows: int) -> None:
+    """Raise where text among numbers is no usual mark of what is missing."""
+    unknown = marks[~marks.str.lower().isin(MISSING)]
+    if not len(unknown):
+        return
+    text = unknown.iloc[0][:30]
+    got = f"text, {text!r}, in {len(unknown)} of {rows} rows"
+    fix = "convert or drop it: pandas.read_csv(..., thousands=',', na_values=[...]), say"
+    raise InputError("data", expected=f"numbers in {name!r}", got=got, fix=fix)
 
 
 def _has_text(column: pd.Series) -> bool:

@@ -55,8 +55,10 @@ def even_step(times: np.ndarray) -> float | None:
 def _step_before_rounding(times: np.ndarray) -> float | None:
     """The step of even times that were rounded to some decimals since, None where they were not."""
     index = np.arange(len(times))
-    step, start = np.polyfit(index, times - times[0], 1)
-    error = np.abs(times - times[0] - start - step * index).max()
+    elapsed = times - times[0]
+    step, start = np.polyfit(index, elapsed, 1)
+    line = start + step * index
+    error = np.abs(elapsed - line).max()
     if len(times) < 4 or error > ROUNDED * step:
         return None
     for decimals in range(DECIMALS + 1):

@@ -172,11 +172,14 @@ def _in_common_scale(x: np.ndarray, layout: Layout) -> np.ndarray:
     """
     sizes = [variable.size for variable in layout.variables]
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    some = slice(None, None, max(1, x.shape[-1] // COMPONENTS))
-    sample, owner = x[..., some].astype(np.float64), owner[some]
-    variance = np.bincount(owner, np.nanvar(sample, axis=(0, 1)), len(sizes))
+    every = max(1, x.shape[-1] // COMPONENTS)
+    sample = x[..., ::every].astype(np.float64)  # (C, T, k)
+    owner = owner[::every]  # (k,)
+    variance_of_components = np.nanvar(sample, axis=(0, 1))
+    variance = np.bincount(owner, variance_of_components, len(sizes))
     scale = np.sqrt(variance[owner])
-    return sample / np.where(scale > 0, scale, 1.0)
+    scale[~(scale > 0)] = 1.0
+    return sample / scale
 
 
 @validated
