@@ -335,8 +335,9 @@ def calibrate(
     Args:
         projection: a single one, with a context.
         training: trajectories of some ten contexts or more, not shorter than the observations, in
-            which the times of the observations recur. Contexts between those that the projection
-            was fitted to show its errors best.
+            which the times of the observations recur. All windows of longer ones count, and make
+            intervals narrower. Contexts between those that the projection was fitted to show its
+            errors best.
         observations: such as will be made: their times, and without `noise` their values, count.
         dynamics: as of `romkit.infer`, and so are all that follow.
         system: the full model.
