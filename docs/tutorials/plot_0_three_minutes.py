@@ -17,7 +17,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import romkit
-from romkit.errors import DivergenceWarning
+from romkit.errors import DivergenceWarning, ExtrapolationWarning
 from studies.first_afternoon.rivals import side_by_side
 from studies.wake.data import BASIS, COORDINATES, FEW, TRAIN, UNSEEN
 from studies.wake.reduced import DragLift, cycle
@@ -75,7 +75,7 @@ model = whole.of_coordinates()  # the same manifold, of the 64 coordinates
 # `romkit.law` compares several degrees by forecasts of runs that it leaves out.
 
 began = time.process_time()
-law = romkit.law(model, train)
+law = romkit.law(model, train, seconds=60)
 print(f"law chosen in {time.process_time() - began:.0f} s of a core")
 
 orbits = romkit.rollout(unseen, model, dynamics=law)
@@ -144,7 +144,7 @@ for scaled in (False, True):
 # Half of the runs, evenly spaced with both ends.
 
 smaller = romkit.fit("polynomial-manifold", few, latent_dim=3)
-smaller_law = romkit.law(smaller, few)
+smaller_law = romkit.law(smaller, few, seconds=60)
 report("romkit, five runs", forecasts(smaller, smaller_law))
 
 # %%
@@ -194,7 +194,9 @@ candidates = np.arange(50.0, 151.0, 5.0)
 closest = abs(few.Re.values[None] - candidates[:, None]).argmin(1)
 starts = few.state.values[closest, -1]
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DivergenceWarning)  # the picture marks lost forecasts
+    # the picture marks lost forecasts, and the estimate says how wrong the others are
+    warnings.simplefilter("ignore", DivergenceWarning)
+    warnings.simplefilter("ignore", ExtrapolationWarning)
     ahead = romkit.forecast(
         smaller, dynamics=smaller_law, initial_state=starts, duration=10, dt=0.016, Re=candidates
     )
