@@ -1,5 +1,7 @@
 """The contract of latent dynamics: motions on an invariant manifold, batches, stacks, lost members."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -124,10 +126,11 @@ def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int, tolerance:
     close("latent states (C, S, m) at contexts (C, p) = loop", several[:, 0], together, 1e-9)
     lost = torch.cat([torch.full_like(w[:1], torch.nan), w[1:]])
     problem = manufactured(constant, order)
-    default = dynamics.solve(problem, lost, LATENT_TIMES)
-    for beside, error in ((fixed_steps(dynamics, problem, lost), 1e-9), (default, tolerance)):
+    ways = (partial(fixed_steps, dynamics), 1e-9), (partial(_default_steps, dynamics), tolerance)
+    for way, error in ways:
+        alone, beside = way(problem, w), way(problem, lost)
         fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
-        close("neighbours of a lost member", beside.states[1:], together[1:], error)
+        close("neighbours of a lost member", beside.states[1:], alone.states[1:], error)
     if order == 1:
         moving = solve(Path(p.projection, lambda t: p.c, LATENT_TIMES), w)
         close("a context that is a constant function = a constant", moving, together, 1e-9)
