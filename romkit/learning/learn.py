@@ -129,6 +129,8 @@ def learn(
     train, test = datasets.split(data, held_out)
     best, trials = _chosen(train, latent_dim, seconds, seed)
     run = _quietly(rollout, test, best.projection, dynamics=best.law)
+    if "trajectory" not in run.dims:
+        run = run.expand_dims("trajectory")
     ensemble = _ensemble(best, train, test, members, seed)
     return Learned(
         projection=best.projection,
@@ -136,7 +138,7 @@ def learn(
         ensemble=ensemble,
         train=train,
         test=test,
-        run=run if "trajectory" in run.dims else run.expand_dims("trajectory"),
+        run=run,
         errors=_errors(run, train, test),
         trials=trials,
         seconds=time.process_time() - began,
@@ -153,15 +155,24 @@ class Model(NamedTuple):
 
 def _described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
     """Runs in romkit's schema."""
-    names = [context] if isinstance(context, str) else context
     data = source
     if not isinstance(source, xr.Dataset | pd.DataFrame):
         data = _read(source)
-    if isinstance(data, xr.Dataset) and "state" in data and "component" in data.dims:
+    if _has_schema(data):
         data = data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     else:
+        names = context
+        if isinstance(context, str):
+            names = [context]
         data = datasets.describe(data, context=names)
     return _from_complete_start(_with_common_times(data))
+
+
+def _has_schema(data: xr.Dataset | pd.DataFrame) -> bool:
+    """Whether data have romkit's variables and dimensions."""
+    if not isinstance(data, xr.Dataset):
+        return False
+    return "state" in data and "component" in data.dims
 
 
 def _from_complete_start(data: xr.Dataset) -> xr.Dataset:
@@ -184,8 +195,13 @@ def _with_common_times(data: xr.Dataset) -> xr.Dataset:
     """Data as they are, or resampled, with a warning, where most runs have times of their own."""
     times = data["time"].values
     known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
-    usual = [np.median(np.diff(times[row])) for row in known if row.sum() > 1]
-    if not usual or np.median(usual) < OWN_TIMES * np.median(np.diff(times)):
+    usual = []
+    for row in known:
+        if row.sum() > 1:
+            usual.append(np.median(np.diff(times[row])))
+    if not usual:
+        return data
+    if np.median(usual) < OWN_TIMES * np.median(np.diff(times)):
         return data
     common = datasets.resampled(data)
     step = float(common["time"][1] - common["time"][0])
@@ -199,8 +215,12 @@ def _with_common_times(data: xr.Dataset) -> xr.Dataset:
 
 def _read(source: object) -> xr.Dataset | pd.DataFrame:
     """Tables, or runs in files, joined where there are several."""
-    names = [source] if isinstance(source, str | Path) else list(source)
-    paths = [path for name in names for path in _matching(name)]
+    names = source
+    if isinstance(source, str | Path):
+        names = [source]
+    paths: list[Path] = []
+    for name in names:
+        paths += _matching(name)
     if paths[0].suffix.lower() == ".csv":
         return joined_tables(paths)
     return joined_runs(paths)
@@ -222,10 +242,14 @@ def _matching(name: str | Path) -> list[Path]:
 
 
 def _check_contexts(data: xr.Dataset) -> None:
+    """Refuse runs at fewer than three contexts."""
     names = datasets.context_names(data)
-    number = len(np.unique(_contexts(data), axis=0)) if names else 0
+    number, parameters = 0, "no parameter"
+    if names:
+        number = len(np.unique(_contexts(data), axis=0))
+        parameters = ", ".join(names)
     if number < 3:
-        got = f"{number} in {', '.join(names) or 'no parameter'}"
+        got = f"{number} in {parameters}"
         fix = "name the parameters, context=[...], or give more runs"
         raise InputError("context", expected="three contexts or more", got=got, fix=fix)
 
@@ -342,28 +366,29 @@ def _errors(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Errors:
     """Errors of each held-out run, beside forecasts that need no model."""
     deviation = np.nanstd(train["state"].values, axis=(0, 1))
     scale = np.where(deviation > 0, deviation, 1.0)
-    states = torch.from_numpy(_without_gaps(train) / scale)
-    truth = torch.from_numpy(test["state"].values / scale)
-    contexts = [torch.from_numpy(_scaled_contexts(x, train)) for x in (train, test)]
-    number = len(states)
+
+    def scaled(variable: xr.DataArray) -> torch.Tensor:
+        return torch.from_numpy(variable.values / scale)
+
+    states, truth = torch.from_numpy(_without_gaps(train) / scale), scaled(test["state"])
+    trained, held_out = len(states), len(truth)
+    contexts = np.concatenate([_scaled_contexts(train, train), _scaled_contexts(test, train)])
     nearest = nearest_runs(
         states,
-        torch.cat(contexts),
-        torch.arange(number, number + len(truth)),
-        torch.arange(number),
+        torch.from_numpy(contexts),
+        torch.arange(trained, trained + held_out),
+        torch.arange(trained),
     )
-    shifted = torch.stack(
-        [shifted_in_time(path, start[0]) for path, start in zip(nearest, truth, strict=True)]
-    )
-    mean = states.nanmean((0, 1))
-    forecasts = {
-        "forecast": torch.from_numpy(run["rom"].values / scale).reshape(truth.shape),
-        "projection": torch.from_numpy(run["projected"].values / scale).reshape(truth.shape),
-        "nearest run": nearest,
-        "nearest run, shifted": shifted,
-        "rest": mean.expand(truth.shape),
+    paths = []
+    for path, exact in zip(nearest, truth, strict=True):
+        paths.append(shifted_in_time(path, exact[0]))
+    return {
+        "forecast": _error(scaled(run["rom"]).reshape(truth.shape), truth),
+        "projection": _error(scaled(run["projected"]).reshape(truth.shape), truth),
+        "nearest run": _error(nearest, truth),
+        "nearest run, shifted": _error(torch.stack(paths), truth),
+        "rest": _error(states.nanmean((0, 1)).expand(truth.shape), truth),
     }
-    return {name: _error(states, truth) for name, states in forecasts.items()}
 
 
 def _without_gaps(data: xr.Dataset) -> np.ndarray:
@@ -393,7 +418,9 @@ def _scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> np.ndarray:
 def _contexts(data: xr.Dataset) -> np.ndarray:
     """Contexts (C, p), the means over time of those that move."""
     contexts = context_matrix(data)
-    return contexts.mean(1) if contexts.ndim == 3 else contexts
+    if contexts.ndim == 3:
+        return contexts.mean(1)
+    return contexts
 
 
 def _quietly(call: Callable[..., T], *arguments: object, **named: object) -> T:

@@ -122,45 +122,53 @@ class Learned:
     @property
     def advice(self) -> str:
         """Sentence that says how far to trust the model, and what would help most."""
-        mean = {name: float(np.mean(values)) for name, values in self.errors.items()}
-        worst = int(np.argmax(self.errors["forecast"]))
+        errors = self.errors["forecast"]
+        worst = int(np.argmax(errors))
         where = self._context(worst)
-        if not np.isfinite(self.errors["forecast"][worst]):
+        if not np.isfinite(errors[worst]):
             return (
                 f"The forecast at {where} is lost: give more runs near it, or shorten the forecast."
             )
-        if mean["forecast"] > min(USEFUL, mean["nearest run, shifted"]):
+        forecast = self._mean_error("forecast")
+        projection = self._mean_error("projection")
+        shifted = self._mean_error("nearest run, shifted")
+        more_latents = f"latent_dim={self.projection.latent_dim + 1}"
+        if forecast > min(USEFUL, shifted):
             return (
                 "No law follows these runs better than the nearest of them: more runs near "
-                f"{where}, where the error is largest, or more latents, "
-                f"latent_dim={self.projection.latent_dim + 1}, may help.{self._advice_on_inputs(mean)}"
+                f"{where}, where the error is largest, or more latents, {more_latents}, may help."
+                f"{self._advice_on_inputs()}"
             )
-        if mean["forecast"] <= NEGLIGIBLE:
+        if forecast <= NEGLIGIBLE:
             return (
-                f"Forecasts err by {mean['forecast']:.2g} of the deviation of the data, the nearest "
-                f"run by {mean['nearest run, shifted']:.2g}: nothing more is needed."
+                f"Forecasts err by {forecast:.2g} of the deviation of the data, the nearest run by "
+                f"{shifted:.2g}: nothing more is needed."
             )
-        if mean["forecast"] <= LIMITED * mean["projection"]:
+        if forecast <= LIMITED * projection:
             return (
-                f"The manifold limits the forecast ({mean['projection']:.2g} of its error of "
-                f"{mean['forecast']:.2g}): more runs near {where}, or "
-                f"latent_dim={self.projection.latent_dim + 1}, may help."
+                f"The manifold limits the forecast ({projection:.2g} of its error of "
+                f"{forecast:.2g}): more runs near {where}, or {more_latents}, may help."
             )
         return (
-            f"The law limits the forecast ({mean['forecast']:.2g}, the manifold "
-            f"{mean['projection']:.2g}): longer runs, or more of them near {where}, may help."
+            f"The law limits the forecast ({forecast:.2g}, the manifold {projection:.2g}): longer "
+            f"runs, or more of them near {where}, may help."
         )
 
-    def _advice_on_inputs(self, mean: Mapping[str, float]) -> str:
+    def _advice_on_inputs(self) -> str:
         """Sentence for runs that are alike at equal times and on the manifold, but follow no law."""
+        forecast = self._mean_error("forecast")
+        is_held = self._mean_error("projection") < MISSED * forecast
         has_inputs = bool(self.law.control_names)
-        is_held = mean["projection"] < MISSED * mean["forecast"]
-        if has_inputs or not is_held or mean["nearest run"] > mean["forecast"]:
+        if has_inputs or not is_held or self._mean_error("nearest run") > forecast:
             return ""
         return (
             " If something acts on them that changes in time, a load or a heater say, name it: "
             "romkit.data.describe(data, control=[...])."
         )
+
+    def _mean_error(self, name: str) -> float:
+        """Mean error of a forecast over the held-out runs."""
+        return float(np.mean(self.errors[name]))
 
     def report(self, folder: FilePath) -> Path:
         """Write REPORT.md with pictures into a folder: errors, what was tried, and what would help.
@@ -185,18 +193,22 @@ class Learned:
         return export_model(self.projection, path, dynamics=self.law, **options)
 
     def __repr__(self) -> str:
-        error = float(np.mean(self.errors["forecast"]))
-        chosen = next(row["settings"] for row in self.law.report if row["chosen"])
+        error = self._mean_error("forecast")
+        (settings,) = [row["settings"] for row in self.law.report if row["chosen"]]
+        latents, components = self.projection.latent_dim, self.train.sizes["component"]
+        runs = self.test.sizes["trajectory"]
         return (
-            f"Learned({self.projection.latent_dim} latents of {self.train.sizes['component']} "
-            f"components, {chosen}; error {error:.2g} on {self.test.sizes['trajectory']} held-out "
-            f"runs. {self.advice})"
+            f"Learned({latents} latents of {components} components, {settings}; error {error:.2g} "
+            f"on {runs} held-out runs. {self.advice})"
         )
 
     def _context(self, run: int) -> str:
         """Context of a held-out run in words."""
         values = display.parameters(self.test.isel(trajectory=run))
-        named = [f"{name} = {float(values[name]):.4g}" for name in context_names(self.test)]
+        named = []
+        for name in context_names(self.test):
+            value = float(values[name])
+            named.append(f"{name} = {value:.4g}")
         return ", ".join(named)
 
 
@@ -210,6 +222,7 @@ def _write_report(learned: Learned, folder: FilePath) -> Path:
         band = learned.ensemble.follow(learned.test, level=BAR)
         save_figure(plot_forecast(band, learned.test), folder / "forecast.png")
         pictures.append("![forecasts with their intervals](forecast.png)")
+    made_by = ", ".join(f"{name} {version}" for name, version in versions().items())
     sections = [
         "# A reduced model of your runs",
         learned.advice,
@@ -224,8 +237,7 @@ def _write_report(learned: Learned, folder: FilePath) -> Path:
         "## A forecast",
         _commands(learned, folder),
         "## Made by",
-        ", ".join(f"{name} {version}" for name, version in versions().items())
-        + f"; {learned.seconds:.0f} s of the processor.",
+        f"{made_by}; {learned.seconds:.0f} s of the processor.",
     ]
     path = folder / "REPORT.md"
     with files.atomic(path) as temporary:
@@ -252,13 +264,20 @@ def _commands(learned: Learned, folder: Path) -> str:
 
 def _errors_table(learned: Learned) -> str:
     """A row for each forecast, a column for each held-out run."""
-    runs = range(learned.test.sizes["trajectory"])
-    head = ["", *(learned._context(run) for run in runs)]
-    rows = [
-        [name, *(f"{error:.2g}" if np.isfinite(error) else "lost" for error in errors)]
-        for name, errors in learned.errors.items()
-    ]
+    head = [""]
+    for run in range(learned.test.sizes["trajectory"]):
+        head.append(learned._context(run))
+    rows = []
+    for name, errors in learned.errors.items():
+        rows.append([name, *map(_in_words, errors)])
     return _table(head, rows)
+
+
+def _in_words(error: float) -> str:
+    """Error of a run, or that its forecast is lost."""
+    if np.isfinite(error):
+        return f"{error:.2g}"
+    return "lost"
 
 
 def _trials_table(learned: Learned) -> str:

@@ -140,10 +140,7 @@ def fit(
     training = _training_set(data, watch, basis, symmetry, system)
     recipe = _recipe(preset, settings, training.frame.system, kind)
     _check_recipe(recipe, engine, checkpoint, training)
-    # equations that the user gives choose the settings of a manifold, too
-    chooses = system is not None and kind.chosen_by_rollouts and training.wave is None
-    needed = chooses or recipe.needs_system
-    system = _system_for(recipe, training) if needed else None
+    system = _system_used(kind, recipe, training, given=system is not None)
 
     seed_numbers = [seed] if seeds is None else seeds
     models = _initial(kind, sizes | _architecture(settings), training, seed_numbers)
@@ -496,6 +493,18 @@ def _check_recipe(recipe: Recipe, engine: str, checkpoint: object, training: Tra
             got="one with it",
             fix="take preset='quick', and fit a law to the result: it learns the speed of the phase",
         )
+
+
+def _system_used(
+    kind: type[Projection], recipe: Recipe, training: TrainingSet, *, given: bool
+) -> System | None:
+    """The system, where losses need its field, or a choice of settings that the user gave it for."""
+    if recipe.needs_system:
+        return _system_for(recipe, training)
+    # equations that the user gives choose the settings of a manifold, too
+    if given and kind.chosen_by_rollouts and training.wave is None:
+        return _system_for(recipe, training)
+    return None
 
 
 def _system_for(recipe: Recipe, training: TrainingSet) -> System:
