@@ -315,7 +315,7 @@ def _scaled(data: xr.Dataset) -> Frame:
     # sums of many numbers in single precision lose all digits of a spread about a large mean
     exactly = {"axis": 0, "dtype": np.float64}
     # POD coordinates, say: scaled one by one, the least of them would count as much as the first
-    group = _scale_groups(data, frame)
+    group = scale_groups(data)
     total = np.bincount(group, states.var(**exactly))
     deviation = np.sqrt(total / np.bincount(group))  # of each group
     low, high = context_ranges(data)
@@ -331,7 +331,7 @@ def _scaled(data: xr.Dataset) -> Frame:
     return frame
 
 
-def _scale_groups(data: xr.Dataset, frame: Frame) -> np.ndarray:
+def scale_groups(data: xr.Dataset) -> np.ndarray:
     """Number of the group of each component, whose scale is one: components of one unit, or without
     units of one variable.
     """
@@ -339,7 +339,7 @@ def _scale_groups(data: xr.Dataset, frame: Frame) -> np.ndarray:
     for variable in layout_of(data).variables:
         owners += [variable.name] * variable.size
     groups = []
-    for unit, owner in zip(frame.state_units, owners, strict=True):
+    for unit, owner in zip(state_units(data), owners, strict=True):
         groups.append(unit if unit else f"of {owner}")
     _, numbers = np.unique(groups, return_inverse=True)
     return numbers

@@ -272,6 +272,8 @@ class Comparison:
         held = fold(samples, self.judge, self.validation).held
         trained = torch.ones(len(states), dtype=torch.bool)
         trained[held] = False
-        starts = one_axis(samples.context)[0, :: len(samples.times)].double()
+        train = trained.nonzero().squeeze(-1)
+        T = len(samples.times)
+        starts = one_axis(samples.context)[0, ::T].double()
         contexts = samples.parameters.on(starts)(starts)
-        return errors_without_a_law(states, contexts, held, trained.nonzero().squeeze(-1))
+        return errors_without_a_law(states, contexts, held, train)

@@ -42,6 +42,9 @@ class Estimator(abc.ABC):
     refine: bool = False
     """Whether `fit` refines the coefficients of an equation along the trajectories."""
 
+    quick: bool = False
+    """Whether `compared` takes a small part of the time of a fit."""
+
     @validated
     def fit(
         self,

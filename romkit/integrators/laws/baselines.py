@@ -16,7 +16,8 @@ def nearest_runs(states: Tensor, context: Tensor, held: Tensor, train: Tensor) -
         train: numbers of the runs to take.
     """
     distance = torch.cdist(context[held], context[train])
-    return states[train[distance.argmin(-1)]]
+    nearest = train[distance.argmin(-1)]
+    return states[nearest]
 
 
 def shifted_in_time(run: Tensor, start: Tensor) -> Tensor:
@@ -24,13 +25,15 @@ def shifted_in_time(run: Tensor, start: Tensor) -> Tensor:
     its first half that is most like the end.
     """
     T = len(run)
-    path = [_nearest(run, start)]
-    again = _nearest(run[: max(1, T // 2)], run[-1]) + 1
+    half = max(1, T // 2)
+    place = _nearest(run, start)
+    like_the_end = _nearest(run[:half], run[-1])
+    path = [place]
     while len(path) < T:
-        following = path[-1] + 1
-        if following == T:
-            following = min(again, T - 1)
-        path.append(following)
+        place += 1
+        if place == T:
+            place = min(like_the_end + 1, T - 1)
+        path.append(place)
     return run[path]
 
 
@@ -45,13 +48,15 @@ def errors_without_a_law(
     """Mean errors [deviations] of the nearest training run on held-out runs, and of the nearest one
     shifted in time.
     """
+    truth = states[held]
     nearest = nearest_runs(states, context, held, train)
-    shifted = torch.stack(
-        [shifted_in_time(run, exact[0]) for run, exact in zip(nearest, states[held], strict=True)]
-    )
-    return _mean_error(nearest, states[held]), _mean_error(shifted, states[held])
+    shifted = []
+    for run, exact in zip(nearest, truth, strict=True):
+        shifted.append(shifted_in_time(run, exact[0]))
+    return _mean_error(nearest, truth), _mean_error(torch.stack(shifted), truth)
 
 
 def _mean_error(forecast: Tensor, truth: Tensor) -> float:
     """Root mean square over components, mean over time and runs (k, T, n)."""
-    return float((forecast - truth).square().mean(-1).sqrt().nanmean())
+    square = (forecast - truth).square().mean(-1)
+    return float(square.sqrt().nanmean())

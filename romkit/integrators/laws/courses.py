@@ -114,24 +114,27 @@ def windows(runs: Runs, length: int, stride: int, longest_step: float) -> Window
         stride: samples from one start to the next.
         longest_step: of RK4, which divides the intervals between samples.
     """
-    T = len(runs.times)
-    latest = T - 1 - length
-    grid = sorted({*range(0, T - length, stride), latest})
-    begin = _first_observed(runs.observed, torch.tensor(grid), latest)  # (n, W)
-    sample = begin + torch.arange(length + 1)[:, None, None]  # (L + 1, n, W)
-    run = torch.arange(len(begin))[None, :, None]
-    truth = runs.states[run, sample]  # (L + 1, n, W, d)
-    seen = runs.observed[run, sample]
+    latest = len(runs.times) - 1 - length
+    grid = sorted({*range(0, latest + 1, stride), latest})
+    observed = runs.observed
+    begin = _first_observed(observed, torch.tensor(grid), latest)  # (n, W)
+    along = torch.arange(length + 1)
+    sample = begin + along[:, None, None]  # (L + 1, n, W)
+    run = torch.arange(len(begin))[:, None]
+    seen = observed[run, sample]
     seen = seen & seen[0]
+    truth = runs.states[run, sample]  # (L + 1, n, W, d)
     truth = torch.where(seen.unsqueeze(-1), truth, 0.0)
-    return Windows(truth[0], truth, seen, course(runs, sample, longest_step))
+    steps = course(runs, sample, longest_step)
+    return Windows(truth[0], truth, seen, steps)
 
 
 def _first_observed(observed: Tensor, grid: Tensor, last: int) -> Tensor:
     """First observed sample (n, W) from each place of a grid on, not behind the last one."""
     T = observed.shape[-1]
     place = torch.where(observed, torch.arange(T), T)
-    following = place.flip(-1).cummin(-1).values.flip(-1)  # (n, T)
+    backwards = place.flip(-1).cummin(-1).values
+    following = backwards.flip(-1)  # (n, T)
     return following[:, grid].clamp(max=last)
 
 
@@ -145,14 +148,16 @@ def course(runs: Runs, sample: Tensor, longest_step: float) -> Course:
     ends = counts.cumsum(0).tolist()
     if runs.moving is None:
         return Course(steps, ends, None, None)
-    begun = torch.cat([torch.arange(count) / count for count in counts.tolist()])  # (M,)
-    stage = torch.tensor(STAGES) / counts[interval, None]  # (M, 3)
-    part = begun.unsqueeze(-1) + stage
-    places = Places(sample, interval, part.to(runs.times))
-    factors = runs.factors(places.between(runs.moving, runs.held))
-    if runs.drift is None:
-        return Course(steps, ends, factors, None)
-    return Course(steps, ends, factors, places.between(runs.drift, 0))
+    number = counts[interval]  # (M,) of steps in the interval of each
+    before = torch.cat([torch.arange(count) for count in counts.tolist()])
+    stages = torch.tensor(STAGES, dtype=steps.dtype)
+    part = (before[:, None] + stages) / number[:, None]  # (M, 3)
+    places = Places(sample, interval, part)
+    context = places.between(runs.moving, runs.held)
+    drift = runs.drift
+    if drift is not None:
+        drift = places.between(drift, 0)
+    return Course(steps, ends, runs.factors(context), drift)
 
 
 def _steps_in(interval: Tensor, longest_step: float) -> int:
@@ -178,10 +183,10 @@ class Places(NamedTuple):
         """Values (n, T, k) at the stages, (M, 3, n, W, k); the last `held` columns stay as at the
         sample before, to the end of the interval.
         """
-        run = torch.arange(self.sample.shape[1])[None, :, None]
-        along = values[run, self.sample].nan_to_num(0.0)  # (L + 1, n, W, k)
-        before = along[self.interval].unsqueeze(1)  # (M, 1, n, W, k)
-        after = along[self.interval + 1].unsqueeze(1)
+        run = torch.arange(self.sample.shape[1])[:, None]
+        at_samples = values[run, self.sample].nan_to_num(0.0)  # (L + 1, n, W, k)
+        before = at_samples[self.interval].unsqueeze(1)  # (M, 1, n, W, k)
+        after = at_samples[self.interval + 1].unsqueeze(1)
         part = self.part[:, :, None, None, None]
         line = before * (1 - part) + after * part
         if held:

@@ -58,13 +58,14 @@ class Judge:
         T = len(trajectory_times(samples))
         latents = samples.latents.double().unflatten(-2, (-1, T))
         mean = latents.nanmean((-3, -2), keepdim=True)
-        variance = (latents - mean).square().nanmean((-3, -2), keepdim=True)
+        distance = latents - mean
+        variance = distance.square().nanmean((-3, -2), keepdim=True)
         deviation = torch.where(variance > 0, variance.sqrt(), 1.0)
 
         def decode(z: Tensor, rows: Tensor, first: int) -> Tensor:
             return (z - mean) / deviation
 
-        return cls(samples, decode, (latents - mean) / deviation)
+        return cls(samples, decode, distance / deviation)
 
     def since(self, first: int) -> "Judge":
         """Judge from a sample of this number on."""
@@ -87,8 +88,10 @@ class Judge:
         distance = self._distance(reached, truth, rows, starts.first)
         # a lost rollout counts as one, where a missing truth does not count
         distance = distance.nan_to_num(nan=LOST, posinf=LOST).clamp(max=LOST)
-        unknown = truth.isnan().any(-1) | starts.state.isnan().any(-1, keepdim=True)
-        return distance.masked_fill(unknown, torch.nan).nanmean(-1)
+        missing = truth.isnan().any(-1)
+        not_begun = starts.state.isnan().any(-1, keepdim=True)
+        distance = distance.masked_fill(missing | not_begun, torch.nan)
+        return distance.nanmean(-1)
 
     def resolution(self, law: LearnedField, rows: Tensor) -> float:
         """Steps in a time scale from which on the error of a law is that of the law, and not that
@@ -120,16 +123,16 @@ class Judge:
 
         Those of a context that moves go on as long as the data.
         """
-        z = self._latents
-        mean = z.nanmean((-3, -2), keepdim=True)
-        farthest = (z - mean).abs().nan_to_num(0.0).amax((-3, -2), keepdim=True)
+        mean, farthest = _box(self._latents)
         farthest = torch.where(farthest > 0, farthest, 1.0)
         starts = self._starts(rows)
         starts = starts.with_displaced(self._along_time(self.samples.inputs))
         reached = self._rolled(law, starts, times, FINE)
+        relative = (reached - mean) / farthest
+        away = relative.abs().amax((-2, -1)).nan_to_num(torch.inf)
         begun = starts.state.isfinite().all(-1)
-        away = ((reached - mean) / farthest).abs().amax((-2, -1)).nan_to_num(torch.inf)
-        return not bool((away[begun] > OUTSIDE).any())
+        left = away[begun] > OUTSIDE
+        return not bool(left.any())
 
     @property
     def _latents(self) -> Tensor:
@@ -142,14 +145,14 @@ class Judge:
 
     def _starts(self, rows: Tensor) -> "Starts":
         """Starts of rollouts of runs (k,): at the first sample that some run has."""
-        w = self._along_time(self.samples.inputs)[..., rows, :, :]
-        complete = w.isfinite().all(-1).flatten(0, -2).any(0)  # (T,)
-        begin = int(complete.int().argmax())
-        context = self._along_time(self.samples.context)
-        drift = self._along_time(self.samples.drift)
-        return Starts(
-            begin, w[..., begin, :], context[..., rows, begin:, :], drift[..., rows, begin:, :]
+        w, context, drift = (
+            self._along_time(values)[..., rows, :, :]
+            for values in (self.samples.inputs, self.samples.context, self.samples.drift)
         )
+        complete = w.isfinite().all(-1)
+        of_some_run = complete.flatten(0, -2).any(0)  # (T,)
+        begin = int(of_some_run.int().argmax())
+        return Starts(begin, w[..., begin, :], context[..., begin:, :], drift[..., begin:, :])
 
     def _rolled(
         self, law: LearnedField, starts: "Starts", longer: int, resolution: float
@@ -157,7 +160,8 @@ class Judge:
         """Latents (..., k, T, m) of rollouts that are `longer` times as long as the data."""
         times = self.samples.times[starts.first :]
         times = times - times[0]
-        tau = time_scale(self._latents.flatten(0, -3), self.samples.times)
+        runs = self._latents.flatten(0, -3)
+        tau = time_scale(runs, self.samples.times)
         context = starts.context[..., 0, :]
         if starts.moves:
             held = held_inputs(self.samples)
@@ -207,12 +211,17 @@ class Starts(NamedTuple):
 
 def _displaced(start: Tensor, w: Tensor) -> Tensor:
     """Starts (..., k, d) at a distance, for latent states w (..., C, T, d) of the data."""
-    mean = w.nanmean((-3, -2), keepdim=True)
-    distance = (w - mean).abs().nan_to_num(0.0)
-    largest = distance.amax((-3, -2)).unsqueeze(-2)  # (..., 1, d)
+    _, largest = _box(w)
     draw = torch.Generator().manual_seed(0)
     direction = torch.randn(start.shape, generator=draw).to(start)
-    return start + NUDGE * largest * direction
+    return start + NUDGE * largest.squeeze(-3) * direction
+
+
+def _box(w: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean, and largest distance from it, (..., 1, 1, d) of latent states (..., C, T, d)."""
+    mean = w.nanmean((-3, -2), keepdim=True)
+    distance = (w - mean).abs().nan_to_num(0.0)
+    return mean, distance.amax((-3, -2), keepdim=True)
 
 
 def _integrated(field: Callable, start: Tensor, times: Tensor, tau: float) -> Tensor:

@@ -62,6 +62,10 @@ FEW = 2
 TRIED = 4
 """Most windows after which coefficients are asked whether their rollouts stay near the data."""
 
+FEW_CONTEXTS, STRAINED = 5, 1.3
+"""Most contexts of a law whose windows stop growing where longer ones make it worse on shorter ones,
+and the factor on their error from which on they do."""
+
 ROWS = 2_000
 """Most samples from which the condition of the terms is computed."""
 
@@ -107,6 +111,8 @@ class PolynomialLaw(Estimator):
     context_degree: Natural | None = None
     poles: tuple[float, ...] = ()
     ridge: NotNegative = 0.0
+
+    quick = True
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
@@ -161,16 +167,20 @@ class PolynomialLaw(Estimator):
         """
         lead = samples.inputs.shape[:-2]
         scaling = law.basis.variables
-        shift, scale = (part.expand(*lead, -1) for part in (scaling.shift, scaling.scale))
+        shift = scaling.shift.expand(*lead, -1)
+        scale = scaling.scale.expand(*lead, -1)
         basis = replace(law.basis, variables=Scaling(scaling.names, shift, scale))
         starts = law.coefficients.expand(*lead, -1, -1)
-        starts = starts.flatten(0, -3) if lead else starts.unsqueeze(0)
+        size = starts.shape[-2:]
         several = []
-        for problem, near in enumerate(starts):
+        for problem, near in enumerate(starts.reshape(-1, *size)):
             single = _single(samples, problem)
             fit = Fit(single, _of(basis, problem), self.ridge)
-            several.append(fit.resampled(near) if resampled else fit.whole(near))
-        coefficients = torch.stack(several).reshape(*lead, *several[0].shape)
+            if resampled:
+                several.append(fit.resampled(near))
+            else:
+                several.append(fit.whole(near))
+        coefficients = torch.stack(several).reshape(*lead, *size)
         refit = equation(samples, basis, coefficients, f"shooting of {samples.source}")
         return replace(refit, domain=Region.of(samples.latents, samples.times))
 
@@ -240,13 +250,14 @@ def _poles(samples: LatentSamples) -> tuple[float, ...]:
     """Poles with which polynomials are in the inverse of parameters that are positive; 0 for others,
     and for inputs.
     """
-    parameters, inputs = samples.parameters, len(samples.control_names)
-    poles = []
-    for middle, half in zip(parameters.shift.tolist(), parameters.scale.tolist(), strict=True):
-        positive = middle > half > 0
-        poles.append(pole_of_reciprocal(middle - half, middle + half) if positive else 0.0)
-    number = len(poles) - inputs
-    return (*poles[:number], *(0.0,) * inputs)
+    shift, scale = samples.parameters.shift.tolist(), samples.parameters.scale.tolist()
+    poles = [0.0] * len(shift)
+    number = len(shift) - len(samples.control_names)
+    for k in range(number):
+        low, high = shift[k] - scale[k], shift[k] + scale[k]
+        if 0 < low < high:
+            poles[k] = pole_of_reciprocal(low, high)
+    return tuple(poles)
 
 
 def number_of_contexts(samples: LatentSamples) -> int:
@@ -328,10 +339,28 @@ class Fit:
         those of a law of most of the samples windows of some time scales can begin.
         """
         if near is None:
-            stages = [*self._stages(self.zero, SHORTEST)]
+            refined = self._stages(self.zero, SHORTEST)
         else:
-            stages = [*self._stages(near, ROUGH)]
+            refined = self._stages(near, ROUGH)
+        stages: list[Stage] = []
+        for stage in refined:
+            if stages and self._strains(stages[-1], stage):
+                break
+            stages.append(stage)
         return self.problem.coefficients(self._best(stages))
+
+    def _strains(self, shorter: Stage, longer: Stage) -> bool:
+        """Whether a law of few contexts follows longer windows at the cost of the shorter ones.
+
+        It then lacks terms, of the context most of all, and what makes up for them at the contexts
+        of the data is wrong between them.
+        """
+        contexts = len(self.problem.runs.mix)
+        if not 1 < contexts <= FEW_CONTEXTS or longer.duration <= COMPARED:
+            return False
+        before = self.problem.error(shorter.theta, length=shorter.length)
+        after = self.problem.error(longer.theta, length=shorter.length)
+        return after > STRAINED * before
 
     def resampled(self, near: Tensor) -> Tensor:
         """Coefficients near those of a law of all samples that these were drawn from."""
@@ -379,10 +408,12 @@ class Fit:
 
 def _unit_columns(terms: Tensor) -> Tensor:
     """Terms (..., N, K) of at most `ROWS` samples, each divided by its norm."""
-    rows = torch.linspace(0, terms.shape[-2] - 1, min(ROWS, terms.shape[-2])).round().long()
-    terms = terms[..., rows, :]
-    norm = terms.norm(dim=-2, keepdim=True)
-    return terms / torch.where(norm > 0, norm, 1.0)
+    number = terms.shape[-2]
+    rows = torch.linspace(0, number - 1, min(ROWS, number))
+    columns = terms[..., rows.round().long(), :]
+    norm = columns.norm(dim=-2, keepdim=True)
+    norm = torch.where(norm > 0, norm, 1.0)
+    return columns / norm
 
 
 def equation(

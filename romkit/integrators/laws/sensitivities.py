@@ -63,17 +63,17 @@ class Motion:
         states = self._states(weights, start, course, stages)
         tangent, forcing = self._linearised(weights, stages, course)
         _, n, W, d, k = forcing.shape
+        change = forcing.new_zeros(n * W, d, k)
         if by_start:
             forcing = torch.nn.functional.pad(forcing, (0, d))
-        change = forcing.new_zeros(n * W, d, forcing.shape[-1])
-        if by_start:
-            change[..., k:] = torch.eye(d, dtype=change.dtype)
+            of_start = torch.eye(d, dtype=change.dtype).expand(n * W, d, d)
+            change = torch.cat([change, of_start], -1)
         derivatives, ends = [change], set(course.ends)
         # the only loop: everything else of a step was made for all steps at once
         steps = zip(tangent.flatten(1, 2), forcing.flatten(1, 2), strict=True)
-        for number, (step, added) in enumerate(steps):
+        for number, (step, added) in enumerate(steps, 1):
             change = torch.baddbmm(added, step, change)
-            if number + 1 in ends:
+            if number in ends:
                 derivatives.append(change)
         return states, torch.stack(derivatives).unflatten(1, (n, W))
 
@@ -84,8 +84,10 @@ class Motion:
         state, states, ends = start, [start], set(course.ends)
         for number, h in enumerate(course.steps):
             points, terms, rates = self._stages(weights, state, course, number)
-            slope = rates[0] + 2 * rates[1] + 2 * rates[2] + rates[3]
-            state = (state + h / 6 * slope).clamp(-self.reach, self.reach)
+            start_rate, middle_rate, corrected_rate, end_rate = rates
+            slope = start_rate + 2 * middle_rate + 2 * corrected_rate + end_rate
+            state = state + h / 6 * slope
+            state = state.clamp(-self.reach, self.reach)
             if stages is not None:
                 stages.append((torch.stack(points), torch.stack(terms)))
             if number + 1 in ends:
@@ -142,16 +144,17 @@ class Motion:
         phi = torch.stack([phi for _, phi in stages])  # (M, 4, n, W, K)
         J1, J2, J3, J4 = self._jacobians(weights, points, phi, course).unbind(1)
         h = course.steps.unsqueeze(-1)  # (M, n, W, 1, 1)
+        half, sixth = h / 2, h / 6
         unit = torch.eye(self.size, dtype=J1.dtype).expand_as(J1)
         M3 = 2 * unit + h * J4
-        M2 = 2 * unit + h / 2 * M3 @ J3
-        M1 = unit + h / 2 * M2 @ J2
+        M2 = 2 * unit + half * M3 @ J3
+        M1 = unit + half * M2 @ J2
         slope = M1 @ J1 + M2 @ J2 + M3 @ J3 + J4
-        tangent = unit + h / 6 * slope
+        tangent = unit + sixth * slope
         m = self.latent_dim
         # only the last m rates depend on coefficients
-        factors = torch.stack([M1, M2, M3, unit], -1)[..., -m:, :]  # (M, n, W, d, m, 4)
-        factors = factors * (h / 6).unsqueeze(-1)
+        factors = torch.stack([M1, M2, M3, unit], -1)
+        factors = factors[..., -m:, :] * sixth.unsqueeze(-1)  # (M, n, W, d, m, 4)
         by_stage = phi.permute(0, 2, 3, 1, 4)  # (M, n, W, 4, K)
         forcing = factors.flatten(-3, -2) @ by_stage  # (M, n, W, d m, K)
         forcing = forcing.unflatten(-2, (self.size, m)).mT

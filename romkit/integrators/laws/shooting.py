@@ -145,10 +145,12 @@ class Elimination(NamedTuple):
         slope = torch.einsum("lnwai,lnwa->nwi", by_start, distance)
         # the datum at the start is a residual, too, so that only windows without data are singular
         unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
-        unused = (matrix.diagonal(dim1=-2, dim2=-1).sum(-1) == 0)[..., None, None]
+        trace = matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
+        unused = (trace == 0)[..., None, None]
         factor = torch.linalg.cholesky(matrix + unused * unit)
-        shift = torch.cholesky_solve(slope.unsqueeze(-1), factor).squeeze(-1)
-        return cls(coupling, shift, torch.cholesky_solve(coupling, factor))
+        shift = torch.cholesky_solve(slope.unsqueeze(-1), factor)
+        response = torch.cholesky_solve(coupling, factor)
+        return cls(coupling, shift.squeeze(-1), response)
 
     def change(self, of_coefficients: Tensor) -> Tensor:
         """Change of the starts (n, W, d), for one (n, K m) of the coefficients."""
@@ -215,13 +217,15 @@ class Shots:
         if start is None:
             start = self.windows.start
         W = self.weights(theta)
-        reached = self.structure.motion.rollout(W[self.group], start, self.windows.course)
+        motion, course = self.structure.motion, self.windows.course
+        reached = motion.rollout(W[self.group], start, course)
         distance = reached - self.windows.truth
         residual = self.heed * distance * _beyond(distance, self.radius)
         seen = self.windows.seen.unsqueeze(-1)
-        square = torch.where(seen, residual, 0.0).square()
-        square = square.nan_to_num(LOST**2).clamp(max=LOST**2)
-        return square.sum() / self.number + self.penalty(theta, W)
+        residual = torch.where(seen, residual, 0.0)
+        square = residual.square().nan_to_num(LOST**2).clamp(max=LOST**2)
+        mean = square.sum() / self.number
+        return mean + self.penalty(theta, W)
 
     def penalty(self, theta: Tensor, W: Tensor) -> Tensor:
         """Cost of displaced samples that do not lead back, of steps away from the prior, and of
@@ -248,13 +252,16 @@ class Shots:
         K, _, m = theta.shape
         outer = torch.einsum("gq,gp->gqp", self.mix, self.mix)
         blocks = by_group.reshape(-1, K, m, K, m)
-        matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks).reshape(theta.numel(), -1)
-        down = torch.einsum("gq,gka->kqa", self.mix, slope.unflatten(1, (K, m))).flatten()
-        held = PROXIMITY * (theta - self.prior) + self.ridge * theta  # (K, q, m)
+        matrix = torch.einsum("gqp,gkalb->kqalpb", outer, blocks)
+        matrix = matrix.reshape(theta.numel(), -1)
+        slopes = slope.unflatten(1, (K, m))
+        down = torch.einsum("gq,gka->kqa", self.mix, slopes)
+        down = down + PROXIMITY * (theta - self.prior) + self.ridge * theta
         free = self.structure.free.flatten().nonzero().squeeze(-1)
         unit = torch.eye(len(free), dtype=W.dtype)
-        matrix = matrix[free][:, free] + (PROXIMITY + self.ridge) * unit
-        return Equations(matrix, (down + held.flatten())[free], elimination)
+        held = (PROXIMITY + self.ridge) * unit
+        matrix = matrix[free][:, free] + held
+        return Equations(matrix, down.flatten()[free], elimination)
 
     def _by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
         """Matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the starts."""
@@ -263,7 +270,8 @@ class Shots:
         eliminations = []
         # derivatives of all runs at once would fill the memory
         of_a_run = self.windows.truth[:, 0].numel() * size
-        for rows in torch.arange(len(self.group)).split(max(1, ENTRIES // of_a_run)):
+        at_once = max(1, ENTRIES // of_a_run)
+        for rows in torch.arange(len(self.group)).split(at_once):
             residuals = self._residuals(W, start, rows)
             squares, down = residuals.normal_equations()
             matrix.index_add_(0, self.group[rows], squares / self.number)
@@ -278,18 +286,17 @@ class Shots:
         weights = W[self.group[rows]]
         course = self.windows.course.only(rows)
         by_start = bool(self.loose.any())
-        states, derivative = self.structure.motion.sensitivities(
-            weights, start[rows], course, by_start=by_start
-        )
+        motion = self.structure.motion
+        states, derivative = motion.sensitivities(weights, start[rows], course, by_start=by_start)
         residual, derivative = self._weighed(states, derivative, rows)
         kept = _kept(residual, derivative, self.windows.seen[:, rows])
         residual = torch.where(kept.unsqueeze(-1), residual, 0.0)
         derivative = torch.where(kept[..., None, None], derivative, 0.0)
         size = W[0].numel()
-        by_coefficients, of_start = derivative[..., :size], derivative[..., size:]
+        by_coefficients = derivative[..., :size]
         elimination = None
         if by_start:
-            of_start = of_start * self.loose[:, None, None]
+            of_start = derivative[..., size:] * self.loose[:, None, None]
             elimination = Elimination.of(residual, by_coefficients, of_start)
         by_run = residual.permute(1, 2, 0, 3)  # (n, W, L + 1, d)
         slopes = by_coefficients.permute(1, 2, 0, 3, 4)
@@ -325,11 +332,14 @@ def _outside(
 ) -> tuple[Tensor, Tensor]:
     """Residuals r (1 - ρ / |r|) beyond a radius ρ, with their derivatives."""
     share = _beyond(distance, radius)
+    column = share.unsqueeze(-1)
     # what is across r shrinks as r does, what is along it does not
     unit = torch.nn.functional.normalize(distance, dim=-1).unsqueeze(-1)
-    along = (1 - share.unsqueeze(-1)) * (unit * derivative).sum(-2, keepdim=True)
-    inside = (share > 0).unsqueeze(-1)
-    return share * residual, share.unsqueeze(-1) * derivative + inside * unit * along
+    along = (unit * derivative).sum(-2, keepdim=True)
+    counts = column > 0
+    shrunk = column * derivative
+    kept = counts * unit * ((1 - column) * along)
+    return share * residual, shrunk + kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,29 +453,32 @@ def _with_starts_apart(starting: Windows, heed: Tensor, apart: float) -> tuple[W
     """
     start, truth, seen, course = starting
     draw = torch.Generator().manual_seed(1)
-    nudged = start + NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
+    displacement = torch.randn(start.shape, generator=draw, dtype=start.dtype)
+    nudged = start + NUDGE * displacement
     late = torch.linspace(0, 1, len(truth)) > 0.5
-    heed = torch.cat([heed, apart * late[:, None, None, None] * heed], 2)
+    of_nudged = apart * late[:, None, None, None] * heed
     doubled = Windows(
         torch.cat([start, nudged], 1),
-        torch.cat([truth] * 2, 2),
-        torch.cat([seen] * 2, 2),
+        torch.cat([truth, truth], 2),
+        torch.cat([seen, seen], 2),
         course.repeated(2),
     )
-    return doubled, heed
+    return doubled, torch.cat([heed, of_nudged], 2)
 
 
 def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
     """Durations of windows [time scales], and their samples, from the shortest to the whole
     run.
     """
-    T, step = len(runs.times), float(runs.times.diff().median())
+    whole, step = len(runs.times) - 1, float(runs.times.diff().median())
     plan: list[tuple[float, int]] = []
-    duration = shortest
-    while not plan or plan[-1][1] < T - 1:
-        length = min(max(1, round(duration / step)), T - 1)
-        if not plan or length > plan[-1][1]:
+    duration, longest = shortest, 0
+    while longest < whole:
+        length = max(1, round(duration / step))
+        length = min(length, whole)
+        if length > longest:
             plan.append((duration, length))
+            longest = length
         duration *= GROWTH
     return plan
 
@@ -565,7 +578,10 @@ def polished(
     finer = [problem(FINE * GROWTH**k) for k in range(REFINED + 1)]
     k, fitted = 0, 0
     while True:
-        while k < REFINED and not _alike(finer[k].cost(theta), finer[k + 1].cost(theta)):
+        while k < REFINED:
+            cost, of_finer = finer[k].cost(theta), finer[k + 1].cost(theta)
+            if _alike(cost, of_finer):
+                break
             k += 1
         if k == fitted:
             return theta

@@ -94,14 +94,17 @@ def _slices(variables: int, degree: int) -> list[tuple[slice, slice, int]]:
 
 def _levels(basis: polynomials.Monomials) -> list[tuple[Tensor, Tensor]]:
     """For the monomials of each degree, places of parents in the level before, and the factor."""
-    levels = []
-    for k in range(1, basis.degree + 1):
-        level = [factors for factors in basis.factors if len(factors) == k]
-        lowest = basis.places[(0,) * (k - 1)]
-        parents = [basis.places[factors[:-1]] - lowest for factors in level]
-        variables = [factors[-1] for factors in level]
-        levels.append((torch.tensor(parents), torch.tensor(variables)))
-    return levels
+    parents: list[list[int]] = [[] for _ in range(basis.degree)]
+    variables: list[list[int]] = [[] for _ in range(basis.degree)]
+    for factors in basis.factors:
+        k = len(factors) - 1
+        if k < 0:  # the constant is no product
+            continue
+        lowest = basis.places[(0,) * k]
+        place = basis.places[factors[:-1]]
+        parents[k].append(place - lowest)
+        variables[k].append(factors[-1])
+    return list(zip(map(torch.tensor, parents), map(torch.tensor, variables), strict=True))
 
 
 class LibraryTerms(LatentTerms):

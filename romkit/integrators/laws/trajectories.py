@@ -52,23 +52,25 @@ class ShootingProblem:
         times = trajectory_times(samples)
         m = samples.targets.shape[-1]
         mean, largest = box(samples)
-        w = (samples.inputs.double() - mean) / largest
-        w = w.unflatten(0, (-1, len(times)))  # (n, T, d)
+        boxed = (samples.inputs.double() - mean) / largest
+        w = _along_time(boxed, times)  # (n, T, d)
         tau = time_scale(w[..., :m], times)
         motion = _boxed_motion(samples, basis, tau)
         rates = tau * basis.variables.scale[:m] / largest[-m:]
         grid = (motion.terms.number, len(basis.context_names))
         clock = (times - times[0]) / tau
         terms = functools.partial(context_terms, basis)
-        context = samples.context.double().unflatten(0, (-1, len(times)))  # (n, T, p)
-        if bool((context == context[:, :1]).all()):
+        context = _along_time(samples.context.double(), times)  # (n, T, p)
+        stays = bool((context == context[:, :1]).all())
+        if stays:
             contexts, group = _different(context[:, 0])
             runs = Runs(w, clock, group, terms(contexts))
             return cls(motion, runs, tau, rates, grid)
-        drift = samples.drift.double().unflatten(0, (-1, len(times)))
-        # rates ż, the variables behind z in second order, do not move with the context
-        drift = torch.nn.functional.pad(tau * drift / largest[:m], (0, w.shape[-1] - m))
-        runs = moving_runs(w, clock, filled(context), terms, drift, held_inputs(samples))
+        drift = _along_time(samples.drift.double(), times)  # (n, T, m)
+        scaled_drift = tau * drift / largest[:m]
+        drift = _with_rates_at_rest(scaled_drift, w.shape[-1])
+        held = held_inputs(samples)
+        runs = moving_runs(w, clock, filled(context), terms, drift, held)
         return cls(motion, runs, tau, rates, grid)
 
     def theta(self, coefficients: Tensor) -> Tensor:
@@ -88,16 +90,23 @@ class ShootingProblem:
         """Coefficients (n, K, m) of each run."""
         return torch.einsum("gq,kqm->gkm", self.runs.mix, theta)[self.runs.group]
 
-    def error(self, theta: Tensor, resolution: float = FINE) -> float:
-        """Root mean square distance of rollouts from the first sample of each run to its end, at
-        most `LOST`, by so many steps of RK4 in a time scale.
+    def error(self, theta: Tensor, resolution: float = FINE, length: int | None = None) -> float:
+        """Root mean square distance of rollouts from the data, at most `LOST`.
+
+        Args:
+            theta: coefficients of the motion.
+            resolution: fewest steps of RK4 in a time scale.
+            length: of windows side by side that are started at data [intervals]; by default one
+                from the first sample of each run to its end.
         """
-        runs, T = self.runs, len(self.runs.times)
-        whole = windows(runs, T - 1 - first_complete(runs), T, 1 / resolution)
-        reached = self.motion.rollout(self.weights(theta), whole.start, whole.course)
-        square = (reached - whole.truth).square().mean(-1)
+        if length is None:
+            length = len(self.runs.times) - 1 - first_complete(self.runs)
+        followed = windows(self.runs, length, length, 1 / resolution)
+        reached = self.motion.rollout(self.weights(theta), followed.start, followed.course)
+        distance = reached - followed.truth
+        square = distance.square().mean(-1)
         square = square.nan_to_num(LOST**2).clamp(max=LOST**2)
-        mean = (square * whole.seen).sum() / whole.seen.sum()
+        mean = square[followed.seen].mean()
         return float(mean) ** 0.5
 
     def stays(self, theta: Tensor) -> bool:
@@ -113,11 +122,27 @@ class ShootingProblem:
         draw = torch.Generator().manual_seed(0)
         displacement = NUDGE * torch.randn(start.shape, generator=draw, dtype=start.dtype)
         starts = torch.stack([start, start + displacement], 1)  # (n, 2, d)
-        number = math.ceil(LONGER * float(runs.times[-1]) * RESOLUTION)
+        duration = LONGER * float(runs.times[-1])
+        number = math.ceil(duration * RESOLUTION)
         steps = torch.full((number, len(start), 1, 1), 1 / RESOLUTION, dtype=start.dtype)
-        course = Course(steps, list(range(1, number + 1)), None, None)
+        ends = list(range(1, number + 1))
+        course = Course(steps, ends, None, None)
         reached = self.motion.rollout(self.weights(theta), starts, course)
-        return bool(reached.abs().nan_to_num(torch.inf).max() <= OUTSIDE)
+        farthest = reached.abs().nan_to_num(torch.inf).max()
+        return bool(farthest <= OUTSIDE)
+
+
+def _along_time(values: Tensor, times: Tensor) -> Tensor:
+    """Values (N, k) of all samples as those of trajectories (n, T, k)."""
+    return values.unflatten(0, (-1, len(times)))
+
+
+def _with_rates_at_rest(drift: Tensor, size: int) -> Tensor:
+    """Drift (..., m) of latents, and of the variables behind them: in second order rates ż do not
+    move with the context.
+    """
+    behind = size - drift.shape[-1]
+    return torch.nn.functional.pad(drift, (0, behind))
 
 
 def _boxed_motion(samples: LatentSamples, basis: Features, tau: float) -> Motion:
@@ -128,9 +153,11 @@ def _boxed_motion(samples: LatentSamples, basis: Features, tau: float) -> Motion
     if order == 2:
         speed = tau * largest[m:] / largest[:m]
     variables = basis.variables
-    shift, scale = (mean - variables.shift) / variables.scale, largest / variables.scale
     terms = LatentTerms.of(basis.library, len(variables))
-    if bool((shift == 0).all() and (scale == 1).all()):
+    shift = (mean - variables.shift) / variables.scale
+    scale = largest / variables.scale
+    unscaled = bool((shift == 0).all()) and bool((scale == 1).all())
+    if unscaled:
         return Motion(terms, m, order, speed)
     return Motion(terms, m, order, speed, shift, scale)
 
@@ -181,9 +208,10 @@ def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
     w = torch.where(complete, w, torch.nan)
     mean = w.nanmean(-2)
     mean[..., m:] = 0.0
-    distance = (w - mean.unsqueeze(-2)).abs().nan_to_num(0.0)
-    largest = distance.amax(-2)
-    return mean, torch.where(largest > 0, largest, 1.0)
+    distance = w - mean.unsqueeze(-2)
+    largest = distance.abs().nan_to_num(0.0).amax(-2)
+    largest = torch.where(largest > 0, largest, 1.0)
+    return mean, largest
 
 
 def _different(context: Tensor) -> tuple[Tensor, Tensor]:
@@ -224,30 +252,34 @@ def equation_rollout(
     """Latents (k, T, m) of a single equation from starts (k, d) at contexts (k, p), or at contexts
     that move, by at least `resolution` steps of RK4 in τ.
     """
-    m, order, variables = law.latent_dim, law.order, law.basis.variables
+    m, variables, number = law.latent_dim, law.basis.variables, len(start)
     scale = variables.scale
     terms = LatentTerms.of(law.basis.library, len(variables))
-    speed = tau * scale[m:] / scale[:m] if order == 2 else None
-    motion = Motion(terms, m, order, speed, reach=torch.inf)
+    speed = None
+    if law.order == 2:
+        speed = tau * scale[m:] / scale[:m]
+    motion = Motion(terms, m, law.order, speed, reach=torch.inf)
     theta = law.coefficients * tau * scale[:m] / scale[-m:]  # (K q, m)
     clock = (times - times[0]) / tau
     states = start.unsqueeze(1)  # (k, 1, d)
     if isinstance(context, Forcing):
         at_context = functools.partial(context_terms, law.basis)
-        drift = tau * context.drift / scale[:m]
-        drift = torch.nn.functional.pad(drift, (0, start.shape[-1] - m))
+        scaled_drift = tau * context.drift / scale[:m]
+        drift = _with_rates_at_rest(scaled_drift, start.shape[-1])
         runs = moving_runs(states, clock, context.context, at_context, drift, context.held)
-        weights = theta.expand(len(start), -1, -1)
+        weights = theta.expand(number, -1, -1)
     else:
         factors = context_terms(law.basis, context)  # (k, q)
-        runs = Runs(states, clock, torch.arange(len(start)), factors)
+        runs = Runs(states, clock, torch.arange(number), factors)
         grid = theta.unflatten(0, (terms.number, -1))  # (K, q, m)
         weights = torch.einsum("nq,kqm->nkm", factors, grid)
-    sample = torch.arange(len(times))[:, None, None].expand(-1, len(start), 1)
-    scaled = variables.on(start)(start).unsqueeze(1)
+    sample = torch.arange(len(times))[:, None, None]
+    sample = sample.expand(-1, number, 1)
     along = courses.course(runs, sample, 1 / resolution)
-    reached = motion.rollout(weights, scaled, along)  # (T, k, 1, d)
-    return reached[:, :, 0, :m].transpose(0, 1) * scale[:m] + variables.shift[:m]
+    scaled = variables.on(start)(start)
+    reached = motion.rollout(weights, scaled.unsqueeze(1), along)  # (T, k, 1, d)
+    latents = reached[:, :, 0, :m].transpose(0, 1)
+    return latents * scale[:m] + variables.shift[:m]
 
 
 def first_complete(runs: Runs) -> int:
@@ -259,11 +291,11 @@ def time_scale(z: Tensor, times: Tensor) -> float:
     """Time in which latents (n, T, m) move by one standard deviation at their root mean square
     speed; that between samples, if they are at rest.
     """
-    rate = torch.gradient(z, spacing=(times,), dim=1)[0]
+    (rate,) = torch.gradient(z, spacing=(times,), dim=1)
     distance = z - z.nanmean((0, 1))
     variance = distance.square().nanmean((0, 1)).sum()
-    speed = rate.square().sum(-1).nanmean()
-    tau = float((variance / speed).sqrt())
+    square_speed = rate.square().sum(-1).nanmean()
+    tau = float((variance / square_speed).sqrt())
     if 0 < tau < torch.inf:
         return tau
     return float(times.diff().median())

@@ -47,9 +47,10 @@ def unexplained_of(residual: Tensor, targets: Tensor) -> Tensor:
     """Share from residuals (..., m) that are relative to the root mean square of rates
     (..., N, m).
     """
-    variance, square = targets.var(-2, correction=0), targets.square().mean(-2)
-    share = residual.square() * align(square, residual) / align(variance, residual)
-    share = torch.where(align(variance, residual) > 0, share, 0.0)
+    variance = align(targets.var(-2, correction=0), residual)
+    square = align(targets.square().mean(-2), residual)
+    missed = residual.square() * square
+    share = torch.where(variance > 0, missed / variance, 0.0)
     return share.nan_to_num(nan=1.0, posinf=1.0)
 
 

@@ -7,10 +7,13 @@ import pytest
 import sympy
 import torch
 
+import romkit
 from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
-from romkit.integrators.laws.choice import fold
+from romkit.integrators.laws.choice import fold, folds
+from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import LOST, Judge
 from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
+from romkit.integrators.laws.sources import followed_samples
 from romkit.solvers import RK4
 from tests.refusals import refused
 
@@ -63,6 +66,40 @@ def test_contexts_of_two_parameters_are_held_out_inside():
     inside = context[held]
     assert len(held) == 4
     assert bool(((inside > 0) & (inside < 3)).all())
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((45.0, 60.0, 80.0, 115.0, 150.0), [[80.0], [115.0], [60.0]]),
+        ((3.0, 1.0, 2.0, 4.0), [[3.0], [2.0]]),
+        ((1.0, 5.0, 2.0), [[2.0]]),
+    ],
+)
+def test_of_few_contexts_each_one_between_others_is_held_out_in_turn(values, expected):
+    context = torch.tensor(values, dtype=torch.float64)[:, None]
+    z = torch.randn(len(values), 9, 2, generator=torch.Generator().manual_seed(0)).double()
+    samples = LatentSamples.first_order(z, z, context, times=torch.arange(9.0))
+    judge = Judge.of_latents(samples)
+    several = [fold(samples, judge, 0.25, number).held for number in folds(samples)]
+    assert [context[held, 0].tolist() for held in several] == expected
+
+
+def test_more_contexts_have_one_fold(samples):
+    assert len(folds(samples)) == 1
+
+
+@pytest.mark.parametrize("small", [1e-1, 1e-3, 1e-6])
+def test_components_of_one_unit_are_judged_in_one_deviation(small):
+    t = np.linspace(0, 6, 61)
+    waves = np.stack([np.cos(t), np.sin(t), small * np.cos(3 * t)], -1)
+    runs = np.stack([waves, 2 * waves])
+    data = romkit.data.from_arrays(runs, t, context={"size": [1.0, 2.0]})
+    pod = romkit.fit("pod", data, latent_dim=2)
+    latents = followed_samples(pod, data)
+    states = judge_of(pod.double(), data, latents).states.numpy()  # (2, 61, 3)
+    scale = runs.std((0, 1))
+    assert np.allclose(states.std((0, 1)), scale / np.sqrt(np.mean(scale**2)), rtol=0.02)
 
 
 def test_rollouts_choose_the_degree_and_the_threshold(samples):
