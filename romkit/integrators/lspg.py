@@ -15,7 +15,8 @@ from torch.nn.functional import normalize
 from romkit.bases import Basis
 from romkit.core.boundary import Count, Limit, Part, Positive, unchecked, validated
 from romkit.core.broadcast import align
-from romkit.core.errors import InputError
+from romkit.core.errors import InputError, warn
+from romkit.core.runtime import bars
 from romkit.core.types import Dual
 from romkit.data import times_of
 from romkit.engine.threads import one_thread
@@ -24,11 +25,17 @@ from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.region import Region
 from romkit.projections import Operator, Path, Projection
 from romkit.solvers import Solution, Solver
+from romkit.solvers.checked import largest_error
 from romkit.solvers.fixed import Grid, Iterated, Rule, with_step
 from romkit.systems import System
 from romkit.systems.problem import FirstOrder, Parts, Problem
 from romkit.systems.sampled import Rows, gives_rows, training_data
 from romkit.systems.through import check_fits
+
+Pair = tuple[Tensor, Tensor]
+
+MOST_STEPS = 20_000
+"""Steps of the longest run that is tried to see whether shorter ones change it."""
 
 
 @validated
@@ -52,7 +59,10 @@ class LSPG(LatentDynamics):
     projection consist of calls to torch.
 
     Args:
-        dt: largest time step; the interval of the output by default.
+        dt: largest time step of all members; without, it is halved until the states of a run change
+            by less than `rtol`, so that output times never decide how exact they are.
+        rtol: change of the states, relative to each member's largest component, that halving the
+            step may still make; without effect where `dt` is given.
         iterations: largest number of Gauss-Newton steps per time step.
         tolerance: length of a Gauss-Newton step, relative to 1 + |u|, at which they end, member by
             member.
@@ -71,7 +81,8 @@ class LSPG(LatentDynamics):
         'LSPG(dt=0.05, ...)'
     """
 
-    dt: Limit = math.inf
+    dt: Limit | None = None
+    rtol: Positive = 1e-3
     iterations: Count = 8
     tolerance: Positive = 1e-10
     mesh: "ReducedMesh | None" = None
@@ -79,12 +90,16 @@ class LSPG(LatentDynamics):
     @property
     def needs(self) -> Needs:
         """The whole residual, which has parts that no subspace sees; a mesh has its own rows of it."""
-        return "full" if self.mesh is None else "nothing"
+        if self.mesh is None:
+            return "full"
+        return "nothing"
 
     @property
     def domain(self) -> Region | None:
         """Region in which latent states are held with a mesh."""
-        return None if self.mesh is None else self.mesh.region
+        if self.mesh is None:
+            return None
+        return self.mesh.region
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         return Galerkin().start(problem, t, parts)
@@ -103,16 +118,59 @@ class LSPG(LatentDynamics):
             raise InputError("solver", expected=expected, got=str(solver), fix=fix)
         rule = self._rule(problem)
         rate = Galerkin().latent_rate(rule.problem)(times[0], start)
-        correction, grid = rule.correction, Grid.between(times, self.dt)
-        asked_for = engine == "compiled" and grid.count > 0
-        if grid.count >= TRACING_PAYS or asked_for:  # differentiation is slow, call by call
-            t, h = times[0].to(start), grid.h[0].to(start)
-            correction = traced(correction, t, *rule.begin(t, start, rate, h))
-        settings = (self.dt, self.iterations, self.tolerance, str(self))
-        steps = Iterated(rule, correction, rate, *settings)
-        # a mechanical field has two states, and the rule alone evaluates it
-        integrate = unchecked(steps.__call__)
-        return integrate(rule.problem.field, start, times, engine=engine, label="reduced model")
+        correction = self._correction(rule, start, rate, times, engine)
+
+        def run(dt: float) -> Solution:
+            settings = (dt, self.iterations, self.tolerance, str(self))
+            steps = Iterated(rule, correction, rate, *settings)
+            # a mechanical field has two states, and the rule alone evaluates it
+            integrate = unchecked(steps.__call__)
+            return integrate(rule.problem.field, start, times, engine=engine, label="reduced model")
+
+        if self.dt is not None:
+            return run(self.dt)
+        if len(times) == 1:
+            return run(math.inf)
+        return self._refined(run, times)
+
+    def _correction(
+        self, rule: Rule, start: Tensor, rate: Tensor, times: Tensor, engine: str
+    ) -> Callable[..., Tensor]:
+        """The correction of a rule, as a list of calls where this pays: differentiation is slow."""
+        if len(times) == 1:
+            return rule.correction
+        if self.dt is not None:
+            steps = Grid.between(times, self.dt).count
+            if steps < TRACING_PAYS and engine != "compiled":
+                return rule.correction
+        t = times[0].to(start)
+        h = (times[1] - times[0]).to(start)
+        return traced(rule.correction, t, *rule.begin(t, start, rate, h))
+
+    def _refined(self, run: Callable[[float], Solution], times: Tensor) -> Solution:
+        """The run whose step was halved until that changed its states little.
+
+        The minimiser depends on the step to first order, so that the change is about the error of
+        the run with the shorter step.
+        """
+        dt = float(times.diff().max())
+        span = float(times[-1] - times[0])
+        with bars(False):
+            coarse = run(dt)
+            while True:
+                dt /= 2
+                fine = run(dt)
+                change = largest_error(coarse.states, fine.states)
+                if change <= self.rtol or span / dt > MOST_STEPS:
+                    break
+                coarse = fine
+        if change > self.rtol:
+            fix = (
+                "give a step, LSPG(dt=...), or a shorter run: chaotic motion depends on every step"
+            )
+            text = f"dt: states change by {change:.1e} when a step of {2 * dt:.2g} is halved; {fix}"
+            warn(text, RuntimeWarning)
+        return fine
 
     def _rule(self, problem: Problem) -> "TrapezoidalRule | AverageAccelerationRule":
         """Rule of the steps, on the rows of the mesh where there is one."""
@@ -131,9 +189,10 @@ class TrapezoidalRule(Rule):
 
     problem: Problem
 
-    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
         x = self.problem.path.at(t).decode(y)
-        return with_step(x + h / 2 * self.problem.field(t, x), h), y + h * rate
+        half_way = x + h / 2 * self.problem.field(t, x)
+        return with_step(half_way, h), y + h * rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         x, slopes, residual = self.linearised(t, known, u)
@@ -146,10 +205,13 @@ class TrapezoidalRule(Rule):
         half_way, h = known[..., :-1], known[..., -1:]
         x, J = self.problem.path.at(t).decode_jacobian(u)
         rate, rate_along_J = _along_columns(lambda x: self.problem.field(t, x), x, J)
-        return x, J - h.unsqueeze(-1) / 2 * rate_along_J, x - h / 2 * rate - half_way
+        slopes = J - h.unsqueeze(-1) / 2 * rate_along_J
+        residual = x - h / 2 * rate - half_way
+        return x, slopes, residual
 
-    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-        return u, (u - y) / h
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
+        rate = (u - y) / h
+        return u, rate
 
 
 @dataclass(frozen=True)
@@ -160,31 +222,39 @@ class AverageAccelerationRule(Rule):
 
     problem: Problem
 
-    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
         z, dz = y.chunk(2, dim=-1)
-        known = torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1)
+        ahead = z + h * dz + h * h / 4 * rate
+        dz_ahead = dz + h / 2 * rate
+        known = torch.cat([z, ahead, dz_ahead], dim=-1)
         return with_step(known, h), rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         start, z, dz = known[..., :-1].chunk(3, dim=-1)
-        h, P = known[..., -1:], self.problem.path.at(t)
+        h = known[..., -1:]
+        m = u.shape[-1]
+        P = self.problem.path.at(t)
 
         def residual(state: Tensor) -> Tensor:
-            w, ddz = state.tensor_split([2 * u.shape[-1]], dim=-1)
-            acceleration = P.decode_jvp(w.chunk(2, dim=-1)[0], ddz).tangent
+            w, ddz = state.tensor_split([2 * m], dim=-1)
+            z, _ = w.chunk(2, dim=-1)
+            acceleration = P.decode_jvp(z, ddz).tangent
             return acceleration - self.problem.decoded(t, w).target
 
-        quarter, half = h * h / 4, h / 2
+        quarter = h * h / 4
+        half = h / 2
         reached = torch.cat([z + quarter * u, dz + half * u, u], dim=-1)  # (z, ż, z̈)
-        unit = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, -1)
-        columns = (quarter.unsqueeze(-1) * unit, half.unsqueeze(-1) * unit, unit)  # by z̈
-        along = torch.cat(columns, dim=-2)
+        unit = torch.eye(m, dtype=u.dtype, device=u.device).expand(*u.shape, -1)
+        by_u = [quarter.unsqueeze(-1) * unit, half.unsqueeze(-1) * unit, unit]
+        along = torch.cat(by_u, dim=-2)  # (..., 3 m, m)
         value, slopes = _along_columns(residual, reached, along)
         return -least_squares(self.problem.metric, P.decode(start), slopes, value)
 
-    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
         _, z, dz = known[..., :-1].chunk(3, dim=-1)
-        return torch.cat([z + h * h / 4 * u, dz + h / 2 * u], dim=-1), u
+        z = z + h * h / 4 * u
+        dz = dz + h / 2 * u
+        return torch.cat([z, dz], dim=-1), u
 
 
 @dataclass(frozen=True)
@@ -193,24 +263,24 @@ class ClampedRule(TrapezoidalRule):
 
     region: Region
 
-    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
         known, u = super().begin(t, y, rate, h)
         return known, self.region.clamp(u)
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        return self.region.clamp(u + super().correction(t, known, u)) - u
+        corrected = u + super().correction(t, known, u)
+        return self.region.clamp(corrected) - u
 
 
-def _along_columns(
-    function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor
-) -> tuple[Tensor, Tensor]:
+def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -> Pair:
     """function(x) (..., k) and its derivatives (..., k, m) along the m columns of J."""
-    points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)
-    values, columns = torch.func.jvp(function, (points,), (J.mT.contiguous(),))
+    points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)  # (..., m, n)
+    directions = J.mT.contiguous()
+    values, columns = torch.func.jvp(function, (points,), (directions,))
     return values[..., 0, :], columns.mT
 
 
-def cubature(shares: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
+def cubature(shares: Tensor, tolerance: float) -> Pair:
     """Rows (s,) and positive weights (s,) with Σ weightᵢ shareᵢ = Σ shareᵢ up to the tolerance,
     relative.
 
@@ -228,28 +298,30 @@ def cubature(shares: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
     Source: Chapman, Avery, Collins, Farhat (2017), Accelerated mesh sampling for the hyper
     reduction of nonlinear computational models, algorithm 1 (Lawson & Hanson's with an end).
     """
-    total, n = shares.sum(0), len(shares)
-    rows, weights = torch.zeros(0, dtype=torch.int64), shares.new_zeros(0)
+    n, sums = shares.shape
+    total = shares.sum(0)
+    rows = torch.zeros(0, dtype=torch.int64)
+    weights = shares.new_zeros(0)
     smallest = torch.inf
     while True:
         missing = total - weights @ shares[rows]
         error = (missing.norm() / total.norm()).item()
         if error <= tolerance:
-            break
-        if not error < smallest or len(rows) == min(shares.shape):
-            fix = f"raise it, or give more data: sums are compared in {shares.shape[1]} numbers"
+            return rows, weights
+        if not error < smallest or len(rows) == min(n, sums):
+            fix = f"raise it, or give more data: sums are compared in {sums} numbers"
             got = f"{error:.1e} left by {len(rows)} of {n} rows"
             raise InputError("tolerance", expected="one that can be reached", got=got, fix=fix)
+        smallest = error
         gain = shares @ missing
         # a row joins once
         gain[rows] = -torch.inf
-        joined = torch.cat([rows, gain.argmax().unsqueeze(0)])
+        best = gain.argmax().unsqueeze(0)
+        joined = torch.cat([rows, best])
         rows, weights = _fitted(shares, total, joined, weights)
-        smallest = error
-    return rows, weights
 
 
-def _fitted(shares: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+def _fitted(shares: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> Pair:
     """Rows and weights of the best fit that is positive, on the way from the weights before, of all
     rows but the last.
 
@@ -263,9 +335,9 @@ def _fitted(shares: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> tupl
         down = goal <= 0
         if not bool(down.any()):
             return rows, goal
-        share = (weights / (weights - goal))[down].min()
         # as far towards the fit as all weights stay positive
-        weights = weights + share * (goal - weights)
+        share = weights / (weights - goal)
+        weights = weights + share[down].min() * (goal - weights)
         kept = weights > 1e-12 * weights.max()
         rows, weights = rows[kept], weights[kept]
 
@@ -294,8 +366,13 @@ class ReducedMesh(Rows):
     region: Region
 
     def _more(self) -> dict[str, Tensor]:
-        others = len(self.points) - len(self.rows)
-        return {"metric": torch.nn.functional.pad(self.weights, (0, others)).unsqueeze(-1)}
+        weights = torch.nn.functional.pad(self.weights, (0, self._unweighed))
+        return {"metric": weights.unsqueeze(-1)}
+
+    @property
+    def _unweighed(self) -> int:
+        """Number of points that are no rows."""
+        return len(self.points) - len(self.rows)
 
     def problem(self, path: Path) -> Problem:
         """The full problem at the points of the mesh alone; the path is that of coordinates in the
@@ -303,21 +380,22 @@ class ReducedMesh(Rows):
         """
         size = path.at(T0).state_size
         if size != self.basis.rank:
-            expected, got = (
-                f"a model behind the {self.basis} of the mesh",
-                f"one of {size} components",
-            )
+            expected = f"a model behind the {self.basis} of the mesh"
+            got = f"one of {size} components"
             fix = "use the projection, or the basis, that the mesh was chosen with"
             raise InputError("projection", expected=expected, got=got, fix=fix)
-        others = len(self.points) - len(self.rows)
 
         def field(t: Tensor, x: Tensor) -> Tensor:
-            rates = self.rhs(t, x, align(path.at(t).context.to(x), x))
+            context = path.at(t).context.to(x)
+            rates = self.rhs(t, x, align(context, x))
             # points that are no rows serve the rows alone, and have weight zero
-            return torch.nn.functional.pad(rates, (0, others))
+            return torch.nn.functional.pad(rates, (0, self._unweighed))
+
+        def metric(x: Tensor, u: Tensor) -> Tensor:
+            return self.constants.like(u)["metric"] * u
 
         at_points = path.mapped(lambda P: _AtPoints(P, self))
-        return FirstOrder(at_points, field, lambda x, u: self.constants.like(u)["metric"] * u)
+        return FirstOrder(at_points, field, metric)
 
 
 @validated
@@ -375,14 +453,16 @@ def reduced_mesh(
         dt = _smallest_interval(data)
     h = times.new_tensor(dt)
     # sums of neighbours in time are alike
-    taken = torch.linspace(0, len(y) - 1, min(SNAPSHOTS, len(y))).round().long()
+    count = min(SNAPSHOTS, len(y))
+    taken = torch.linspace(0, len(y) - 1, count).round().long()
     model = copy.deepcopy(projection).double()
     with torch.no_grad(), one_thread():
         z = model.of_coordinates().operator(c).encode(y)
         snapshots = zip(times[taken], z[taken], c[taken], strict=True)
         sums = _sums(system, model, h, weights, snapshots)
     rows, factors = cubature(sums, tolerance)
-    return ReducedMesh(system, basis, rows, factors * weights[rows], Region.ellipsoid(z))
+    region = Region.ellipsoid(z)
+    return ReducedMesh(system, basis, rows, factors * weights[rows], region)
 
 
 def _smallest_interval(data: xr.Dataset) -> float:
@@ -419,10 +499,8 @@ def _check_system(system: System) -> None:
         fix = "write stencil() and rhs_rows(), see System"
         raise InputError("system", expected=expected, got=system.name, fix=fix)
     if not _weighs_components(system):
-        expected, got = (
-            "a metric that weighs each component alone",
-            f"another metric of {system.name}",
-        )
+        expected = "a metric that weighs each component alone"
+        got = f"another metric of {system.name}"
         fix = "write the system in such unknowns"
         raise InputError("system", expected=expected, got=got, fix=fix)
 
@@ -449,19 +527,23 @@ def _sums(
     vector, with a and b drawn anew.
     """
     draw = torch.Generator().manual_seed(0)
-    n, roots = len(weights), weights.sqrt()
-    sums = torch.zeros(n, min(COMBINATIONS, MEMORY // n), dtype=torch.float64)
+    n = len(weights)
+    roots = weights.sqrt()
+    count = min(COMBINATIONS, MEMORY // n)
+    sums = torch.zeros(n, count, dtype=torch.float64)
     for t, z, c in snapshots:
         problem = system.problem(Path.constant(model.operator(c)), c)
         rule = TrapezoidalRule(problem)
-        known, u = rule.begin(t, z, Galerkin().latent_rate(problem)(t, z), h)
+        rate = Galerkin().latent_rate(problem)(t, z)
+        known, u = rule.begin(t, z, rate, h)
         _, slopes, residual = rule.linearised(t + h, known, u)
-        Q = torch.linalg.qr(roots.unsqueeze(-1) * slopes).Q  # (n, m)
+        Q, _ = torch.linalg.qr(roots.unsqueeze(-1) * slopes)  # (n, m)
         residual = normalize(roots * residual, dim=0, eps=TINY)
-        a, b = torch.randn(2, Q.shape[-1], sums.shape[-1], generator=draw, dtype=torch.float64)
+        a, b = torch.randn(2, Q.shape[-1], count, generator=draw, dtype=torch.float64)
         # positive squares would add up to the same combination
-        signs = torch.randn(sums.shape[-1], generator=draw, dtype=torch.float64).sign()
-        sums.addcmul_((Q @ a).square_(), signs)
+        signs = torch.randn(count, generator=draw, dtype=torch.float64).sign()
+        squares = (Q @ a).square_()
+        sums.addcmul_(squares, signs)
         sums.addcmul_(Q @ b, residual.unsqueeze(-1))
     return sums
 
@@ -478,4 +560,5 @@ class _AtPoints:
 
     def decode_jacobian(self, z: Tensor) -> Dual:
         y, J = self.operator.decode_jacobian(z)
-        return Dual(self.rows.decode(y), self.rows.constants.like(z)["modes"].mT @ J)
+        modes = self.rows.constants.like(z)["modes"]
+        return Dual(self.rows.decode(y), modes.mT @ J)

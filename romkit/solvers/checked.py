@@ -61,31 +61,34 @@ def checked_step(
     def states(solver: Solver) -> Tensor:
         return solver(field, start, times).states
 
+    step = dt
+    if step is None:
+        step = float(times.diff().max())
+    shortest = float(times[-1] - times[0]) / MOST_STEPS
     with torch.no_grad():
         exact = states(Adaptive(rtol=rtol / ALLOWED))
-        size = exact.abs().nan_to_num(0.0).amax((-2, -1), keepdim=True)
         # of chaotic motion errors grow, those of the adaptive solution too
-        allowed = max(ALLOWED * rtol, _error(states(Adaptive(rtol=rtol)) - exact, exact, size))
-        step = float(times.diff().max()) if dt is None else dt
-        least = float(times[-1] - times[0]) / MOST_STEPS
-        error = _error(states(make(step)) - exact, exact, size)
-        while error > allowed and step > least:
+        unavoidable = largest_error(states(Adaptive(rtol=rtol)), exact)
+        allowed = max(ALLOWED * rtol, unavoidable)
+        error = largest_error(states(make(step)), exact)
+        while error > allowed and step > shortest:
             # the error falls with the order of the method, where steps are short enough
             shorter = CLOSER * (allowed / error) ** (1 / order)
             step *= min(max(shorter, 0.2), 0.8)
-            error = _error(states(make(step)) - exact, exact, size)
-    if error <= allowed:
-        return step
-    fix = "a jump of the field? give a solver with a step, RK4(dt), and look at what it makes of it"
-    warn(
-        f"the step is {step:.2g}, of which the solution errs by {error:.1e} still; {fix}",
-        RuntimeWarning,
-    )
+            error = largest_error(states(make(step)), exact)
+    if error > allowed:
+        fix = "a jump of the field? give a solver with a step, RK4(dt), and look at what it makes of it"
+        text = f"the step is {step:.2g}, of which the solution errs by {error:.1e} still; {fix}"
+        warn(text, RuntimeWarning)
     return step
 
 
-def _error(apart: Tensor, exact: Tensor, size: Tensor) -> float:
-    """Largest error in units of the members' sizes, where the exact states are known."""
-    relative = torch.where(size > 0, apart.abs() / size, apart.abs())
+def largest_error(states: Tensor, exact: Tensor) -> float:
+    """Largest error of states (..., T, d), relative to each member's largest exact component, where
+    the exact states are known; infinite where the others are not.
+    """
+    size = exact.abs().nan_to_num(0.0).amax((-2, -1), keepdim=True)
+    apart = (states - exact).abs()
+    relative = torch.where(size > 0, apart / size, apart)
     relative = torch.where(exact.isfinite(), relative, 0.0)
     return float(relative.nan_to_num(nan=torch.inf).max())

@@ -43,7 +43,8 @@ class Exponential(Solver):
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
         check_field(field, times[0], y0)
-        return partial(self._integrate, augmented(field, times[0], y0)), "exponential"
+        matrix = augmented(field, times[0], y0)
+        return partial(self._integrate, matrix), "exponential"
 
     def _integrate(self, matrix: Tensor, y: Tensor, times: Tensor) -> Tensor:
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
@@ -64,21 +65,24 @@ class Exponential(Solver):
 
 def augmented(field: Field, t: Tensor, y: Tensor) -> Tensor:
     """[[A, b], [0, 0]] (..., d + 1, d + 1) of an affine field of states like y (..., d)."""
-    size = y.shape[-1]
     # at states as large as the given one, the field rounds as it does there
-    scale = y.abs().nan_to_num(0.0, 0.0, 0.0).amax().clamp(min=torch.finfo(y.dtype).eps)
+    largest = y.abs().nan_to_num(0.0, 0.0, 0.0).amax()
+    scale = largest.clamp(min=torch.finfo(y.dtype).eps)
     constant = field(t, torch.zeros_like(y))  # b
     columns = []
-    for k in range(size):
+    for k in range(y.shape[-1]):
         along = torch.zeros_like(y)
         along[..., k] = scale
-        columns.append((field(t, along) - constant) / scale)
+        change = field(t, along) - constant
+        columns.append(change / scale)
     rows = torch.stack([*columns, constant], dim=-1)  # (..., d, d + 1)
-    return torch.cat([rows, torch.zeros_like(rows[..., :1, :])], dim=-2)
+    zeros = torch.zeros_like(rows[..., :1, :])
+    return torch.cat([rows, zeros], dim=-2)
 
 
 def advanced(step: Tensor, y: Tensor) -> Tensor:
     """The state after a step, from the exponential of the augmented matrix."""
     size = y.shape[-1]
-    moved = (step[..., :size, :size] @ y.unsqueeze(-1)).squeeze(-1)
+    matrix = step[..., :size, :size]
+    moved = (matrix @ y.unsqueeze(-1)).squeeze(-1)
     return moved + step[..., :size, size]

@@ -38,17 +38,21 @@ class Grid(NamedTuple):
         """The fewest equal steps that are no longer than `dt`, but for rounding of the times."""
         gaps = np.diff(times.numpy(force=True)).astype(np.float64)
         # the fewest equal ones, so that every output time is the end of a step
-        steps = np.maximum(np.ceil(gaps / dt - ROUNDING), 1)
+        steps = np.ceil(gaps / dt - ROUNDING)
+        steps = np.maximum(steps, 1)
         if steps.sum() > MOST_STEPS:
             fix = "give a larger step, in the time unit of the field"
             raise InputError("dt", expected="2**53 steps in a run at most", got=f"{dt:g}", fix=fix)
-        return cls(torch.from_numpy(gaps / steps), torch.from_numpy(steps.astype(np.int64)))
+        h = torch.from_numpy(gaps / steps)
+        return cls(h, torch.from_numpy(steps.astype(np.int64)))
 
     @property
     def count(self) -> int:
         """Steps in all."""
         return int(self.steps.sum())
 
+
+Pair = tuple[Tensor, Tensor]
 
 Steps = Callable[[Tensor, Tensor, float, int], Tensor]
 """(t, y, h, number) -> y after this number of steps of length h from time t on."""
@@ -135,34 +139,41 @@ class RK4(Solver):
     def _integrate_compiled(
         self, kernel: RungeKutta | CapturedSteps, label: str, y0: Tensor, times: Tensor
     ) -> Tensor:
-        y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)
+        y = y0.contiguous().clone()
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
         states[0] = y
-        # in pieces, so that the bar moves and an interrupt is seen
-        h, steps = grid.h.to(y.dtype), grid.steps
+        grid = Grid.between(times, self.dt)
+        starts = times[:-1]
+        h = grid.h.to(y.dtype)
+        steps = grid.steps
         bound = self.divergence_threshold
+        # in pieces, so that the bar moves and an interrupt is seen
         for piece in pieces(len(steps), label):
-            at = (times[:-1][piece], h[piece], steps[piece])
-            kernel.integrate(*at, bound, y, states[1:][piece])
+            ends = states[1:][piece]
+            kernel.integrate(starts[piece], h[piece], steps[piece], bound, y, ends)
         return states
 
 
 def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
     """The state one step of length h after t."""
+    half = h / 2
     k1 = field(t, y)
-    k2 = field(t + h / 2, torch.add(y, k1, alpha=h / 2))
-    k3 = field(t + h / 2, torch.add(y, k2, alpha=h / 2))
+    k2 = field(t + half, torch.add(y, k1, alpha=half))
+    k3 = field(t + half, torch.add(y, k2, alpha=half))
     k4 = field(t + h, torch.add(y, k3, alpha=h))
-    return torch.add(y, k1 + 2 * (k2 + k3) + k4, alpha=h / 6)
+    slope = k1 + 2 * (k2 + k3) + k4
+    return torch.add(y, slope, alpha=h / 6)
 
 
 def step_by_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
     """`step` with the step length in a tensor, which a GPU reads."""
+    half = h / 2
     k1 = field(t, y)
-    k2 = field(t + h / 2, y + h / 2 * k1)
-    k3 = field(t + h / 2, y + h / 2 * k2)
+    k2 = field(t + half, y + half * k1)
+    k3 = field(t + half, y + half * k2)
     k4 = field(t + h, y + h * k3)
-    return y + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+    slope = k1 + 2 * (k2 + k3) + k4
+    return y + h / 6 * slope
 
 
 class Rule(abc.ABC):
@@ -177,7 +188,7 @@ class Rule(abc.ABC):
     corrections: ClassVar[int] = 3
 
     @abc.abstractmethod
-    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
         """Known numbers (..., k) of a step of length h from y at t, and a first guess of u.
 
         `rate` is that of the step before.
@@ -188,7 +199,7 @@ class Rule(abc.ABC):
         """The step from u towards the solution."""
 
     @abc.abstractmethod
-    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
         """The next state, and the rate that the next step's u is guessed from."""
 
 
@@ -227,15 +238,17 @@ class Iterated(Solver):
         grid = Grid.between(times, self.dt)
         if not grid.count:  # a single time
             return lambda y, times: y.unsqueeze(0), "torch"
-        example = self.rule.begin(times[0], y0, self.rate, grid.h[0].to(times))
-        sizes = [part.shape[-1] for part in example]
+        h = grid.h[0].to(times)
+        known, u = self.rule.begin(times[0], y0, self.rate, h)
+        sizes = [known.shape[-1], u.shape[-1]]
 
         def move(t: Tensor, packed: Tensor) -> Tensor:
             # Newton's kernel knows one array, of which the known numbers stay
             known, u = packed.split(sizes, dim=-1)
-            return torch.cat([torch.zeros_like(known), self.correction(t, known, u)], dim=-1)
+            still = torch.zeros_like(known)
+            return torch.cat([still, self.correction(t, known, u)], dim=-1)
 
-        packed = torch.cat(example, dim=-1)
+        packed = torch.cat([known, u], dim=-1)
         evaluations = self.rule.corrections * grid.count
         kernel, name = compiled_if(engine, Newton, move, times, packed, evaluations)
         settle = self._settle
@@ -266,7 +279,8 @@ class Iterated(Solver):
         for _ in range(self.iterations):
             step = self.correction(t, known, u)
             u = torch.where(moving, u + step, u)
-            length, size = step.norm(dim=-1, keepdim=True), u.norm(dim=-1, keepdim=True)
+            length = step.norm(dim=-1, keepdim=True)
+            size = u.norm(dim=-1, keepdim=True)
             # A member that is lost has NaN here; the others must not wait for it.
             moving = moving & (length > self._limit(u) * (1 + size))
             if not bool(moving.any()):
@@ -274,13 +288,17 @@ class Iterated(Solver):
         return u
 
     def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        packed, start = torch.cat([known, u], dim=-1), known.shape[-1]
-        limits = {"iterations": self.iterations, "tolerance": self._limit(u)}
-        kernel.settle(t.item(), packed, start=start, **limits)
+        start = known.shape[-1]
+        packed = torch.cat([known, u], dim=-1)
+        tolerance = self._limit(u)
+        kernel.settle(
+            t.item(), packed, start=start, iterations=self.iterations, tolerance=tolerance
+        )
         return packed[..., start:]
 
     def _limit(self, u: Tensor) -> float:
-        return max(self.tolerance, 16 * torch.finfo(u.dtype).eps)
+        rounding = 16 * torch.finfo(u.dtype).eps
+        return max(self.tolerance, rounding)
 
 
 def with_step(known: Tensor, h: Tensor) -> Tensor:
@@ -297,14 +315,17 @@ class _Midpoint(Rule):
 
     field: Field
 
-    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        return with_step(y, h / 2), y + rate / 2
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> Pair:
+        guess = y + rate / 2
+        return with_step(y, h / 2), guess
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        return known[..., :-1] + known[..., -1:] * self.field(t, u) - u
+        y, half = known[..., :-1], known[..., -1:]
+        return y + half * self.field(t, u) - u
 
-    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-        return 2 * u - y, 2 * (u - y)
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
+        change = 2 * (u - y)
+        return 2 * u - y, change
 
 
 @validated
@@ -343,10 +364,10 @@ class ImplicitMidpoint(Solver):
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
         check_field(field, times[0], y0)
-        rule, settings = _Midpoint(field), (self.dt, self.iterations, self.tolerance, str(self))
-        steps = Iterated(
-            rule, rule.correction, torch.zeros_like(y0), *settings, self.divergence_threshold
-        )
+        rule = _Midpoint(field)
+        rate = torch.zeros_like(y0)
+        settings = (self.dt, self.iterations, self.tolerance, str(self), self.divergence_threshold)
+        steps = Iterated(rule, rule.correction, rate, *settings)
         return steps.prepare(field, y0, times, engine, label)
 
 

@@ -27,6 +27,8 @@ from romkit.engine.pairs import RODAS4, TSIT5
 Rate = Callable[[Tensor, Tensor], Tensor]
 """(t, y (N, d)) -> (N, d); t is the time of all members."""
 
+Pair = tuple[Tensor, Tensor]
+
 PATIENCE = 15
 """Steps bounded by stability, with fewer than `CALM` others in a row between them, that make a
 member stiff.
@@ -52,7 +54,7 @@ class Method(abc.ABC):
     @abc.abstractmethod
     def attempt(
         self, target: "Target", t: Tensor, step: Tensor, h: Tensor, y: Tensor, scale: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Pair:
         """States (N, d) a step later, and the estimate of their error.
 
         Args:
@@ -94,20 +96,24 @@ class Explicit(Method):
 
     def attempt(
         self, target: "Target", t: Tensor, step: Tensor, h: Tensor, y: Tensor, scale: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Pair:
         length = h.unsqueeze(-1)  # (N, 1)
-        rates, reached = self.rates[:1], y
+        rates = self.rates[:1]
+        reached = y
         for weights, node in zip(TSIT5.stages[1:], TSIT5.nodes[1:], strict=True):
             # its distance from the seventh tells the stiffness
             self.sixth = reached
             reached = y + length * _combined(weights, rates)
-            rates.append(self.field(torch.minimum(t + step * node, target.latest), reached))
+            rates.append(self.field(target.stage(t, step, node), reached))
         self.rates = rates
-        return reached, length * _combined(TSIT5.error, rates)
+        error = length * _combined(TSIT5.error, rates)
+        return reached, error
 
     def unstable(self, h: Tensor, reached: Tensor) -> Tensor:
-        rates = (self.rates[-1] - self.rates[-2]).square().sum(-1)
-        states = (reached - self.sixth).square().sum(-1)
+        rate_change = self.rates[-1] - self.rates[-2]
+        state_change = reached - self.sixth
+        rates = rate_change.square().sum(-1)
+        states = state_change.square().sum(-1)
         return states * TSIT5.stable**2 < h.square() * rates
 
     def between(
@@ -118,11 +124,13 @@ class Explicit(Method):
         for rate, (a, b, c, d) in zip(self.rates, TSIT5.dense, strict=True):
             weight = share * (a + share * (b + share * (c + share * d)))  # (K,)
             slope = slope + weight.unsqueeze(-1) * rate[member]
-        return y[member] + h[member].unsqueeze(-1) * slope
+        length = h[member].unsqueeze(-1)
+        return y[member] + length * slope
 
     def accept(self, accepted: Tensor) -> None:
         first, last = self.rates[0], self.rates[-1]
-        self.rates = [torch.where(accepted.unsqueeze(-1), last, first)]
+        rate = torch.where(accepted.unsqueeze(-1), last, first)
+        self.rates = [rate]
 
 
 class Implicit(Method):
@@ -139,41 +147,49 @@ class Implicit(Method):
 
     def attempt(
         self, target: "Target", t: Tensor, step: Tensor, h: Tensor, y: Tensor, scale: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Pair:
         length = torch.where(h > 0, h, 1.0).unsqueeze(-1)  # (N, 1), of members at rest anything
         rate = self.field(target.start, y)
-        later = LATER * step
-        drift = (self.field(target.start + later, y) - rate) / later
+        drift = self._drift(target.start, step, y, rate)
+        jacobian = self._jacobian(target.start, y, rate, scale)
         unit = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device)
-        matrix = unit / (RODAS4.gamma * length.unsqueeze(-1)) - self._jacobian(
-            target.start, y, rate, scale
-        )
+        matrix = unit / (RODAS4.gamma * length.unsqueeze(-1)) - jacobian  # (N, d, d)
         factors, pivots, _ = torch.linalg.lu_factor_ex(matrix.nan_to_num())
         stages: list[Tensor] = []
         reached = y
         for s, node in enumerate(RODAS4.nodes):
             if s:
                 reached = y + _combined(RODAS4.stages[s], stages)
-                rate = self.field(torch.minimum(t + step * node, target.latest), reached)
+                rate = self.field(target.stage(t, step, node), reached)
             right = rate + length * RODAS4.drifts[s] * drift
             if s:
                 right = right + _combined(RODAS4.couplings[s], stages) / length
-            stages.append(torch.linalg.lu_solve(factors, pivots, right.unsqueeze(-1)).squeeze(-1))
+            stage = torch.linalg.lu_solve(factors, pivots, right.unsqueeze(-1))
+            stages.append(stage.squeeze(-1))
         self.stages = stages
-        return reached + stages[-1], stages[-1]
+        error = stages[-1]
+        return reached + error, error
+
+    def _drift(self, t: Tensor, step: Tensor, y: Tensor, rate: Tensor) -> Tensor:
+        """(N, d) derivative of the field by the time."""
+        later = LATER * step
+        return (self.field(t + later, y) - rate) / later
 
     def _jacobian(self, t: Tensor, y: Tensor, rate: Tensor, scale: Tensor) -> Tensor:
         """(N, d, d), column by column."""
-        size = torch.maximum(y.abs(), FLOOR * scale.unsqueeze(-1))
+        smallest = FLOOR * scale.unsqueeze(-1)
+        size = torch.maximum(y.abs(), smallest)
         # half of the digits are lost to the difference, half to its error
-        distance = math.sqrt(torch.finfo(y.dtype).eps) * torch.where(size > 0, size, 1.0)
+        share = math.sqrt(torch.finfo(y.dtype).eps)
+        distance = share * torch.where(size > 0, size, 1.0)
         columns = []
         for k in range(y.shape[-1]):
             moved = y.clone()
             moved[:, k] += distance[:, k]
             # as the numbers are, after rounding
             apart = moved[:, k] - y[:, k]
-            columns.append((self.field(t, moved) - rate) / apart.unsqueeze(-1))
+            change = self.field(t, moved) - rate
+            columns.append(change / apart.unsqueeze(-1))
         return torch.stack(columns, dim=-1)
 
     def unstable(self, h: Tensor, reached: Tensor) -> Tensor:
@@ -184,9 +200,10 @@ class Implicit(Method):
     ) -> Tensor:
         stages = [stage[member] for stage in self.stages[:-1]]
         second, third = (_combined(weights, stages) for weights in RODAS4.dense)
-        share = share.unsqueeze(-1)
+        share = share.unsqueeze(-1)  # (K, 1)
         bend = (1 - share) * (second + share * third)
-        return y[member] * (1 - share) + share * (reached[member] + bend)
+        start = y[member] * (1 - share)
+        return start + share * (reached[member] + bend)
 
     def accept(self, accepted: Tensor) -> None:
         pass
@@ -220,11 +237,17 @@ class Target(NamedTuple):
         # which side of a jump the field counts the jump itself to is not known
         if bool((limits.jumps == t).any()):
             start = torch.nextafter(t, infinity)
-        last = limits.times[-1]
-        ahead = limits.jumps[(limits.jumps > t) & (limits.jumps < last)]
+        end = limits.times[-1]
+        is_ahead = (limits.jumps > t) & (limits.jumps < end)
+        ahead = limits.jumps[is_ahead]
         if len(ahead) == 0:
-            return cls(start, last, infinity)
-        return cls(start, ahead[0], torch.nextafter(ahead[0], t))
+            return cls(start, end, infinity)
+        jump = ahead[0]
+        return cls(start, jump, torch.nextafter(jump, t))
+
+    def stage(self, t: Tensor, step: Tensor, node: float) -> Tensor:
+        """Time at which a stage of a step evaluates the field."""
+        return torch.minimum(t + step * node, self.latest)
 
 
 class Stepper:
@@ -263,29 +286,43 @@ class Stepper:
         self, progress: Progress, limits: Limits, states: Tensor, running: Tensor, target: Target
     ) -> bool:
         """Try a step with those that run; whether it led to where the field jumps."""
+        y = progress.y
         remaining = target.stop - progress.t
-        h = torch.where(running, self._length(progress, limits, running, remaining), 0.0)
-        t, y = progress.t[running][0], progress.y
-        some_h = h[running][0]
-        reached, error = self.method.attempt(target, t, some_h, h, y, progress.scale)
+        lengths = self._length(progress, limits, running, remaining)
+        h = torch.where(running, lengths, 0.0)
+        # where the field depends on time, these are those of all
+        t, step = progress.t[running][0], h[running][0]
+        reached, error = self.method.attempt(target, t, step, h, y, progress.scale)
         norms, largest = error_norm(progress, limits, reached, error)  # (N,)
         norm = norms
         if self.together:
             norm = norms[running].max().expand_as(norms)
         # where the field jumps no step is short enough, so the shortest one is taken
-        eps = torch.finfo(y.dtype).eps
-        least = 16 * eps * torch.maximum(progress.t.abs(), target.stop.abs())
-        accepted = running & ((norm <= 1) | ((h <= least) & norm.isfinite()))
+        shortest = _shortest(progress.t, target.stop, y.dtype)
+        is_shortest = (h <= shortest) & norm.isfinite()
+        accepted = running & ((norm <= 1) | is_shortest)
 
         stops = h == remaining
         ends = torch.where(stops, target.stop, progress.t + h)
         _report(self.method, progress, limits, states, accepted, h, ends, reached)
         self._count_unstable(progress, accepted, self.method.unstable(h, reached))
         self._set_lengths(progress, accepted, running, norm, h)
-        self._lose(progress, running & ~accepted, norms, least)
+        self._lose(progress, running & ~accepted, norms, shortest)
+        self._go_on(progress, limits, accepted, ends, reached, largest)
+        return bool((accepted & stops).any())
 
+    def _go_on(
+        self,
+        progress: Progress,
+        limits: Limits,
+        accepted: Tensor,
+        ends: Tensor,
+        reached: Tensor,
+        largest: Tensor,
+    ) -> None:
+        """Take the ends of accepted steps as present states; some are lost or completed there."""
         progress.t = torch.where(accepted, ends, progress.t)
-        progress.y = torch.where(accepted.unsqueeze(-1), reached, y)
+        progress.y = torch.where(accepted.unsqueeze(-1), reached, progress.y)
         progress.scale = torch.where(accepted, largest, progress.scale)
         progress.taken = progress.taken + accepted
         beyond = accepted & ~(largest <= limits.bound)
@@ -293,7 +330,6 @@ class Stepper:
         done = accepted & (progress.next == len(limits.times))
         progress.code = torch.where(done, int(Code.COMPLETED), progress.code)
         self.method.accept(accepted)
-        return bool((accepted & stops).any())
 
     def _length(
         self, progress: Progress, limits: Limits, running: Tensor, remaining: Tensor
@@ -310,42 +346,47 @@ class Stepper:
         self, progress: Progress, accepted: Tensor, running: Tensor, norm: Tensor, h: Tensor
     ) -> None:
         """Lengths of the next steps, as `prolong` and `reject` of the kernels."""
-        order = self.method.order
+        refused = running & ~accepted
         size = norm.clamp(min=1e-10).log()
-        proportional = 1 / order - 0.75 * STABILISER
-        growth = STABILISER * progress.previous - proportional * size
-        factor = (SAFETY * growth.exp()).clamp(SHORTER, LONGER)
-        again = progress.rejected
-        # after a step that was refused the next one does not grow
-        factor = torch.where(again > 0, factor.clamp(max=1.0), factor)
-        # a step that was cut at a jump says little of how long the next one may be
-        cut = (h < progress.h) & (factor > 1)
-        longer = torch.where(cut, torch.maximum(progress.h, h * factor), h * factor)
+        longer = self._longer(progress, size, h)
         # an error that is no number says nothing of the step that would do
-        back = torch.where(norm.isfinite(), SAFETY * (-size / order).exp(), 0.0)
+        back = SAFETY * (-size / self.method.order).exp()
+        back = torch.where(norm.isfinite(), back, 0.0)
         shorter = h * back.clamp(SHORTER, 1.0)
         # from here members that are lost let the others go on
         if self.together and bool(accepted.any()):
             self.safe = h
-        refused = running & ~accepted
         unchanged = torch.where(refused, shorter, progress.h)
         progress.h = torch.where(accepted, longer, unchanged)
         progress.previous = torch.where(accepted, size.clamp(min=-9.2), progress.previous)
-        progress.rejected = torch.where(accepted | refused, refused.long(), again)
+        tried = accepted | refused
+        progress.rejected = torch.where(tried, refused.long(), progress.rejected)
 
-    def _lose(self, progress: Progress, refused: Tensor, norms: Tensor, least: Tensor) -> None:
+    def _longer(self, progress: Progress, size: Tensor, h: Tensor) -> Tensor:
+        """(N,) lengths behind accepted steps, by the logarithms of this error and the one before."""
+        proportional = 1 / self.method.order - 0.75 * STABILISER
+        growth = STABILISER * progress.previous - proportional * size
+        factor = (SAFETY * growth.exp()).clamp(SHORTER, LONGER)
+        # after a step that was refused the next one does not grow
+        factor = torch.where(progress.rejected > 0, factor.clamp(max=1.0), factor)
+        longer = h * factor
+        # a step that was cut at a jump says little of how long the next one may be
+        cut = (h < progress.h) & (factor > 1)
+        return torch.where(cut, torch.maximum(progress.h, longer), longer)
+
+    def _lose(self, progress: Progress, refused: Tensor, norms: Tensor, shortest: Tensor) -> None:
         """Give up members whose rates are not finite however short the step; others that share their
         steps go on.
         """
-        stuck = refused & (progress.h <= least)
+        stuck = refused & (progress.h <= shortest)
         if not bool(stuck.any()):
             return
         lost = stuck & ~norms.isfinite()
         progress.code = torch.where(lost, int(Code.LOST), progress.code)
-        after = least
+        length = shortest
         if self.together and bool(lost.any()):
-            after = self.safe
-        progress.h = torch.where(stuck, torch.maximum(after, least), progress.h)
+            length = torch.maximum(self.safe, shortest)
+        progress.h = torch.where(stuck, length, progress.h)
 
     @staticmethod
     def _count_unstable(progress: Progress, accepted: Tensor, unstable: Tensor) -> None:
@@ -354,26 +395,33 @@ class Stepper:
         # eights count unstable steps, the units those since the last of them
         since = count + (count > 0)
         calm = torch.where(count % 8 == CALM - 1, 0, since)
-        counted = torch.where(unstable, (count // 8 + 1) * 8, calm)
-        asked_for = count != UNCOUNTED
-        progress.stiff = torch.where(accepted & asked_for, counted, count)
+        increased = (count // 8 + 1) * 8
+        counted = torch.where(unstable, increased, calm)
+        is_counted = accepted & (count != UNCOUNTED)
+        progress.stiff = torch.where(is_counted, counted, count)
         stiff = accepted & (progress.stiff >= 8 * PATIENCE)
         progress.code = torch.where(stiff, int(Code.STIFF), progress.code)
 
 
-def error_norm(
-    progress: Progress, limits: Limits, reached: Tensor, error: Tensor
-) -> tuple[Tensor, Tensor]:
+def _shortest(t: Tensor, stop: Tensor, dtype: torch.dtype) -> Tensor:
+    """(N,) shortest steps that rounding in this precision allows."""
+    eps = torch.finfo(dtype).eps
+    return 16 * eps * torch.maximum(t.abs(), stop.abs())
+
+
+def error_norm(progress: Progress, limits: Limits, reached: Tensor, error: Tensor) -> Pair:
     """(N,) root mean square of the error in units of what is tolerated, and the largest component so
     far.
     """
     size = torch.maximum(progress.y.abs(), reached.abs())  # (N, d)
     # components that are small beside the largest one need no digits of their own
     largest = torch.maximum(progress.scale, size.amax(-1))
-    allowed = limits.atol + limits.rtol * (size + limits.floor * largest.unsqueeze(-1))
+    needed = size + limits.floor * largest.unsqueeze(-1)
+    allowed = limits.atol + limits.rtol * needed
     # a component at rest at zero has neither an error nor a tolerance
     ratio = torch.where(error == 0, error, error / allowed)
-    return ratio.square().mean(-1).sqrt(), largest
+    norm = ratio.square().mean(-1).sqrt()
+    return norm, largest
 
 
 def _report(
@@ -390,12 +438,19 @@ def _report(
     passed = torch.searchsorted(limits.times, ends, right=True)
     count = torch.where(accepted, passed - progress.next, 0)
     if bool(count.any()):
-        member = torch.arange(len(count), device=count.device).repeat_interleave(count)  # (K,)
-        before = (count.cumsum(0) - count)[member]
-        k = progress.next[member] + torch.arange(len(member), device=count.device) - before
+        member, k = _rows(progress, count)
         at = limits.times[k]
         share = (at - progress.t[member]) / h[member]
         rows = method.between(member, share, h, progress.y, reached)
         exact = (at == ends[member]).unsqueeze(-1)
         states[k, member] = torch.where(exact, reached[member], rows)
     progress.next = progress.next + count
+
+
+def _rows(progress: Progress, count: Tensor) -> Pair:
+    """Members and numbers of output times (K,), of which each member (N,) has so many."""
+    members = torch.arange(len(count), device=count.device)
+    member = members.repeat_interleave(count)  # (K,)
+    before = (count.cumsum(0) - count)[member]
+    number = torch.arange(len(member), device=count.device) - before
+    return member, progress.next[member] + number

@@ -202,14 +202,21 @@ class System(abc.ABC):
 
         A class that declares its unit of time means it where its states are left dimensionless.
         """
-        below = type(self).__mro__[: type(self).__mro__.index(System)]
-        has_time = any("time_units" in vars(kind) for kind in below)
-        has_state = any("state_units" in vars(kind) for kind in below)
+        has_time = self._declares("time_units")
         state = list(self.state_units)
-        if not has_state and not has_time:
+        if not has_time and not self._declares("state_units"):
             state = [""] * len(state)
-        time = self.time_units if has_time else ""
-        return Units(state, [parameter.units for parameter in self.context], time)
+        time = ""
+        if has_time:
+            time = self.time_units
+        contexts = [parameter.units for parameter in self.context]
+        return Units(state, contexts, time)
+
+    @classmethod
+    def _declares(cls, name: str) -> bool:
+        """Whether the class, or one between it and `System`, has an attribute of its own."""
+        below = cls.__mro__[: cls.__mro__.index(System)]
+        return any(name in vars(kind) for kind in below)
 
     @property
     def state_size(self) -> int:
@@ -543,8 +550,10 @@ class System(abc.ABC):
         for x in states:
             # without their last axes, since there may be no parameters
             tensors.broadcast(contexts=c.sum(-1), parts=x.sum(-1))
-        lead = torch.broadcast_shapes(c.shape[:-1], *(x.shape[:-1] for x in states))
-        return tuple(x.expand(*lead, -1) for x in states), c.expand(*lead, -1)
+        leads = [x.shape[:-1] for x in states]
+        lead = torch.broadcast_shapes(c.shape[:-1], *leads)
+        states = [x.expand(*lead, -1) for x in states]
+        return tuple(states), c.expand(*lead, -1)
 
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]

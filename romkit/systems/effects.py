@@ -72,13 +72,15 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
     c = contexts
     if contexts.ndim == 3:
         c = contexts[:, 0]  # (C, p)
-    x = torch.cat([part[:, 0] for part in _parts(system, motion)], dim=-1)  # (C, order · n)
+    starts = [part[:, 0] for part in _parts(system, motion)]
+    x = torch.cat(starts, dim=-1)  # (C, order · n)
     together = _rate(system, times[0], x, c)[-1]
     alone = _rate(system, times[0], x[-1], c[-1])
     if not bool(alone.isfinite().all()):
         return
     error = (together - alone).abs().max()
-    if bool(error <= MIXING * alone.abs().max().clamp(min=MIXING)):
+    size = alone.abs().max().clamp(min=MIXING)
+    if bool(error <= MIXING * size):
         return
     kind = {1: "rhs", 2: "acceleration"}[system.order]
     expected = "rates of each trajectory that do not depend on the others"
@@ -109,45 +111,49 @@ def _points(system: System, motion: Motion, times: Tensor) -> Points:
     alive = int(parts[0].isfinite().all(-1).sum())
     if alive == 0:
         return []
-    samples = torch.linspace(0, alive - 1, min(PROBES, alive)).round().long().tolist()
+    count = min(PROBES, alive)
+    samples = torch.linspace(0, alive - 1, count).round().long()
+    probed = torch.linspace(0, system.horizon, PROBES, dtype=torch.float64)
     draw = torch.Generator().manual_seed(0)
-    others = torch.linspace(0, system.horizon, PROBES, dtype=torch.float64)
     points = []
-    for sample, another_time in zip(samples, others, strict=False):
+    for sample, time in zip(samples.tolist(), probed, strict=False):
         # a parameter that acts across the attractor alone is seen beside it
         along, beside = [], []
         for part in parts:
             x = part[sample]
-            step = torch.randn(x.shape, generator=draw).to(x)
+            size = 1 + x.abs()
             along.append(x)
-            beside.append(x + (1 + x.abs()) * step)
+            beside.append(x + size * torch.randn(x.shape, generator=draw).to(x))
         states = torch.stack([torch.cat(along), torch.cat(beside)])
         points.append((times[sample].double(), states))
-        points.append((another_time, states))
+        points.append((time, states))
     return points
 
 
 def _first_member(states: Tensor) -> Tensor:
     """(T, n) of states (..., T, n)."""
-    return states.double().reshape(-1, *states.shape[-2:])[0]
+    members = states.double().reshape(-1, *states.shape[-2:])
+    return members[0]
 
 
 def _contexts(system: System, k: int) -> Tensor:
     """(3, p): the middle of the range, with the k-th parameter at both ends and NaN."""
-    middle = torch.tensor([(p.low + p.high) / 2 for p in system.context], dtype=torch.float64)
-    contexts = middle.repeat(3, 1)
+    middles = [(parameter.low + parameter.high) / 2 for parameter in system.context]
+    contexts = torch.tensor(middles, dtype=torch.float64).repeat(3, 1)
     parameter = system.context[k]
     contexts[:, k] = torch.tensor([parameter.low, parameter.high, torch.nan])
     return contexts
 
 
 def _enters_field(system: System, k: int, points: Points) -> bool:
-    low, high, unknown = _contexts(system, k)
-    for t, x in points:
-        if not torch.equal(_rate(system, t, x, low), _rate(system, t, x, high)):
-            return True
     if not points:
         return True
+    low, high, unknown = _contexts(system, k)
+    for t, x in points:
+        at_low = _rate(system, t, x, low)
+        at_high = _rate(system, t, x, high)
+        if not torch.equal(at_low, at_high):
+            return True
     return _reads(lambda: [_rate(system, t, x, unknown) for t, x in points])
 
 
@@ -155,8 +161,9 @@ def _enters_start(system: System, k: int) -> bool:
     contexts = _contexts(system, k)
     low = system._initial_parts(contexts[0:1], None)
     high = system._initial_parts(contexts[1:2], None)
-    if any(not torch.equal(a, b) for a, b in zip(low, high, strict=True)):
-        return True
+    for at_low, at_high in zip(low, high, strict=True):
+        if not torch.equal(at_low, at_high):
+            return True
     return _reads(lambda: system._initial_parts(contexts[2:], None))
 
 

@@ -13,7 +13,7 @@ from annotated_types import Ge, MultipleOf
 from torch import Tensor
 
 from romkit.core.boundary import NotNegative, Positive, validated
-from romkit.core.types import Field
+from romkit.core.types import ContextFunction, Field
 from romkit.data import ContextParameter
 from romkit.projections import Shifts
 from romkit.solvers.base import Run, Solver
@@ -78,28 +78,35 @@ class KuramotoSivashinsky(System):
         first, second, fourth = (matrix.to(x) for matrix in _derivatives(self.n))
         q = 2 * torch.pi / c
         transport = q / 2 * (x.square() @ first)
-        growth, damping = q**2 * (x @ second), q**4 * (x @ fourth)
+        growth = q**2 * (x @ second)
+        damping = q**4 * (x @ fourth)
         return -transport - growth - damping
 
     def terms(self) -> tuple[Term, ...]:
         first, second, fourth = _derivatives(self.n)
-        return (
-            Term(2, lambda x, y: -(x * y) @ first / 2, lambda c: 2 * torch.pi / c),
-            Term(1, lambda x: -x @ second, lambda c: (2 * torch.pi / c) ** 2),
-            Term(1, lambda x: -x @ fourth, lambda c: (2 * torch.pi / c) ** 4),
-        )
+
+        def power(exponent: int) -> ContextFunction:
+            return lambda c: (2 * torch.pi / c) ** exponent
+
+        transport = Term(2, lambda x, y: -(x * y) @ first / 2, power(1))
+        growth = Term(1, lambda x: -x @ second, power(2))
+        damping = Term(1, lambda x: -x @ fourth, power(4))
+        return transport, growth, damping
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         """Four waves: of random heights and phases, or of fixed ones without symmetry."""
-        theta = 2 * torch.pi * torch.arange(self.n, dtype=contexts.dtype) / self.n
+        points = torch.arange(self.n, dtype=contexts.dtype)
+        theta = 2 * torch.pi * points / self.n
         k = torch.arange(1, 5).unsqueeze(-1)  # (4, 1)
-        height, phase = 1 / k, k.to(theta)
+        height = 1 / k
+        phase = k.to(theta)
         if rng is not None:
             shape = (len(contexts), 4, 1)
             height = torch.from_numpy(rng.uniform(0, 1, shape)).to(theta)
             phase = torch.from_numpy(rng.uniform(0, 2 * np.pi, shape)).to(theta)
         waves = height * torch.cos(k * theta + phase)  # (C or 1, 4, n)
-        return waves.sum(-2).expand(len(contexts), -1).clone()
+        total = waves.sum(-2)
+        return total.expand(len(contexts), -1).clone()
 
     def default_solver(self, context: Tensor) -> Solver:
         return ETDRK4(self.dt, context[..., 0])
@@ -120,17 +127,19 @@ class ETDRK4(Solver):
     def _integrate(self, y: Tensor, times: Tensor, label: str) -> Tensor:
         n = y.shape[-1]
         waves = torch.arange(n // 2 + 1)
-        k = 2 * torch.pi / self.length.to(y).unsqueeze(-1) * waves.to(y)
+        q = 2 * torch.pi / self.length.to(y).unsqueeze(-1)
+        k = q * waves.to(y)
         linear = k**2 - k**4
         # the first derivative of the highest wave is not seen on the grid
         slope = -0.5j * k * (waves < n // 2)
 
         def nonlinear(v: Tensor) -> Tensor:
-            return slope * torch.fft.rfft(torch.fft.irfft(v, n).square())
+            square = torch.fft.irfft(v, n).square()
+            return slope * torch.fft.rfft(square)
 
-        v = torch.fft.rfft(y)
         # computed anew where the length of a step changes
         coefficients = functools.lru_cache(maxsize=1)(functools.partial(_coefficients, linear))
+        v = torch.fft.rfft(y)
 
         def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
             nonlocal v  # waves go on without a transform in between
@@ -149,8 +158,10 @@ def _step(
     n0 = nonlinear(v)
     a = half_decay * v + q * n0
     na = nonlinear(a)
-    nb = nonlinear(half_decay * v + q * na)
-    nc = nonlinear(half_decay * a + q * (2 * nb - n0))
+    b = half_decay * v + q * na
+    nb = nonlinear(b)
+    c = half_decay * a + q * (2 * nb - n0)
+    nc = nonlinear(c)
     return decay * v + f1 * n0 + f2 * (na + nb) + f3 * nc
 
 
@@ -158,18 +169,26 @@ def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
     """Coefficients of a step h by contour integrals, free of cancellation (Kassam & Trefethen 2005,
     section 3).
     """
-    angle = torch.pi * (torch.arange(1, CONTOUR + 1, dtype=linear.dtype) - 0.5) / CONTOUR
-    z = h * linear.unsqueeze(-1) + torch.exp(1j * angle)
-    e, cube = torch.exp(z), z**3
-    q = h * ((torch.exp(z / 2) - 1) / z).mean(-1).real
-    f1 = h * ((-4 - z + e * (4 - 3 * z + z**2)) / cube).mean(-1).real
-    f2 = h * (2 * (2 + z + e * (z - 2)) / cube).mean(-1).real
-    f3 = h * ((-4 - 3 * z - z**2 + e * (4 - z)) / cube).mean(-1).real
-    return torch.exp(h * linear), torch.exp(h * linear / 2), q, f1, f2, f3
+    numbers = torch.arange(1, CONTOUR + 1, dtype=linear.dtype)
+    angle = torch.pi * (numbers - 0.5) / CONTOUR
+    z = h * linear.unsqueeze(-1) + torch.exp(1j * angle)  # (..., CONTOUR)
+    e = torch.exp(z)
+    cube = z**3
+
+    def integral(values: Tensor) -> Tensor:
+        return h * values.mean(-1).real
+
+    q = integral((torch.exp(z / 2) - 1) / z)
+    f1 = integral((-4 - z + e * (4 - 3 * z + z**2)) / cube)
+    f2 = integral(2 * (2 + z + e * (z - 2)) / cube)
+    f3 = integral((-4 - 3 * z - z**2 + e * (4 - z)) / cube)
+    decay = torch.exp(h * linear)
+    half_decay = torch.exp(h * linear / 2)
+    return decay, half_decay, q, f1, f2, f3
 
 
 @functools.lru_cache(maxsize=8)
-def _derivatives(n: int) -> tuple[Tensor, Tensor, Tensor]:
+def _derivatives(n: int) -> tuple[Tensor, ...]:
     """(n, n) matrices of the first, second and fourth derivative by θ, transposed: they act on
     rows.
     """
@@ -177,4 +196,5 @@ def _derivatives(n: int) -> tuple[Tensor, Tensor, Tensor]:
     k = torch.arange(n // 2 + 1, dtype=torch.float64)
     # the first derivative of the highest wave is not seen on the grid
     odd = k * (k < n // 2)
-    return tuple(torch.fft.irfft(symbol * unit, n) for symbol in (1j * odd, -(k**2), k**4))
+    symbols = 1j * odd, -(k**2), k**4
+    return tuple(torch.fft.irfft(symbol * unit, n) for symbol in symbols)

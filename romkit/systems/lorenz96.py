@@ -70,20 +70,25 @@ class Lorenz96(System):
 
     def terms(self) -> tuple[Term, ...]:
         ones = torch.ones(self.n, dtype=torch.float64)
-        return (
-            Term(0, lambda: ones, lambda c: c),
-            Term(1, lambda x: -x),
-            Term(2, lambda x, y: (x.roll(-1, -1) - x.roll(2, -1)) * y.roll(1, -1)),
-        )
+
+        def advection(x: Tensor, y: Tensor) -> Tensor:
+            difference = x.roll(-1, -1) - x.roll(2, -1)
+            return difference * y.roll(1, -1)
+
+        forcing = Term(0, lambda: ones, lambda c: c)
+        damping = Term(1, lambda x: -x)
+        return forcing, damping, Term(2, advection)
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         # not a whole number of waves, so that no symmetry holds them
         k = torch.arange(self.n, dtype=contexts.dtype)
-        return contexts + torch.sin(8.05 * 2 * torch.pi * k / self.n)
+        angle = 8.05 * 2 * torch.pi * k / self.n
+        return contexts + torch.sin(angle)
 
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """18 forcing constants, uniform over the range (appendix "Lorenz96", data collection)."""
-        return rng.uniform(self.context[0].low, self.context[0].high, size=(18, 1))
+        forcing = self.context[0]
+        return rng.uniform(forcing.low, forcing.high, size=(18, 1))
 
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
         """Add `wave_number`: the dominant spatial frequency of each trajectory, averaged over its
@@ -103,5 +108,6 @@ class Lorenz96(System):
 
 def dominant_wave_number(states: Tensor) -> Tensor:
     """(...) wave number with the most power in states (..., T, n), the power averaged over T."""
-    power = torch.fft.rfft(states, dim=-1).abs().square().mean(-2)
+    waves = torch.fft.rfft(states, dim=-1)
+    power = waves.abs().square().mean(-2)
     return power[..., 1:].argmax(-1) + 1

@@ -24,11 +24,14 @@ from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco import chain
 from romkit.systems.mujoco.engine import Simulator, compile_chain
 
+Angles = tuple[Tensor, ...]
+"""Angles, velocities and accelerations (..., 16)."""
+
 DRIVING = 4
 """Number of angles that drive the others."""
 
 
-def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> Angles:
     """All sixteen angles, velocities and accelerations from the first four.
 
     Args:
@@ -43,11 +46,14 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Te
     driving = (q, v, a)
     if a.shape != q.shape:
         driving = torch.broadcast_tensors(q, v, a)
-    angles = zip(*(derivative.unbind(-1) for derivative in driving), strict=True)
-    coupled = _table(*(Jet(*angle) for angle in angles), *lengths.unbind(-1))
+    by_angle = zip(*(derivative.unbind(-1) for derivative in driving), strict=True)
+    angles = [Jet(*angle) for angle in by_angle]
+    coupled = _table(*angles, *lengths.unbind(-1))
+    by_derivative = zip(*coupled, strict=True)
     quantities = []
-    for of_driving, of_coupled in zip(driving, zip(*coupled, strict=True), strict=True):
-        quantities.append(torch.cat([of_driving, torch.stack(of_coupled, dim=-1)], dim=-1))
+    for of_driving, of_coupled in zip(driving, by_derivative, strict=True):
+        following = torch.stack(of_coupled, dim=-1)
+        quantities.append(torch.cat([of_driving, following], dim=-1))
     return tuple(quantities)
 
 
@@ -56,7 +62,9 @@ def _table(
 ) -> tuple[Jet, ...]:
     """The twelve coupled angles, q5 to q16."""
     wave = 2 * l2 * q2
-    q1_power, q3_power, q4_power = _power(q1, 4 * l1), _power(q3, 4 * l3), _power(q4, 4 * l4)
+    q1_power = _power(q1, 4 * l1)
+    q3_power = _power(q3, 4 * l3)
+    q4_power = _power(q4, 4 * l4)
     return (
         q3 - _cos(wave),
         q1 + 0.2 * l1 * _sin(wave),
@@ -98,8 +106,9 @@ def _power(q: Jet, p: Tensor) -> Jet:
     size = torch.where(zero, 1.0, x.abs())
     value = torch.where(zero, 0.0, size**p)
     slope = p * size ** (p - 1) * x.sign()
-    curvature = torch.where(zero & (p != 2), 0.0, p * (p - 1) * size ** (p - 2))
-    return q.through(value, slope, curvature)
+    curvature = p * (p - 1) * size ** (p - 2)
+    unbounded = zero & (p != 2)
+    return q.through(value, slope, torch.where(unbounded, 0.0, curvature))
 
 
 STATE_SIZE = 16
@@ -171,12 +180,16 @@ class Pendulum(MechanicalSystem):
         """
         # coupled angles drift off their manifold, so that they are computed anew
         q, v = q[..., :DRIVING], v[..., :DRIVING]
-        return couple(q, v, chain.acceleration(q, v, c), c)[2]
+        a = chain.acceleration(q, v, c)
+        _, _, accelerations = couple(q, v, a, c)
+        return accelerations
 
     def weigh(self, q: Tensor, u: Tensor, c: Tensor) -> Tensor:
         """M(q) u with the inertia of the four links in kg m²; the coupled angles carry none."""
-        weighed = chain.mass_matrix(q[..., :DRIVING], c) @ u[..., :DRIVING, :]
-        return torch.nn.functional.pad(weighed, (0, 0, 0, STATE_SIZE - DRIVING))
+        mass = chain.mass_matrix(q[..., :DRIVING], c)
+        weighed = mass @ u[..., :DRIVING, :]
+        coupled = STATE_SIZE - DRIVING
+        return torch.nn.functional.pad(weighed, (0, 0, 0, coupled))
 
     def energy(
         self, context: Tensor | float | None = None, **named: object
@@ -185,7 +198,12 @@ class Pendulum(MechanicalSystem):
         hanging down.
         """
         c = self._context_tensor(context, named)
-        return lambda q, v: chain.energy(q[..., :DRIVING], v[..., :DRIVING], align(c.to(q), q))
+
+        def energy(q: Tensor, v: Tensor) -> Tensor:
+            lengths = align(c.to(q), q)
+            return chain.energy(q[..., :DRIVING], v[..., :DRIVING], lengths)
+
+        return energy
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], DRIVING)
@@ -193,7 +211,9 @@ class Pendulum(MechanicalSystem):
         if rng is not None:
             degrees = rng.uniform(0.0, LARGEST_ANGLE, size=shape)
         q = torch.from_numpy(np.deg2rad(degrees)).to(contexts)
-        return couple(q, torch.zeros_like(q), torch.zeros_like(q), contexts)[0]
+        rest = torch.zeros_like(q)
+        angles, _, _ = couple(q, rest, rest, contexts)
+        return angles
 
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """100 sets of lengths, uniform over the range."""
@@ -201,7 +221,8 @@ class Pendulum(MechanicalSystem):
 
     def test_contexts(self) -> np.ndarray:
         """All 256 combinations of four lengths per link."""
-        return np.array(list(itertools.product([0.35, 0.45, 0.55, 0.65], repeat=DRIVING)))
+        lengths = [0.35, 0.45, 0.55, 0.65]
+        return np.array(list(itertools.product(lengths, repeat=DRIVING)))
 
     def default_solver(self, context: Tensor) -> Solver:
         if not bool((context > 0).all()):

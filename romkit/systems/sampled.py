@@ -57,14 +57,10 @@ def basis_of_rates(
         InputError: a right-hand side that is the same at all data, or not finite; a tolerance that
             `MOST` modes do not reach.
     """
-    # the metric of right-hand sides is the identity
-    weigh = weigher(None, basis.size)
-    total: Summary | None = None
-    for block in _blocks(system, basis, *data):
-        summary = Summary.of(block, min(MOST, len(block)), weigh)
-        total = summary if total is None else total.merged(summary, MOST, weigh)
+    total = _summary(system, basis, data)
     held = total.share  # of the energy, by the number of modes
-    if not len(held):
+    most = len(held)
+    if most == 0:
         expected = "snapshots at which the right-hand side differs"
         fix = "give more of them, or roll out in full space"
         raise InputError("data", expected=expected, got="the same at all of them", fix=fix)
@@ -72,11 +68,24 @@ def basis_of_rates(
     if tolerance is None:
         left_out = _left_out(basis)
     rank = int((1 - held > left_out).sum()) + 1
-    if rank > len(held) and tolerance is not None:
-        expected = f"a tolerance that {len(held)} modes reach"
-        got = f"{1 - held[-1].item():.1e} left by {len(held)} modes"
+    if rank > most and tolerance is not None:
+        expected = f"a tolerance that {most} modes reach"
+        got = f"{1 - held[-1].item():.1e} left by {most} modes"
         raise InputError("tolerance", expected=expected, got=got, fix="raise it")
-    return total.basis(min(rank, len(held)))
+    return total.basis(min(rank, most))
+
+
+def _summary(system: System, basis: Basis, data: TrainingData) -> Summary:
+    """Modes of right-hand sides, in the metric of which these are orthogonal: the identity."""
+    weigh = weigher(None, basis.size)
+    total = None
+    for block in _blocks(system, basis, *data):
+        summary = Summary.of(block, min(MOST, len(block)), weigh)
+        if total is None:
+            total = summary
+        else:
+            total = total.merged(summary, MOST, weigh)
+    return total
 
 
 def _left_out(basis: Basis) -> float:
@@ -98,12 +107,13 @@ def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingDat
         InputError: data of another system or grid.
     """
     t, y, c = coordinates_of(system, basis, data)
-    count, times = y.shape[:2]
-    t = t.expand(count, -1).flatten()  # (N,)
+    runs, times = y.shape[:2]
+    t = t.expand(runs, -1).flatten()  # (N,)
     c = c.expand(-1, times, -1).flatten(0, 1)  # (N, p)
     y = y.flatten(0, 1)  # (N, r)
     complete = y.isfinite().all(-1).nonzero().flatten()
-    evenly = torch.linspace(0, len(complete) - 1, min(SNAPSHOTS, len(complete)))
+    count = min(SNAPSHOTS, len(complete))
+    evenly = torch.linspace(0, len(complete) - 1, count)
     rows = complete[evenly.round().long()]
     return t[rows], y[rows], c[rows]
 
@@ -127,8 +137,12 @@ def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingDa
 
 def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> Iterator[Tensor]:
     """Right-hand sides (k, n) at training data, `BLOCK` at a time."""
-    for rows in torch.arange(len(y)).split(BLOCK):
-        rates = torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])  # (k, n)
+    for numbers in torch.arange(len(y)).split(BLOCK):
+        rates = []
+        for i in numbers:
+            field = system.field(c[i])
+            rates.append(field(t[i], basis.decode(y[i])))
+        rates = torch.stack(rates)
         if not bool(rates.isfinite().all()):
             expected = "snapshots at which the right-hand side is finite, behind the basis"
             fix = "take more modes"
@@ -157,7 +171,8 @@ class Rows(Display):
     def __post_init__(self):
         stencil = self.system.stencil(self.rows).long()  # (s, k)
         entries = stencil.flatten().unique()
-        points = torch.cat([self.rows, entries[~torch.isin(entries, self.rows)]])
+        is_row = torch.isin(entries, self.rows)
+        points = torch.cat([self.rows, entries[~is_row]])
         # number of each entry of x among the points
         number = torch.full((self.basis.size,), -1)
         number[points] = torch.arange(len(points))
@@ -181,15 +196,16 @@ class Rows(Display):
         against them.
         """
         constants = self.constants.like(x)
-        return self.system.rhs_rows(t, constants["rows"], x[..., constants["stencil"]], c)
+        entries = x[..., constants["stencil"]]
+        return self.system.rhs_rows(t, constants["rows"], entries, c)
 
     def facts(self) -> dict[str, str]:
         """Numbers of rows and of entries of the state that they need, and the system."""
-        seen = f"{len(self.points)} of {self.basis.size}"
+        size = self.basis.size
         return {
             "system": self.system.name,
-            "rows": f"{len(self.rows)} of {self.basis.size}",
-            "components seen": seen,
+            "rows": f"{len(self.rows)} of {size}",
+            "components seen": f"{len(self.points)} of {size}",
         }
 
     def __repr__(self) -> str:
@@ -223,39 +239,49 @@ class Sampled(Rows):
     def of(cls, system: System, basis: Basis, rates: Basis, number: int) -> "Sampled":
         """Choose this many rows."""
         rows = chosen_rows(rates.modes, number)
-        weights = basis.dual.mT @ rates.modes @ torch.linalg.pinv(rates.modes[rows])
+        interpolated = torch.linalg.pinv(rates.modes[rows])
+        weights = basis.dual.mT @ rates.modes @ interpolated
         return cls(system, basis, rows, weights.mT.contiguous(), rates)
 
     def _more(self) -> dict[str, Tensor]:
-        seen, mean = self.rates.modes[self.rows], self.rates.mean[self.rows]
+        seen = self.rates.modes[self.rows]  # (s, m)
+        mean = self.rates.mean[self.rows]
+        identity = torch.eye(len(seen), dtype=seen.dtype)
         return {
             "constant": self.basis.encode_tangent(self.rates.mean) - mean @ self.weights,
             "mean_at_rows": mean,
             "modes_at_rows": self.basis.modes[self.rows].mT.contiguous(),
-            "unseen": torch.eye(len(seen), dtype=seen.dtype) - seen @ torch.linalg.pinv(seen),
+            "unseen": identity - seen @ torch.linalg.pinv(seen),
         }
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading
         axes.
         """
-        constants = self.constants.like(y)
-        return constants["constant"] + self.rhs(t, self.decode(y), c) @ constants["weights"]
+        return self._rate(self._velocity(t, y, c))
+
+    def _velocity(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """The rows (..., s) of f at coordinates."""
+        return self.rhs(t, self.decode(y), c)
+
+    def _rate(self, velocity: Tensor) -> Tensor:
+        """ẏ (..., r) by rows (..., s) of f."""
+        constants = self.constants.like(velocity)
+        return constants["constant"] + velocity @ constants["weights"]
 
     def residual(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """Norm (...) of the rows without their part in the modes of right-hand sides: distance of f
         from training.
         """
         constants = self.constants.like(y)
-        deviation = self.rhs(t, self.decode(y), c) - constants["mean_at_rows"]  # (..., s)
+        deviation = self._velocity(t, y, c) - constants["mean_at_rows"]  # (..., s)
         return (deviation @ constants["unseen"]).norm(dim=-1)
 
     def unresolved(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """Share (...) of the rows of f that V ẏ leaves."""
         constants = self.constants.like(y)
-        velocity = self.rhs(t, self.decode(y), c)  # (..., s)
-        rate = constants["constant"] + velocity @ constants["weights"]  # (..., r)
-        outside = velocity - rate @ constants["modes_at_rows"]
+        velocity = self._velocity(t, y, c)
+        outside = velocity - self._rate(velocity) @ constants["modes_at_rows"]
         return outside.norm(dim=-1) / velocity.norm(dim=-1)
 
     def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
@@ -266,9 +292,12 @@ class Sampled(Rows):
         """Rows that know the residuals at training data: times (N,), coordinates (N, r), contexts
         (N, p).
         """
-        residuals = [self.residual(*sample).item() for sample in zip(times, y, c, strict=True)]
         rounding = ROUNDING * self.rates.mean[self.rows].norm().item()
-        return replace(self, reach=REACH * max(*residuals, rounding))
+        largest = rounding
+        for sample in zip(times, y, c, strict=True):
+            residual = self.residual(*sample).item()
+            largest = max(residual, largest)
+        return replace(self, reach=REACH * largest)
 
 
 def gives_rows(system: System) -> bool:
@@ -298,8 +327,11 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
         if count > 1:
             gap = sigma[-2] ** 2 - sigma[-1] ** 2
         total = gap + lengths
-        gain = total - (total**2 - 4 * gap * (modes @ right[-1]) ** 2).clamp(min=0).sqrt()
+        along_weakest = modes @ right[-1]  # (n,)
+        discriminant = total**2 - 4 * gap * along_weakest**2
+        gain = total - discriminant.clamp(min=0).sqrt()
         # a row counts once
         gain[rows] = -1.0
-        rows = torch.cat([rows, gain.argmax().unsqueeze(0)])
+        best = gain.argmax().unsqueeze(0)
+        rows = torch.cat([rows, best])
     return rows

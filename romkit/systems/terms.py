@@ -11,6 +11,9 @@ from romkit.bases import Basis
 from romkit.core.broadcast import pairs
 from romkit.core.polynomials import Monomials
 
+Image = tuple[Tensor | None, Tensor | None, Tensor | None]
+"""Constant, linear and quadratic part; None where zero."""
+
 
 class Term(NamedTuple):
     """θ(c) B(x, ..., x): B is linear in each of its arguments, as many as its degree.
@@ -41,18 +44,22 @@ class Quadratic(NamedTuple):
     quadratic: Tensor
 
     def __call__(self, y: Tensor) -> Tensor:
-        return self.constant + _rows(y, self.linear) + _rows(pairs(y, y), self.quadratic)
+        linear = _rows(y, self.linear)
+        quadratic = _rows(pairs(y, y), self.quadratic)
+        return self.constant + linear + quadratic
 
     def substituted(self, factor: Tensor, shift: Tensor, test: Tensor) -> "Quadratic":
         """a -> testᵀ g(shift + factor a), for a (..., m), factor and test (..., r, m), shift (...,
         r).
         """
         full = symmetric(self.quadratic)  # (..., i, j, r)
-        across = (shift[..., None, None, :] @ full.movedim(-1, -3)).squeeze(-2)  # H(shift, ·)
-        linear = self.linear + 2 * across.mT  # (..., r, r)
-        folded = torch.einsum("...ia,...ijk,...jb,...kc->...abc", factor, full, factor, test)
+        row = shift[..., None, None, :]
+        across = (row @ full.movedim(-1, -3)).squeeze(-2)  # H(shift, ·)
+        slopes = self.linear + 2 * across.mT  # (..., r, r)
         constant = _rows(self(shift), test)
-        return Quadratic(constant, factor.mT @ linear @ test, upper_triangle(folded))
+        linear = factor.mT @ slopes @ test
+        folded = torch.einsum("...ia,...ijk,...jb,...kc->...abc", factor, full, factor, test)
+        return Quadratic(constant, linear, upper_triangle(folded))
 
     def of_polynomial(self, monomials: Monomials, rows: Tensor, test: Tensor) -> "Polynomial":
         """z -> testᵀ g(y) with y = rowsᵀ m(z), a polynomial of twice the degree.
@@ -74,7 +81,8 @@ class Quadratic(NamedTuple):
         products = monomials.products()
         for a in range(size):  # one after the other, or K² k numbers would be held at a time
             half = torch.einsum("...i,...ijk->...jk", rows[..., a, :], full)
-            coefficients.index_add_(-2, products[a], (rows @ half).expand(*lead, size, k))
+            of_products = (rows @ half).expand(*lead, size, k)
+            coefficients.index_add_(-2, products[a], of_products)
         return Polynomial(doubled, coefficients)
 
 
@@ -108,13 +116,15 @@ class Projected:
     ):
         if tests is None:
             tests = basis.dual
-        # ŷ = (1, y) are the coordinates in these
-        columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT]).to(device)  # (r + 1, n)
         tests = tests.to(device)
+        # ŷ = (1, y) are the coordinates in these
+        columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # (r + 1, n)
+        columns = columns.to(device)
         self.images = [_image(term, columns, tests) for term in terms]
         self.coefficients = [term.coefficient for term in terms]
         r, k = basis.rank, tests.shape[-1]
-        shapes = ((k,), (r, k), (r * (r + 1) // 2, k))
+        products = r * (r + 1) // 2
+        shapes = ((k,), (r, k), (products, k))
         self.zero = [basis.mean.new_zeros(shape) for shape in shapes]
 
     def at(self, c: Tensor) -> Quadratic:
@@ -142,7 +152,9 @@ class Projected:
             summand = tensor.to(c)
             if coefficient is not None:
                 theta = coefficient(c)  # (..., 1)
-                summand = theta.reshape(*theta.shape[:-1], *(1,) * zero.ndim) * summand
+                axes = (1,) * zero.ndim
+                theta = theta.reshape(*theta.shape[:-1], *axes)
+                summand = theta * summand
             summands.append(summand)
         if not summands:
             return zero
@@ -160,11 +172,13 @@ def upper_triangle(full: Tensor) -> Tensor:
 
 def symmetric(triangle: Tensor) -> Tensor:
     """H (..., r, r, k), symmetric, of the coefficients (..., r (r + 1) / 2, k) of `pairs`."""
-    r = int((2 * triangle.shape[-2]) ** 0.5)
+    *lead, products, k = triangle.shape
+    r = int((2 * products) ** 0.5)
     i, j = torch.triu_indices(r, r)
-    full = triangle.new_zeros(*triangle.shape[:-2], r, r, triangle.shape[-1])
     # a product of two different coordinates stands for two entries
-    half = triangle / torch.where(i == j, 1.0, 2.0).to(triangle).unsqueeze(-1)
+    entries = torch.where(i == j, 1.0, 2.0).to(triangle)
+    half = triangle / entries.unsqueeze(-1)
+    full = triangle.new_zeros(*lead, r, r, k)
     full[..., i, j, :] = half
     full[..., j, i, :] = half
     return full
@@ -177,20 +191,21 @@ def _rows(y: Tensor, matrix: Tensor) -> Tensor:
     return (y.unsqueeze(-2) @ matrix).squeeze(-2)
 
 
-def _image(
-    term: Term, columns: Tensor, dual: Tensor
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+def _image(term: Term, columns: Tensor, dual: Tensor) -> Image:
     """Constant (r,), linear (r, r) and quadratic (r (r + 1) / 2, r) part of a term in coordinates;
     None where zero.
     """
     if term.degree == 0:
-        return (term.form().to(dual) @ dual).cpu(), None, None
+        constant = term.form().to(dual) @ dual
+        return constant.cpu(), None, None
     if term.degree == 1:
         image = (term.form(columns) @ dual).cpu()
         return image[0], image[1:], None
     rows = []
     # one column with all at a time: all with all would hold (r + 1)² states
     for column in columns:
-        rows.append((term.form(column.unsqueeze(0), columns) @ dual).cpu())
+        products = term.form(column.unsqueeze(0), columns)
+        rows.append((products @ dual).cpu())
     image = torch.stack(rows)  # (r + 1, r + 1, r)
-    return image[0, 0], image[0, 1:] + image[1:, 0], upper_triangle(image[1:, 1:])
+    linear = image[0, 1:] + image[1:, 0]
+    return image[0, 0], linear, upper_triangle(image[1:, 1:])

@@ -44,9 +44,11 @@ def unresolved(system: ThroughBasis, data: xr.Dataset) -> xr.DataArray:
 
 def sketch(full: System, basis: Basis) -> Projected:
     """Ωᵀ f with E[Ω Ωᵀ] = W on what is orthogonal to the subspace, and zero on that."""
-    draw, V = torch.Generator().manual_seed(0), basis.modes  # (n, r)
-    tests = torch.randn(len(V), SKETCH, generator=draw, dtype=V.dtype)
-    tests = root_of(full.weight, len(V))(tests)
+    V = basis.modes  # (n, r)
+    n = len(V)
+    draw = torch.Generator().manual_seed(0)
+    normal = torch.randn(n, SKETCH, generator=draw, dtype=V.dtype)
+    tests = root_of(full.weight, n)(normal)
     tests = tests - basis.dual @ (V.mT @ tests)
     return Projected(full.terms(), basis, torch.device("cpu"), tests)
 
@@ -72,6 +74,8 @@ def _of_rows(image: Sampled, times: Tensor, y: Tensor, c: Tensor) -> Tensor:
 
 def _of_terms(system: ThroughBasis, y: Tensor, c: Tensor) -> Tensor:
     """(C, T) of coordinates (C, T, r) and contexts (C, T or 1, p)."""
-    outside = system.sketch.at(c)(y).square().mean(-1)
-    inside = system.image.at(c)(y).square().sum(-1)
+    velocity_outside = system.sketch.at(c)(y)
+    velocity_inside = system.image.at(c)(y)
+    outside = velocity_outside.square().mean(-1)
+    inside = velocity_inside.square().sum(-1)
     return (outside / (outside + inside)).sqrt()

@@ -106,16 +106,27 @@ class Burgers2D(System):
         mu1, mu2 = c.unsqueeze(-1).unbind(-2)
         source = SOURCE * torch.exp(mu2 * self._columns(x))  # (..., cells)
         inflow = mu1**2 / (2 * self.spacing)
-        row = torch.cat([source[..., :1] + inflow, source[..., 1:]], dim=-1)
-        forcing = row.unsqueeze(-2).expand(*row.shape[:-1], self.cells, self.cells).flatten(-2)
-        on_both = torch.cat([forcing, torch.zeros_like(forcing)], dim=-1)  # (..., n)
+        first = source[..., :1] + inflow
+        row = torch.cat([first, source[..., 1:]], dim=-1)
+        rows = row.unsqueeze(-2).expand(*row.shape[:-1], self.cells, self.cells)
+        on_u = rows.flatten(-2)
+        on_both = torch.cat([on_u, torch.zeros_like(on_u)], dim=-1)  # (..., n)
         return self._advection(x, x) + on_both
 
     def terms(self) -> tuple[Term, ...]:
+        first_column = torch.eye(self.cells, dtype=torch.float64)[:1]
+        at_left = self._in_u(first_column)[0] / (2 * self.spacing)
+        inflow = Term(0, lambda: at_left, lambda c: c[..., :1] ** 2)
+        return (Term(2, self._advection), inflow, *self._sources())
+
+    def _sources(self) -> list[Term]:
+        """The source as a sum of Chebyshev polynomials of μ₂ times profiles."""
         low, high = self.context[1].low, self.context[1].high
         # half an interval that has the range, and as much to both sides of it
-        middle, half = (low + high) / 2, high - low
-        angles = torch.pi * (torch.arange(CHEBYSHEV, dtype=torch.float64) + 0.5) / CHEBYSHEV
+        middle = (low + high) / 2
+        half = high - low
+        numbers = torch.arange(CHEBYSHEV, dtype=torch.float64)
+        angles = torch.pi * (numbers + 0.5) / CHEBYSHEV
         nodes = middle + half * torch.cos(angles)  # of μ₂
         at_nodes = SOURCE * torch.exp(nodes.unsqueeze(-1) * self._columns(angles))
         weights = 2 / CHEBYSHEV * torch.cos(torch.arange(CHEBYSHEV).unsqueeze(-1) * angles)
@@ -124,35 +135,43 @@ class Burgers2D(System):
 
         def source(k: int) -> Term:
             def coefficient(c: Tensor) -> Tensor:
-                return _chebyshev(k, (c[..., 1:] - middle) / half)
+                mu2 = c[..., 1:]
+                return _chebyshev(k, (mu2 - middle) / half)
 
             return Term(0, lambda: profiles[k], coefficient)
 
-        first_column = torch.eye(self.cells, dtype=torch.float64)[:1]
-        at_left = self._in_u(first_column)[0] / (2 * self.spacing)
-        inflow = Term(0, lambda: at_left, lambda c: c[..., :1] ** 2)
-        return (Term(2, self._advection), inflow, *(source(k) for k in range(CHEBYSHEV)))
+        return [source(k) for k in range(CHEBYSHEV)]
 
     def stencil(self, rows: Tensor) -> Tensor:
         """u in the cell, in the one to its left and in the one below it, then v; at the inflow the
         cell for those.
         """
-        cell = rows % self.cells**2
-        left, below = (cell % self.cells > 0).long(), (cell >= self.cells).long() * self.cells
-        cells = torch.stack([cell, cell - left, cell - below], dim=-1)
-        return torch.cat([cells, cells + self.cells**2], dim=-1)
+        count = self.cells**2
+        cell = rows % count
+        has_left = (cell % self.cells > 0).long()
+        has_below = (cell >= self.cells).long()
+        left = cell - has_left
+        below = cell - has_below * self.cells
+        of_u = torch.stack([cell, left, below], dim=-1)
+        return torch.cat([of_u, of_u + count], dim=-1)
 
     def rhs_rows(self, t: Tensor, rows: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        cell, is_u = rows % self.cells**2, (rows < self.cells**2).to(x)
-        at_left, lowest = (cell % self.cells == 0).to(x), (cell < self.cells).to(x)
+        count = self.cells**2
+        cell = rows % count
+        column = cell % self.cells
+        is_u = (rows < count).to(x)
+        at_left = (column == 0).to(x)
+        lowest = (cell < self.cells).to(x)
         u, v = x.unflatten(-1, (2, 3)).unbind(-2)  # in the cell, left of it, below it
         # by the flow: the velocity of the row
         carried = v + is_u.unsqueeze(-1) * (u - v)
-        right, up = u * carried / 2, v * carried / 2
+        right = u * carried / 2
+        up = v * carried / 2
         to_right = right[..., 0] - (1 - at_left) * right[..., 1]
         upwards = up[..., 0] - (1 - lowest) * up[..., 2]
-        inflow = at_left * c[..., :1] ** 2 / (2 * self.spacing)
-        source = SOURCE * torch.exp(c[..., 1:] * self._columns(x)[cell % self.cells])
+        mu1, mu2 = c[..., :1], c[..., 1:]
+        inflow = at_left * mu1**2 / (2 * self.spacing)
+        source = SOURCE * torch.exp(mu2 * self._columns(x)[column])
         return is_u * (source + inflow) - (to_right + upwards) / self.spacing
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
@@ -170,34 +189,42 @@ class Burgers2D(System):
     def _advection(self, x: Tensor, y: Tensor) -> Tensor:
         """Minus the differences of the fluxes, symmetric and linear in each of two states (..., n)."""
         shape = (2, self.cells, self.cells)
-        (u, v), (p, q) = (state.unflatten(-1, shape).unbind(-3) for state in (x, y))
+        u, v = x.unflatten(-1, shape).unbind(-3)
+        p, q = y.unflatten(-1, shape).unbind(-3)
         mixed = (u * q + v * p) / 4
         du = _backward(u * p / 2, -1) + _backward(mixed, -2)
         dv = _backward(mixed, -1) + _backward(v * q / 2, -2)
-        return -torch.stack([du, dv], dim=-3).flatten(-3) / self.spacing
+        differences = torch.stack([du, dv], dim=-3).flatten(-3)
+        return -differences / self.spacing
 
     def _columns(self, like: Tensor) -> Tensor:
         """(cells,) the middle of each column."""
-        return (torch.arange(self.cells, dtype=like.dtype, device=like.device) + 0.5) * self.spacing
+        numbers = torch.arange(self.cells, dtype=like.dtype, device=like.device)
+        return (numbers + 0.5) * self.spacing
 
     def _in_u(self, rows: Tensor) -> Tensor:
         """States (k, n) with these profiles (k, cells) along every row of u."""
-        u = rows.unsqueeze(1).expand(-1, self.cells, -1).flatten(1)
+        u = rows.unsqueeze(1).expand(-1, self.cells, -1)
+        u = u.flatten(1)
         return torch.cat([u, torch.zeros_like(u)], dim=-1)
 
     def default_solver(self, context: Tensor) -> Solver:
-        sources = SOURCE * torch.exp(context[..., 1:] * self._columns(context))
-        return Trapezoidal(self.dt, self.spacing, sources, context[..., 0] ** 2 / 2)
+        mu1, mu2 = context[..., 0], context[..., 1:]
+        sources = SOURCE * torch.exp(mu2 * self._columns(context))
+        return Trapezoidal(self.dt, self.spacing, sources, mu1**2 / 2)
 
 
 def _chebyshev(k: int, x: Tensor) -> Tensor:
     """Tₖ(x), by recurrence: on either side of [-1, 1] too."""
-    before, value = x, torch.ones_like(x)
+    before = x
+    value = torch.ones_like(x)
     for _ in range(k):
-        before, value = value, 2 * x * value - before
+        following = 2 * x * value - before
+        before, value = value, following
     return value
 
 
 def _backward(flux: Tensor, dim: int) -> Tensor:
     """Differences to the cell before, of which the first has none."""
-    return torch.cat([flux.narrow(dim, 0, 1), flux.diff(dim=dim)], dim=dim)
+    first = flux.narrow(dim, 0, 1)
+    return torch.cat([first, flux.diff(dim=dim)], dim=dim)

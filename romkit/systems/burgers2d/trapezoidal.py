@@ -11,10 +11,21 @@ from romkit.core.errors import InputError
 from romkit.core.types import Field
 from romkit.engine.build import Unavailable, library
 from romkit.solvers.base import Run, Solver
-from romkit.solvers.fixed import march
+from romkit.solvers.fixed import Steps, march
 
-Steps = Callable[[Tensor, Tensor, float, int], Tensor]
-"""(t, y, h, number) -> states after so many steps of length h."""
+
+def _march_cells() -> Callable[..., None]:
+    """The compiled steps of one member.
+
+    Raises:
+        Unavailable: there is no compiler.
+    """
+    file = resources.files(__package__).joinpath("march.cpp")
+    march_cells = library(file.read_text(encoding="utf-8")).evaluate
+    pointer, number, count = ctypes.c_void_p, ctypes.c_double, ctypes.c_long
+    march_cells.restype = None
+    march_cells.argtypes = (pointer, pointer, number, count, number, number, count)
+    return march_cells
 
 
 class Trapezoidal(Solver):
@@ -30,7 +41,10 @@ class Trapezoidal(Solver):
     """
 
     def __init__(self, dt: float, spacing: float, sources: Tensor, inflow: Tensor):
-        self.dt, self.spacing, self.sources, self.inflow = dt, spacing, sources.contiguous(), inflow
+        self.dt = dt
+        self.spacing = spacing
+        self.sources = sources.contiguous()
+        self.inflow = inflow
 
     def __str__(self) -> str:
         return f"Trapezoidal(dt={self.dt})"
@@ -38,16 +52,20 @@ class Trapezoidal(Solver):
     def prepare(
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
-        steps, name = self._swept, "torch"
-        if engine != "torch":
-            try:
-                steps, name = self._compiled(), "compiled"
-            except Unavailable as verdict:
-                if engine == "compiled":
-                    got, fix = str(verdict), "take 'auto'"
-                    raise InputError("engine", expected="a compiler", got=got, fix=fix) from verdict
-                name = f"torch ({verdict})"
+        steps, name = self._steps(engine)
         return lambda y, t: march(self, steps, y, t, label, rest=1.0), name
+
+    def _steps(self, engine: str) -> tuple[Steps, str]:
+        """Steps by an engine, and its name."""
+        if engine == "torch":
+            return self._swept, "torch"
+        try:
+            return self._compiled(), "compiled"
+        except Unavailable as verdict:
+            if engine == "compiled":
+                got, fix = str(verdict), "take 'auto'"
+                raise InputError("engine", expected="a compiler", got=got, fix=fix) from verdict
+            return self._swept, f"torch ({verdict})"
 
     def _compiled(self) -> Steps:
         """Steps by C++.
@@ -55,11 +73,7 @@ class Trapezoidal(Solver):
         Raises:
             Unavailable: there is no compiler.
         """
-        file = resources.files(__package__).joinpath("march.cpp")
-        march_cells = library(file.read_text(encoding="utf-8")).evaluate
-        pointer, number, count = ctypes.c_void_p, ctypes.c_double, ctypes.c_long
-        march_cells.restype = None
-        march_cells.argtypes = (pointer, pointer, number, count, number, number, count)
+        march_cells = _march_cells()
         sources = self.sources.reshape(-1, self.sources.shape[-1])  # (members, N)
         inflow = self.inflow.flatten().tolist()
 
@@ -67,9 +81,9 @@ class Trapezoidal(Solver):
             y = y.clone(memory_format=torch.contiguous_format)
             members = y.view(-1, y.shape[-1])
             for state, source, flux in zip(members, sources, inflow, strict=True):
-                size, spacing = len(source), self.spacing
+                size = len(source)
                 at, of_source = state.data_ptr(), source.data_ptr()
-                march_cells(at, of_source, flux, size, spacing, h, number)
+                march_cells(at, of_source, flux, size, self.spacing, h, number)
             return y
 
         return steps
@@ -81,19 +95,24 @@ class Trapezoidal(Solver):
 
     def _sweep(self, y: Tensor, h: float) -> Tensor:
         """One step for members (..., 2 N²), by the diagonals i + j = d of cells."""
-        size, a = self.sources.shape[-1], h / 2 / self.spacing
+        size = self.sources.shape[-1]
+        a = h / 2 / self.spacing
         u, v = y.unflatten(-1, (2, size, size)).unbind(-3)
         new_u, new_v = torch.zeros_like(u), torch.zeros_like(v)
         for d in range(2 * size - 1):
-            j = torch.arange(max(0, d - size + 1), min(d, size - 1) + 1)
+            lowest = max(0, d - size + 1)
+            highest = min(d, size - 1)
+            j = torch.arange(lowest, highest + 1)
             i = d - j
             into_u, into_v = self._inflow(u, v, j, i)
             into_new_u, into_new_v = self._inflow(new_u, new_v, j, i)
             p, q = u[..., j, i], v[..., j, i]
-            A = p + h * self.sources[..., i] + a * (into_u + into_new_u - p * (p + q) / 2)
+            source = h * self.sources[..., i]
+            A = p + source + a * (into_u + into_new_u - p * (p + q) / 2)
             B = q + a * (into_v + into_new_v - q * (p + q) / 2)
             # the sum of both velocities answers to a quadratic equation, each of them to a linear one
-            total = 2 * (A + B) / (1 + torch.sqrt(1 + 2 * a * (A + B)))
+            root = torch.sqrt(1 + 2 * a * (A + B))
+            total = 2 * (A + B) / (1 + root)
             damping = 1 + a * total / 2
             new_u[..., j, i] = A / damping
             new_v[..., j, i] = B / damping
@@ -101,8 +120,11 @@ class Trapezoidal(Solver):
 
     def _inflow(self, u: Tensor, v: Tensor, j: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
         """Fluxes of u and v into cells (j, i) from the left and from below."""
-        west, south = (i > 0).to(u), (j > 0).to(u)
-        uw, vw = u[..., j, i - 1] * west, v[..., j, i - 1] * west
-        us, vs = u[..., j - 1, i] * south, v[..., j - 1, i] * south
-        left = uw**2 / 2 + (1 - west) * self.inflow.unsqueeze(-1)
-        return left + us * vs / 2, uw * vw / 2 + vs**2 / 2
+        west = (i > 0).to(u)
+        south = (j > 0).to(u)
+        u_west, v_west = u[..., j, i - 1] * west, v[..., j, i - 1] * west
+        u_south, v_south = u[..., j - 1, i] * south, v[..., j - 1, i] * south
+        at_left = (1 - west) * self.inflow.unsqueeze(-1)
+        into_u = u_west**2 / 2 + at_left + u_south * v_south / 2
+        into_v = u_west * v_west / 2 + v_south**2 / 2
+        return into_u, into_v

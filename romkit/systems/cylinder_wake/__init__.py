@@ -162,11 +162,13 @@ class CylinderWake(System):
         return self._linear("mass")(u.mT).mT
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        return self._free(-self._convection(x, x) - DIAMETER / c * self._linear("stiffness")(x))
+        friction = DIAMETER / c * self._linear("stiffness")(x)
+        return self._free(-self._convection(x, x) - friction)
 
     def terms(self) -> tuple[Term, ...]:
         def convection(x: Tensor, y: Tensor) -> Tensor:
-            return -self._free(self._convection(x, y) + self._convection(y, x)) / 2
+            symmetric = self._convection(x, y) + self._convection(y, x)
+            return -self._free(symmetric) / 2
 
         def friction(x: Tensor) -> Tensor:
             return -self._free(self._linear("stiffness")(x))
@@ -178,13 +180,17 @@ class CylinderWake(System):
         """Coefficients of drag and lift (..., 2) of states (..., n) at contexts (..., p)."""
         checks.last_axis("x", x.shape, self.state_size, "the components of the state")
         checks.last_axis("c", c.shape, 1, "the Reynolds number")
-        tensors.broadcast(x=x[..., 0], c=align(c, x)[..., 0])
-        load = self._convection(x, x) + DIAMETER / align(c, x) * self._linear("stiffness")(x)
-        return -FORCE * load @ torch.from_numpy(self.flow.force_functionals).to(x)
+        c = align(c, x)
+        tensors.broadcast(x=x[..., 0], c=c[..., 0])
+        friction = DIAMETER / c * self._linear("stiffness")(x)
+        load = self._convection(x, x) + friction
+        functionals = torch.from_numpy(self.flow.force_functionals).to(x)
+        return -FORCE * load @ functionals
 
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
         contexts = torch.from_numpy(context_matrix(data))
-        coefficients = self.forces(trajectories(data, "state"), contexts).numpy()  # (C, T, 2)
+        states = trajectories(data, "state")
+        coefficients = self.forces(states, contexts).numpy()  # (C, T, 2)
         for k, name in enumerate(("drag", "lift")):
             attrs = {"units": "1", "long_name": f"{name} coefficient"}
             data[name] = (("trajectory", "time"), coefficients[..., k], attrs)
@@ -197,8 +203,10 @@ class CylinderWake(System):
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         flow = self.flow
-        whirl = self.disturbance * np.exp(-((flow.places - PLACE) ** 2).sum(-1) / SIZE)
-        whirl[np.setdiff1d(np.arange(flow.n), flow.free)] = 0
+        distance = ((flow.places - PLACE) ** 2).sum(-1)
+        whirl = self.disturbance * np.exp(-distance / SIZE)
+        fixed = np.setdiff1d(np.arange(flow.n), flow.free)
+        whirl[fixed] = 0
         # all velocities are free of divergence, and so is what disturbs them
         whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
         starts = [self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]
@@ -222,13 +230,25 @@ class CylinderWake(System):
 
     def _free(self, tested: Tensor) -> Tensor:
         """The divergence-free velocities whose products with all others are these."""
-        return LinearMap.symmetric(lambda rows: self.flow.solve(self.flow.leray, rows.T).T)(tested)
+        flow = self.flow
+
+        def free(rows: np.ndarray) -> np.ndarray:
+            return flow.solve(flow.leray, rows.T).T
+
+        return LinearMap.symmetric(free)(tested)
 
     def _convection(self, x: Tensor, y: Tensor) -> Tensor:
         """∫ (x · ∇) y · test."""
-        u, v, *_ = self._linear("sampled")(x).unflatten(-1, (6, -1)).unbind(-2)
-        _, _, ux, uy, vx, vy = self._linear("sampled")(y).unflatten(-1, (6, -1)).unbind(-2)
-        return self._linear("tested")(torch.cat([u * ux + v * uy, u * vx + v * vy], dim=-1))
+        u, v, *_ = self._at_points(x)
+        _, _, ux, uy, vx, vy = self._at_points(y)
+        along = u * ux + v * uy
+        across = u * vx + v * vy
+        return self._linear("tested")(torch.cat([along, across], dim=-1))
+
+    def _at_points(self, x: Tensor) -> tuple[Tensor, ...]:
+        """u, v, uₓ, u_y, vₓ and v_y (..., q) at the quadrature points."""
+        sampled = self._linear("sampled")(x)
+        return sampled.unflatten(-1, (6, -1)).unbind(-2)
 
 
 @functools.lru_cache(maxsize=64)
@@ -254,14 +274,18 @@ class BDF2(Solver):
         def run(y: Tensor, times: Tensor) -> Tensor:
             states = y.new_full((len(times), *y.shape), torch.nan)
             members = states.view(len(times), -1, y.shape[-1]).unbind(1)
-            starts = y.reshape(-1, y.shape[-1]).unbind(0)
+            starts = y.reshape(-1, y.shape[-1])
             viscosities = self.viscosity.flatten().tolist()
             for member, start, nu in zip(members, starts, viscosities, strict=True):
-                samples = integrate(self.flow, start.numpy(), nu, times.numpy(), self.step)
-                for i in track(range(len(times)), f"{label}, Re = {DIAMETER / nu:g}"):
-                    member[i] = torch.from_numpy(next(samples))
-                    if not bool(inside(member[i], self.divergence_threshold)):
-                        break
+                self._fill(member, start, nu, times, label)
             return states
 
         return run, "SciPy"
+
+    def _fill(self, states: Tensor, start: Tensor, nu: float, times: Tensor, label: str) -> None:
+        """Write the states (T, n) of a member, until it is lost."""
+        samples = integrate(self.flow, start.numpy(), nu, times.numpy(), self.step)
+        for i in track(range(len(times)), f"{label}, Re = {DIAMETER / nu:g}"):
+            states[i] = torch.from_numpy(next(samples))
+            if not bool(inside(states[i], self.divergence_threshold)):
+                return

@@ -9,9 +9,15 @@ from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
 from romkit.core import checks
+from romkit.core.types import Array
 
-HEIGHT, CENTRE, RADIUS, MEAN_INFLOW = 0.41, (0.2, 0.2), 0.05, 1.0
+HEIGHT = 0.41
+CENTRE = (0.2, 0.2)
+RADIUS = 0.05
+MEAN_INFLOW = 1.0
 """Lengths of the channel and of the cylinder in m, and velocity in m/s (Schäfer & Turek 1996)."""
+
+Matrix = sparse.csr_array
 
 MESHES = {
     file.stem.removeprefix("mesh-"): file
@@ -41,41 +47,47 @@ class Discretisation:
         cylinder: velocities on the cylinder.
     """
 
-    places: np.ndarray
-    along: np.ndarray
-    mass: sparse.csr_array
-    stiffness: sparse.csr_array
-    divergence: sparse.csr_array
-    sampled: sparse.csr_array
-    tested: sparse.csr_array
-    free: np.ndarray
-    inflow: np.ndarray
-    cylinder: np.ndarray
+    places: Array
+    along: Array
+    mass: Matrix
+    stiffness: Matrix
+    divergence: Matrix
+    sampled: Matrix
+    tested: Matrix
+    free: Array
+    inflow: Array
+    cylinder: Array
 
     @property
     def n(self) -> int:
         return len(self.inflow)
 
-    def convection(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def convection(self, a: Array, b: Array) -> Array:
         """∫ (a · ∇) b · test (n, ...) of velocities a and b (n, ...)."""
         u, v, *_ = self._at_points(a)
         _, _, ux, uy, vx, vy = self._at_points(b)
-        return self.tested @ np.concatenate([u * ux + v * uy, u * vx + v * vy])
+        along = u * ux + v * uy
+        across = u * vx + v * vy
+        return self.tested @ np.concatenate([along, across])
 
-    def linearised_convection(self, u: np.ndarray) -> sparse.csr_array:
+    def linearised_convection(self, u: Array) -> Matrix:
         """(n, n): δ -> (u · ∇) δ + (δ · ∇) u, tested."""
         x, y, ux, uy, vx, vy = (sparse.diags_array(value) for value in self._at_points(u))
-        X, Y, dUx, dUy, dVx, dVy = (
-            self.sampled[k * x.shape[0] : (k + 1) * x.shape[0]] for k in range(6)
-        )
-        first, second = x @ dUx + y @ dUy + ux @ X + uy @ Y, x @ dVx + y @ dVy + vx @ X + vy @ Y
-        return (self.tested @ sparse.vstack([first, second])).tocsr()
+        points = x.shape[0]
+        operators = []
+        for k in range(6):
+            operators.append(self.sampled[k * points : (k + 1) * points])
+        X, Y, dUx, dUy, dVx, dVy = operators
+        along = x @ dUx + y @ dUy + ux @ X + uy @ Y
+        across = x @ dVx + y @ dVy + vx @ X + vy @ Y
+        return (self.tested @ sparse.vstack([along, across])).tocsr()
 
-    def saddle(self, block: sparse.csr_array) -> SuperLU:
+    def saddle(self, block: Matrix) -> SuperLU:
         """The factors of [[A, Bᵀ], [B, 0]] on what is free."""
+        A = block[self.free][:, self.free]
         B = self.divergence[:, self.free]
-        matrix = sparse.block_array([[block[self.free][:, self.free], B.T], [B, None]]).tocsc()
-        return splu(matrix, permc_spec="COLAMD")
+        matrix = sparse.block_array([[A, B.T], [B, None]])
+        return splu(matrix.tocsc(), permc_spec="COLAMD")
 
     @functools.cached_property
     def leray(self) -> SuperLU:
@@ -84,22 +96,22 @@ class Discretisation:
         """
         return self.saddle(self.mass)
 
-    def solve(
-        self, factors: SuperLU, tested: np.ndarray, divergence: np.ndarray | None = None
-    ) -> np.ndarray:
+    def solve(self, factors: SuperLU, tested: Array, divergence: Array | None = None) -> Array:
         """Velocities (n, ...), zero where they are fixed, of a system by `saddle`, with right-hand
         sides.
         """
         if divergence is None:
-            divergence = np.zeros((self.divergence.shape[0], *tested.shape[1:]))
-        solution = factors.solve(np.concatenate([tested[self.free], divergence]))
+            pressures = self.divergence.shape[0]
+            divergence = np.zeros((pressures, *tested.shape[1:]))
+        right = np.concatenate([tested[self.free], divergence])
+        solution = factors.solve(right)
         velocities = np.zeros(tested.shape)
         # pressures stand behind the velocities
         velocities[self.free] = solution[: len(self.free)]
         return velocities
 
     @functools.cached_property
-    def force_functionals(self) -> np.ndarray:
+    def force_functionals(self) -> Array:
         """(n, 2) φ with drag and lift = -φᵀ (N(u, u) + ν K u), without pressure or acceleration.
 
         φ is 1 along its direction on the cylinder, 0 on the other walls, free of divergence, and
@@ -108,11 +120,13 @@ class Discretisation:
         equations, without error).
         """
         unit = np.zeros((self.n, 2))
-        for direction in range(2):
-            unit[self.cylinder[self.along[self.cylinder] == direction], direction] = 1.0
-        return unit + self.solve(self.leray, -(self.mass @ unit), -(self.divergence @ unit))
+        direction = self.along[self.cylinder]
+        unit[self.cylinder, direction] = 1.0
+        tested = -(self.mass @ unit)
+        divergence = -(self.divergence @ unit)
+        return unit + self.solve(self.leray, tested, divergence)
 
-    def _at_points(self, u: np.ndarray) -> np.ndarray:
+    def _at_points(self, u: Array) -> Array:
         """(6, q, ...)."""
         values = self.sampled @ u
         return values.reshape(6, -1, *u.shape[1:])
@@ -131,22 +145,24 @@ def discretisation(mesh: str) -> Discretisation:
     stored = np.load(MESHES[mesh], allow_pickle=False)
     grid = skfem.MeshTri(stored["points"], stored["triangles"].astype(np.int64))
     # quadratic velocities and linear pressures are stable together (Taylor and Hood)
-    velocity = skfem.Basis(grid, skfem.ElementVector(skfem.ElementTriP2()))
+    quadratic = skfem.ElementVector(skfem.ElementTriP2())
+    velocity = skfem.Basis(grid, quadratic)
     pressure = velocity.with_element(skfem.ElementTriP1())
-    quadrature = skfem.Basis(grid, skfem.ElementVector(skfem.ElementTriP2()), intorder=QUADRATURE)
+    quadrature = skfem.Basis(grid, quadratic, intorder=QUADRATURE)
     sampled, tested = _at_points(quadrature)
-    places, along = velocity.doflocs.T, np.zeros(velocity.N, dtype=int)
+    places = velocity.doflocs.T
+    along = np.zeros(velocity.N, dtype=int)
     vertical = np.concatenate([velocity.nodal_dofs[1], velocity.facet_dofs[1]])
     along[vertical] = 1
     wall, cylinder, inlet = _boundaries(velocity)
-    inflow = np.zeros(velocity.N)
+    fixed = np.concatenate([wall, cylinder, inlet])
     entering = inlet[along[inlet] == 0]
     y = places[entering, 1]
+    inflow = np.zeros(velocity.N)
     inflow[entering] = 6 * MEAN_INFLOW * y * (HEIGHT - y) / HEIGHT**2
     mass = skfem.BilinearForm(lambda u, v, w: dot(u, v))
     stiffness = skfem.BilinearForm(lambda u, v, w: ddot(grad(u), grad(v)))
     divergence = skfem.BilinearForm(lambda u, q, w: div(u) * q)
-    fixed = np.concatenate([wall, cylinder, inlet])
     return Discretisation(
         places=places,
         along=along,
@@ -161,22 +177,31 @@ def discretisation(mesh: str) -> Discretisation:
     )
 
 
-def _boundaries(velocity: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _boundaries(velocity: object) -> tuple[Array, ...]:
     """Velocity components on the channel's walls, on the cylinder, and at the inlet; the outlet is
     free of stress.
     """
     tolerance = 1e-9
-    conditions = (
-        lambda x: (x[1] < tolerance) | (x[1] > HEIGHT - tolerance),
-        lambda x: np.hypot(x[0] - CENTRE[0], x[1] - CENTRE[1]) < 1.002 * RADIUS,
-        lambda x: x[0] < tolerance,
-    )
-    mesh = velocity.mesh
-    facets = [mesh.facets_satisfying(condition, boundaries_only=True) for condition in conditions]
-    return tuple(np.unique(velocity.get_dofs(boundary).all()) for boundary in facets)
+
+    def on_wall(x: Array) -> Array:
+        return (x[1] < tolerance) | (x[1] > HEIGHT - tolerance)
+
+    def on_cylinder(x: Array) -> Array:
+        distance = np.hypot(x[0] - CENTRE[0], x[1] - CENTRE[1])
+        return distance < 1.002 * RADIUS
+
+    def at_inlet(x: Array) -> Array:
+        return x[0] < tolerance
+
+    components = []
+    for condition in (on_wall, on_cylinder, at_inlet):
+        facets = velocity.mesh.facets_satisfying(condition, boundaries_only=True)
+        numbers = velocity.get_dofs(facets).all()
+        components.append(np.unique(numbers))
+    return tuple(components)
 
 
-def _at_points(basis: object) -> tuple[sparse.csr_array, sparse.csr_array]:
+def _at_points(basis: object) -> tuple[Matrix, Matrix]:
     """The matrices `sampled` and `tested` of a basis of vectors."""
     cells, points = basis.dx.shape
     numbers = np.arange(cells * points)  # of the quadrature points, cell by cell
@@ -185,21 +210,25 @@ def _at_points(basis: object) -> tuple[sparse.csr_array, sparse.csr_array]:
     for k in range(basis.Nbfun):
         shape = basis.basis[k][0]
         value = np.broadcast_to(np.asarray(shape), (2, cells, points))
-        slope = np.broadcast_to(shape.grad, (2, 2, cells, points)).reshape(4, cells, points)
+        slope = np.broadcast_to(shape.grad, (2, 2, cells, points))
+        slope = slope.reshape(4, cells, points)
         rows.append(numbers)
         columns.append(np.repeat(basis.element_dofs[k], points))
         for column, quantity in zip(values, (*value, *slope), strict=True):
             column.append(quantity.ravel())
-    where = (np.concatenate(rows), np.concatenate(columns))
+    places = np.concatenate(rows), np.concatenate(columns)
     size = (len(numbers), basis.N)
-    matrices = [_csr(sparse.csr_array((np.concatenate(v), where), size)) for v in values]
+    matrices = []
+    for column in values:
+        entries = np.concatenate(column)
+        matrices.append(_csr(sparse.csr_array((entries, places), size)))
     weights = sparse.diags_array(np.tile(basis.dx.ravel(), 2))
     sampled = sparse.vstack(matrices)
-    tested = (weights @ sparse.vstack(matrices[:2])).T
-    return _csr(sampled), _csr(tested)
+    tested = weights @ sparse.vstack(matrices[:2])
+    return _csr(sampled), _csr(tested.T)
 
 
-def _csr(matrix: object) -> sparse.csr_array:
+def _csr(matrix: object) -> Matrix:
     """A sparse matrix by rows, without zeros that are stored."""
     csr = sparse.csr_array(matrix)
     csr.eliminate_zeros()

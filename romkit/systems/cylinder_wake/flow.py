@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.systems.cylinder_wake.elements import Discretisation
 
 NEWTON = 20
@@ -21,12 +22,14 @@ does not come back.
 """
 
 
-def rate(flow: Discretisation, u: np.ndarray, viscosity: float) -> np.ndarray:
+def rate(flow: Discretisation, u: Array, viscosity: float) -> Array:
     """u̇ (n, ...): the divergence-free part of -N(u, u) - ν K u."""
-    return flow.solve(flow.leray, -flow.convection(u, u) - viscosity * (flow.stiffness @ u))
+    friction = viscosity * (flow.stiffness @ u)
+    tested = -flow.convection(u, u) - friction
+    return flow.solve(flow.leray, tested)
 
 
-def steady(flow: Discretisation, viscosity: float) -> np.ndarray:
+def steady(flow: Discretisation, viscosity: float) -> Array:
     """(n,) the steady flow, stable or not, by Newton's method; continued from large viscosities
     where it is far.
 
@@ -34,7 +37,9 @@ def steady(flow: Discretisation, viscosity: float) -> np.ndarray:
         InputError: Newton's method does not find it.
     """
     u = _without_inertia(flow)
-    reached, step, target = 0.0, REYNOLDS_STEP, 0.1 / viscosity
+    target = 0.1 / viscosity
+    reached = 0.0
+    step = REYNOLDS_STEP
     while reached < target:
         reynolds = min(reached + step, target)
         viscosity_there = 0.1 / reynolds
@@ -53,18 +58,23 @@ def steady(flow: Discretisation, viscosity: float) -> np.ndarray:
     return u
 
 
-def _without_inertia(flow: Discretisation) -> np.ndarray:
+def _without_inertia(flow: Discretisation) -> Array:
     """(n,) the flow at Reynolds number zero."""
-    factors, u = flow.saddle(flow.stiffness), flow.inflow
-    return u + flow.solve(factors, -(flow.stiffness @ u), -(flow.divergence @ u))
+    u = flow.inflow
+    factors = flow.saddle(flow.stiffness)
+    tested = -(flow.stiffness @ u)
+    divergence = -(flow.divergence @ u)
+    return u + flow.solve(factors, tested, divergence)
 
 
-def _newton(flow: Discretisation, u: np.ndarray, viscosity: float) -> np.ndarray | None:
+def _newton(flow: Discretisation, u: Array, viscosity: float) -> Array | None:
     """(n,) the steady flow near u; None where it is not found."""
+    friction = viscosity * flow.stiffness
     for _ in range(NEWTON):
         residual = flow.convection(u, u) + viscosity * (flow.stiffness @ u)
-        factors = flow.saddle(flow.linearised_convection(u) + viscosity * flow.stiffness)
-        step = flow.solve(factors, -residual, -(flow.divergence @ u))
+        factors = flow.saddle(flow.linearised_convection(u) + friction)
+        divergence = -(flow.divergence @ u)
+        step = flow.solve(factors, -residual, divergence)
         u = u + step
         size = np.abs(step).max()
         if size < 1e-11:
@@ -75,8 +85,8 @@ def _newton(flow: Discretisation, u: np.ndarray, viscosity: float) -> np.ndarray
 
 
 def integrate(
-    flow: Discretisation, u: np.ndarray, viscosity: float, times: np.ndarray, step: float
-) -> Iterator[np.ndarray]:
+    flow: Discretisation, u: Array, viscosity: float, times: Array, step: float
+) -> Iterator[Array]:
     """Velocities (n,) at each of `times`, from u at the first.
 
     Second order in time: implicit for pressure and viscosity (BDF2), extrapolated for convection,
@@ -90,21 +100,26 @@ def integrate(
         step: largest time step; output intervals are cut into equal ones.
     """
     yield u
-    length, before, below = 0.0, None, -(flow.divergence @ flow.inflow)
+    divergence = -(flow.divergence @ flow.inflow)
+    length, before = 0.0, None
     for interval in np.diff(times):
         count = max(1, int(np.ceil(interval / step * (1 - 1e-9))))
         h = interval / count
         if abs(h - length) > 1e-9 * h:
             length = h
             implicit = 1.5 / h * flow.mass + viscosity * flow.stiffness
-            factors, boundary = flow.saddle(implicit), implicit @ flow.inflow
+            factors = flow.saddle(implicit)
+            boundary = implicit @ flow.inflow
             # a two-step rule needs a state before the first: Euler's error of one step is of its order
             before = u - h * rate(flow, u, viscosity)
-            convected, convected_before = flow.convection(u, u), flow.convection(before, before)
+            convected = flow.convection(u, u)
+            convected_before = flow.convection(before, before)
         for _ in range(count):
             inertia = flow.mass @ ((2 * u - 0.5 * before) / h)
             extrapolated = 2 * convected - convected_before
             tested = inertia - extrapolated - boundary
-            before, u = u, flow.inflow + flow.solve(factors, tested, below)
-            convected, convected_before = flow.convection(u, u), convected
+            before = u
+            u = flow.inflow + flow.solve(factors, tested, divergence)
+            convected_before = convected
+            convected = flow.convection(u, u)
         yield u

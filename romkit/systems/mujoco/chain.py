@@ -30,16 +30,18 @@ def capsule_inertia(lengths: Tensor) -> Tensor:
 
     `lengths` are those of the cylindrical part; the two hemispherical caps are beyond it.
     """
+    # masses of both caps, and of the cylinder between them
     caps = MASS * 4 * RADIUS / (4 * RADIUS + 3 * lengths)
     cylinder = MASS - caps
     of_cylinder = cylinder * (3 * RADIUS**2 + lengths**2) / 12
-    of_caps = caps * (2 * RADIUS**2 / 5 + lengths * (2 * lengths + 3 * RADIUS) / 8)
-    return of_cylinder + of_caps
+    about_centre = 2 * RADIUS**2 / 5 + lengths * (2 * lengths + 3 * RADIUS) / 8
+    return of_cylinder + caps * about_centre
 
 
 def mass_matrix(q: Tensor, lengths: Tensor) -> Tensor:
     """(..., n, n) inertia in joint angles, kg m²: T = ½ vᵀ M v."""
-    absolute = _absolute_mass(*_ends(q, lengths), capsule_inertia(lengths))
+    x, z = _ends(q, lengths)
+    absolute = _absolute_mass(x, z, capsule_inertia(lengths))
     # θ = L q with L lower triangular of ones: M = Lᵀ M_θ L
     columns = absolute.flip(-1).cumsum(-1).flip(-1)
     return columns.flip(-2).cumsum(-2).flip(-2)
@@ -49,30 +51,37 @@ def acceleration(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     """(..., n) joint accelerations q̈ in rad/s² under gravity alone."""
     x, z = _ends(q, lengths)
     levers = _levers(q)
-    square_rate = v.cumsum(-1).square().unsqueeze(-2)  # θ̇²
-    centripetal = torch.stack([x, z], dim=-2) * square_rate  # (..., 2, n)
-    sums_x, sums_z = (centripetal @ (levers.mT @ levers)).unbind(-2)
+    square_rate = v.cumsum(-1).square()  # θ̇²
+    centripetal = torch.stack([x, z], dim=-2) * square_rate.unsqueeze(-2)  # (..., 2, n)
+    sums = centripetal @ (levers.mT @ levers)
+    sums_x, sums_z = sums.unbind(-2)
     weight = GRAVITY * levers.sum(0) * x
     force = MASS * (z * sums_x - x * sums_z - weight)
     mass = _absolute_mass(x, z, capsule_inertia(lengths))
     absolute = linear_solve(mass, force)
-    return absolute.diff(dim=-1, prepend=torch.zeros_like(absolute[..., :1]))
+    base = torch.zeros_like(absolute[..., :1])
+    return absolute.diff(dim=-1, prepend=base)
 
 
 def energy(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     """(...) kinetic plus potential energy in J, zero for the chain at rest hanging straight down."""
-    mass = _absolute_mass(*_ends(q, lengths), capsule_inertia(lengths))
+    x, z = _ends(q, lengths)
+    mass = _absolute_mass(x, z, capsule_inertia(lengths))
     rate = v.cumsum(-1)
-    kinetic = (rate.unsqueeze(-2) @ mass @ rate.unsqueeze(-1)).squeeze(-1).squeeze(-1) / 2
-    lift = 2 * torch.sin(q.cumsum(-1) / 2).square()  # 1 - cos θ, without the cancellation
-    return kinetic + MASS * GRAVITY * (_levers(q).sum(0) * lengths * lift).sum(-1)
+    square = rate.unsqueeze(-2) @ mass @ rate.unsqueeze(-1)  # (..., 1, 1)
+    kinetic = square.squeeze(-1).squeeze(-1) / 2
+    # 1 - cos θ, without the cancellation
+    lift = 2 * torch.sin(q.cumsum(-1) / 2).square()
+    height = (_levers(q).sum(0) * lengths * lift).sum(-1)
+    return kinetic + MASS * GRAVITY * height
 
 
 def _levers(like: Tensor) -> Tensor:
     """(n, n) W of the module: shares of each length in the place of each centre of mass."""
     n = like.shape[-1]
     ones = torch.ones(n, n, dtype=like.dtype, device=like.device)
-    return ones.tril() - torch.eye(n, dtype=like.dtype, device=like.device) / 2
+    unit = torch.eye(n, dtype=like.dtype, device=like.device)
+    return ones.tril() - unit / 2
 
 
 def _ends(q: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,5 +93,11 @@ def _ends(q: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 def _absolute_mass(x: Tensor, z: Tensor, inertia: Tensor) -> Tensor:
     """(..., n, n) inertia in absolute angles."""
     levers = _levers(x)
-    cosines = x.unsqueeze(-1) * x.unsqueeze(-2) + z.unsqueeze(-1) * z.unsqueeze(-2)
-    return MASS * (levers.mT @ levers) * cosines + torch.diag_embed(inertia)
+    cosines = _outer(x) + _outer(z)
+    coupled = MASS * (levers.mT @ levers) * cosines
+    return coupled + torch.diag_embed(inertia)
+
+
+def _outer(x: Tensor) -> Tensor:
+    """Products (..., n, n) of all pairs of numbers (..., n)."""
+    return x.unsqueeze(-1) * x.unsqueeze(-2)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
-from romkit.core.types import Field
+from romkit.core.types import Array, Field
 from romkit.solvers import Solver
 from romkit.solvers.base import Run
 from romkit.systems.mujoco.chain import GRAVITY, MASS, RADIUS
@@ -44,8 +44,10 @@ def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
         lengths: of the cylindrical part of each capsule, in m; the next hinge is at its end.
         timestep: step of the RK4 integrator, in s.
     """
-    links, shape = "", f'size="{RADIUS}" mass="{MASS}"'
-    for above, length in reversed([*pairwise([0.0, *lengths])]):
+    links = ""
+    shape = f'size="{RADIUS}" mass="{MASS}"'
+    joined = list(pairwise([0.0, *lengths]))
+    for above, length in reversed(joined):
         links = LINK.format(above=-above, shape=shape, end=-length, next=links)
     text = CHAIN.format(step=timestep, gravity=-GRAVITY, links=links)
     return mujoco.MjModel.from_xml_string(text)
@@ -73,9 +75,9 @@ class Simulator(Solver):
     name: str
     step: float
     models: Callable[[float], list[mujoco.MjModel]]
-    joints: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-    states: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    controls: Callable[[np.ndarray], np.ndarray] | None = None
+    joints: Callable[[Array], tuple[Array, Array]]
+    states: Callable[[Array, Array], Array]
+    controls: Callable[[Array], Array] | None = None
     threads: int = field(default_factory=torch.get_num_threads)
 
     divergence_threshold = math.inf  # that of joints is enough
@@ -90,13 +92,14 @@ class Simulator(Solver):
         models = self.models(step)
 
         def run(y: Tensor, times: Tensor) -> Tensor:
-            q, v = self.joints(y.reshape(-1, y.shape[-1]).cpu().double().numpy())
+            members = y.reshape(-1, y.shape[-1]).cpu().double()
+            q, v = self.joints(members.numpy())
             begin = float(times[0])
             physics = self._integrated(models, q, v, begin, len(times), (substeps, step), label)
             clock = np.arange(len(times)) * substeps * step
             # MuJoCo's clock stops where a member diverges
             on_time = np.abs(physics[..., 0] - clock) < step / 2
-            states = self._states(physics[..., 1:], q.shape[-1], on_time)
+            states = self._states(physics[..., 1:], q.shape[-1], on_time)  # (N, T, d)
             states = torch.from_numpy(states).to(y)
             return states.movedim(1, 0).reshape(len(times), *y.shape)
 
@@ -105,48 +108,49 @@ class Simulator(Solver):
     def _integrated(
         self,
         models: list[mujoco.MjModel],
-        q: np.ndarray,
-        v: np.ndarray,
+        q: Array,
+        v: Array,
         begin: float,
         outputs: int,
         steps: tuple[int, float],
         label: str,
-    ) -> np.ndarray:
+    ) -> Array:
         """MuJoCo's clock, positions and velocities, (N, T, 1 + nq + nv)."""
         substeps, step = steps
-        threads = min(self.threads, len(models))
+        members = len(models)
+        threads = min(self.threads, members)
         # one workspace for each thread serves all members: their models have equal sizes
         datas = [mujoco.MjData(models[0]) for _ in range(threads)]
-        outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
-        physics = np.zeros((len(models), outputs, 1 + q.shape[-1] + v.shape[-1]))
-        physics[:, 0, 1:] = np.concatenate([q, v], axis=-1)
+        start = np.concatenate([q, v], axis=-1)
+        physics = np.zeros((members, outputs, 1 + start.shape[-1]))
+        physics[:, 0, 1:] = start
         if threads == 1:
             # MuJoCo's word for none beside this one
             threads = 0
+        at_once = max(1, STEPS_PER_CALL // (substeps * members))
         with Rollout(nthread=threads) as pool, _quiet():
-            for output in track(range(1, outputs, outputs_per_call), label):
-                count = min(outputs_per_call, outputs - output)
+            for output in track(range(1, outputs, at_once), label):
+                count = min(at_once, outputs - output)
                 number = count * substeps
                 controls = None
                 if self.controls is not None:
                     middles = (output - 1) * substeps + np.arange(number) + 0.5
                     controls = self.controls(begin + middles * step)
-                start = physics[:, output - 1]
-                states, _ = pool.rollout(models, datas, start, controls, nstep=number)
+                before = physics[:, output - 1]
+                states, _ = pool.rollout(models, datas, before, controls, nstep=number)
                 physics[:, output : output + count] = states[:, substeps - 1 :: substeps]
         return physics
 
-    def _states(self, motion: np.ndarray, positions: int, on_time: np.ndarray) -> np.ndarray:
+    def _states(self, motion: Array, positions: int, on_time: Array) -> Array:
         """States (N, T, d) of positions and velocities, NaN from where a member is lost."""
         inside = (np.abs(motion) <= Solver.divergence_threshold).all(-1)
         alive = np.logical_and.accumulate(on_time & inside, axis=-1)
-        states = self.states(*np.split(motion, [positions], axis=-1))
+        q, v = np.split(motion, [positions], axis=-1)
+        states = self.states(q, v)
         return np.where(alive[..., None], states, np.nan)
 
 
-def accelerations(
-    models: Sequence[mujoco.MjModel], q: np.ndarray, v: np.ndarray, controls: np.ndarray
-) -> np.ndarray:
+def accelerations(models: Sequence[mujoco.MjModel], q: Array, v: Array, controls: Array) -> Array:
     """MuJoCo's own v̇ (N, T, nv), with contacts and all, of one model per row.
 
     Args:
@@ -161,32 +165,39 @@ def accelerations(
         for k, model in enumerate(models):
             data = mujoco.MjData(model)
             for i in np.flatnonzero(finite[k]):
-                data.qpos[:], data.qvel[:] = q[k, i], v[k, i]
                 data.ctrl[:] = controls[k, i]
-                mujoco.mj_forward(model, data)
+                _evaluate(model, data, q[k, i], v[k, i])
                 rates[k, i] = data.qacc
     return rates
 
 
-def inertia(model: mujoco.MjModel, q: np.ndarray) -> np.ndarray:
+def _evaluate(
+    model: mujoco.MjModel, data: mujoco.MjData, q: Array | float, v: Array | float = 0.0
+) -> None:
+    """All that MuJoCo derives from positions and velocities."""
+    data.qpos[:] = q
+    data.qvel[:] = v
+    mujoco.mj_forward(model, data)
+
+
+def inertia(model: mujoco.MjModel, q: Array) -> Array:
     """MuJoCo's mass matrices (N, nv, nv) at q (N, nq)."""
     data = mujoco.MjData(model)
     matrices = np.zeros((len(q), model.nv, model.nv))
     with _quiet():
         for matrix, position in zip(matrices, q, strict=True):
-            data.qpos[:] = position
-            mujoco.mj_forward(model, data)
+            _evaluate(model, data, position)
             mujoco.mj_fullM(model, data, matrix)
     return matrices
 
 
-def gravity(model: mujoco.MjModel) -> np.ndarray:
+def gravity(model: mujoco.MjModel) -> Array:
     """(3,), zero where a flag of the file switches it off."""
-    off = model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
-    return model.opt.gravity * (not off)
+    is_off = model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    return model.opt.gravity * (not is_off)
 
 
-def affine_forces(model: mujoco.MjModel, control: np.ndarray) -> np.ndarray:
+def affine_forces(model: mujoco.MjModel, control: Array) -> Array:
     """Drive, stiffness and damping (3, nv) of springs, dampers and actuators: τ = d - k q - b v.
 
     Asked of MuJoCo, which knows what the flags of a file switch off.
@@ -194,26 +205,28 @@ def affine_forces(model: mujoco.MjModel, control: np.ndarray) -> np.ndarray:
     data = mujoco.MjData(model)
     data.ctrl[:] = control
 
-    def force(q: float, v: float) -> np.ndarray:
-        data.qpos[:], data.qvel[:] = q, v
-        mujoco.mj_forward(model, data)
+    def force(q: float, v: float) -> Array:
+        _evaluate(model, data, q, v)
         return data.qfrc_passive + data.qfrc_actuator
 
     with _quiet():
         drive = force(0, 0)
-        return np.stack([drive, drive - force(1, 0), drive - force(0, 1)])
+        stiffness = drive - force(1, 0)
+        damping = drive - force(0, 1)
+    return np.stack([drive, stiffness, damping])
 
 
-def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
+def substeps_of(times: Array, dt: float) -> tuple[int, float]:
     """Steps between two of the output times (T,), the fewest that are no longer than dt, and their
     length.
     """
     if len(times) == 1:
         return 1, dt
-    spacing = (times[-1] - times[0]) / (len(times) - 1)
+    gaps = np.diff(times)
+    spacing = (times[-1] - times[0]) / len(gaps)
     # The tolerance admits times that were computed in float32.
-    if not np.allclose(np.diff(times), spacing, rtol=1e-3, atol=0):
-        got = f"steps from {np.diff(times).min():g} to {np.diff(times).max():g} s"
+    if not np.allclose(gaps, spacing, rtol=1e-3, atol=0):
+        got = f"steps from {gaps.min():g} to {gaps.max():g} s"
         fix = "simulate on a uniform grid and select from it"
         raise InputError("times", expected="equally spaced times", got=got, fix=fix)
     substeps = max(1, math.ceil(spacing / dt - 1e-6))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.systems.mujoco.engine import mujoco
 
 HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
@@ -58,7 +59,8 @@ class Joints(NamedTuple):
             joint = model.joint(k).name or f"q{k}"
             names += [joint + suffix for suffix in NAMES[kind]]
             units += UNITS[kind]
-            position, velocity = int(model.jnt_qposadr[k]), int(model.jnt_dofadr[k])
+            position = int(model.jnt_qposadr[k])
+            velocity = int(model.jnt_dofadr[k])
             straight = STRAIGHT[kind]
             positions += range(position, position + straight)
             velocities += range(velocity, velocity + straight)
@@ -67,52 +69,59 @@ class Joints(NamedTuple):
         _check_names(names)
         return cls(tuple(names), tuple(units), (positions, velocities), turns)
 
-    def normalised(self, q: np.ndarray) -> np.ndarray:
+    def normalised(self, q: Array) -> Array:
         """q (..., nq) with quaternions of length one."""
         q = q.copy()
-        for place, _ in self.turns:
-            # a view: divided in place
-            quaternion = q[..., place : place + 4]
-            quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
+        for quaternion, _ in self._turns():
+            length = np.linalg.norm(q[..., quaternion], axis=-1, keepdims=True)
+            q[..., quaternion] /= length
         return q
 
-    def rates(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def rates(self, q: Array, v: Array) -> Array:
         """q̇ (..., nq) from joint velocities v (..., nv); linear in both where there are
         quaternions.
         """
+        positions, velocities = self.plain
         rates = np.zeros(q.shape)
-        rates[..., self.plain[0]] = v[..., self.plain[1]]
-        for place, at in self.turns:
-            quaternion, omega = q[..., place : place + 4], v[..., at : at + 3]
-            rates[..., place : place + 4] = _turned(quaternion, omega) / 2
+        rates[..., positions] = v[..., velocities]
+        for quaternion, angular in self._turns():
+            rates[..., quaternion] = _turned(q[..., quaternion], v[..., angular]) / 2
         return rates
 
-    def states(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def states(self, q: Array, v: Array) -> Array:
         """y = (q, q̇), (..., 2 nq)."""
         return np.concatenate([q, self.rates(q, v)], axis=-1)
 
-    def of_states(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def of_states(self, y: Array) -> tuple[Array, Array]:
         """q (..., nq), with quaternions of length one, and v (..., nv) of y = (q, q̇)."""
         q, rates = np.split(y, 2, axis=-1)
         q = self.normalised(q)
-        velocities = len(self.plain[1]) + 3 * len(self.turns)
-        v = np.zeros((*q.shape[:-1], velocities))
-        v[..., self.plain[1]] = rates[..., self.plain[0]]
-        for place, at in self.turns:
-            conjugate = q[..., place : place + 4] * [1, -1, -1, -1]
-            scalar = rates[..., place : place + 1]
-            vector = rates[..., place + 1 : place + 4]
+        positions, velocities = self.plain
+        count = len(velocities) + 3 * len(self.turns)
+        v = np.zeros((*q.shape[:-1], count))
+        v[..., velocities] = rates[..., positions]
+        for quaternion, angular in self._turns():
+            conjugate = q[..., quaternion] * [1, -1, -1, -1]
+            rate = rates[..., quaternion]
+            scalar, vector = rate[..., :1], rate[..., 1:]
             product = _turned(conjugate, vector)[..., 1:] + scalar * conjugate[..., 1:]
-            v[..., at : at + 3] = 2 * product  # ω = 2 ū u̇
+            v[..., angular] = 2 * product  # ω = 2 ū u̇
         return q, v
 
-    def second(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+    def second(self, q: Array, v: Array, a: Array) -> Array:
         """q̈ (..., nq) from velocities and accelerations (..., nv): ü = ½ u (0, ω̇) + ½ u̇ (0, ω)."""
-        second, rates = self.rates(q, a), self.rates(q, v)
-        for place, at in self.turns:
-            rate, omega = rates[..., place : place + 4], v[..., at : at + 3]
-            second[..., place : place + 4] += _turned(rate, omega) / 2
+        second = self.rates(q, a)
+        rates = self.rates(q, v)
+        for quaternion, angular in self._turns():
+            second[..., quaternion] += _turned(rates[..., quaternion], v[..., angular]) / 2
         return second
+
+    def _turns(self) -> list[tuple[slice, slice]]:
+        """Places of each quaternion among positions, and of its ω among velocities."""
+        slices = []
+        for place, velocity in self.turns:
+            slices.append((slice(place, place + 4), slice(velocity, velocity + 3)))
+        return slices
 
 
 def _check_names(names: list[str]) -> None:
@@ -125,9 +134,9 @@ def _check_names(names: list[str]) -> None:
         raise InputError("model", expected="joints whose names differ", got=got, fix=fix)
 
 
-def _turned(u: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _turned(u: Array, w: Array) -> Array:
     """Product of quaternions u (..., 4) and (0, w), w (..., 3)."""
     scalar, vector = u[..., :1], u[..., 1:]
-    real = -(vector * w).sum(-1, keepdims=True)
+    dot = (vector * w).sum(-1, keepdims=True)
     imaginary = scalar * w + np.cross(vector, w)
-    return np.concatenate([real, imaginary], axis=-1)
+    return np.concatenate([-dot, imaginary], axis=-1)

@@ -3,8 +3,12 @@
 import numpy as np
 
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.systems.mujoco.engine import mujoco
 from romkit.systems.mujoco.joints import FREE
+
+Numbers = dict[str, Array]
+"""Numbers of a compiled model, by name."""
 
 CONTACT = int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
 
@@ -35,14 +39,16 @@ def check_state(model: "mujoco.MjModel") -> None:
         "plastic deformation": model.nplastic,
     }
     lacking = [name for name, count in memories.items() if count]
-    size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
     clock = 1
-    if size != clock + model.nq + model.nv and not lacking:
+    mechanical = clock + model.nq + model.nv
+    size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    if size != mechanical and not lacking:
         lacking = ["further states"]
     if lacking:
-        fix = f"take out {', '.join(lacking)}: data do not have that state"
+        names = ", ".join(lacking)
+        fix = f"take out {names}: data do not have that state"
         expected = "positions and velocities as the whole state"
-        raise InputError("model", expected=expected, got=f"also {', '.join(lacking)}", fix=fix)
+        raise InputError("model", expected=expected, got=f"also {names}", fix=fix)
     _check_mocap(model)
 
 
@@ -50,9 +56,11 @@ def _check_mocap(model: "mujoco.MjModel") -> None:
     if model.nkey == 0 or model.nmocap == 0:
         return
     bodies = np.flatnonzero(model.body_mocapid >= 0)
-    bodies = bodies[np.argsort(model.body_mocapid[bodies])]
+    order = np.argsort(model.body_mocapid[bodies])
+    bodies = bodies[order]
+    places = model.key_mpos[0].reshape(-1, 3)
+    turns = model.key_mquat[0].reshape(-1, 4)
     in_file = np.concatenate([model.body_pos[bodies], model.body_quat[bodies]], axis=-1)
-    places, turns = model.key_mpos[0].reshape(-1, 3), model.key_mquat[0].reshape(-1, 4)
     in_keyframe = np.concatenate([places, turns], axis=-1)
     if not np.allclose(in_file, in_keyframe):
         expected = "mocap bodies where the bodies of the file are"
@@ -63,35 +71,43 @@ def _check_mocap(model: "mujoco.MjModel") -> None:
 def unsmooth(model: "mujoco.MjModel") -> list[str]:
     """Names of the features of a model that its closed form lacks."""
     curved = [model.dof_dampingpoly, model.jnt_stiffnesspoly, model.actuator_dampingpoly]
-    is_curved = any((coefficients != 0).any() for coefficients in curved)
+    limited_forces = [model.actuator_forcelimited, model.jnt_actfrclimited]
     features = {
         "ball or free joints": model.nq > model.nv,
-        "contacts": not model.opt.disableflags & CONTACT,
+        "contacts": _has_contacts(model),
         "limits of joints": model.jnt_limited.any(),
-        "dry friction": (model.dof_frictionloss != 0).any(),
+        "dry friction": model.dof_frictionloss.any(),
         "equality constraints": model.neq,
         "tendons": model.ntendon,
         "flexible bodies": model.nflex,
-        "a fluid": model.opt.density or model.opt.viscosity,
-        "compensated gravity": (model.body_gravcomp != 0).any(),
-        "damping or stiffness that is not linear": is_curved,
-        "armature of actuators": (model.actuator_armature != 0).any(),
+        "a fluid": _has_fluid(model),
+        "compensated gravity": model.body_gravcomp.any(),
+        "damping or stiffness that is not linear": any(numbers.any() for numbers in curved),
+        "armature of actuators": model.actuator_armature.any(),
         "actuators that are not affine in joints": not _affine(model),
-        "limits of forces": model.actuator_forcelimited.any() or model.jnt_actfrclimited.any(),
+        "limits of forces": any(numbers.any() for numbers in limited_forces),
         "limits of controls": model.actuator_ctrllimited.any(),
     }
     return [name for name, present in features.items() if present]
 
 
+def _has_contacts(model: "mujoco.MjModel") -> bool:
+    return not model.opt.disableflags & CONTACT
+
+
+def _has_fluid(model: "mujoco.MjModel") -> bool:
+    return bool(model.opt.density or model.opt.viscosity)
+
+
 def _affine(model: "mujoco.MjModel") -> bool:
     """Whether forces of all actuators are affine in the positions and velocities of joints."""
-    gains = {int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)}
-    biases = {int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)}
-    on_joints = (model.actuator_trntype == int(mujoco.mjtTrn.mjTRN_JOINT)).all()
-    memoryless = (model.actuator_dyntype == int(mujoco.mjtDyn.mjDYN_NONE)).all()
-    affine_gain = set(model.actuator_gaintype.tolist()) <= gains
-    affine_bias = set(model.actuator_biastype.tolist()) <= biases
-    return bool(on_joints and memoryless and affine_gain and affine_bias)
+    allowed = (
+        (model.actuator_trntype, (mujoco.mjtTrn.mjTRN_JOINT,)),
+        (model.actuator_dyntype, (mujoco.mjtDyn.mjDYN_NONE,)),
+        (model.actuator_gaintype, (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_AFFINE)),
+        (model.actuator_biastype, (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)),
+    )
+    return all(set(kinds.tolist()) <= set(map(int, affine)) for kinds, affine in allowed)
 
 
 def may_touch(model: "mujoco.MjModel") -> list[str]:
@@ -104,34 +120,39 @@ def may_touch(model: "mujoco.MjModel") -> list[str]:
     tree = model.body_treeid[body]  # -1 for what does not move
     types, masks = model.geom_contype, model.geom_conaffinity
     # MuJoCo's own rule: the type of one and the mask of the other share a bit
-    first, second = np.triu_indices(model.ngeom, 1)
-    matching = (types[first] & masks[second]) | (types[second] & masks[first])
-    pairs = np.stack([first, second])[:, matching != 0]
-    pairs = np.concatenate([pairs, np.stack([model.pair_geom1, model.pair_geom2])], axis=1)
+    i, j = np.triu_indices(model.ngeom, 1)
+    matching = (types[i] & masks[j]) | (types[j] & masks[i])
+    by_rule = np.stack([i, j])[:, matching != 0]
+    by_name = np.stack([model.pair_geom1, model.pair_geom2])
+    pairs = np.concatenate([by_rule, by_name], axis=1)  # (2, pairs)
     low, high = np.sort(body[pairs], axis=0)
-    excluded = np.isin((low << 16) + high, model.exclude_signature)
+    signature = (low << 16) + high
+    excluded = np.isin(signature, model.exclude_signature)
     apart = tree[pairs[0]] != tree[pairs[1]]
     names = [model.geom(k).name or f"geom {k}" for k in range(model.ngeom)]
-    return [f"{names[i]} and {names[j]}" for i, j in pairs[:, apart & ~excluded].T]
+    touching = pairs[:, apart & ~excluded]
+    return [f"{names[i]} and {names[j]}" for i, j in touching.T]
 
 
-def constants(model: "mujoco.MjModel") -> dict[str, np.ndarray]:
+def constants(model: "mujoco.MjModel") -> Numbers:
     """Numbers of a compiled model that its motion may depend on, but for its step and its start."""
     shapes = _shapes_matter(model)
     arrays = {}
     for name in dir(model):
         value = getattr(model, name)
-        if isinstance(value, np.ndarray) and not _is_inert(name, shapes):
+        if isinstance(value, Array) and not _is_inert(name, shapes):
             arrays[name] = value.copy()
     for name in dir(model.opt):
         if name != "timestep" and not name.startswith("_"):
             arrays[f"opt.{name}"] = np.array(getattr(model.opt, name))
     for joint in np.flatnonzero(model.jnt_type == FREE):
         # a free body starts where the state says
-        place, body = model.jnt_qposadr[joint], model.jnt_bodyid[joint]
+        place = model.jnt_qposadr[joint]
+        body = model.jnt_bodyid[joint]
         arrays["qpos0"][place : place + 7] = 0.0
         arrays["qpos_spring"][place : place + 7] = 0.0
-        arrays["body_pos"][body] = arrays["body_quat"][body] = 0.0
+        arrays["body_pos"][body] = 0.0
+        arrays["body_quat"][body] = 0.0
     return arrays
 
 
@@ -144,12 +165,12 @@ def _is_inert(name: str, shapes: bool) -> bool:
 
 
 def _shapes_matter(model: "mujoco.MjModel") -> bool:
-    touching = not model.opt.disableflags & CONTACT
-    fluid = model.opt.density or model.opt.viscosity
-    return bool(touching or fluid or model.ntendon or model.nflex)
+    if _has_contacts(model) or _has_fluid(model):
+        return True
+    return bool(model.ntendon or model.nflex)
 
 
-def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+def same(a: Numbers, b: Numbers) -> bool:
     """Whether two models have equal numbers."""
     if a.keys() != b.keys():
         return False

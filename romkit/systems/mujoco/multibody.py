@@ -97,10 +97,7 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """M (..., n, n) and what M q̈ equals (..., n)."""
     force = tree.drive - tree.stiffness * q - tree.damping * v
     mass = torch.diag_embed(tree.armature + 0 * q)
-    # states may have leading axes that constants lack, and the other way round
-    zero = torch.zeros_like(q[..., :1]) + torch.zeros_like(tree.gravity)
-    eye = torch.eye(3, dtype=q.dtype, device=q.device) + 0 * zero.unsqueeze(-1)
-    frames = [Placement(eye, zero, zero, zero, zero, zero)]
+    frames = [_world(tree, q)]
     for body in tree.bodies[1:]:
         frame = _placed(body, frames[body.parent], q, v)
         frames.append(frame)
@@ -110,16 +107,27 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         m = body.mass.unsqueeze(-1)
         mass = mass + m.unsqueeze(-1) * (V.mT @ V) + W.mT @ inertia @ W
         pull = m * (centre.a - tree.gravity)
-        twist = matvec(inertia, frame.alpha) + cross(frame.omega, matvec(inertia, frame.omega))
+        momentum = matvec(inertia, frame.omega)
+        twist = matvec(inertia, frame.alpha) + cross(frame.omega, momentum)
         force = force - matvec(V.mT, pull) - matvec(W.mT, twist)
     return mass, force
 
 
+def _world(tree: Tree, q: Tensor) -> Placement:
+    """The frame at rest of the world."""
+    # states may have leading axes that constants lack, and the other way round
+    zero = torch.zeros_like(q[..., :1]) + torch.zeros_like(tree.gravity)
+    eye = torch.eye(3, dtype=q.dtype, device=q.device)
+    return Placement(eye + 0 * zero.unsqueeze(-1), zero, zero, zero, zero, zero)
+
+
 def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
     """The frame of a body behind its joints."""
-    frame = parent.moved(matvec(parent.R, body.position))._replace(R=parent.R @ body.rotation)
+    frame = parent.moved(matvec(parent.R, body.position))
+    frame = frame._replace(R=parent.R @ body.rotation)
     for joint in body.joints:
-        step = (q[..., joint.k] - joint.reference).unsqueeze(-1)
+        step = q[..., joint.k] - joint.reference
+        step = step.unsqueeze(-1)
         rate = v[..., joint.k].unsqueeze(-1)
         if joint.slides:
             frame = _slid(frame, joint, step, rate)
@@ -132,33 +140,35 @@ def _slid(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Placeme
     """A frame behind a slide."""
     axis = matvec(frame.R, joint.axis)
     frame = frame.moved(axis * step)
+    u = frame.u + axis * rate
     coriolis = 2 * cross(frame.omega, axis) * rate
     joints = (*frame.joints, (joint.k, axis, None))
-    return frame._replace(u=frame.u + axis * rate, a=frame.a + coriolis, joints=joints)
+    return frame._replace(u=u, a=frame.a + coriolis, joints=joints)
 
 
 def _turned(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Placement:
     """A frame behind a hinge, about whose anchor it turns."""
     axis = matvec(frame.R, joint.axis)
     hinge = frame.moved(matvec(frame.R, joint.anchor))
-    hinge = hinge._replace(
-        R=frame.R @ rotation(joint.axis, step.squeeze(-1)),
-        omega=frame.omega + axis * rate,
-        alpha=frame.alpha + cross(frame.omega, axis) * rate,
-        joints=(*frame.joints, (joint.k, axis, hinge.x)),
-    )
-    return hinge.moved(-matvec(hinge.R, joint.anchor))
+    R = frame.R @ rotation(joint.axis, step.squeeze(-1))
+    omega = frame.omega + axis * rate
+    alpha = frame.alpha + cross(frame.omega, axis) * rate
+    joints = (*frame.joints, (joint.k, axis, hinge.x))
+    hinge = hinge._replace(R=R, omega=omega, alpha=alpha, joints=joints)
+    return hinge.moved(-matvec(R, joint.anchor))
 
 
 def _jacobians(frame: Placement, q: Tensor) -> tuple[Tensor, Tensor]:
     """V and W (..., 3, n) of the point and the body of a frame."""
     none = torch.zeros_like(frame.x)
-    linear, angular = [none] * q.shape[-1], [none] * q.shape[-1]
+    linear = [none] * q.shape[-1]
+    angular = [none] * q.shape[-1]
     for k, axis, anchor in frame.joints:
         if anchor is None:
             linear[k] = axis + none
         else:
-            linear[k], angular[k] = cross(axis, frame.x - anchor), axis + none
+            linear[k] = cross(axis, frame.x - anchor)
+            angular[k] = axis + none
     return torch.stack(linear, dim=-1), torch.stack(angular, dim=-1)
 
 
@@ -168,14 +178,20 @@ def rotation(axis: Tensor, angle: Tensor) -> Tensor:
     """
     a, b, c = axis.unbind(-1)
     zero = torch.zeros_like(a)
-    K = torch.stack([zero, -c, b, c, zero, -a, -b, a, zero], dim=-1).unflatten(-1, (3, 3))
-    sine = angle.sin()[..., None, None]
+    entries = [zero, -c, b, c, zero, -a, -b, a, zero]
+    K = torch.stack(entries, dim=-1).unflatten(-1, (3, 3))
+    sine = angle.sin()
     # 1 - cos without its cancellation at small angles
-    versine = 2 * (angle / 2).sin().square()[..., None, None]
-    return torch.eye(3, dtype=axis.dtype, device=axis.device) + sine * K + versine * (K @ K)
+    versine = 2 * (angle / 2).sin().square()
+    unit = torch.eye(3, dtype=axis.dtype, device=axis.device)
+    return unit + sine[..., None, None] * K + versine[..., None, None] * (K @ K)
 
 
 def cross(a: Tensor, b: Tensor) -> Tensor:
     """a × b, each (..., 3)."""
-    (a0, a1, a2), (b0, b1, b2) = a.unbind(-1), b.unbind(-1)
-    return torch.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], dim=-1)
+    a0, a1, a2 = a.unbind(-1)
+    b0, b1, b2 = b.unbind(-1)
+    x = a1 * b2 - a2 * b1
+    y = a2 * b0 - a0 * b2
+    z = a0 * b1 - a1 * b0
+    return torch.stack([x, y, z], dim=-1)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from romkit.core.types import Array
 from romkit.systems.mujoco import engine, multibody
 from romkit.systems.mujoco.command import Commands
 from romkit.systems.mujoco.engine import mujoco
@@ -45,18 +46,22 @@ class Driven(NamedTuple):
             controls = np.zeros_like(controls)
         tables = {}
         for name in CONSTANTS:
-            tables[name] = _stacked([getattr(model, name) for model in models], lead)
-        members = list(zip(models, controls, strict=True))
-        forces = [engine.affine_forces(model, control) for model, control in members]
+            arrays = [getattr(model, name) for model in models]
+            tables[name] = _stacked(arrays, lead)
+        forces, gains = [], []
+        for model, control in zip(models, controls, strict=True):
+            force = engine.affine_forces(model, control)
+            forces.append(force)
+            if not commands.constant:
+                gains.append(_gains(model, force))
         drive, stiffness, damping = _stacked(forces, lead).unbind(-2)
         gravity = _stacked([engine.gravity(model) for model in models], lead)
-        bodies, armature = _bodies(models[0], tables), tables["dof_armature"]
+        bodies = _bodies(models[0], tables)
+        armature = tables["dof_armature"]
         tree = multibody.Tree(bodies, gravity, drive, stiffness, damping, armature)
         if commands.constant:
             return cls(tree, None, commands, lead)
-        rows = zip(models, forces, strict=True)
-        gains = _stacked([_gains(model, unforced) for model, unforced in rows], lead)
-        return cls(tree, gains, commands, lead)
+        return cls(tree, _stacked(gains, lead), commands, lead)
 
     def at(self, t: Tensor) -> multibody.Tree:
         """The bodies with the forces of a time."""
@@ -89,28 +94,36 @@ def like(tree: multibody.Tree, q: Tensor) -> multibody.Tree:
     return tree_map(lifted, tree)
 
 
-def _stacked(rows: Sequence[np.ndarray], lead: tuple[int, ...]) -> Tensor:
-    return torch.from_numpy(np.stack(rows)).reshape(*lead, *rows[0].shape)
+def _stacked(rows: Sequence[Array], lead: tuple[int, ...]) -> Tensor:
+    shape = rows[0].shape
+    return torch.from_numpy(np.stack(rows)).reshape(*lead, *shape)
 
 
-def _gains(model: "mujoco.MjModel", unforced: np.ndarray) -> np.ndarray:
+def _gains(model: "mujoco.MjModel", unforced: Array) -> Array:
     """(nu, 3, nv) forces for each unit of a command: affine actuators are linear in it."""
-    units = np.eye(model.nu)
-    return np.stack([engine.affine_forces(model, unit) - unforced for unit in units])
+    gains = []
+    for unit in np.eye(model.nu):
+        force = engine.affine_forces(model, unit)
+        gains.append(force - unforced)
+    return np.stack(gains)
 
 
 def _bodies(model: "mujoco.MjModel", tables: dict[str, Tensor]) -> tuple[multibody.Body, ...]:
     rotations = _matrices(tables["body_quat"])
     principal = _matrices(tables["body_iquat"])
-    inertia = principal @ torch.diag_embed(tables["body_inertia"]) @ principal.mT
+    moments = torch.diag_embed(tables["body_inertia"])
+    inertia = principal @ moments @ principal.mT
     slides = model.jnt_type == SLIDE
 
     def joint(k: int) -> multibody.Joint:
-        axis, anchor = tables["jnt_axis"][..., k, :], tables["jnt_pos"][..., k, :]
-        return multibody.Joint(k, slides[k], axis, anchor, tables["qpos0"][..., k])
+        axis = tables["jnt_axis"][..., k, :]
+        anchor = tables["jnt_pos"][..., k, :]
+        reference = tables["qpos0"][..., k]
+        return multibody.Joint(k, slides[k], axis, anchor, reference)
 
     def body(b: int) -> multibody.Body:
-        begin, count = int(model.body_jntadr[b]), int(model.body_jntnum[b])
+        begin = int(model.body_jntadr[b])
+        count = int(model.body_jntnum[b])
         return multibody.Body(
             parent=int(model.body_parentid[b]),
             position=tables["body_pos"][..., b, :],
@@ -128,5 +141,7 @@ def _matrices(quaternion: Tensor) -> Tensor:
     """(..., 3, 3) rotations of unit quaternions (..., 4), w first."""
     w, axis = quaternion[..., 0], quaternion[..., 1:]
     norm = axis.norm(dim=-1)
-    unit = axis / torch.where(norm > 0, norm, 1.0).unsqueeze(-1)
-    return multibody.rotation(unit, 2 * torch.atan2(norm, w))
+    divisor = torch.where(norm > 0, norm, 1.0)
+    unit = axis / divisor.unsqueeze(-1)
+    angle = 2 * torch.atan2(norm, w)
+    return multibody.rotation(unit, angle)

@@ -87,6 +87,34 @@ def test_it_becomes_galerkin_to_first_order(system, projection):
     assert 0.8 < order < 1.3  # the residual is weighed by I - h/2 Df
 
 
+def end(model, dynamics, interval, **context):
+    run = romkit.rollout(*model, dynamics=dynamics, duration=1.0, dt=interval, **context)
+    return run.latent.values[..., -1, :]
+
+
+def test_output_times_do_not_decide_the_error(system, projection):
+    model = system, projection
+    exact = end(model, LSPG(dt=2e-3), 1.0, F=3.15)
+    size = np.abs(exact).max()
+    for interval in (0.1, 0.25, 1.0):
+        assert np.abs(end(model, LSPG(), interval, F=3.15) - exact).max() < 5e-3 * size
+        given = LSPG(dt=interval)
+        assert np.abs(end(model, given, interval, F=3.15) - exact).max() > 2e-2 * size
+
+
+def test_a_mechanical_system_takes_steps_that_are_short_enough(beads):
+    exact = end(beads, LSPG(dt=1e-2), 1.0, k=[0.7, 1.5])
+    for interval in (0.2, 0.5, 1.0):
+        apart = np.abs(end(beads, LSPG(rtol=1e-2), interval, k=[0.7, 1.5]) - exact).max()
+        assert apart < 2e-2 * np.abs(exact).max()
+
+
+def test_a_run_that_depends_on_every_step_warns(system, projection, monkeypatch):
+    monkeypatch.setattr(lspg, "MOST_STEPS", 4)
+    with pytest.warns(RuntimeWarning, match=r"LSPG\(dt=...\)"):
+        latent(system, projection, LSPG(rtol=1e-9))
+
+
 def test_the_unit_of_time_changes_nothing(system, projection):
     problem, data = (
         problem_at(system, projection, torch.tensor([[3.15]])),
@@ -97,7 +125,8 @@ def test_the_unit_of_time_changes_nothing(system, projection):
         torch.linspace(0.0, 0.5, 6, dtype=torch.float64),
     )
     fast = FirstOrder(problem.path, lambda t, x: 1e8 * problem.field(t, x), problem.metric)
-    expected, found = solve(LSPG(), problem, (x,), times), solve(LSPG(), fast, (x,), times / 1e8)
+    expected = solve(LSPG(dt=0.1), problem, (x,), times)
+    found = solve(LSPG(dt=1e-9), fast, (x,), times / 1e8)
     assert torch.allclose(found.states, expected.states, rtol=1e-9)
 
 
@@ -110,25 +139,26 @@ def test_it_reduces_the_residual_below_that_of_galerkin(system, projection):
         x = torch.from_numpy(run.rom.values)
         return (x[1] - x[0] - h / 2 * (f(t, x[1]) + f(t, x[0]))).norm().item()
 
-    assert residual(LSPG()) < residual(Galerkin())
+    assert residual(LSPG(dt=h)) < residual(Galerkin())
 
 
 def test_a_mechanical_system_is_followed_as_by_galerkin_traced_and_compiled(beads, monkeypatch):
     def run(dynamics, **given):
         return romkit.rollout(*beads, dynamics=dynamics, k=[0.7, 1.5], duration=0.2, **given)
 
-    plain, galerkin = run(LSPG(), engine="torch"), run(Galerkin())
+    law = LSPG(dt=0.02)
+    plain, galerkin = run(law, engine="torch"), run(Galerkin())
     assert np.allclose(plain.rom, galerkin.rom, atol=1e-3)
     monkeypatch.setattr(lspg, "TRACING_PAYS", 1)
-    assert np.array_equal(run(LSPG()).latent, plain.latent)
+    assert np.array_equal(run(law).latent, plain.latent)
     if shutil.which("c++") is not None:
-        compiled = run(LSPG(), engine="compiled")
+        compiled = run(law, engine="compiled")
         assert compiled.attrs["engine_reduced_model"] == "compiled"
         assert np.allclose(compiled.latent, plain.latent, rtol=1e-9, atol=1e-10)
 
 
 def test_traced_steps_are_those_of_torch(system, projection, monkeypatch):
-    plain, traces = latent(system, projection, LSPG()), []
+    plain, traces = latent(system, projection, LSPG(dt=0.1)), []
 
     def counted(function, *examples):
         traces.append(function)
@@ -136,7 +166,7 @@ def test_traced_steps_are_those_of_torch(system, projection, monkeypatch):
 
     monkeypatch.setattr(lspg, "TRACING_PAYS", 1)
     monkeypatch.setattr(base, "trace", counted)
-    assert np.array_equal(latent(system, projection, LSPG()), plain)
+    assert np.array_equal(latent(system, projection, LSPG(dt=0.1)), plain)
     assert len(traces) == 1
 
 
@@ -168,7 +198,7 @@ def test_a_member_does_not_wait_for_its_neighbours(system, projection, engine):
     with torch.no_grad():
         problem, x0 = problem_at(system, projection, contexts), system.start(contexts)[0]
         states = [
-            solve(LSPG(tolerance=1e-3), problem, (x,), times, engine).states[0]
+            solve(LSPG(dt=0.1, tolerance=1e-3), problem, (x,), times, engine).states[0]
             for x in (x0, torch.stack([x0[0], 3 * x0[1]]))
         ]
     assert torch.equal(*states)
@@ -186,7 +216,7 @@ def test_what_depends_on_values_is_not_traced():
 def test_its_settings_are_recorded_and_a_solver_is_refused(system, projection):
     given = {"dynamics": LSPG(dt=0.05), "duration": 0.2, "dt": 0.1, "F": 3.15}
     run = romkit.rollout(system, projection, **given)
-    settings = "LSPG(dt=0.05, iterations=8, tolerance=1e-10, mesh=None)"
+    settings = "LSPG(dt=0.05, rtol=0.001, iterations=8, tolerance=1e-10, mesh=None)"
     assert run.attrs["dynamics_settings"] == run.attrs["solver_reduced_model"] == settings
     refused("solver", romkit.rollout, system, projection, solver=RK4(0.01), **given)
 
@@ -208,7 +238,7 @@ def test_the_weights_of_a_quadrature_decide_which_residual_is_small(system, proj
         residuals = []
         for weights in (chosen.double(), torch.ones(8, dtype=torch.float64)):
             problem = FirstOrder(path, f, lambda x, u, w=weights: w.unsqueeze(-1) * u)
-            x = path.operator.decode(LSPG().solve(problem, z0, times).states)[0]
+            x = path.operator.decode(LSPG(dt=h).solve(problem, z0, times).states)[0]
             rule = x[1] - x[0] - h / 2 * (f(t, x[None, 1]) + f(t, x[None, 0]))[0]
             residuals.append(rule[chosen > 0].abs().max().item())
     assert residuals[0] < 1e-8 < 1e-5 < residuals[1]
