@@ -127,25 +127,29 @@ def _of_maps(
     model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[float, float]
 ) -> dict[str, dict[str, float]]:
     """Bounds of the three maps, by name."""
-    (center, c), (radius, context_radius) = centers, radii
+    center, c = centers
+    radius, context_radius = radii
     spread = model.frame.state_scale.norm().item()
     encoder = _Certified(model, "encoder", centers, radii, spread).bounds()
-    if math.isinf(encoder["upper"]):
+    upper = encoder["upper"]
+    if math.isinf(upper):
         expected, fix = f"a finite one for {model.name}", "give the radius of a ball about the mean"
         raise InputError("radius", expected=expected, got="all states", fix=fix)
     # the ball of the latent space that holds all encoded states
-    reach = encoder["upper"] * radius
+    reach = upper * radius
     if context_radius:
         reach += encoder["context_upper"] * context_radius
-    latent_centers = model(c).encode(center), c
+    latent_center = model(c).encode(center)
+    latent_centers = latent_center, c
     latent_radii = reach, context_radius
-    latent_spread = encoder["upper"] * spread
+    latent_spread = upper * spread
     decoder = _Certified(model, "decoder", latent_centers, latent_radii, latent_spread).bounds()
     # ∂P = Dφ ∂ρ + ∂φ
-    stretched = decoder["upper"] * encoder["upper"]
-    moved = decoder["upper"] * encoder["context_upper"] + decoder["context_upper"]
-    whole = _Certified(model, "projection", centers, radii, spread).bounds(stretched, moved)
-    return {"encoder": encoder, "decoder": decoder, "projection": whole}
+    stretched = decoder["upper"] * upper
+    moved = decoder["upper"] * encoder["context_upper"]
+    moved += decoder["context_upper"]
+    projection = _Certified(model, "projection", centers, radii, spread).bounds(stretched, moved)
+    return {"encoder": encoder, "decoder": decoder, "projection": projection}
 
 
 @dataclass
@@ -194,11 +198,13 @@ class _Certified:
 
     def _check_slopes(self, output: Signal) -> None:
         """Refuse a map that has no value or no slope somewhere in a ball."""
-        numbers = torch.cat([output.value, output.middle.flatten(), output.spread.flatten()])
+        slopes = [output.middle.flatten(), output.spread.flatten()]
+        numbers = torch.cat([output.value, *slopes])
+        is_ball = not math.isinf(self.radii[0])
         if bool(numbers.isnan().any()):
             raise self._refusal()
         # for all states, a slope without a bound is an infinite bound
-        if bool(numbers.isinf().any()) and not math.isinf(self.radii[0]):
+        if is_ball and bool(numbers.isinf().any()):
             raise self._refusal()
 
     def _refusal(self) -> InputError:
@@ -249,8 +255,10 @@ class _Certified:
     def _probes(self) -> list[tuple[Tensor, Tensor]]:
         """States and contexts of the balls, (1, n) and (1, p), where values are looked at."""
         draw = torch.Generator().manual_seed(0)
-        reach = min(self.radii[0], 10 * self.spread), self.radii[1]
-        probes = [tuple(center.unsqueeze(0) for center in self.centers)]
+        radius, context_radius = self.radii
+        reach = min(radius, 10 * self.spread), context_radius
+        at_center = [center.unsqueeze(0) for center in self.centers]
+        probes = [tuple(at_center)]
         for _ in range(PROBES):
             inputs = []
             for center, radius in zip(self.centers, reach, strict=True):
@@ -262,24 +270,35 @@ class _Certified:
 
     def _map(self, x: Tensor, c: Tensor) -> Tensor:
         P = self.model.operator(c)
-        return {"encoder": P.encode, "decoder": P.decode, "projection": P}[self.which](x)
+        if self.which == "encoder":
+            return P.encode(x)
+        if self.which == "decoder":
+            return P.decode(x)
+        return P(x)
 
     def _by_state(self, x: Tensor, c: Tensor) -> Tensor:
         """Derivative (points, r, n) of the map by the state, or by the latent state."""
         P = self.model.operator(c)
         if self.which == "decoder":
             return P.decode_jacobian(x).tangent
-        directions = torch.eye(x.shape[-1], dtype=x.dtype).expand(*x.shape, -1)
-        jvp = P.encode_jvp if self.which == "encoder" else P.jvp
-        return jvp(x.unsqueeze(-2), directions).tangent.mT
+        identity = torch.eye(x.shape[-1], dtype=x.dtype)
+        directions = identity.expand(*x.shape, -1)
+        states = x.unsqueeze(-2)
+        if self.which == "encoder":
+            moved = P.encode_jvp(states, directions)
+        else:
+            moved = P.jvp(states, directions)
+        return moved.tangent.mT
 
     def _by_context(self, x: Tensor, c: Tensor) -> Tensor:
         """Derivative (points, r, p) of the map by the context, by central differences: cheaper than
         forward mode.
         """
-        h = STEP * torch.diag(self.model.frame.context_scale)  # (p, p)
-        near = torch.stack([c.unsqueeze(1) + h, c.unsqueeze(1) - h], 1)  # (points, 2, p, p)
+        steps = STEP * self.model.frame.context_scale  # (p,)
+        h = torch.diag(steps)
+        c = c.unsqueeze(1)
+        near = torch.stack([c + h, c - h], 1)  # (points, 2, p, p)
         states = x[:, None, None].expand(*near.shape[:-1], -1)
         ahead, behind = self._map(states, near).unbind(1)
-        width = 2 * h.diagonal().unsqueeze(-1)
-        return ((ahead - behind) / width).mT
+        slopes = (ahead - behind) / (2 * steps.unsqueeze(-1))  # (points, p, r)
+        return slopes.mT

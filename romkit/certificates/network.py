@@ -174,17 +174,19 @@ class _Reader:
             return [self._elementwise(name, call.op, args, kwargs)]
         if name in ("mm", "bmm") and _all_move(args):
             return [self._product(*args)]
-        if name in LINEAR and all(output.is_floating_point() for output in call.outputs):
+        are_real = all(output.is_floating_point() for output in call.outputs)
+        if name in LINEAR and are_real:
             return self._linear(call.op, args, kwargs)
         raise Unsupported(f"{call.op}, which has none")
 
     def _combined(self, name: str, args: tuple, kwargs: dict) -> Expression:
         """a + value · b c, or a + value · b / c."""
         base, *factors = args
+        factors = tuple(factors)
         if name == "addcmul":
-            term = self._elementwise("mul", torch.mul, tuple(factors), {})
+            term = self._elementwise("mul", torch.mul, factors, {})
         else:
-            term = self._elementwise("div", torch.div, tuple(factors), {})
+            term = self._elementwise("div", torch.div, factors, {})
         scale = {"alpha": kwargs.get("value", 1)}
         return self._elementwise("add", torch.add, (base, term), scale)
 
@@ -333,10 +335,12 @@ def _is_affine(name: str, args: tuple) -> bool:
 def _fused(name: str, args: tuple, kwargs: dict) -> tuple[str, tuple, dict]:
     """√(u² + f) as one operation, any other as it is."""
     total = args[0]
-    if name == "sqrt" and total.op == "add" and total.options.get("alpha", 1) == 1:
+    is_root = name == "sqrt" and total.op == "add"
+    if is_root and total.options.get("alpha", 1) == 1:
         for square, term in itertools.permutations(total.operands):
             if _is_square(square):
-                return "root_of_sum", (square.operands[0], term), {}
+                u = square.operands[0]
+                return "root_of_sum", (u, term), {}
     return name, tuple(args), kwargs
 
 

@@ -285,7 +285,8 @@ class Branch:
         border_after = np.vstack([after.jacobian, after.tangent])
         left, values, right = np.linalg.svd(border)
         # a symmetry has singular values that are zero all along: these directions are filled in
-        null = values <= ZERO * self.equations.rank * values[0]
+        smallest = ZERO * self.equations.rank * values[0]
+        null = values <= smallest
         filled = values[0] * left[:, null] @ right[null]
         sign, _ = np.linalg.slogdet(border + filled)
         sign_after, _ = np.linalg.slogdet(border_after + filled)

@@ -11,6 +11,7 @@ import xarray as xr
 from romkit.core import runtime
 from romkit.core.boundary import Numbers, Part, validated
 from romkit.core.errors import DataWarning, warn
+from romkit.core.types import Array
 from romkit.inference.filter import Tracker
 from romkit.inference.observations import Observations
 from romkit.projections import Projection
@@ -30,10 +31,10 @@ class Estimated(NamedTuple):
         alarm: (T,).
     """
 
-    mean: np.ndarray
-    covariance: np.ndarray
-    residual: np.ndarray
-    alarm: np.ndarray
+    mean: Array
+    covariance: Array
+    residual: Array
+    alarm: Array
 
 
 @validated
@@ -112,14 +113,17 @@ def assimilate(
 
 def _dataset(estimated: Estimated, tracker: Tracker, level: float, latent: bool) -> xr.Dataset:
     """Dataset of runs (C, T); the mean state is latent, or full."""
-    size, over = tracker.state_size, ("trajectory", "time")
+    size = tracker.state_size
+    over = ("trajectory", "time")
     of_parameters = (*over, "parameter")
+    state = estimated.mean[..., :size]
     mean = estimated.mean[..., size:]
     variance = np.diagonal(estimated.covariance, axis1=-2, axis2=-1)
-    half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(variance)
+    std = np.sqrt(variance)
+    half = NormalDist().inv_cdf((1 + level) / 2) * std
     variables = {
         "estimate": (of_parameters, mean),
-        "std": (of_parameters, np.sqrt(variance)),
+        "std": (of_parameters, std),
         "lower": (of_parameters, mean - half),
         "upper": (of_parameters, mean + half),
         "covariance": ((*of_parameters, "parameter_2"), estimated.covariance),
@@ -127,7 +131,6 @@ def _dataset(estimated: Estimated, tracker: Tracker, level: float, latent: bool)
         "expected_residual": (over, estimated.residual[..., 1]),
     }
     coords = {"parameter": tracker.parameters, "parameter_2": tracker.parameters}
-    state = estimated.mean[..., :size]
     if latent:
         variables["latent"] = ((*over, "latent_component"), state)
     else:
@@ -138,7 +141,7 @@ def _dataset(estimated: Estimated, tracker: Tracker, level: float, latent: bool)
     return xr.Dataset(variables, coords)
 
 
-def _alarms(tracker: Tracker, times: np.ndarray, share: float | None) -> dict[str, float]:
+def _alarms(tracker: Tracker, times: Array, share: float | None) -> dict[str, float]:
     """For which runs the share of false alarms holds, and what it is in this one."""
     measured = tracker.alarms_hold_for
     if measured is None or len(times) < 2:
@@ -160,7 +163,7 @@ def _alarms(tracker: Tracker, times: np.ndarray, share: float | None) -> dict[st
 
 
 def _run(
-    tracker: Tracker, times: list[float], values: np.ndarray, smooth: bool
+    tracker: Tracker, times: list[float], values: Array, smooth: bool
 ) -> tuple[list, list, list, list]:
     """The fields of `Estimated` of one trajectory."""
     ensembles, maps, residuals, alarms = [], [], [], []
@@ -179,18 +182,23 @@ def _run(
     return means, covariances, residuals, alarms
 
 
-def _smoothed(ensembles: list[np.ndarray], maps: list[np.ndarray | None]) -> list[np.ndarray]:
+def _smoothed(ensembles: list[Array], maps: list[Array | None]) -> list[Array]:
     """Members (N, d + f) at each time after all later observations, whose maps act on them too."""
     unchanged = np.eye(len(ensembles[0]))
-    later, smoothed = unchanged, []
+    later = unchanged
+    smoothed = []
     for members, step in zip(reversed(ensembles), reversed(maps), strict=True):
         smoothed.append(later @ members)
-        later = unchanged if step is None else later @ step
+        if step is None:
+            later = unchanged
+        else:
+            later = later @ step
     return smoothed[::-1]
 
 
-def _moments(members: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _moments(members: Array, size: int) -> tuple[Array, Array]:
     """Mean (d + f) of members, and covariance (f, f) of their parameters."""
     mean = members.mean(0)
     c = members[:, size:] - mean[size:]
-    return mean, c.T @ c / (len(c) - 1)
+    covariance = c.T @ c / (len(c) - 1)
+    return mean, covariance

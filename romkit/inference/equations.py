@@ -154,9 +154,11 @@ class Equilibria(Equations):
         steps = SECOND_DIFFERENCE * moves
         none = 0 * steps[:1]
         states = w + np.concatenate([none, steps, -steps])  # (1 + 2k, d)
-        rates = self.rate(states, np.full(len(states), parameter))
+        parameters = np.full(len(states), parameter)
+        rates = self.rate(states, parameters)
         middle, ahead, behind = np.split(rates, [1, 1 + len(moves)])
-        return (ahead - 2 * middle + behind) / SECOND_DIFFERENCE**2
+        difference = ahead - 2 * middle + behind
+        return difference / SECOND_DIFFERENCE**2
 
 
 class Orbits(Equations):
@@ -214,12 +216,14 @@ class Orbits(Equations):
         """Residuals (B, d + 1) at u (B, d + 2), whose periods differ from the first one by small
         steps.
         """
-        w, period, parameter = u[:, :-2], u[:, -2], u[:, -1]
-        time = self.unit * float(period[0])
-        ends = _ends(self.flow, parameter, w, time)
+        w, periods = u[:, :-2], u[:, -2]
+        parameter = u[:, -1]
+        period = periods[0]
+        ends = _ends(self.flow, parameter, w, self.unit * float(period))
         # one run serves all periods: the steps of differences are too short to bend the orbit
-        late = self.unit * (period - period[0])
-        ends = ends + late[:, None] * self.rate(ends, parameter)
+        late = self.unit * (periods - period)
+        rates = self.rate(ends, parameter)
+        ends = ends + late[:, None] * rates
         distance = (w - self.origin) @ self.normal
         return np.column_stack([ends - w, distance])
 

@@ -163,31 +163,36 @@ def _variables(
     predict = calibration.predict
     scale, bound = predict.scale, calibration.bound
     half = estimates.std * calibration.quantile(calibration.scores, level)
-    lower = predict.context((estimates.d - half).clamp(-bound, bound))
-    upper = predict.context((estimates.d + half).clamp(-bound, bound))
+    low = (estimates.d - half).clamp(-bound, bound)
+    high = (estimates.d + half).clamp(-bound, bound)
     covariance = estimates.covariance * scale * scale.unsqueeze(-1)
     # either of the two limits may raise the alarm
     limits = calibration.quantile(calibration.strange, 1 - false_alarms / 2)
     explained = (estimates.strange <= limits).all(1)
     expected = torch.full_like(estimates.residual, calibration.residual)
-    latent, latent_dims = estimates.w, ("trajectory", "time", "latent_component")
+    latent = estimates.w
+    latent_dims = ("trajectory", "time", "latent_component")
     if predict.dynamics is not None:
-        latent, latent_dims = latent.squeeze(1), ("trajectory", "latent_component")
+        latent = latent.squeeze(1)
+        latent_dims = ("trajectory", "latent_component")
     over = ("trajectory", "parameter")
     interval = f"end of the {level:.0%} interval"
     weights = "root mean square residual, in units of its weights"
     rows = [
         ("estimate", over, predict.context(estimates.d), "estimate of the context"),
         ("std", over, scale * estimates.std, "standard deviation"),
-        ("lower", over, lower, f"lower {interval}"),
-        ("upper", over, upper, f"upper {interval}"),
+        ("lower", over, predict.context(low), f"lower {interval}"),
+        ("upper", over, predict.context(high), f"upper {interval}"),
         ("covariance", (*over, "parameter_2"), covariance, "covariance"),
         ("latent", latent_dims, latent, "latent state"),
         ("residual", "trajectory", estimates.residual, weights),
         ("expected_residual", "trajectory", expected, "its expectation"),
         ("explained", "trajectory", explained, "whether a context in the range explains them"),
     ]
-    return {name: (dims, x.numpy(), {"long_name": words}) for name, dims, x, words in rows}
+    variables = {}
+    for name, dims, values, words in rows:
+        variables[name] = (dims, values.numpy(), {"long_name": words})
+    return variables
 
 
 def _like_training(calibration: Calibration) -> str:
@@ -210,24 +215,27 @@ def _check(calibration: Calibration, seen: Observations, y: Tensor) -> None:
     """
     if calibration.predict.dynamics is not None:
         _check_times(calibration, seen, y)
-    numbers = y.isfinite()  # (B, G, N)
-    samples = numbers.any(-1).sum(1)
+    observed = y.isfinite()  # (B, G, N)
+    numbers = observed.sum((1, 2))
+    samples = observed.any(-1).sum(1)
     unknowns = calibration.d.shape[1] + calibration.w.shape[1] * samples  # (B,)
-    too_few = numbers.sum((1, 2)) < unknowns
-    if bool(too_few.any()):
-        k = int(too_few.nonzero()[0])
+    too_few = (numbers < unknowns).nonzero()
+    if len(too_few):
+        k = int(too_few[0])
         expected = f"{int(unknowns[k])} numbers or more"
-        got = f"{int(numbers[k].sum())} in trajectory {k}"
+        got = f"{int(numbers[k])} in trajectory {k}"
         fix = "observe more components, or a longer window"
         raise InputError("observations", expected=expected, got=got, fix=fix)
 
 
 def _check_times(calibration: Calibration, seen: Observations, y: Tensor) -> None:
     """Raise where a window has other times than those of the calibration."""
-    times, known = seen.times - seen.times[0], calibration.predict.times
-    as_many = len(times) == len(known) and y.shape[-1] == calibration.values.shape[1]
-    if as_many and torch.allclose(times, known, atol=ROUNDING * float(1 + known[-1])):
-        return
+    known = calibration.predict.times
+    times = seen.times - seen.times[0]
+    if len(times) == len(known) and y.shape[-1] == calibration.values.shape[1]:
+        tolerance = ROUNDING * float(1 + known[-1])
+        if torch.allclose(times, known, atol=tolerance):
+            return
     expected = f"the {len(known)} times of the calibration"
     fix = "observe at these times, NaN where a number is missing"
     got = f"{len(seen.values[0])} times"

@@ -169,19 +169,15 @@ class Noisy:
         # a run at rest has no direction along which an error could be a lag
         square = np.square(rate).sum(-1).clip(TINY)  # (C, T - lag)
         error = self._errors(w, c, times, lag)  # (C, T - lag, d)
-        along = error * rate
-        lags = along.sum((1, 2)) / square.sum(1) / span  # (C,)
+        along = (error * rate).sum((1, 2))
+        lags = along / square.sum(1) / span  # (C,)
         predicted = self._learn_speed(c, lags)
         error = error - predicted[:, None, None] * rate * span
         along = (error * rate).sum(-1)
         shift = along / square  # (C, T - lag)
-        of_context = np.square(shift).mean(1)
-        self.jitter = np.sqrt(np.median(of_context) / span)
+        self.jitter = _root_per_time(np.square(shift).mean(1), span)
         across = error - shift[..., None] * rate
-        across = across.reshape(-1, self.size)
-        covariance = across.T @ across / len(across) / span
-        definite = covariance + JITTER * np.eye(self.size)
-        self.noise = np.linalg.cholesky(definite)
+        self.noise = _root_of_covariance(across.reshape(-1, self.size), span)
 
     def _learn_speed(self, c: Array, lags: Array) -> Array:
         """Set the speed from lags (C,) at contexts (C, p); the lags that neighbours predict."""
@@ -276,11 +272,14 @@ class Noisy:
         w, c, moved, noise = inputs.split(sizes, dim=-1)
         problem = self.model.reduced.at_constant(c).problem
         rate = self.model.field(c)(t, w)
-        square = (rate * rate).sum(-1, keepdim=True).clamp(min=TINY)
-        along = (noise * rate).sum(-1, keepdim=True) / square
+        square = (rate * rate).sum(-1, keepdim=True)
+        product = (noise * rate).sum(-1, keepdim=True)
+        along = product / square.clamp(min=TINY)
         across = w + noise - along * rate
-        decoded = problem.decode(self.coordinates.operator(c), across)
-        w = problem.encode(self.coordinates.operator(moved), decoded)
+        decoder = self.coordinates.operator(c)
+        encoder = self.coordinates.operator(moved)
+        decoded = problem.decode(decoder, across)
+        w = problem.encode(encoder, decoded)
         outputs = torch.cat([decoded[0], w], dim=-1)
         unused = y.shape[-1] - outputs.shape[-1]
         return torch.nn.functional.pad(outputs, (0, unused))
@@ -291,6 +290,18 @@ def forecasting(model: Model, rows: Tensor) -> Exact | Noisy:
     if isinstance(model, LatentModel):
         return Noisy(model, rows)
     return Exact(model, rows)
+
+
+def _root_per_time(squares: Array, span: float) -> float:
+    """Standard deviation in one unit of time, by mean squares (C,) after a span."""
+    return np.sqrt(np.median(squares) / span)
+
+
+def _root_of_covariance(errors: Array, span: float) -> Array:
+    """Root (d, d) of the covariance in one unit of time, by errors (N, d) after a span."""
+    covariance = errors.T @ errors / len(errors) / span
+    jitter = JITTER * np.eye(len(covariance))
+    return np.linalg.cholesky(covariance + jitter)
 
 
 def _near(apart: Array, width: float) -> Array:

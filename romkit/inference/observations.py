@@ -149,9 +149,10 @@ def _row_of(names: Sequence[str], sensor: object, argument: str) -> int:
     # an array is compared entry by entry, so that nothing is known of it as a whole
     if isinstance(sensor, str) and sensor in names:
         return names.index(sensor)
+    count = len(names)
     is_number = isinstance(sensor, Integral) and not isinstance(sensor, bool)
-    if is_number and -len(names) <= sensor < len(names):
-        return int(sensor) % len(names)
-    expected = f"names of components ({names[0]} ...), or numbers below {len(names)}"
+    if is_number and -count <= sensor < count:
+        return int(sensor) % count
+    expected = f"names of components ({names[0]} ...), or numbers below {count}"
     fix = f"give {argument}=[0, {names[-1]!r}]"
     raise InputError(argument, expected=expected, got=checks.shown(sensor), fix=fix)

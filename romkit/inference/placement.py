@@ -103,9 +103,9 @@ def sensors(
         "bound": (over, torch.stack(bound).numpy(), "bound on the deviation"),
         "bound_of_all": ("parameter", bound_of_all.numpy(), "bound by all candidates"),
     }
-    variables = {
-        name: (dims, values, {"long_name": words}) for name, (dims, values, words) in labels.items()
-    }
+    variables = {}
+    for name, (dims, values, words) in labels.items():
+        variables[name] = (dims, values, {"long_name": words})
     coords = {
         "name": ("sensor", names),
         "parameter": list(frame.context_names),

@@ -57,20 +57,24 @@ class Region:
         regions of as many samples can be stacked.
         """
         z = z.detach().double().cpu()
-        most = min(POINTS, z.shape[-2])
-        length = z.shape[-2] if times is None else len(times)
-        run = torch.arange(z.shape[-2]) // length
-        observed = z.isfinite().all(-1).reshape(-1, z.shape[-2]).all(0)
-        z, run = z[..., observed, :], run[observed]
+        *lead, size, _ = z.shape
+        length = size
+        if times is not None:
+            length = len(times)
+        run = torch.arange(size) // length
+        observed = z.isfinite().all(-1).reshape(-1, size).all(0)
+        z = z[..., observed, :]
+        run = run[observed]
         spread = z.std(-2)
         # along a latent that never moves, distances count as they are
         scale = torch.where(spread > 0, spread, 1.0)  # (..., m)
         count = z.shape[-2]
+        most = min(POINTS, size)
         rows = torch.linspace(0, count - 1, min(most, count)).round().long()
         points = z[..., rows, :].contiguous()  # (..., P, m)
         reach = _reach(points / scale.unsqueeze(-2), run[rows])
         # regions of a stack have as many points each
-        filling = points[..., -1:, :].expand(*(-1,) * (z.ndim - 2), most - len(rows), -1)
+        filling = points[..., -1:, :].expand(*lead, most - len(rows), -1)
         return cls(torch.cat([points, filling], dim=-2), scale, reach)
 
     @classmethod
@@ -78,11 +82,13 @@ class Region:
         """Smallest ellipsoid about the mean of latent states (N, m), with their deviations as axes,
         that holds all.
         """
-        center, spread = z.mean(0), z.std(0, correction=0)
+        center = z.mean(0)
+        spread = z.std(0, correction=0)
         spread = torch.where(spread > 0, spread, 1.0)
         distance = ((z - center) / spread).norm(dim=-1)
         longest = distance.max().clamp(min=1.0)
-        return cls(center.unsqueeze(0), spread * longest, torch.ones_like(longest))
+        reach = torch.ones_like(longest)
+        return cls(center.unsqueeze(0), spread * longest, reach)
 
     def distance(self, z: Tensor) -> Tensor:
         """Distance (...) of latent states (..., m) from the nearest point; from 1 on they are
@@ -90,12 +96,15 @@ class Region:
 
         Leading axes of z begin with those of a stack of regions, if it is one.
         """
-        stack, scale = self.reach.shape, self.scale
-        samples = (1,) * (z.ndim - scale.ndim)
-        scale = scale.reshape(*scale.shape[:-1], *samples, scale.shape[-1])
-        rows = (z.double() / scale).reshape(*stack, -1, z.shape[-1])
+        *lead, m = self.scale.shape
+        samples = (1,) * (z.ndim - self.scale.ndim)
+        scale = self.scale.reshape(*lead, *samples, m)
+        rows = (z.double() / scale).reshape(*self.reach.shape, -1, m)
         points = (self.points / self.scale.unsqueeze(-2)).double()
-        nearest = [torch.cdist(chunk, points).amin(-1) for chunk in rows.split(ROWS, dim=-2)]
+        nearest = []
+        for chunk in rows.split(ROWS, dim=-2):
+            apart = torch.cdist(chunk, points)
+            nearest.append(apart.amin(-1))
         distance = torch.cat(nearest, dim=-1) / self.reach.unsqueeze(-1)
         return distance.reshape(z.shape[:-1])
 
@@ -104,9 +113,11 @@ class Region:
         there.
         """
         center = self.points[0].to(z)
+        scale = self.scale.to(z)
         away = z - center
-        distance = (away / self.scale.to(z)).norm(dim=-1, keepdim=True)
-        return center + away / (distance / FARTHEST).clamp(min=1.0)
+        distance = (away / scale).norm(dim=-1, keepdim=True)
+        factor = (distance / FARTHEST).clamp(min=1.0)
+        return center + away / factor
 
     def repeated(self, number: int) -> "Region":
         """Stack of this many equal regions, or stacks of regions."""
@@ -116,7 +127,10 @@ class Region:
         return self._mapped(lambda numbers: numbers[index])
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> "Region":
-        return Region(change(self.points), change(self.scale), change(self.reach))
+        points = change(self.points)
+        scale = change(self.scale)
+        reach = change(self.reach)
+        return Region(points, scale, reach)
 
 
 def _reach(points: Tensor, run: Tensor) -> Tensor:
@@ -128,8 +142,8 @@ def _reach(points: Tensor, run: Tensor) -> Tensor:
     """
     count = points.shape[-2]
     # a point is not its own neighbour
-    itself = torch.diag(torch.full((count,), torch.inf, dtype=points.dtype))
-    apart = torch.cdist(points, points) + itself  # (..., P, P)
+    infinite = torch.full((count,), torch.inf, dtype=points.dtype)
+    apart = torch.cdist(points, points) + torch.diag(infinite)  # (..., P, P)
     nearest = torch.zeros_like(points[..., 0])
     if count > 1:
         nearest = apart.amin(-1)
@@ -139,7 +153,10 @@ def _reach(points: Tensor, run: Tensor) -> Tensor:
     runs = run.unique()
     if len(runs) == 1:
         return reach
-    same_run = run == run.unsqueeze(-1)
-    to_others = apart.masked_fill(same_run, torch.inf).amin(-1)  # (..., P)
-    between = torch.stack([to_others[..., run == k].amin(-1) for k in runs], dim=-1)
+    is_same_run = run == run.unsqueeze(-1)
+    to_other_runs = apart.masked_fill(is_same_run, torch.inf).amin(-1)  # (..., P)
+    between = []
+    for k in runs:
+        between.append(to_other_runs[..., run == k].amin(-1))
+    between = torch.stack(between, dim=-1)
     return torch.maximum(reach, between.quantile(0.95, dim=-1))

@@ -16,6 +16,7 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.errors import InputError
 from romkit.core.polynomials import total_degree
+from romkit.core.types import Array
 
 DEGREES = (0, 1, 2, 3)
 """Degrees of the context that are tried."""
@@ -113,16 +114,21 @@ class Speed:
         return best
 
     @classmethod
-    def _cut(cls, c: np.ndarray, s: np.ndarray, cuts: tuple[int, ...]) -> "Speed":
+    def _cut(cls, c: Array, s: Array, cuts: tuple[int, ...]) -> "Speed":
         """Speed whose pieces meet at these places between sorted contexts."""
         pieces, errors = [], []
-        for group_c, group_s in zip(np.split(c, cuts), np.split(s, cuts), strict=True):
+        groups = zip(np.split(c, cuts), np.split(s, cuts), strict=True)
+        for group_c, group_s in groups:
             piece, errors_of_piece = _fitted_piece(group_c, group_s)
             pieces.append(piece)
             errors.append(errors_of_piece)
-        error = float(np.sqrt(np.square(np.concatenate(errors)).mean()))
-        jumps = tuple(float(c[k - 1, 0] + c[k, 0]) / 2 for k in cuts)
-        return cls(tuple(pieces), jumps, error)
+        squares = np.square(np.concatenate(errors))
+        error = float(np.sqrt(squares.mean()))
+        jumps = []
+        for k in cuts:
+            middle = float(c[k - 1, 0] + c[k, 0]) / 2
+            jumps.append(middle)
+        return cls(tuple(pieces), tuple(jumps), error)
 
     def as_dict(self) -> dict[str, object]:
         """Numbers and lists alone, for a file."""
@@ -148,7 +154,7 @@ class Speed:
         return speed
 
 
-def _checked(contexts: object, speeds: object) -> tuple[np.ndarray, np.ndarray]:
+def _checked(contexts: object, speeds: object) -> tuple[Array, Array]:
     """Contexts (C, p), sorted by the first parameter, and speeds (C,)."""
     c = tensors.finite("contexts", contexts).double().numpy()
     s = tensors.finite("speeds", speeds).double().numpy()
@@ -202,42 +208,52 @@ def _check_piece(piece: Piece) -> None:
         raise ValueError("degrees that are not tried")
 
 
-def _cuts(c: np.ndarray) -> Iterator[tuple[int, ...]]:
+def _cuts(c: Array) -> Iterator[tuple[int, ...]]:
     """Places between sorted contexts where pieces may meet; only one parameter has any."""
     yield ()
     if c.shape[1] != 1:
         return
-    places = [k for k in range(1, len(c)) if c[k, 0] > c[k - 1, 0]]
+    grows = np.diff(c[:, 0]) > 0
+    places = (np.flatnonzero(grows) + 1).tolist()
     for number in range(1, MOST_JUMPS + 1):
         for cuts in itertools.combinations(places, number):
-            ends = (0, *cuts, len(c))
-            if min(np.diff(ends)) >= FEWEST:
+            sizes = np.diff((0, *cuts, len(c)))
+            if min(sizes) >= FEWEST:
                 yield cuts
 
 
-def _fitted_piece(c: np.ndarray, s: np.ndarray) -> tuple[Piece, np.ndarray]:
+def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
     """Polynomial (C,) of the degree with the smallest errors (C,) where a context is left out."""
     low, high = c.min(axis=0), c.max(axis=0)
-    shift, scale = (low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)
+    shift = (low + high) / 2
+    scale = np.where(high > low, (high - low) / 2, 1.0)
     d = (c - shift) / scale  # (C, p)
     best, smallest = None, np.inf
     for degree in DEGREES:
         exponents = total_degree(c.shape[1], degree)
         columns = np.stack([np.prod(d**powers, axis=1) for powers in exponents], axis=1)
-        is_determined = len(exponents) < len(c)
-        if not is_determined or np.linalg.matrix_rank(columns) < len(exponents):
+        if not _is_determined(columns):
             break
-        inverse = np.linalg.pinv(columns)
-        coefficients = inverse @ s
-        # the residual where a context is left out is that of all over 1 - leverage
-        leverage = np.einsum("ck,kc->c", columns, inverse)
-        errors = (s - columns @ coefficients) / (1 - leverage).clip(1e-9)
-        if best is None or np.square(errors).sum() < smallest:
-            piece = Piece(
-                tuple(shift.tolist()),
-                tuple(scale.tolist()),
-                tuple(exponents),
-                tuple(coefficients.tolist()),
-            )
-            best, smallest = (piece, errors), np.square(errors).sum()
+        coefficients, errors = _left_out(columns, s)
+        square = np.square(errors).sum()
+        if best is None or square < smallest:
+            numbers = [tuple(values.tolist()) for values in (shift, scale, coefficients)]
+            piece = Piece(numbers[0], numbers[1], tuple(exponents), numbers[2])
+            best, smallest = (piece, errors), square
     return best
+
+
+def _is_determined(columns: Array) -> bool:
+    """Whether samples (C, K) determine all coefficients, and one more says how well."""
+    samples, terms = columns.shape
+    return terms < samples and np.linalg.matrix_rank(columns) == terms
+
+
+def _left_out(columns: Array, s: Array) -> tuple[Array, Array]:
+    """Coefficients (K,), and errors (C,) where a sample is left out."""
+    inverse = np.linalg.pinv(columns)
+    coefficients = inverse @ s
+    # the residual where a context is left out is that of all over 1 - leverage
+    leverage = np.einsum("ck,kc->c", columns, inverse)
+    share = (1 - leverage).clip(1e-9)
+    return coefficients, (s - columns @ coefficients) / share

@@ -2,7 +2,6 @@
 trajectories.
 """
 
-import functools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -110,7 +109,9 @@ class NeuralODEModel(LearnedField):
 
         def plain(tensor: Tensor) -> Tensor:
             tensor = tensor.detach()
-            return tensor[0] if single else tensor
+            if single:
+                return tensor[0]
+            return tensor
 
         layers = tuple((plain(weight), plain(bias)) for weight, bias in self.layers)
         numbers = {}
@@ -121,13 +122,15 @@ class NeuralODEModel(LearnedField):
     def _scaled(self, like: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Layers with shift, scale and rate multiplied into the first and the last."""
         layers = [(weight.to(like), bias.to(like)) for weight, bias in self.layers]
-        shift, scale = self.shift.to(like).unsqueeze(-2), self.scale.to(like).unsqueeze(-2)
+        shift = self.shift.to(like).unsqueeze(-2)  # (..., 1, d)
+        scale = self.scale.to(like).unsqueeze(-2)
         d = scale.shape[-1]
         weight, bias = layers[0]
-        inner = weight[..., :d, :] / scale.mT
+        of_latents = weight[..., :d, :] / scale.mT
         # of the context, which is scaled already, the weights stay
-        first = torch.cat([inner, weight[..., d:, :]], dim=-2)
-        layers[0] = first, bias - (shift @ inner).squeeze(-2)
+        scaled_weight = torch.cat([of_latents, weight[..., d:, :]], dim=-2)
+        moved = (shift @ of_latents).squeeze(-2)
+        layers[0] = scaled_weight, bias - moved
         weight, bias = layers[-1]
         rate = self.rate.to(like)
         layers[-1] = weight * rate.unsqueeze(-2), bias * rate
@@ -135,11 +138,12 @@ class NeuralODEModel(LearnedField):
 
     def details(self) -> list[str]:
         """Widths of the network, and its errors on the training data, the largest of a stack."""
-        sizes = [*(weight.shape[-2] for weight, _ in self.layers), self.latent_dim]
-        widths = " -> ".join(map(str, sizes))
+        inputs = [weight.shape[-2] for weight, _ in self.layers]
+        widths = " -> ".join(map(str, [*inputs, self.latent_dim]))
         for size in reversed(self.rate.shape[:-1]):
             widths = f"stack of {size}, {widths}"
-        velocity, trajectory = self.velocity_error.max(), self.trajectory_error.max()
+        velocity = self.velocity_error.max()
+        trajectory = self.trajectory_error.max()
         return [widths, f"training errors: velocity {velocity:.1e}, trajectory {trajectory:.1e}"]
 
     def __repr__(self) -> str:
@@ -153,10 +157,13 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Product x W + b along the last axis of x, for one layer or one per seed; b may have axes of x
     as well.
     """
-    if x.ndim == weight.ndim == 3 and len(x) == len(weight):
-        return torch.baddbmm(bias if bias.ndim == 3 else bias.unsqueeze(1), x, weight)
-    y = matmul(x, weight)
-    return y + align(bias, y)
+    is_stack = x.ndim == weight.ndim == 3 and len(x) == len(weight)
+    if not is_stack:
+        y = matmul(x, weight)
+        return y + align(bias, y)
+    if bias.ndim != 3:
+        bias = bias.unsqueeze(1)
+    return torch.baddbmm(bias, x, weight)
 
 
 STEPS_PER_DEVIATION = 8
@@ -197,14 +204,17 @@ def make_paths(samples: LatentSamples) -> Paths:
         expected = "one problem or a stack of them"
         got = f"a stack of shape {tuple(samples.inputs.shape[:-2])}"
         raise InputError("samples", expected=expected, got=got, fix="flatten the stack")
-    dt, order = interval(samples), samples.order
+    dt = interval(samples)
+    order = samples.order
     context = samples.parameters.on(samples.context)(samples.context)
     w, rates, c, drift = samples.paths(samples.inputs, samples.targets, context, samples.drift)
     observed = samples.observed.unflatten(0, (-1, len(samples.times)))  # (C, T)
     z = w[:, observed][..., : rates.shape[-1]]  # (S, N, m)
-    mean, deviation = z.mean(1), z.std(1)
+    mean = z.mean(1)
+    deviation = z.std(1)
     deviation = torch.where(deviation > 0, deviation, 1.0)
-    origin = torch.cat([mean, torch.zeros_like(mean)][:order], dim=-1)
+    still = torch.zeros_like(mean)
+    origin = torch.cat([mean, still][:order], dim=-1)
     unit = torch.cat([deviation, deviation / dt][:order], dim=-1)
     per = deviation[:, None, None]
     scaled = [
@@ -213,7 +223,9 @@ def make_paths(samples: LatentSamples) -> Paths:
         c,
         drift * dt / per,
     ]
-    held = len(samples.control_names) if samples.held else 0
+    held = 0
+    if samples.held:
+        held = len(samples.control_names)
     rounded = [numbers.float().to(numbers) for numbers in scaled]
     return Paths(*rounded, observed, origin, unit, dt, held)
 
@@ -223,16 +235,16 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
     S, _, T, _ = paths.states.shape
     longest = (T - 1) // segment
     if step is not None:
-        strides = torch.full((S,), max(1, round(step / paths.dt)))
+        stride = max(1, round(step / paths.dt))
+        strides = torch.full((S,), stride)
     else:
-        strides = _steps_per_motion(paths).clamp(min=1, max=max(1, longest)).long()
-    length = segment * int(strides.max())
-    if length > longest * segment:
-        expected, fix = (
-            f"at most {T - 1} samples",
-            "shorten the segment or the step, or give longer trajectories",
-        )
-        raise InputError("segment", expected=expected, got=f"{length}", fix=fix)
+        strides = _steps_per_motion(paths)
+        strides = strides.clamp(min=1, max=max(1, longest)).long()
+    largest = int(strides.max())
+    if largest > longest:
+        expected = f"at most {T - 1} samples"
+        fix = "shorten the segment or the step, or give longer trajectories"
+        raise InputError("segment", expected=expected, got=f"{segment * largest}", fix=fix)
     return strides
 
 
@@ -241,10 +253,12 @@ def _steps_per_motion(paths: Paths) -> Tensor:
     deviation; 1 where they do not move.
     """
     m = paths.rates.shape[-1]
-    z = paths.states[..., :m] * paths.unit[:, None, None, :m]
+    unit = paths.unit[:, None, None, :m]
+    z = paths.states[..., :m] * unit  # (S, C, T, m)
     step = z.diff(dim=2).square().sum(-1)
     speed = step.nanmean((1, 2)).sqrt()
-    deviation = z[:, paths.observed].var(1).sum(-1).sqrt()
+    variance = z[:, paths.observed].var(1)
+    deviation = variance.sum(-1).sqrt()
     samples = deviation / speed / STEPS_PER_DEVIATION
     return samples.nan_to_num(nan=1.0).round()
 
@@ -276,11 +290,13 @@ class Shooting(NamedTuple):
         missing = ~paths.observed
         if not bool(missing.any()):
             return cls(paths, strides, length, None)
-        count = torch.nn.functional.pad(missing.long().cumsum(1), (1, 0))  # before each sample
+        count = missing.long().cumsum(1)
+        count = torch.nn.functional.pad(count, (1, 0))  # before each sample
         starts = []
         for size in (length * strides).tolist():
-            whole = count[:, size + 1 :] == count[:, : -size - 1]
-            starts.append(whole.nonzero())
+            before, behind = count[:, : -size - 1], count[:, size + 1 :]
+            complete = behind == before
+            starts.append(complete.nonzero())
         if min(map(len, starts)) == 0:
             expected, got = f"stretches of {length} steps", "a missing sample in every one"
             fix = "shorten the segment or the step, or fit SINDy"
@@ -292,18 +308,18 @@ class Shooting(NamedTuple):
     ) -> Tensor:
         """Mean squared error (S,) along `batch` random segments, in standard deviations of w."""
         w = self.paths.states
-        d = w.shape[-1]
         index = self._drawn(batch, draw)
         truth = w[index]  # (length + 1, S, batch, d)
         # noise makes the field return to the data
-        displaced = torch.randn(batch, d, generator=draw, dtype=w.dtype)
+        displaced = torch.randn(batch, w.shape[-1], generator=draw, dtype=w.dtype)
         scale = field.scale.unsqueeze(1)
         start = truth[0] + noise * scale * displaced
         step = self.strides.view(-1, 1, 1)
         ticks = torch.arange(self.length + 1, dtype=w.dtype)
         motion = self._motion(field, index, ticks)
         reached = odeint(lambda t, w: step * motion(t, w), start, ticks)
-        return ((reached - truth)[1:] / scale).square().mean((0, 2, 3))
+        error = (reached - truth)[1:] / scale
+        return error.square().mean((0, 2, 3))
 
     def _drawn(self, batch: int, draw: torch.Generator) -> "Index":
         """Places of random segments in the paths."""
@@ -312,25 +328,31 @@ class Shooting(NamedTuple):
             path = torch.randint(C, (batch,), generator=draw)
             room = (T - self.length * self.strides).unsqueeze(-1)
             share = torch.rand(batch, generator=draw, dtype=self.paths.states.dtype)
-            first = (share * room).long()
+            begin = (share * room).long()
         else:
             picked = []
             for starts in self.starts:
-                picked.append(starts[torch.randint(len(starts), (batch,), generator=draw)])
-            path, first = torch.stack(picked).unbind(-1)
+                rows = torch.randint(len(starts), (batch,), generator=draw)
+                picked.append(starts[rows])
+            path, begin = torch.stack(picked).unbind(-1)
         steps = torch.arange(self.length + 1).view(-1, 1, 1)
-        sample = first + self.strides.unsqueeze(-1) * steps
-        return torch.arange(S).unsqueeze(-1), path, sample
+        sample = begin + self.strides.unsqueeze(-1) * steps
+        problem = torch.arange(S).unsqueeze(-1)
+        return problem, path, sample
 
     def _motion(self, field: NeuralODEModel, index: "Index", ticks: Tensor) -> Field:
         """Field along segments, with the context and the drift that they have."""
         c, drift = self.paths.context, self.paths.drift
-        S, d = len(self.paths.states), self.paths.states.shape[-1]
+        S, *_, d = self.paths.states.shape
         problem, path, _ = index
-        if torch.equal(c, c[:, :, :1].expand_as(c)):
-            shared = problem if len(c) > 1 else problem[:1]
-            return field.motion(c[shared, path, 0])
-        context = course(ticks, c.expand(S, *c.shape[1:])[index], self.paths.held)
+        start = c[:, :, :1]
+        if torch.equal(c, start.expand_as(c)):
+            if len(c) == 1:
+                problem = problem[:1]
+            return field.motion(c[problem, path, 0])
+        c = c.expand(S, *c.shape[1:])
+        context = course(ticks, c[index], self.paths.held)
+        # the drift is that of positions, behind which velocities stand
         drift = torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))
         beside = interpolated(ticks, drift[index])
         return lambda t, w: field.motion(context(t))(t, w) + beside(t)
@@ -351,8 +373,10 @@ def regression_error(
     if rows is None:
         path, k = (torch.randint(size, (batch,), generator=draw) for size in w.shape[1:3])
     else:
-        path, k = rows[torch.randint(len(rows), (batch,), generator=draw)].unbind(-1)
-    predicted = field.right_hand_side(c[:, path, k])(w[:, path, k])
+        drawn = torch.randint(len(rows), (batch,), generator=draw)
+        path, k = rows[drawn].unbind(-1)
+    law = field.right_hand_side(c[:, path, k])
+    predicted = law(w[:, path, k])
     error = (predicted - rates[:, path, k]) / field.rate.unsqueeze(1)
     return error.square().mean((1, 2))
 
@@ -437,42 +461,55 @@ class NeuralODE(Estimator):
         """
         if seconds <= 0:
             return []
-        names = "regression_steps", "shooting_steps"
+        samples = several[0]
         once = replace(self, regression_steps=1, shooting_steps=1)
-        trial = replace(self, **{name: getattr(self, name) // TRIAL for name in names})
+        trial = self._shortened(lambda steps: steps // TRIAL)
         with bars(False):
-            once._fit(several[0], 0)  # what is slow at first
+            once._fit(samples, 0)  # what is slow at first
             started = time.process_time()
-            trial._fit(several[0], 0)
+            trial._fit(samples, 0)
         expected = (time.process_time() - started) * TRIAL
         # whole powers of two, so that a small change of load changes nothing
         halved = max(0, math.ceil(math.log2(expected / seconds)))
         if halved > MOST_HALVED:
             return []
-        fewer = replace(self, **{name: getattr(self, name) >> halved for name in names})
-        return [(fewer, several[0])]
+        fewer = self._shortened(lambda steps: steps >> halved)
+        return [(fewer, samples)]
+
+    def _shortened(self, change: Callable[[int], int]) -> "NeuralODE":
+        """These settings with fewer steps in both stages."""
+        regression = change(self.regression_steps)
+        shooting = change(self.shooting_steps)
+        return replace(self, regression_steps=regression, shooting_steps=shooting)
 
     def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
-        paths, draw = make_paths(samples), torch.Generator().manual_seed(seed)
+        paths = make_paths(samples)
+        draw = torch.Generator().manual_seed(seed)
         strides = choose_strides(paths, self.segment, self.step)
         shoot = Shooting.along(paths, strides, self.segment)
-        rows = None if shoot.starts is None else paths.observed.nonzero()
+        rows = None
+        if shoot.starts is not None:
+            rows = paths.observed.nonzero()
         field = self._initial(samples, paths, draw)
+
+        def rate_errors(batch: int = self.batch_size) -> Tensor:
+            return regression_error(field, paths, batch, draw, rows)
+
+        def path_errors(batch: int = self.batch_size, noise: float = self.noise) -> Tensor:
+            return shoot.error(field, batch, noise, draw)
+
         with one_thread():
-            rate_errors = functools.partial(
-                regression_error, field, paths, self.batch_size, draw, rows
-            )
-            path_errors = functools.partial(shoot.error, field, self.batch_size, self.noise, draw)
             self._minimise(field, rate_errors, self.regression_steps, "neural ODE: regression")
             self._minimise(field, path_errors, self.shooting_steps, "neural ODE: shooting")
             with torch.no_grad():
-                velocity_error = regression_error(field, paths, TEST_BATCH, draw, rows).sqrt()
-                trajectory_error = shoot.error(field, TEST_BATCH, 0.0, draw).sqrt()
+                velocity_error = rate_errors(TEST_BATCH).sqrt()
+                trajectory_error = path_errors(TEST_BATCH, 0.0).sqrt()
+        unit_of_rate = paths.unit[:, -field.latent_dim :] / paths.dt
         fitted = replace(
             field,
             shift=paths.origin + paths.unit * field.shift,
             scale=paths.unit * field.scale,
-            rate=paths.unit[:, -field.latent_dim :] / paths.dt * field.rate,
+            rate=unit_of_rate * field.rate,
             context=samples.parameters,
             velocity_error=velocity_error,
             trajectory_error=trajectory_error,
@@ -492,12 +529,7 @@ class NeuralODE(Estimator):
             optimizer.param_groups[0]["lr"] = self.learning_rate * (1 + cosine) / 2
             optimizer.zero_grad()
             errors().sum().backward()
-            squares = [tensor.grad.flatten(1).square().sum(1) for tensor in parameters]
-            norm = torch.stack(squares).sum(0).sqrt()  # (S,)
-            # each field of the stack by its own norm
-            factor = CLIP / norm.clamp(min=CLIP)
-            for tensor in parameters:
-                tensor.grad.mul_(factor.view(-1, *(1,) * (tensor.ndim - 1)))
+            _clip(parameters)
             optimizer.step()
 
     def _initial(
@@ -506,21 +538,18 @@ class NeuralODE(Estimator):
         """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of
         each one's paths.
         """
-        w, rates = paths.states[:, paths.observed], paths.rates[:, paths.observed]  # (S, N, d or m)
-        S, m, d = len(w), rates.shape[-1], w.shape[-1]
+        w = paths.states[:, paths.observed]  # (S, N, d)
+        rates = paths.rates[:, paths.observed]  # (S, N, m)
+        S, m = len(w), rates.shape[-1]
         shift, scale = w.mean(1), w.std(1)
         # ż counts from zero, where a system of second order rests
         shift[:, m:] = 0.0
         scale[:, m:] = w[..., m:].square().mean(1).sqrt()
         rate = rates.square().mean(1).sqrt()
-        layers = []
-        for inputs, outputs in pairwise((d + paths.context.shape[-1], *self.hidden, m)):
-            uniform = torch.rand(inputs + 1, outputs, generator=draw, dtype=w.dtype)
-            values = (2 * uniform - 1) / math.sqrt(inputs)
-            layers.append((_for_each(values[:-1], S), _for_each(values[-1], S)))
+        inputs = w.shape[-1] + paths.context.shape[-1]
         unknown = torch.full((S,), torch.nan, dtype=w.dtype)
         return NeuralODEModel(
-            layers=tuple(layers),
+            layers=_random_layers((inputs, *self.hidden, m), S, draw, w.dtype),
             shift=shift,
             scale=torch.where(scale > 0, scale, 1.0),
             rate=torch.where(rate > 0, rate, AT_REST),
@@ -535,6 +564,30 @@ class NeuralODE(Estimator):
         )
 
 
+def _clip(parameters: Sequence[Tensor]) -> None:
+    """Shorten gradients (S, ...) that are too long, each field of the stack by its own norm."""
+    squares = [tensor.grad.flatten(1).square().sum(1) for tensor in parameters]
+    norm = torch.stack(squares).sum(0).sqrt()  # (S,)
+    factor = CLIP / norm.clamp(min=CLIP)
+    for tensor in parameters:
+        axes = (1,) * (tensor.ndim - 1)
+        tensor.grad.mul_(factor.view(-1, *axes))
+
+
+def _random_layers(
+    widths: Sequence[int], number: int, draw: torch.Generator, dtype: torch.dtype
+) -> Layers:
+    """Layers of so many fields, equal at first."""
+    layers = []
+    for inputs, outputs in pairwise(widths):
+        uniform = torch.rand(inputs + 1, outputs, generator=draw, dtype=dtype)
+        values = (2 * uniform - 1) / math.sqrt(inputs)
+        weight, bias = values[:-1], values[-1]
+        layers.append((_for_each(weight, number), _for_each(bias, number)))
+    return tuple(layers)
+
+
 def _for_each(values: Tensor, number: int) -> Tensor:
     """Parameters of a stack of so many fields, equal at first."""
-    return values.expand(number, *values.shape).clone().requires_grad_()
+    repeated = values.expand(number, *values.shape)
+    return repeated.clone().requires_grad_()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
@@ -82,14 +83,18 @@ class OperatorInference(Estimator):
         root = len(samples) ** 0.5
         settings = []
         for a, b in itertools.product(low, high):
-            settings.append(replace(self, regularization=(a * root, b * root)))
+            pair = a * root, b * root
+            settings.append(replace(self, regularization=pair))
         return settings
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         basis = Features.of(samples, Polynomial(self.degree), Polynomial(self.context_degree))
         design = design_of(samples, basis)
         penalty = self._penalty(basis)
-        fits = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
+        fits = []
+        for k in range(len(design.targets)):
+            R = triangular(design, k)
+            fits.append(_ridge(R, penalty))
         return equation(type(self).__name__, samples, basis, stacked(fits))
 
     def _penalty(self, basis: Features) -> Tensor:
@@ -97,7 +102,8 @@ class OperatorInference(Estimator):
         simple, further = self.regularization, self.regularization
         if isinstance(self.regularization, tuple):
             simple, further = self.regularization
-        penalty = torch.full((len(basis.latent_names),), float(further), dtype=torch.float64)
+        terms = len(basis.latent_names)
+        penalty = torch.full((terms,), float(further), dtype=torch.float64)
         penalty[: 1 + len(basis.variables)] = simple  # 1, z0, z1, ... come first
         return penalty.repeat_interleave(len(basis.context_names))
 
@@ -105,9 +111,11 @@ class OperatorInference(Estimator):
 def _ridge(R: Tensor, penalty: Tensor) -> Fit:
     """Fit with λ (K,) of each term, from the triangular factor R of (Θ, ż)."""
     K = len(penalty)
+    terms, targets = R[:, :K], R[:, K:]
     rows = torch.diag(penalty)[penalty > 0]
-    matrix = torch.cat([R[:, :K], rows])
-    target = torch.cat([R[:, K:], R.new_zeros(len(rows), R.shape[-1] - K)])
+    none = R.new_zeros(len(rows), targets.shape[-1])
+    matrix = torch.cat([terms, rows])
+    target = torch.cat([targets, none])
     coefficients = torch.linalg.lstsq(matrix, target, driver="gelsd").solution
     return judged(R, coefficients, matrix, torch.tensor(True))
 
@@ -151,17 +159,18 @@ class DMD(Estimator):
         basis = Features.of(samples, Polynomial(1), Polynomial(1))
         *lead, _, m = samples.targets.shape
         w, drift = basis.scaled(samples.inputs, samples.drift)
+        d = w.shape[-1]
         # the drift is no part of the law, and enters by the trapezoidal rule
-        half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))
+        half = torch.nn.functional.pad(step / 2 * drift, (0, d - m))
         c = basis.context.on(w)(samples.context.double())
         c = c.expand(*lead, *c.shape[-2:])
         linear = 0
         if samples.held is False:
             linear = len(samples.control_names)
         fits = []
-        for w_of_one, half_of_one, c_of_one in zip(*samples.paths(w, half, c), strict=True):
-            steps = _steps(w_of_one, half_of_one, c_of_one, linear)
-            fits.append(self._one(steps, w.shape[-1], m, linear, step))
+        for of_one in zip(*samples.paths(w, half, c), strict=True):
+            steps = _steps(*of_one, linear)
+            fits.append(self._one(steps, d, m, linear, step))
         return equation(type(self).__name__, samples, basis, stacked(fits))
 
     def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
@@ -171,12 +180,16 @@ class DMD(Estimator):
         """Fit of one problem. The residual is that of a step, relative to the step itself."""
         moved = steps.after - steps.before
         U, s, Vh = torch.linalg.svd(steps.known, full_matrices=False)
-        # directions within rounding would have any operator
-        resolved = s > s[0] * len(steps.known) * torch.finfo(s.dtype).eps
-        keep = slice(self.rank) if self.rank else resolved
+        if self.rank:
+            keep = slice(self.rank)
+        else:
+            # directions within rounding would have any operator
+            rounding = len(steps.known) * torch.finfo(s.dtype).eps
+            keep = s > s[0] * rounding
         # directions that the data do not show to move stay, so the step is what is fitted
         projected = U[:, keep].mT @ moved
-        change = (Vh[keep].mT / s[keep]) @ projected  # (d + 1 + p + linear, d)
+        inverse = Vh[keep].mT / s[keep]
+        change = inverse @ projected  # (d + 1 + p + linear, d)
         missed = (moved - steps.known @ change)[:, -m:].norm(dim=0)
         residual = missed / nonzero(moved[:, -m:].norm(dim=0))
         operator = change[: len(change) - linear].clone()
@@ -222,35 +235,34 @@ def _steps(w: Tensor, half: Tensor, c: Tensor, linear: int) -> Steps:
     before = (w + half)[:, :-1].flatten(0, 1)
     after = (w - half)[:, 1:].flatten(0, 1)
     constant = c.new_ones(len(before), 1)
-    later = c[:, 1:, c.shape[-1] - linear :].flatten(0, 1)
-    known = torch.cat([before, constant, c[:, :-1].flatten(0, 1), later], dim=-1)
+    context = c[:, :-1].flatten(0, 1)
+    inputs = c[:, 1:, c.shape[-1] - linear :]
+    later = inputs.flatten(0, 1)
+    known = torch.cat([before, constant, context, later], dim=-1)
     complete = torch.cat([known, after], dim=-1).isfinite().all(-1)
     if not bool(complete.any()):
+        expected, got = "neighbours in time", "a gap between any two samples"
         fix = "take a law that needs single samples, or data without gaps"
-        raise InputError(
-            "data", expected="neighbours in time", got="a gap between any two samples", fix=fix
-        )
+        raise InputError("data", expected=expected, got=got, fix=fix)
     return Steps(known[complete], before[complete], after[complete])
 
 
-def _generator(operator: np.ndarray, step: float) -> Tensor:
+def _generator(operator: Array, step: float) -> Tensor:
     """Matrix (d, d + 1 + p) of ẇ that moves w by `operator` in one step, while the inputs stay.
 
     Raises:
         InputError: no real linear flow does that.
     """
     d, size = operator.shape
-    # constants and inputs stay in a step
-    whole = np.concatenate([operator, np.eye(size)[d:]])
     values = np.linalg.eigvals(operator[:, :d])
-    if np.any((values.real <= 0) & (np.abs(values.imag) < 1e-12)):
+    is_real = np.abs(values.imag) < 1e-12
+    if np.any((values.real <= 0) & is_real):
         worst = values[np.argmin(values.real)].real
-        fix = "sample more finely, lower rank or the number of latents, or take another law"
         expected = "steps that a linear motion can make"
-        raise InputError(
-            "data",
-            expected=expected,
-            got=f"a mode that is multiplied by {worst:.2g} in a step",
-            fix=fix,
-        )
-    return torch.from_numpy(np.real(scipy.linalg.logm(whole))[:d] / step)
+        got = f"a mode that is multiplied by {worst:.2g} in a step"
+        fix = "sample more finely, lower rank or the number of latents, or take another law"
+        raise InputError("data", expected=expected, got=got, fix=fix)
+    # constants and inputs stay in a step
+    square = np.concatenate([operator, np.eye(size)[d:]])
+    logarithm = np.real(scipy.linalg.logm(square))
+    return torch.from_numpy(logarithm[:d] / step)

@@ -72,13 +72,16 @@ class Design:
 
     def write(self, out: Tensor, samples: slice, problems: slice = slice(None)) -> None:
         """Write the terms of some samples, and below them the targets, into out (S, K + m, n)."""
-        # problems may share a context, whose axis then has size 1
-        context = self.context[problems] if len(self.context) > 1 else self.context
+        context = self.context
+        if len(context) > 1:
+            # problems may share a context, whose axis then has size 1
+            context = context[problems]
         z = self.inputs[problems][:, samples].double()
         c = context[:, samples].double()
         rates = self.targets[problems][:, samples].double()
         columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
-        values = [*self.basis.terms_of_scaled(columns, c), *rates.unbind(-1)]
+        terms = self.basis.terms_of_scaled(columns, c)
+        values = [*terms, *rates.unbind(-1)]
         for row, numbers in zip(out.unbind(-2), values, strict=True):
             row.copy_(numbers)
 
@@ -95,11 +98,12 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
         expected = f"at least {terms} samples, one per candidate term"
         fix = "give more samples or lower the degree"
         raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
-    context = samples.context
-    shared = all(size == 1 for size in context.shape[:-2])
-    if not shared:
-        context = context.expand(*samples.targets.shape[:-2], *context.shape[-2:])
     inputs, targets = basis.scaled(samples.inputs, samples.targets)
+    context = samples.context
+    is_shared = all(size == 1 for size in context.shape[:-2])
+    if not is_shared:
+        lead = targets.shape[:-2]
+        context = context.expand(*lead, *context.shape[-2:])
     return Design(basis, one_axis(inputs), one_axis(context), one_axis(targets))
 
 
@@ -116,7 +120,8 @@ class Fit(NamedTuple):
 
 def stacked(fits: list[Fit]) -> Fit:
     """Fits of single problems on a leading axis."""
-    return Fit(*(torch.stack(numbers) for numbers in zip(*fits, strict=True)))
+    fields = zip(*fits, strict=True)
+    return Fit(*map(torch.stack, fields))
 
 
 def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Equation:
@@ -142,7 +147,8 @@ def gram(design: Design, start: int, stop: int) -> Tensor:
     # matrix products of such sizes are faster
     padded = K + -K % ALIGNMENT
     # chunks stay in the cache
-    length = min(stop - start, max(LENGTH, CHUNK // (S * K)))
+    in_cache = max(LENGTH, CHUNK // (S * K))
+    length = min(stop - start, in_cache)
     rows = design.targets.new_zeros((S, padded, length), dtype=torch.float64)
     sums = rows.new_zeros((S, padded, padded))
     for begin in range(start, stop, length):
@@ -158,7 +164,8 @@ def gram(design: Design, start: int, stop: int) -> Tensor:
 
 def triangular(design: Design, problem: int) -> Tensor:
     """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem."""
-    N, length = design.targets.shape[1], 8 * design.size
+    N = design.targets.shape[1]
+    length = 8 * design.size
     buffer = design.targets.new_empty((1, design.size, min(N, length)), dtype=torch.float64)
     # block by block, so that the design is never whole in memory
     R = buffer.new_empty((0, design.size))
@@ -166,7 +173,8 @@ def triangular(design: Design, problem: int) -> Tensor:
         stop = min(start + length, N)
         block = buffer[..., : stop - start]
         design.write(block, slice(start, stop), slice(problem, problem + 1))
-        R = torch.linalg.qr(torch.cat([R, block[0].mT]), mode="r").R
+        rows = torch.cat([R, block[0].mT])
+        R = torch.linalg.qr(rows, mode="r").R
     return R
 
 
@@ -175,11 +183,20 @@ def judged(R: Tensor, coefficients: Tensor, matrix: Tensor, converged: Tensor) -
     that was solved.
     """
     K = len(coefficients)
-    singular = torch.linalg.svdvals(matrix / nonzero(matrix.norm(dim=0)))
-    target = R[:, K:]
-    missed = (target - R[:, :K] @ coefficients).norm(dim=0)
+    terms, target = R[:, :K], R[:, K:]
+    condition, residual = quality(terms, target, coefficients, matrix)
+    return Fit(coefficients, condition, converged, residual)
+
+
+def quality(
+    terms: Tensor, target: Tensor, coefficients: Tensor, matrix: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Condition number () of a matrix with columns of norm 1, and the relative residual (m,)."""
+    columns = matrix / nonzero(matrix.norm(dim=0))
+    singular = torch.linalg.svdvals(columns)
+    missed = (target - terms @ coefficients).norm(dim=0)
     residual = missed / nonzero(target.norm(dim=0))
-    return Fit(coefficients, singular[0] / singular[-1], converged, residual)
+    return singular[0] / singular[-1], residual
 
 
 def nonzero(norms: Tensor) -> Tensor:
@@ -193,10 +210,12 @@ def regress(design: Design, grams: Tensor, settings: Thresholds) -> Fit:
     The samples are read again where a Gram matrix is ill-conditioned.
     """
     N, m = design.targets.shape[1:]
-    # a Gram matrix is small, and has the square of the condition number
     fit, error = _by_gram(grams, m, N, settings)
-    for problem in (~(error <= GRAM_ERROR)).nonzero().flatten().tolist():  # NaN included
-        exact = _by_qr(triangular(design, problem), m, N, settings)
+    # a Gram matrix is small, and has the square of the condition number
+    is_inexact = ~(error <= GRAM_ERROR)  # NaN included
+    for problem in is_inexact.nonzero().flatten().tolist():
+        R = triangular(design, problem)
+        exact = _by_qr(R, m, N, settings)
         for values, value in zip(fit, exact, strict=True):
             values[problem] = value
     return fit
@@ -205,11 +224,11 @@ def regress(design: Design, grams: Tensor, settings: Thresholds) -> Fit:
 def _by_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, Tensor]:
     """Fit of each Gram matrix, and the rounding error that is expected of its coefficients."""
     K = grams.shape[-1] - m
-    squares = grams.diagonal(dim1=-2, dim2=-1)
     G, b = grams[..., :K, :K], grams[..., :K, K:]
+    squares = grams.diagonal(dim1=-2, dim2=-1)
     y = squares[..., K:]  # (..., m)
-    scale = nonzero(squares[..., :K].sqrt())
     norms = y.sqrt()
+    scale = nonzero(squares[..., :K].sqrt())
     per_row = scale.unsqueeze(-1)
     unit = G / (per_row * scale.unsqueeze(-2))
     solve = normal_equations(unit, (b / per_row).mT)
@@ -222,7 +241,8 @@ def _by_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, 
     # coefficients of columns of norm 1, in units of the norm of their rate
     sizes = coefficients * per_row / nonzero(norms).unsqueeze(-2)
     largest = sizes.abs().flatten(-2).amax(-1).clamp(min=1)
-    return fit, torch.finfo(torch.float64).eps * condition.square() * largest
+    eps = torch.finfo(torch.float64).eps
+    return fit, eps * condition.square() * largest
 
 
 def _condition(unit: Tensor) -> Tensor:
@@ -237,9 +257,10 @@ def _by_qr(R: Tensor, m: int, N: int, settings: Thresholds) -> Fit:
     K = R.shape[-1] - m
     terms, targets = R[:, :K], R[:, K:]
     scale = nonzero(terms.norm(dim=0))
-    solve = orthogonal(terms[:K] / scale, targets[:K].mT)
+    square = terms[:K]
+    solve = orthogonal(square / scale, targets[:K].mT)
     coefficients, converged = stlsq(solve, scale, targets.norm(dim=0), N, settings)
-    return judged(R, coefficients, terms[:K], converged)
+    return judged(R, coefficients, square, converged)
 
 
 def normal_equations(G: Tensor, b: Tensor) -> Solve:
@@ -250,10 +271,11 @@ def normal_equations(G: Tensor, b: Tensor) -> Solve:
     def solve(mask: Tensor, ridge: Tensor) -> Tensor:
         kept = mask.to(G)
         rows = G.unsqueeze(-3) * kept.unsqueeze(-1)
-        matrix = rows * kept.unsqueeze(-2)
+        matrix = rows * kept.unsqueeze(-2)  # (..., m, K, K)
         # a column that is out has the equation w = 0
         diagonal = torch.where(mask, ridge.unsqueeze(-2), 1.0)
-        factor = torch.linalg.cholesky_ex(matrix + torch.diag_embed(diagonal)).L
+        regular = matrix + torch.diag_embed(diagonal)
+        factor, _ = torch.linalg.cholesky_ex(regular)
         right = (b * kept).unsqueeze(-1)
         return torch.cholesky_solve(right, factor).squeeze(-1)
 
@@ -270,7 +292,8 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
         U, s, Vh = torch.linalg.svd(matrix, full_matrices=False)
         projected = (U[:, : len(R)].mT @ d.unsqueeze(-1)).squeeze(-1)
         # directions that rounding alone would determine stay at zero
-        smallest = s[:, :1] * (torch.finfo(R.dtype).eps * len(R))
+        rounding = torch.finfo(R.dtype).eps * len(R)
+        smallest = s[:, :1] * rounding
         solution = torch.where(s > smallest, projected / s, 0.0)
         return (Vh.mT @ solution.unsqueeze(-1)).squeeze(-1)
 
@@ -293,17 +316,21 @@ def stlsq(
     Source: Brunton, Proctor, Kutz (2016), supporting information; pysindy's STLSQ, whose steps
     these are but for the last one.
     """
-    unit = torch.ones_like(scale) if settings.normalize_columns else scale
+    unit = scale
+    if settings.normalize_columns:
+        unit = torch.ones_like(scale)
     ridge = settings.alpha / unit.square()
     if settings.share is not None and not settings.normalize_columns:
         ridge = torch.full_like(scale, settings.alpha / N)
-    unit, norms = unit.unsqueeze(-2), norms.unsqueeze(-1)
+    unit = unit.unsqueeze(-2)
+    norms = norms.unsqueeze(-1)
 
     def large(w: Tensor) -> Tensor:
         if settings.share is None:
             return (w / unit).abs() >= settings.threshold
-        largest = w.abs().amax(-1, keepdim=True)
-        return w.abs() >= torch.minimum(settings.share * norms, largest)
+        sizes = w.abs()
+        largest = sizes.amax(-1, keepdim=True)
+        return sizes >= torch.minimum(settings.share * norms, largest)
 
     terms = scale.shape[-1]
     mask = torch.ones((*norms.shape[:-1], terms), dtype=torch.bool, device=scale.device)
@@ -313,7 +340,8 @@ def stlsq(
         without = torch.zeros_like(ridge)
         mask, w, settled = _thresholded(solve, large, mask, without, terms + 1)
         converged = converged & settled
-    return (w / scale.unsqueeze(-2)).mT.contiguous(), converged
+    coefficients = w / scale.unsqueeze(-2)
+    return coefficients.mT.contiguous(), converged
 
 
 def _thresholded(
@@ -322,7 +350,8 @@ def _thresholded(
     """Mask, coefficients and whether they settled, after at most so many rounds."""
     for _ in range(most):
         w = torch.where(mask, solve(mask, ridge), 0.0)
-        before, mask = mask, mask & large(w)
+        before = mask
+        mask = mask & large(w)
         w = torch.where(mask, w, 0.0)
         converged = (mask == before).flatten(-2).all(-1)
         if bool(converged.all()):

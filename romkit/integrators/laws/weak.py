@@ -12,7 +12,7 @@ from torch import Tensor
 from romkit.core.errors import InputError
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.noise import noise_level, smoothed
-from romkit.integrators.laws.regression import Fit, nonzero, stacked
+from romkit.integrators.laws.regression import Fit, nonzero, quality, stacked
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
 from romkit.integrators.laws.windows import TestFunctions, default_width, spread_windows
 
@@ -38,6 +38,8 @@ JITTER = 1e-8
 
 WIDTHS = 1.0, 0.7, 1.5
 """Widths of windows that supports are found by, relative to the default one."""
+
+Pair = tuple[Tensor, Tensor]
 
 Spans = Sequence[tuple[int, int]]
 """First and last samples of windows."""
@@ -92,17 +94,23 @@ def weak_fit(samples: LatentSamples, basis: Features, settings: WeakSettings) ->
         InputError: single samples, or fewer windows than terms.
     """
     times = trajectory_times(samples)
-    w, drift = basis.scaled(samples.inputs, samples.drift.expand_as(samples.targets))
+    drift = samples.drift.expand_as(samples.targets)
+    w, drift = basis.scaled(samples.inputs, drift)
     lead = samples.targets.shape[:-2]
-    c = samples.context.double().expand(*lead, *samples.context.shape[-2:])
-    number = _windows_of_each(settings.windows, len(samples) // len(times), len(basis.names))
+    c = samples.context.double()
+    c = c.expand(*lead, *c.shape[-2:])
+    trajectories = len(samples) // len(times)
+    number = _windows_of_each(settings.windows, trajectories, len(basis.names))
     # noise asks for wide windows, fast motion for narrow ones
     widths = [settings.width]
     if settings.width is None:
-        widths = [factor * default_width(samples) for factor in WIDTHS]
+        default = default_width(samples)
+        widths = [factor * default for factor in WIDTHS]
     spans = [spread_windows(times, width, number) for width in widths]
-    problems = zip(*samples.paths(w, drift, c), strict=True)
-    return stacked([_fit_one(*paths, times, spans, basis, settings) for paths in problems])
+    fits = []
+    for paths in zip(*samples.paths(w, drift, c), strict=True):
+        fits.append(_fit_one(*paths, times, spans, basis, settings))
+    return stacked(fits)
 
 
 def _windows_of_each(windows: int, trajectories: int, terms: int) -> int:
@@ -130,16 +138,17 @@ def _fit_one(
     by_width = _determined(measured, times, spans, settings.smoothness)
     noise = noise_level(w).nan_to_num(nan=0.0).clamp(min=QUIET)
     d, m = w.shape[-1], drift.shape[-1]
-    # of a law of second order the variables z come first, whose rates are no targets
-    columns = [Column(noise, k, d - m + k, settings).best(by_width) for k in range(m)]
-    coefficients = torch.stack([column.coefficients for column in columns], dim=-1)
-    settled = torch.tensor(all(column.settled for column in columns))
+    candidates = []
+    for k in range(m):
+        # of a law of second order the variables z come first, whose rates are no targets
+        column = Column(noise, k, d - m + k, settings)
+        candidates.append(column.best(by_width))
+    coefficients = torch.stack([candidate.coefficients for candidate in candidates], dim=-1)
+    settled = torch.tensor(all(candidate.settled for candidate in candidates))
     terms = torch.cat([run.terms for run in by_width[0]])
     targets = torch.cat([run.targets for run in by_width[0]])
-    missed = (targets - terms @ coefficients).norm(dim=0)
-    singular = torch.linalg.svdvals(terms / nonzero(terms.norm(dim=0)))
-    residual = missed / nonzero(targets.norm(dim=0))
-    return Fit(coefficients, singular[0] / singular[-1], settled, residual)
+    condition, residual = quality(terms, targets, coefficients, terms)
+    return Fit(coefficients, condition, settled, residual)
 
 
 def _determined(
@@ -154,13 +163,12 @@ def _determined(
     by_width = []
     for windows in spans:
         runs = _integrals(measured, times, windows, smoothness)
-        if sum(len(run.tests) for run in runs) >= terms:
+        count = sum(len(run.tests) for run in runs)
+        if count >= terms:
             by_width.append(runs)
     if not by_width:
-        expected, fix = (
-            f"at least {terms} windows, one per term",
-            "raise windows or lower the degree",
-        )
+        expected = f"at least {terms} windows, one per term"
+        fix = "raise windows or lower the degree"
         raise InputError("windows", expected=expected, got="fewer", fix=fix)
     return by_width
 
@@ -173,34 +181,39 @@ def _integrals(measured: Measured, times: Tensor, spans: Spans, exponent: int) -
     for k in range(len(missing)):
         tests = everywhere
         if bool(missing[k].any()):
-            whole = _whole_windows(spans, missing[k])
-            if not whole:
+            complete = _complete_windows(spans, missing[k])
+            if not complete:
                 continue
-            tests = TestFunctions.on(times, whole, exponent)
+            tests = TestFunctions.on(times, complete, exponent)
         w, drift, theta, slopes = (x[k].nan_to_num(nan=0.0) for x in measured)
-        target = -tests.across @ w[:, -drift.shape[-1] :] - tests.within @ drift
-        runs.append(Integrals(tests, tests.within @ theta, target, slopes))
+        z = w[:, -drift.shape[-1] :]
+        terms = tests.within @ theta
+        targets = -tests.across @ z - tests.within @ drift
+        runs.append(Integrals(tests, terms, targets, slopes))
     return runs
 
 
-def _whole_windows(spans: Spans, missing: Tensor) -> Spans:
+def _complete_windows(spans: Spans, missing: Tensor) -> Spans:
     """Windows without a missing sample, of samples (T,) of a trajectory."""
-    count = torch.nn.functional.pad(missing.long().cumsum(0), (1, 0))  # before each sample
-    return [(a, b) for a, b in spans if int(count[b + 1]) == int(count[a])]
+    count = missing.long().cumsum(0)
+    before = [0, *count.tolist()]  # missing samples before each one
+    return [(begin, end) for begin, end in spans if before[end + 1] == before[begin]]
 
 
-def _terms_and_slopes(basis: Features, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+def _terms_and_slopes(basis: Features, w: Tensor, c: Tensor) -> Pair:
     """Terms (C, T, K) at scaled states w (C, T, d), and their derivatives (C, T, K, d)."""
 
     def theta(w: Tensor) -> Tensor:
-        terms = torch.broadcast_tensors(*basis.terms_of_scaled(w, c), w[..., 0])[:-1]
+        terms = basis.terms_of_scaled(w, c)
+        *terms, _ = torch.broadcast_tensors(*terms, w[..., 0])
         return torch.stack(terms, dim=-1)
 
     slopes = []
     for axis in range(w.shape[-1]):
         direction = torch.zeros_like(w)
         direction[..., axis] = 1.0
-        slopes.append(torch.func.jvp(theta, (w,), (direction,))[1])
+        _, slope = torch.func.jvp(theta, (w,), (direction,))
+        slopes.append(slope)
     return theta(w), torch.stack(slopes, dim=-1)
 
 
@@ -278,8 +291,10 @@ class Column(NamedTuple):
         """
         terms, targets, log_determinant = [], [], 0.0
         for run in runs:
-            factor = torch.linalg.cholesky(self._covariance(run, coefficients))
-            both = torch.cat([run.terms, run.targets[:, self.target, None]], dim=-1)
+            covariance = self._covariance(run, coefficients)
+            factor = torch.linalg.cholesky(covariance)
+            target = run.targets[:, self.target, None]
+            both = torch.cat([run.terms, target], dim=-1)
             white = torch.linalg.solve_triangular(factor, both, upper=False)
             terms.append(white[:, :-1])
             targets.append(white[:, -1])
@@ -308,19 +323,14 @@ def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tenso
     Source: Boninsegna, Nüske, Clementi (2018), Sparse learning of stochastic dynamical equations,
     section II B, with standard errors in place of cross-validation.
     """
-    N, K = terms.shape
-    # the residual of all terms is noise; a target without any would make every term significant
-    everything = torch.linalg.lstsq(terms, targets.unsqueeze(-1), driver="gelsd").solution
-    variance = (targets - terms @ everything.squeeze(-1)).square().sum() / max(1, N - K)
-    smallest_cost = SIGNIFICANT**2 * variance
-    if settings.threshold is None and settings.share is None:
-        smallest_cost = torch.maximum(smallest_cost, NEGLIGIBLE**2 * targets.square().sum())
+    smallest_cost = _smallest_cost(terms, targets, settings)
     least = _smallest_coefficients(terms, targets, settings)
-    kept = list(range(K))
-    coefficients = terms.new_zeros(K)
+    kept = list(range(terms.shape[-1]))
+    coefficients = torch.zeros_like(least)
     while kept:
         # the factor holds all that costs of terms need
-        R = torch.linalg.qr(torch.cat([terms[:, kept], targets.unsqueeze(-1)], -1), mode="r").R
+        columns = torch.cat([terms[:, kept], targets.unsqueeze(-1)], -1)
+        R = torch.linalg.qr(columns, mode="r").R
         value, cost = _costs(R)
         weakest = int(cost.argmin())
         if cost[weakest] <= smallest_cost:
@@ -335,18 +345,36 @@ def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tenso
     return coefficients
 
 
+def _smallest_cost(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
+    """Growth of the sum of squares from which on a term is told from zero."""
+    N, K = terms.shape
+    # the residual of all terms is noise; a target without any would make every term significant
+    everything = torch.linalg.lstsq(terms, targets.unsqueeze(-1), driver="gelsd").solution
+    missed = targets - terms @ everything.squeeze(-1)
+    variance = missed.square().sum() / max(1, N - K)
+    cost = SIGNIFICANT**2 * variance
+    if settings.threshold is None and settings.share is None:
+        negligible = NEGLIGIBLE**2 * targets.square().sum()
+        cost = torch.maximum(cost, negligible)
+    return cost
+
+
 def _smallest_coefficients(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
     """Size (K,) from which on a coefficient stays: the threshold, or the share of the rate."""
     if settings.share is not None:
         return settings.share * targets.norm() / nonzero(terms.norm(dim=0))
-    return torch.full_like(terms[0], settings.threshold or 0.0)
+    threshold = settings.threshold
+    if threshold is None:
+        threshold = 0.0
+    return torch.full_like(terms[0], threshold)
 
 
-def _costs(R: Tensor) -> tuple[Tensor, Tensor]:
+def _costs(R: Tensor) -> Pair:
     """Least squares (k,) from the triangular factor of (terms, target), and by how much its sum of
     squares grows without each term.
     """
     k = R.shape[-1] - 1
     inverse = torch.linalg.pinv(R[:k, :k])
     value = inverse @ R[:k, k]
-    return value, value.square() / nonzero(inverse.square().sum(-1))
+    variance = inverse.square().sum(-1)
+    return value, value.square() / nonzero(variance)
