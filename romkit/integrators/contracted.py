@@ -62,7 +62,9 @@ def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
 
 def _is_plain(problem: Problem, quadratic: Quadratic | None) -> bool:
     """Whether the field is quadratic, without inputs, at contexts that stay."""
-    return quadratic is not None and problem.control is None and problem.path.operator is not None
+    if quadratic is None or problem.control is not None:
+        return False
+    return problem.path.operator is not None
 
 
 def _in_hidden_units(problem: Problem, quadratic: Quadratic) -> Problem:
@@ -128,31 +130,31 @@ class NormalEquations(NamedTuple):
     def of(cls, quadratic: Quadratic, maps: PolynomialMaps) -> "NormalEquations":
         """Normal equations of Galerkin's rate, at the contexts of the maps."""
         m, p = maps.monomials.variables, maps.monomials.degree
-        slopes = maps.monomials.slopes().to(maps.rows)
         lower = Monomials(m, p - 1)  # of the derivatives; monomials are ordered by degree
         # orthonormal coordinates of the subspace that the decoder reaches, beside its constant
         Q, triangle = torch.linalg.qr(maps.rows[..., 1:, :].mT)  # (..., r, k), (..., k, K - 1)
         field = quadratic.of_polynomial(maps.monomials, maps.rows, Q)
+        slopes = maps.monomials.slopes().to(maps.rows)
         slopes = slopes[:, : len(lower), 1:]
         tangents = slopes @ triangle.mT.unsqueeze(-3)  # (..., m, K of p - 1, k)
         force = tangents @ field.coefficients.mT.unsqueeze(-3)  # (..., m, K of p - 1, K of 2p)
-        first, second = torch.triu_indices(m, m)
-        gram = tangents[..., first, :, :] @ tangents[..., second, :, :].mT
+        i, j = torch.triu_indices(m, m)
+        gram = tangents[..., i, :, :] @ tangents[..., j, :, :].mT
         places = torch.empty(m, m, dtype=torch.int64)
-        places[first, second] = torch.arange(len(first))
-        places[second, first] = torch.arange(len(first))
-        return cls(
-            Monomials(m, 3 * p - 1),
-            _collected(force, lower.products(field.monomials)),
-            _collected(gram, lower.products()),
-            places,
-        )
+        entries = torch.arange(len(i))
+        places[i, j] = entries
+        places[j, i] = entries
+        force = _collected(force, lower.products(field.monomials))
+        gram = _collected(gram, lower.products())
+        return cls(Monomials(m, 3 * p - 1), force, gram, places)
 
     def __call__(self, z: Tensor) -> Tensor:
         powers = self.monomials(z)
         force = _weighted(powers, self.force)
-        triangle = _weighted(powers[..., : self.gram.shape[-1]], self.gram)
-        return linear_solve(triangle[..., self.places], force)
+        lower = powers[..., : self.gram.shape[-1]]
+        triangle = _weighted(lower, self.gram)
+        gram = triangle[..., self.places]
+        return linear_solve(gram, force)
 
 
 def _weighted(powers: Tensor, coefficients: Tensor) -> Tensor:

@@ -62,17 +62,17 @@ class Hamiltonian(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         if problem.order not in self.orders:
-            expected, fix = (
-                "dynamics of first order",
-                "use Galerkin(), or a system with velocities of its own",
-            )
+            expected = "dynamics of first order"
+            fix = "use Galerkin(), or a system with velocities of its own"
             raise InputError("dynamics", expected=expected, got="Hamiltonian()", fix=fix)
-        field, y0 = self.field(problem), self.momentum(problem, times[0], start)
+        field = self.field(problem)
+        y0 = self.momentum(problem, times[0], start)
         # forward differentiation is slow, call by call
         if len(times) >= TRACING_PAYS or engine == "compiled":
             field = traced(field, times[0], y0)
         if solver is None:
-            solver = ImplicitMidpoint(problem.step or midpoint_step(field, y0, times))
+            step = problem.step or midpoint_step(field, y0, times)
+            solver = ImplicitMidpoint(step)
         solution = solver(field, y0, times, engine=engine, label="reduced model")
         return solution._replace(states=self.velocity(problem, times[0], solution.states))
 
@@ -84,11 +84,13 @@ class Hamiltonian(LatentDynamics):
             P = problem.path.at(t)
             q, J = P.decode_jacobian(z)
             v = matvec(J, dz)
+            acceleration = problem.field(t, q, v)
             # one evaluation of the inertia for both
-            columns = torch.stack([v, problem.field(t, q, v)], dim=-1)
+            columns = torch.stack([v, acceleration], dim=-1)
             momentum, force = problem.metric(q, columns).unbind(-1)
+            column = columns[..., :1]
             _, changing = torch.func.jvp(  # Ṁ q̇
-                lambda q: problem.metric(q, columns[..., :1]), (q,), (v,)
+                lambda q: problem.metric(q, column), (q,), (v,)
             )
             along_manifold = matvec(J.mT, force + changing.squeeze(-1))
             dr = along_manifold + _curvature_force(P, z, dz, momentum)
@@ -99,18 +101,22 @@ class Hamiltonian(LatentDynamics):
     def momentum(self, problem: Problem, t: Tensor, w: Tensor) -> Tensor:
         """(z, ż) -> (z, r)."""
         z, dz = _halves("w", w, problem, t)
-        return torch.cat([z, matvec(_inertia(problem, t, z), dz)], dim=-1)
+        r = matvec(_inertia(problem, t, z), dz)
+        return torch.cat([z, r], dim=-1)
 
     def velocity(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) -> (z, ż)."""
         z, r = _halves("y", y, problem, t)
-        return torch.cat([z, linear_solve(_inertia(problem, t, z), r)], dim=-1)
+        dz = linear_solve(_inertia(problem, t, z), r)
+        return torch.cat([z, dz], dim=-1)
 
     def lift(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) (..., 2m) -> (q, p) (..., 2n), the cotangent lift of φ."""
         z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
         q, J = problem.path.at(t).decode_jacobian(z)
-        return torch.cat([q, problem.metric(q, matvec(J, dz).unsqueeze(-1)).squeeze(-1)], dim=-1)
+        v = matvec(J, dz).unsqueeze(-1)
+        p = problem.metric(q, v).squeeze(-1)
+        return torch.cat([q, p], dim=-1)
 
 
 def midpoint_step(field: Field, y0: Tensor, times: Tensor) -> float:
@@ -136,7 +142,10 @@ def _inertia(problem: Problem, t: Tensor, z: Tensor) -> Tensor:
 def _curvature_force(P: object, z: Tensor, dz: Tensor, momentum: Tensor) -> Tensor:
     """J̇ᵀ p (..., m): D²φ(ż, eᵢ) from D²φ(ż + eᵢ, ż + eᵢ) and D²φ(ż - eᵢ, ż - eᵢ)."""
     unit = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
-    z, dz = z.unsqueeze(-2), dz.unsqueeze(-2)
+    z = z.unsqueeze(-2)
+    dz = dz.unsqueeze(-2)
     # the curvature is quadratic, so that mixed directions are differences of squares
-    rows = (P.decode_curvature(z, dz + unit) - P.decode_curvature(z, dz - unit)) / 4
+    ahead = P.decode_curvature(z, dz + unit)
+    behind = P.decode_curvature(z, dz - unit)
+    rows = (ahead - behind) / 4
     return matvec(rows, momentum)

@@ -14,7 +14,7 @@ from romkit.core.types import Field
 from romkit.engine import Unsupported, adaptive, compiled_if
 from romkit.engine.adaptive import FLOOR, UNCOUNTED, Code, Limits, Progress
 from romkit.solvers import stepping
-from romkit.solvers.base import Run, Solver, check_field, depends_on_time, forcing, inside
+from romkit.solvers.base import Run, Solver, check_field, depends_on_time, forcing, inside, stated
 from romkit.solvers.stepping import Stepper
 
 STAGES = 6
@@ -89,10 +89,8 @@ class Adaptive(Solver):
     divergence_threshold: Positive = 1e6
 
     def __str__(self) -> str:
-        settings = [f"rtol={self.rtol:g}"]
-        for name, value in (("atol", self.atol), ("max_step", self.max_step)):
-            if value is not None:
-                settings.append(f"{name}={value:g}")
+        options = {"atol": self.atol, "max_step": self.max_step}
+        settings = [f"rtol={self.rtol:g}", *stated(options)]
         return f"Adaptive({', '.join(settings)})"
 
     def prepare(
@@ -108,15 +106,17 @@ class Adaptive(Solver):
         rate = of_rows(field, y0)
         rows = y0.detach().reshape(-1, y0.shape[-1])
         limits = self._limits(times, longest, jumps)
-        first = first_steps(rate, times[0], rows, limits)
-        steps = float((times[-1] - times[0]) / (FIRST_STEPS * first.median()))
+        lengths = first_steps(rate, times[0], rows, limits)
+        span = times[-1] - times[0]
+        steps = float(span / (FIRST_STEPS * lengths.median()))
+        example = (field, times, y0)
         kernel, name = compiled_if(
-            engine, adaptive.Explicit, field, times, y0, STAGES * steps, CALLS * steps
+            engine, adaptive.Explicit, *example, STAGES * steps, CALLS * steps
         )
         if kernel is None:
             way = Torch(rate, timed)
         else:
-            way = Compiled(kernel, timed, (field, times, y0))
+            way = Compiled(kernel, timed, example)
         return partial(self._integrate, way, longest, jumps, label), name
 
     def _check_tolerance(self, y0: Tensor) -> None:
@@ -223,9 +223,11 @@ def first_steps(rate: stepping.Rate, t: Tensor, y: Tensor, limits: Limits) -> Te
     Source: Hairer, Nørsett, Wanner (1993), Solving Ordinary Differential Equations I, section II.4.
     """
     span = limits.times[-1] - limits.times[0]
-    largest = y.abs().amax(-1, keepdim=True)
-    allowed = limits.atol + limits.rtol * (y.abs() + limits.floor * largest)
-    allowed = torch.where(allowed > 0, allowed, torch.finfo(y.dtype).tiny ** 0.5)
+    y_size = y.abs()
+    largest = y_size.amax(-1, keepdim=True)
+    allowed = limits.atol + limits.rtol * (y_size + limits.floor * largest)
+    tiny = torch.finfo(y.dtype).tiny ** 0.5
+    allowed = torch.where(allowed > 0, allowed, tiny)
 
     def size(x: Tensor) -> Tensor:
         return (x / allowed).square().mean(-1).sqrt()
@@ -233,14 +235,17 @@ def first_steps(rate: stepping.Rate, t: Tensor, y: Tensor, limits: Limits) -> Te
     with torch.no_grad():
         slope = rate(t, y)
         # a hundredth of the time in which the state would change by itself
-        moved = (0.01 * size(y) / size(slope)).nan_to_num(nan=0.0, posinf=0.0)
-        moved = torch.where(moved > 0, moved, 1e-6 * span).clamp(max=float(span))
-        slope_there = rate(t, y + moved.unsqueeze(-1) * slope)
-        bend = size(slope_there - slope) / moved
+        moved = 0.01 * size(y) / size(slope)
+        moved = moved.nan_to_num(nan=0.0, posinf=0.0)
+        moved = torch.where(moved > 0, moved, 1e-6 * span)
+        moved = moved.clamp(max=float(span))
+        ahead = y + moved.unsqueeze(-1) * slope
+        bend = size(rate(t, ahead) - slope) / moved
     # the error of a step is of fifth order in the larger of both
     steepest = torch.maximum(size(slope), bend)
     h = (0.01 / steepest) ** (1 / 5)
-    h = torch.where(h.isfinite() & (h > 0), h, 1e-3 * span)
+    is_length = h.isfinite() & (h > 0)
+    h = torch.where(is_length, h, 1e-3 * span)
     longest = min(float(span), limits.longest)
     return torch.minimum(100 * moved, h).clamp(max=longest)
 
@@ -257,16 +262,20 @@ def _drive(
     stepper.advance(progress, limits, states, FEW)
     if not _running(progress):
         return
-    attempts, outputs = FEW, progress.next.sum()
-    with track(range(states[..., 0].numel()), label) as bar:
-        bar.update(int(outputs))
+    attempts = FEW
+    outputs = int(progress.next.sum())
+    members_times_outputs = states[..., 0].numel()
+    with track(range(members_times_outputs), label) as bar:
+        bar.update(outputs)
         while _running(progress):
             began = time.perf_counter()
             stepper.advance(progress, limits, states, attempts)
-            before, outputs = outputs, progress.next.sum()
-            bar.update(int(outputs - before))
+            before = outputs
+            outputs = int(progress.next.sum())
+            bar.update(outputs - before)
             # pieces of work are long enough to be cheap, and short enough for the bar
-            attempts *= 2 if time.perf_counter() - began < PIECE else 1
+            if time.perf_counter() - began < PIECE:
+                attempts *= 2
 
 
 def _running(progress: Progress) -> bool:
@@ -278,8 +287,9 @@ def _go_on(
 ) -> None:
     """Take members that are stiff to the end, by implicit steps where these take less time."""
     stiff = progress.code == Code.STIFF
+    remaining = limits.times[-1] - progress.t
     # few short steps cost less than a Jacobian
-    steps = ((limits.times[-1] - progress.t) / progress.h)[stiff].max()
+    steps = (remaining / progress.h)[stiff].max()
     # the test has done its work, whatever method goes on
     progress.stiff = torch.where(stiff, UNCOUNTED, progress.stiff)
     progress.code = torch.where(stiff, int(Code.RUNNING), progress.code)

@@ -5,7 +5,7 @@ member.
 import abc
 import enum
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -183,19 +183,26 @@ def forcing(solver: Solver, field: Field, y0: Tensor, times: Tensor) -> tuple[fl
         y0: (..., d) where it starts.
         times: (T,) of the output.
     """
-    span = float(times[-1] - times[0])
+    start, end = times[0], times[-1]
+    span = float(end - start)
     # steps begin and end a run anyway
     jumps = times.new_tensor(sorted(solver.jump_times))
-    jumps = jumps[(jumps > times[0]) & (jumps < times[-1])]
-    if not depends_on_time(field, times[0], y0):
-        return _chosen(solver.max_step, span), jumps[:0]
-    forced = _chosen(solver.forced_step, span / FORCED_STEPS)
-    return _chosen(solver.max_step, forced), jumps
+    jumps = jumps[(jumps > start) & (jumps < end)]
+    is_forced = depends_on_time(field, start, y0)
+    if not is_forced:
+        jumps = jumps[:0]
+    if solver.max_step is not None:
+        return solver.max_step, jumps
+    if not is_forced:
+        return span, jumps
+    if solver.forced_step is not None:
+        return solver.forced_step, jumps
+    return span / FORCED_STEPS, jumps
 
 
-def _chosen(setting: float | None, otherwise: float) -> float:
-    """A setting, or another value where it is left open."""
-    return otherwise if setting is None else setting
+def stated(options: Mapping[str, float | None]) -> list[str]:
+    """Options that are set, as they are written."""
+    return [f"{name}={value:g}" for name, value in options.items() if value is not None]
 
 
 def inside(y: Tensor, threshold: float) -> Tensor:
@@ -208,4 +215,6 @@ def scored(states: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
     (...).
     """
     alive = inside(states, threshold).cummin(0).values  # once out, out for good
-    return torch.where(alive, states, torch.nan).movedim(0, -2), Status.of(alive[-1, ..., 0])
+    solution = torch.where(alive, states, torch.nan).movedim(0, -2)
+    status = Status.of(alive[-1, ..., 0])
+    return solution, status

@@ -87,8 +87,10 @@ def largest_error(states: Tensor, exact: Tensor) -> float:
     """Largest error of states (..., T, d), relative to each member's largest exact component, where
     the exact states are known; infinite where the others are not.
     """
-    size = exact.abs().nan_to_num(0.0).amax((-2, -1), keepdim=True)
+    known = exact.abs().nan_to_num(0.0)
+    size = known.amax((-2, -1), keepdim=True)
     apart = (states - exact).abs()
     relative = torch.where(size > 0, apart / size, apart)
     relative = torch.where(exact.isfinite(), relative, 0.0)
-    return float(relative.nan_to_num(nan=torch.inf).max())
+    largest = relative.nan_to_num(nan=torch.inf).max()
+    return float(largest)

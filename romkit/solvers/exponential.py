@@ -50,14 +50,16 @@ class Exponential(Solver):
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
         states[0] = y
         steps: dict[float, Tensor] = {}
-        resolution = SAME * float(times[-1] - times[0])
+        span = float(times[-1] - times[0])
+        resolution = SAME * span
         for k, h in enumerate(times.diff().tolist()):
             # times are rounded, and equal intervals share an exponential, which costs most
             interval = round(h / resolution)
             if interval not in steps:
                 steps[interval] = torch.linalg.matrix_exp(h * matrix)
             # once out, out for good
-            y = torch.where(inside(y, self.divergence_threshold), y, torch.nan)
+            is_alive = inside(y, self.divergence_threshold)
+            y = torch.where(is_alive, y, torch.nan)
             y = advanced(steps[interval], y)
             states[k + 1] = y
         return states

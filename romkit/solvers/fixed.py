@@ -65,16 +65,17 @@ def march(
     on from `rest`.
     """
     grid = Grid.between(times, solver.dt)
-    intervals = list(zip(grid.h.tolist(), grid.steps.tolist(), strict=True))
+    lengths = grid.h.tolist()
+    numbers = grid.steps.tolist()
     states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
     states[0] = y
     y = y.clone()  # derivatives along a path need numbers with memory of their own
-    for k in track(range(len(intervals)), label):
-        h, number = intervals[k]
-        y = steps(times[k], y, h, number)
+    for k in track(range(len(lengths)), label):
+        y = steps(times[k], y, lengths[k], numbers[k])
         states[k + 1] = y
         # arithmetic with infinities is slow
-        y = torch.where(inside(y, solver.divergence_threshold), y, rest)
+        is_alive = inside(y, solver.divergence_threshold)
+        y = torch.where(is_alive, y, rest)
     return states
 
 
@@ -157,9 +158,10 @@ class RK4(Solver):
 def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
     """The state one step of length h after t."""
     half = h / 2
+    middle = t + half
     k1 = field(t, y)
-    k2 = field(t + half, torch.add(y, k1, alpha=half))
-    k3 = field(t + half, torch.add(y, k2, alpha=half))
+    k2 = field(middle, torch.add(y, k1, alpha=half))
+    k3 = field(middle, torch.add(y, k2, alpha=half))
     k4 = field(t + h, torch.add(y, k3, alpha=h))
     slope = k1 + 2 * (k2 + k3) + k4
     return torch.add(y, slope, alpha=h / 6)
@@ -168,9 +170,10 @@ def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
 def step_by_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
     """`step` with the step length in a tensor, which a GPU reads."""
     half = h / 2
+    middle = t + half
     k1 = field(t, y)
-    k2 = field(t + half, y + half * k1)
-    k3 = field(t + half, y + half * k2)
+    k2 = field(middle, y + half * k1)
+    k3 = field(middle, y + half * k2)
     k4 = field(t + h, y + h * k3)
     slope = k1 + 2 * (k2 + k3) + k4
     return y + h / 6 * slope
@@ -303,7 +306,9 @@ class Iterated(Solver):
 
 def with_step(known: Tensor, h: Tensor) -> Tensor:
     """`known` (..., k) with h beside it, member by member."""
-    return torch.cat([known, h.expand(*known.shape[:-1], 1)], dim=-1)
+    lead = known.shape[:-1]
+    step = h.expand(*lead, 1)
+    return torch.cat([known, step], dim=-1)
 
 
 @dataclass(frozen=True)
@@ -320,8 +325,10 @@ class _Midpoint(Rule):
         return with_step(y, h / 2), guess
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        y, half = known[..., :-1], known[..., -1:]
-        return y + half * self.field(t, u) - u
+        y = known[..., :-1]
+        half = known[..., -1:]
+        moved = y + half * self.field(t, u)
+        return moved - u
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
         change = 2 * (u - y)

@@ -12,15 +12,17 @@ from torch import Tensor
 
 from romkit.core import checks, errors, runtime
 from romkit.core.boundary import Finite, Positive, Times, validated
-from romkit.core.types import Field
-from romkit.solvers.base import Run, Solver, check_field, forcing, inside
+from romkit.core.types import Array, Field
+from romkit.solvers.base import Run, Solver, check_field, forcing, inside, stated
 
 
 def error_norm(error: Tensor) -> Tensor:
     """(...) root mean square of errors (..., d); never infinite: an overshooting step is tried
     again.
     """
-    return error.square().mean(-1).sqrt().nan_to_num(nan=1e10, posinf=1e10).clamp(max=1e10)
+    norm = error.square().mean(-1).sqrt()
+    norm = norm.nan_to_num(nan=1e10, posinf=1e10)
+    return norm.clamp(max=1e10)
 
 
 @validated
@@ -44,10 +46,7 @@ class Controlled(Solver):
 
     def __str__(self) -> str:
         options = {"rtol": self.rtol, "atol": self.atol, "max_step": self.max_step}
-        settings = [self.method]
-        for name, value in options.items():
-            if value is not None:
-                settings.append(f"{name}={value:g}")
+        settings = [self.method, *stated(options)]
         return f"{type(self).__name__}({', '.join(settings)})"
 
     def prepare(
@@ -108,8 +107,8 @@ class TorchDiffEq(Controlled):
     ) -> Tensor:
         def usable(y: Tensor, rate: Tensor) -> Tensor:
             # the norm of the error squares rates
-            squared_is_finite = inside(rate, torch.finfo(rate.dtype).max ** 0.5)
-            return inside(y, self.divergence_threshold) & squared_is_finite
+            largest = torch.finfo(rate.dtype).max ** 0.5
+            return inside(y, self.divergence_threshold) & inside(rate, largest)
 
         def held(t: Tensor, y: Tensor) -> Tensor:
             rate = field(t, y)
@@ -117,10 +116,12 @@ class TorchDiffEq(Controlled):
 
         start = torch.where(inside(y0, self.divergence_threshold), y0, 0.0)
         states = self._solve(held, start, times, longest, jumps)
-        # a member that was held has states that are no solution
-        moving = torch.stack([usable(y, field(t, y)) for t, y in zip(times, states, strict=True)])
-        lost_as_nan = torch.where(moving, states, torch.nan)
-        return torch.cat([y0.unsqueeze(0), lost_as_nan[1:]])
+        solution = [y0]
+        for t, y in zip(times[1:], states[1:], strict=True):
+            # a member that was held has states that are no solution
+            moving = usable(y, field(t, y))
+            solution.append(torch.where(moving, y, torch.nan))
+        return torch.stack(solution)
 
     def _solve(
         self, held: Field, start: Tensor, times: Tensor, longest: float, jumps: Tensor
@@ -207,35 +208,40 @@ class SciPy(Controlled):
         self, field: Field, label: str, longest: float, jumps: Tensor, y0: Tensor, times: Tensor
     ) -> Tensor:
         ends = [*jumps.tolist(), float(times[-1])]
-        paths = [
-            self._member(field, y0, k, times, longest, ends)
-            for k in runtime.track(range(y0[..., 0].numel()), label)
-        ]
-        return torch.stack(paths, dim=1).reshape(len(times), *y0.shape).to(y0)
+        members = y0[..., 0].numel()
+        paths = []
+        for k in runtime.track(range(members), label):
+            paths.append(self._member(field, y0, k, times, longest, ends))
+        states = torch.stack(paths, dim=1)  # (T, members, d)
+        return states.reshape(len(times), *y0.shape).to(y0)
 
     def _member(
         self, field: Field, y0: Tensor, k: int, times: Tensor, longest: float, ends: list[float]
     ) -> Tensor:
         """(T, d) states of one member in float64, NaN from where it is lost."""
         batch = y0.detach().double().reshape(-1, y0.shape[-1]).clone()
+        start = batch[k].numpy().copy()
 
-        def alone(t: float, y: np.ndarray) -> np.ndarray:
+        def alone(t: float, y: Array) -> Array:
             # the context of a field is that of the whole batch, so all of it is evaluated, the
             # others at their start
             batch[k] = torch.from_numpy(y)
+            time = torch.tensor(t, dtype=torch.float64)
             with torch.no_grad():
-                rate = field(torch.tensor(t, dtype=torch.float64), batch.reshape(y0.shape))
-            return rate.double().reshape(batch.shape)[k].numpy()
+                rates = field(time, batch.reshape(y0.shape))
+            return rates.double().reshape(batch.shape)[k].numpy()
 
-        instants, start = times.double().numpy(), batch[k].numpy().copy()
+        instants = times.double().numpy()
         states = np.full((len(instants), len(start)), np.nan)
         states[0] = start
-        if len(instants) > 1 and _is_finite(start) and _is_finite(alone(instants[0], start)):
+        if len(instants) == 1 or not _is_finite(start):
+            return torch.from_numpy(states)
+        if _is_finite(alone(instants[0], start)):
             with np.errstate(all="ignore"):
                 self._fill_until_lost(states, alone, instants, longest, ends)
         return torch.from_numpy(states)
 
-    def _fill_until_lost(self, states: np.ndarray, *problem: object) -> None:
+    def _fill_until_lost(self, states: Array, *problem: object) -> None:
         """`_fill`, where a Jacobian that is not finite loses the member."""
         try:
             self._fill(states, *problem)
@@ -246,9 +252,9 @@ class SciPy(Controlled):
 
     def _fill(
         self,
-        states: np.ndarray,
-        field: Callable[[float, np.ndarray], np.ndarray],
-        times: np.ndarray,
+        states: Array,
+        field: Callable[[float, Array], Array],
+        times: Array,
         longest: float,
         ends: list[float],
     ) -> None:
@@ -259,22 +265,27 @@ class SciPy(Controlled):
 
         method = getattr(integrate, self.method)
         control = {"rtol": self.rtol, "atol": self.atol, "max_step": longest}
-        begin, y, count = times[0], states[0], 1
+        begin, y = times[0], states[0]
+        count = 1
         for end in ends:
             # the rate at a jump is that behind it, which the last stages before it must not see
-            before = end if end == times[-1] else np.nextafter(end, -np.inf)
+            before = end
+            if end != times[-1]:
+                before = np.nextafter(end, -np.inf)
             # a jump ends what the method knows of earlier steps
             steps = method(field, begin, y, before, **control)
             while steps.status == "running" and np.abs(steps.y).max() <= self.divergence_threshold:
                 steps.step()
                 passed = count + np.searchsorted(times[count:], steps.t, side="right")
                 if passed > count and steps.status != "failed":
-                    states[count:passed] = steps.dense_output()(times[count:passed]).T
+                    between = steps.dense_output()(times[count:passed])
+                    states[count:passed] = between.T
                     count = passed
             if steps.status != "finished":
                 return
-            begin, y = np.nextafter(end, np.inf), steps.y
+            begin = np.nextafter(end, np.inf)
+            y = steps.y
 
 
-def _is_finite(numbers: np.ndarray) -> bool:
+def _is_finite(numbers: Array) -> bool:
     return bool(np.isfinite(numbers).all())

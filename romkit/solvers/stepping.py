@@ -114,18 +114,20 @@ class Explicit(Method):
         state_change = reached - self.sixth
         rates = rate_change.square().sum(-1)
         states = state_change.square().sum(-1)
-        return states * TSIT5.stable**2 < h.square() * rates
+        allowed = h.square() * rates
+        return states * TSIT5.stable**2 < allowed
 
     def between(
         self, member: Tensor, share: Tensor, h: Tensor, y: Tensor, reached: Tensor
     ) -> Tensor:
+        start = y[member]  # (K, d)
         # term by term, so that the number of rows makes no difference in the last bit
-        slope = torch.zeros_like(y[member])
+        slope = torch.zeros_like(start)
         for rate, (a, b, c, d) in zip(self.rates, TSIT5.dense, strict=True):
             weight = share * (a + share * (b + share * (c + share * d)))  # (K,)
             slope = slope + weight.unsqueeze(-1) * rate[member]
         length = h[member].unsqueeze(-1)
-        return y[member] + length * slope
+        return start + length * slope
 
     def accept(self, accepted: Tensor) -> None:
         first, last = self.rates[0], self.rates[-1]
@@ -152,9 +154,7 @@ class Implicit(Method):
         rate = self.field(target.start, y)
         drift = self._drift(target.start, step, y, rate)
         jacobian = self._jacobian(target.start, y, rate, scale)
-        unit = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device)
-        matrix = unit / (RODAS4.gamma * length.unsqueeze(-1)) - jacobian  # (N, d, d)
-        factors, pivots, _ = torch.linalg.lu_factor_ex(matrix.nan_to_num())
+        factors, pivots = _factorised(jacobian, length)
         stages: list[Tensor] = []
         reached = y
         for s, node in enumerate(RODAS4.nodes):
@@ -163,7 +163,8 @@ class Implicit(Method):
                 rate = self.field(target.stage(t, step, node), reached)
             right = rate + length * RODAS4.drifts[s] * drift
             if s:
-                right = right + _combined(RODAS4.couplings[s], stages) / length
+                coupled = _combined(RODAS4.couplings[s], stages)
+                right = right + coupled / length
             stage = torch.linalg.lu_solve(factors, pivots, right.unsqueeze(-1))
             stages.append(stage.squeeze(-1))
         self.stages = stages
@@ -207,6 +208,15 @@ class Implicit(Method):
 
     def accept(self, accepted: Tensor) -> None:
         pass
+
+
+def _factorised(jacobian: Tensor, length: Tensor) -> Pair:
+    """Factors of 1 / (γ h) - J (N, d, d), for lengths (N, 1) of steps."""
+    unit = torch.eye(jacobian.shape[-1], dtype=jacobian.dtype, device=jacobian.device)
+    shift = RODAS4.gamma * length.unsqueeze(-1)
+    matrix = unit / shift - jacobian
+    factors, pivots, _ = torch.linalg.lu_factor_ex(matrix.nan_to_num())
+    return factors, pivots
 
 
 def _combined(weights: tuple[float, ...], terms: list[Tensor]) -> Tensor:
@@ -291,7 +301,8 @@ class Stepper:
         lengths = self._length(progress, limits, running, remaining)
         h = torch.where(running, lengths, 0.0)
         # where the field depends on time, these are those of all
-        t, step = progress.t[running][0], h[running][0]
+        t = progress.t[running][0]
+        step = h[running][0]
         reached, error = self.method.attempt(target, t, step, h, y, progress.scale)
         norms, largest = error_norm(progress, limits, reached, error)  # (N,)
         norm = norms
@@ -300,14 +311,17 @@ class Stepper:
         # where the field jumps no step is short enough, so the shortest one is taken
         shortest = _shortest(progress.t, target.stop, y.dtype)
         is_shortest = (h <= shortest) & norm.isfinite()
-        accepted = running & ((norm <= 1) | is_shortest)
+        is_exact = norm <= 1
+        accepted = running & (is_exact | is_shortest)
+        refused = running & ~accepted
 
         stops = h == remaining
         ends = torch.where(stops, target.stop, progress.t + h)
+        unstable = self.method.unstable(h, reached)
         _report(self.method, progress, limits, states, accepted, h, ends, reached)
-        self._count_unstable(progress, accepted, self.method.unstable(h, reached))
-        self._set_lengths(progress, accepted, running, norm, h)
-        self._lose(progress, running & ~accepted, norms, shortest)
+        self._count_unstable(progress, accepted, unstable)
+        self._set_lengths(progress, accepted, refused, norm, h)
+        self._lose(progress, refused, norms, shortest)
         self._go_on(progress, limits, accepted, ends, reached, largest)
         return bool((accepted & stops).any())
 
@@ -339,14 +353,15 @@ class Stepper:
         if self.together:
             h = h[running].min().expand_as(h)
         # two steps of equal length rather than a long and a tiny one
-        halved = torch.where(remaining < 2 * h, remaining / 2, h)
-        return torch.where(remaining <= 1.01 * h, remaining, halved)
+        is_near = remaining < 2 * h
+        halved = torch.where(is_near, remaining / 2, h)
+        reaches = remaining <= 1.01 * h
+        return torch.where(reaches, remaining, halved)
 
     def _set_lengths(
-        self, progress: Progress, accepted: Tensor, running: Tensor, norm: Tensor, h: Tensor
+        self, progress: Progress, accepted: Tensor, refused: Tensor, norm: Tensor, h: Tensor
     ) -> None:
         """Lengths of the next steps, as `prolong` and `reject` of the kernels."""
-        refused = running & ~accepted
         size = norm.clamp(min=1e-10).log()
         longer = self._longer(progress, size, h)
         # an error that is no number says nothing of the step that would do
@@ -366,13 +381,16 @@ class Stepper:
         """(N,) lengths behind accepted steps, by the logarithms of this error and the one before."""
         proportional = 1 / self.method.order - 0.75 * STABILISER
         growth = STABILISER * progress.previous - proportional * size
-        factor = (SAFETY * growth.exp()).clamp(SHORTER, LONGER)
+        factor = SAFETY * growth.exp()
+        factor = factor.clamp(SHORTER, LONGER)
         # after a step that was refused the next one does not grow
-        factor = torch.where(progress.rejected > 0, factor.clamp(max=1.0), factor)
+        was_refused = progress.rejected > 0
+        factor = torch.where(was_refused, factor.clamp(max=1.0), factor)
         longer = h * factor
         # a step that was cut at a jump says little of how long the next one may be
         cut = (h < progress.h) & (factor > 1)
-        return torch.where(cut, torch.maximum(progress.h, longer), longer)
+        uncut = torch.maximum(progress.h, longer)
+        return torch.where(cut, uncut, longer)
 
     def _lose(self, progress: Progress, refused: Tensor, norms: Tensor, shortest: Tensor) -> None:
         """Give up members whose rates are not finite however short the step; others that share their
@@ -394,12 +412,14 @@ class Stepper:
         count = progress.stiff
         # eights count unstable steps, the units those since the last of them
         since = count + (count > 0)
-        calm = torch.where(count % 8 == CALM - 1, 0, since)
+        ends = count % 8 == CALM - 1
+        calm = torch.where(ends, 0, since)
         increased = (count // 8 + 1) * 8
         counted = torch.where(unstable, increased, calm)
         is_counted = accepted & (count != UNCOUNTED)
-        progress.stiff = torch.where(is_counted, counted, count)
-        stiff = accepted & (progress.stiff >= 8 * PATIENCE)
+        count = torch.where(is_counted, counted, count)
+        progress.stiff = count
+        stiff = accepted & (count >= 8 * PATIENCE)
         progress.code = torch.where(stiff, int(Code.STIFF), progress.code)
 
 

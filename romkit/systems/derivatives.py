@@ -79,9 +79,13 @@ class _Foreign(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, _, dt: Tensor | None, *tangents: Tensor | None) -> Tensor:
         t, *arguments = ctx.saved_tensors
-        moving = [(x, v) for x, v in zip(arguments, tangents, strict=True) if v is not None]
-        length = torch.stack([v.abs().amax() for _, v in moving]).amax()
-        size = torch.stack([x.abs().amax() for x, _ in moving]).amax()
+        lengths, sizes = [], []
+        for x, tangent in zip(arguments, tangents, strict=True):
+            if tangent is not None:
+                lengths.append(tangent.abs().amax())
+                sizes.append(x.abs().amax())
+        length = torch.stack(lengths).amax()
+        size = torch.stack(sizes).amax()
         h = STEP * (1 + size) / torch.where(length > 0, length, 1.0)
         return _central_difference(ctx.function, t, arguments, tangents, h)
 
@@ -100,8 +104,9 @@ class _Foreign(torch.autograd.Function):
         if axes[0] is None:
             # states and contexts take leading axes, so that a batch is one call
             t, *arguments = tensors
-            pairs = zip(arguments, axes[1:], strict=True)
-            batch = [_in_front(x, axis, info.batch_size) for x, axis in pairs]
+            batch = []
+            for x, axis in zip(arguments, axes[1:], strict=True):
+                batch.append(_in_front(x, axis, info.batch_size))
             return _Foreign.apply(function, t, *batch), 0
         rates = []
         for k in range(info.batch_size):

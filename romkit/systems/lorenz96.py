@@ -65,7 +65,9 @@ class Lorenz96(System):
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         # one copy is cheaper than three rolls
         ring = torch.cat([x[..., -2:], x, x[..., :1]], dim=-1)
-        ahead, before, two_before = ring[..., 3:], ring[..., 1:-2], ring[..., :-3]
+        ahead = ring[..., 3:]
+        before = ring[..., 1:-2]
+        two_before = ring[..., :-3]
         return (ahead - two_before) * before - x + c
 
     def terms(self) -> tuple[Term, ...]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import Jet
+from romkit.core.types import Array, Jet
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
 from romkit.systems.mechanical import MechanicalSystem
@@ -215,11 +215,11 @@ class Pendulum(MechanicalSystem):
         angles, _, _ = couple(q, rest, rest, contexts)
         return angles
 
-    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+    def train_contexts(self, rng: np.random.Generator) -> Array:
         """100 sets of lengths, uniform over the range."""
         return rng.uniform(*self._ranges(), size=(100, DRIVING))
 
-    def test_contexts(self) -> np.ndarray:
+    def test_contexts(self) -> Array:
         """All 256 combinations of four lengths per link."""
         lengths = [0.35, 0.45, 0.55, 0.65]
         return np.array(list(itertools.product(lengths, repeat=DRIVING)))
@@ -233,13 +233,14 @@ class Pendulum(MechanicalSystem):
         def models(step: float) -> list:
             return [compile_chain(row, step) for row in lengths.tolist()]
 
-        def driving(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def driving(y: Array) -> tuple[Array, Array]:
             q, v = np.split(y, 2, axis=-1)
             return q[:, :DRIVING], v[:, :DRIVING]
 
-        def states(q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        def states(q: Array, v: Array) -> Array:
             q, v = torch.from_numpy(q), torch.from_numpy(v)
-            angles, velocities, _ = couple(q, v, torch.zeros_like(v), align(lengths, q))
+            a = torch.zeros_like(v)
+            angles, velocities, _ = couple(q, v, a, align(lengths, q))
             return torch.cat([angles, velocities], dim=-1).numpy()
 
         return Simulator("MuJoCo RK4", self.dt, models, driving, states)

@@ -71,18 +71,19 @@ class Quadratic(NamedTuple):
         """
         size, k = len(monomials), test.shape[-1]
         doubled = Monomials(monomials.variables, 2 * monomials.degree)
-        full = symmetric(self.quadratic) @ test.unsqueeze(-3)  # (..., r, r, k)
+        constant = _rows(self.constant, test)
         linear = rows @ self.linear @ test  # (..., K, k)
-        lead = torch.broadcast_shapes(linear.shape[:-2], full.shape[:-3], self.constant.shape[:-1])
+        full = symmetric(self.quadratic) @ test.unsqueeze(-3)  # (..., r, r, k)
+        lead = torch.broadcast_shapes(linear.shape[:-2], full.shape[:-3], constant.shape[:-1])
         coefficients = linear.new_zeros(*lead, len(doubled), k)
-        coefficients[..., 0, :] = _rows(self.constant, test)
+        coefficients[..., 0, :] = constant
         # monomials are ordered by degree, so those of lower degree come first in both
         coefficients[..., :size, :] += linear
-        products = monomials.products()
-        for a in range(size):  # one after the other, or K² k numbers would be held at a time
+        for a, places in enumerate(monomials.products()):
+            # one after the other, or K² k numbers would be held at a time
             half = torch.einsum("...i,...ijk->...jk", rows[..., a, :], full)
             of_products = (rows @ half).expand(*lead, size, k)
-            coefficients.index_add_(-2, products[a], of_products)
+            coefficients.index_add_(-2, places, of_products)
         return Polynomial(doubled, coefficients)
 
 

@@ -143,12 +143,15 @@ class Equation(LearnedField):
         Leading axes of the context match those of z from the left; samples of a stack are
         (problems, N, m).
         """
-        variables, parameters = self.basis.variables.names, self.basis.context.names
-        checks.last_axis("z", z.shape, len(variables), f"({', '.join(variables)})")
         if context is None:
             context = z.new_empty(0)
-        checks.last_axis("context", context.shape, len(parameters), f"({', '.join(parameters)})")
-        return self.right_hand_side(context.to(z))(z)
+        for name, values, scaling in (
+            ("z", z, self.basis.variables),
+            ("context", context, self.basis.context),
+        ):
+            checks.last_axis(name, values.shape, len(scaling), f"({', '.join(scaling.names)})")
+        law = self.right_hand_side(context.to(z))
+        return law(z)
 
     @validated
     def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
@@ -159,16 +162,19 @@ class Equation(LearnedField):
             InputError: a stack, a law of second order, or one that is not ż = A z + B (1, c, u).
         """
         self._check_linear()
-        m, p = self.latent_dim, len(self.basis.context)
-        z, c = torch.zeros(m, dtype=torch.float64), torch.zeros(p, dtype=torch.float64)
+        m = self.latent_dim
+        z = torch.zeros(m, dtype=torch.float64)
+        c = torch.zeros(len(self.basis.context), dtype=torch.float64)
 
         def rate(z: Tensor, c: Tensor) -> Tensor:
             return self.right_hand_side(c)(z)
 
         A, B = torch.func.jacrev(rate, argnums=(0, 1))(z, c)  # (m, m), (m, p)
+        constant = rate(z, c).unsqueeze(-1)
+        rows = torch.cat([A, constant, B], dim=-1)  # (m, m + 1 + p)
         # 1, c and u stay for a step, so that one exponential holds A and B of the step
-        generator = torch.zeros(m + 1 + p, m + 1 + p, dtype=torch.float64)
-        generator[:m] = torch.cat([A, rate(z, c).unsqueeze(-1), B], dim=-1)
+        still = rows.new_zeros(rows.shape[1] - m, rows.shape[1])
+        generator = torch.cat([rows, still])
         stepped = torch.linalg.matrix_exp(dt * generator)[:m]
         return stepped[:, :m], stepped[:, m:]
 

@@ -70,7 +70,8 @@ class Features:
 
     def scaled(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
         """Latents (..., N, d) and rates (..., N, m) as they enter the equation: scaled, in float64."""
-        z, rate = z.double(), rate.double()
+        z = z.double()
+        rate = rate.double()
         return self.variables.on(z)(z), rate / self.rate_scale(rate)
 
     def rate_scale(self, rate: Tensor) -> Tensor:
@@ -89,24 +90,30 @@ class Features:
             c: (..., p) in physical units; leading axes match those of the coefficients from the
                 left.
         """
-        weights = self._weights(coefficients, c)
-        stacked = weights.ndim > 2
+        weights = self._weights(coefficients, c)  # (..., k, m)
+        *lead, k, m = weights.shape
         scaled = self.variables.on(c)
 
         def g(z: Tensor) -> Tensor:
-            theta = torch.stack(self.library(scaled(z)), dim=-1).unsqueeze(-2)  # (..., 1, k)
-            extra = max(0, z.ndim + 1 - weights.ndim) if stacked else 0
-            shape = (*weights.shape[:-2], *(1,) * extra, *weights.shape[-2:])
-            return (theta @ weights.reshape(shape)).squeeze(-2)
+            theta = torch.stack(self.library(scaled(z)), dim=-1)  # (..., k)
+            absent = 0
+            if lead:
+                absent = max(0, z.ndim + 1 - weights.ndim)
+            matrix = weights.reshape(*lead, *(1,) * absent, k, m)
+            return (theta.unsqueeze(-2) @ matrix).squeeze(-2)
 
         return g
 
     def _weights(self, coefficients: Tensor, c: Tensor) -> Tensor:
         """(..., k, m) coefficients of the latent factors alone at a context, in physical units."""
-        context = torch.stack(self.context_library(self.context.on(c)(c)), dim=-1)  # (..., terms)
+        scaled = self.context.on(c)(c)
+        context = torch.stack(self.context_library(scaled), dim=-1)  # (..., terms)
         *lead, _, m = coefficients.shape
         # contexts behind the stacked equations have axes of their own
-        absent = max(0, context.ndim - 1 - len(lead)) if lead else 0
-        grid = coefficients.to(c).reshape(*lead, *(1,) * absent, -1, context.shape[-1], m)
+        absent = 0
+        if lead:
+            absent = max(0, context.ndim - 1 - len(lead))
+        shape = (*lead, *(1,) * absent, -1, context.shape[-1], m)
+        grid = coefficients.to(c).reshape(shape)
         weights = torch.einsum("...kcm,...c->...km", grid, context)
         return weights * self.rate_scale(weights)

@@ -76,12 +76,18 @@ class PhaseLaw(LearnedField):
             return None
         points = torch.nn.functional.pad(region.points, (0, 1))
         # at an infinite scale no phase is far away
-        any_phase = torch.full_like(region.scale[..., :1], torch.inf)
-        return Region(points, torch.cat([region.scale, any_phase], dim=-1), region.reach)
+        scale = torch.nn.functional.pad(region.scale, (0, 1), value=torch.inf)
+        return Region(points, scale, region.reach)
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
-        g, speed = self.shape.right_hand_side(c), self.speed.right_hand_side(c)
-        return lambda w: torch.cat([g(w[..., :-1]), speed(w[..., :-1])], dim=-1)
+        g = self.shape.right_hand_side(c)
+        speed = self.speed.right_hand_side(c)
+
+        def rate(w: Tensor) -> Tensor:
+            shape = w[..., :-1]
+            return torch.cat([g(shape), speed(shape)], dim=-1)
+
+        return rate
 
     def details(self) -> list[str]:
         """Lines of the law of the shape, and the speed of the phase."""
@@ -105,10 +111,12 @@ def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Datas
     scaled = samples.scaled().variables
     variables = Scaling(scaled.names[:-1], scaled.shift[..., :-1], scaled.scale[..., :-1])
     basis = Features(*map(Polynomial, DEGREES), variables, samples.parameters)
-    theta = torch.stack(torch.broadcast_tensors(*basis.terms(z, samples.context)), dim=-1)
+    terms = torch.broadcast_tensors(*basis.terms(z, samples.context))
+    theta = torch.stack(terms, dim=-1)  # (..., N, K)
     target = rate / align(variables.scale[..., :1], rate)
     coefficients = torch.linalg.lstsq(theta, target, driver="gelsd").solution  # (..., K, 1)
     missed = (theta @ coefficients - target).square().mean(-2)
+    size = target.square().mean(-2)
     speed = Equation(
         basis,
         coefficients,
@@ -117,7 +125,7 @@ def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Datas
         len(samples),
         condition=torch.linalg.cond(theta),
         converged=torch.ones(theta.shape[:-2], dtype=torch.bool),
-        residual=(missed / target.square().mean(-2)).sqrt(),
+        residual=(missed / size).sqrt(),
         control_names=samples.control_names,
     )
     return PhaseLaw(shape, speed)

@@ -134,12 +134,15 @@ class LatentSamples:
         """
         z = self.latents.double()
         z = z[..., complete_rows(z), :]
-        mean, deviation = z.mean(-2), z.std(-2)  # (..., m)
+        mean = z.mean(-2)  # (..., m)
+        deviation = z.std(-2)
         # a latent at rest has no scale, and stays as it is
         deviation = torch.where(deviation > 0, deviation, 1.0)
-        shift = torch.cat([mean, torch.zeros_like(mean)][: self.order], dim=-1)
+        still = torch.zeros_like(mean)
+        shift = torch.cat([mean, still][: self.order], dim=-1)
         scale = torch.cat([deviation] * self.order, dim=-1)
-        return replace(self, variables=Scaling(self.variables.names, shift, scale))
+        variables = Scaling(self.variables.names, shift, scale)
+        return replace(self, variables=variables)
 
     @validated
     def only(self, rows: Mask, times: Times | None = None) -> "LatentSamples":
@@ -291,14 +294,12 @@ def context_of_samples(context: Tensor | None, z: Tensor, times: Tensor | None) 
     """
     *lead, N, _ = z.shape
     if context is None:
-        return z.new_empty((*(1 for _ in lead), N, 0))
+        shared = (1,) * len(lead)
+        return z.new_empty((*shared, N, 0))
     check_numbers("context", context)
     c = context.detach().to(z.device)
-    if times is not None and c.ndim == 2:
-        # one row for each trajectory
-        c = c.repeat_interleave(len(times), 0)  # (C T, p)
-    elif times is not None and c.ndim > 2:
-        c = c.flatten(-3, -2)  # (..., C T, p)
+    if times is not None:
+        c = _row_by_row(c, len(times))
     if c.ndim == 2:
         c = c[(None,) * len(lead)]
     if not _covers(c.shape[:-1], (*lead, N)):
@@ -308,6 +309,15 @@ def context_of_samples(context: Tensor | None, z: Tensor, times: Tensor | None) 
         got = f"shape {tuple(context.shape)}"
         fix = "give the context of every sample, parameters on the last axis"
         raise InputError("context", expected=expected, got=got, fix=fix)
+    return c
+
+
+def _row_by_row(c: Tensor, times: int) -> Tensor:
+    """Contexts (..., C T, p) of trajectories, which are (C, p), or (..., C, T, p)."""
+    if c.ndim == 2:
+        return c.repeat_interleave(times, 0)
+    if c.ndim > 2:
+        return c.flatten(-3, -2)
     return c
 
 
@@ -325,7 +335,9 @@ def complete_rows(x: Tensor) -> Tensor:
 
 def one_axis(x: Tensor) -> Tensor:
     """Problems (..., N, k) as (S, N, k)."""
-    return x.unsqueeze(0) if x.ndim == 2 else x.flatten(0, -3)
+    if x.ndim == 2:
+        return x.unsqueeze(0)
+    return x.flatten(0, -3)
 
 
 def trajectory_times(samples: LatentSamples) -> Tensor:

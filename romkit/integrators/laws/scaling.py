@@ -56,14 +56,16 @@ class Scaling:
         Inputs follow, scaled to [-1, 1] over their values.
         """
         control = control_matrix(data)  # (C, T, q)
-        lowest, highest = np.nanmin(control, axis=(0, 1)), np.nanmax(control, axis=(0, 1))
+        lowest = np.nanmin(control, axis=(0, 1))
+        highest = np.nanmax(control, axis=(0, 1))
         low, high = context_ranges(data)  # (p,)
         low = torch.from_numpy(np.concatenate([low, lowest]))
         high = torch.from_numpy(np.concatenate([high, highest]))
+        middle = (low + high) / 2
         # a parameter with one value has no range, and stays as it is
         scale = torch.where(high > low, (high - low) / 2, 1.0)
         names = datasets.context_names(data) + datasets.control_names(data)
-        return cls(names, (low + high) / 2, scale)
+        return cls(names, middle, scale)
 
     def __len__(self) -> int:
         return len(self.names)

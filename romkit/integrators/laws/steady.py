@@ -53,9 +53,11 @@ class Steady(Estimator):
         )
         z, _ = basis.scaled(observed.inputs, observed.targets)
         c = observed.context.double().expand(*z.shape[:-1], -1)
-        terms = torch.stack(basis.context_library(basis.context.on(c)(c)), dim=-1)  # (..., N, k)
+        scaled = basis.context.on(c)(c)
+        terms = torch.stack(basis.context_library(scaled), dim=-1)  # (..., N, k)
         # what the data are at rest at, as a polynomial of the context
         mean = torch.linalg.lstsq(terms, z, driver="gelsd").solution  # (..., k, m)
+        missed = z - terms @ mean
         *lead, k, m = mean.shape
         rate = 1 / self._relaxation_time(samples.times)
         coefficients = mean.new_zeros(*lead, 1 + m, k, m)
@@ -69,7 +71,7 @@ class Steady(Estimator):
             len(observed),
             condition=torch.linalg.cond(terms),
             converged=torch.ones(lead, dtype=torch.bool),
-            residual=(z - terms @ mean).square().mean(-2).sqrt(),
+            residual=missed.square().mean(-2).sqrt(),
             control_names=observed.control_names,
             held=observed.held,
         )

@@ -64,26 +64,30 @@ def smooth_weights(
         spans: first and last sample of each window.
         exponent: p of φ = (1 - s²)^p.
     """
-    bump = Series([1.0, 0.0, -1.0]) ** exponent
-    slope = bump.deriv()
+    bump, slope = _bump(exponent)
     t = times.numpy()
     step = float(np.diff(t).mean())
     within, across = np.zeros((2, len(spans), len(t)))
     for row, (start, stop) in enumerate(spans):
+        window = slice(start, stop + 1)
         half = (t[stop] - t[start]) / 2
         s = np.linspace(-1.0, 1.0, stop - start + 1)
-        window = slice(start, stop + 1)
         within[row, window] = step * bump(s)
         across[row, window] = step * slope(s) / half  # φ' by time
     return torch.from_numpy(within), torch.from_numpy(across)
+
+
+def _bump(exponent: int) -> tuple[Series, Series]:
+    """(1 - s²)^p and its derivative."""
+    bump = Series([1.0, 0.0, -1.0]) ** exponent
+    return bump, bump.deriv()
 
 
 def linear_weights(
     times: Tensor, spans: Sequence[tuple[int, int]], exponent: int
 ) -> tuple[Tensor, Tensor]:
     """Weights at uneven times: exact for f that are linear between samples."""
-    bump = Series([1.0, 0.0, -1.0]) ** exponent
-    slope = bump.deriv()
+    bump, slope = _bump(exponent)
     t = times.numpy()
     within, across = np.zeros((2, len(spans), len(t)))
     for row, (start, stop) in enumerate(spans):
@@ -98,12 +102,15 @@ def linear_weights(
 def _hat_integrals(function: Series, s: np.ndarray) -> np.ndarray:
     """Integrals of a function times each hat function on the nodes s (K,)."""
     area = np.diff(function.integ()(s))
-    moment = np.diff((Series([0.0, 1.0]) * function).integ()(s))
+    weighed = Series([0.0, 1.0]) * function
+    moment = np.diff(weighed.integ()(s))
     width = np.diff(s)
     integrals = np.zeros_like(s)
     # an interval is the falling side of the hat at its left end, and the rising one of the next
-    integrals[:-1] += (s[1:] * area - moment) / width
-    integrals[1:] += (moment - s[:-1] * area) / width
+    falling = (s[1:] * area - moment) / width
+    rising = (moment - s[:-1] * area) / width
+    integrals[:-1] += falling
+    integrals[1:] += rising
     return integrals
 
 
@@ -114,9 +121,10 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
         InputError: no window has three samples.
     """
     t = times.numpy()
-    length = t[-1] - t[0]
+    begin, end = t[0], t[-1]
+    length = end - begin
     half = min(width, length) / 2
-    centres = np.linspace(t[0] + half, t[-1] - half, number)
+    centres = np.linspace(begin + half, end - half, number)
     # times are rounded, so that a sample at the end of a window may lie beside it
     tolerance = 1e-9 * length
     starts = np.searchsorted(t, centres - half - tolerance)
@@ -126,10 +134,8 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
         if stop - start >= 2:
             spans.add((start, stop))
     if not spans:
-        expected, got = (
-            "windows of three samples or more",
-            f"{width:g} with {len(t)} samples over {length:g}",
-        )
+        expected = "windows of three samples or more"
+        got = f"{width:g} with {len(t)} samples over {length:g}"
         raise InputError("width", expected=expected, got=got, fix="widen the windows")
     return sorted(spans)
 

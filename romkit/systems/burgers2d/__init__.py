@@ -165,10 +165,10 @@ class Burgers2D(System):
         u, v = x.unflatten(-1, (2, 3)).unbind(-2)  # in the cell, left of it, below it
         # by the flow: the velocity of the row
         carried = v + is_u.unsqueeze(-1) * (u - v)
-        right = u * carried / 2
-        up = v * carried / 2
-        to_right = right[..., 0] - (1 - at_left) * right[..., 1]
-        upwards = up[..., 0] - (1 - lowest) * up[..., 2]
+        flux, flux_left, _ = (u * carried / 2).unbind(-1)
+        flux_up, _, flux_below = (v * carried / 2).unbind(-1)
+        to_right = flux - (1 - at_left) * flux_left
+        upwards = flux_up - (1 - lowest) * flux_below
         mu1, mu2 = c[..., :1], c[..., 1:]
         inflow = at_left * mu1**2 / (2 * self.spacing)
         source = SOURCE * torch.exp(mu2 * self._columns(x)[column])

@@ -98,7 +98,8 @@ class Trapezoidal(Solver):
         size = self.sources.shape[-1]
         a = h / 2 / self.spacing
         u, v = y.unflatten(-1, (2, size, size)).unbind(-3)
-        new_u, new_v = torch.zeros_like(u), torch.zeros_like(v)
+        new_u = torch.zeros_like(u)
+        new_v = torch.zeros_like(v)
         for d in range(2 * size - 1):
             lowest = max(0, d - size + 1)
             highest = min(d, size - 1)
@@ -107,9 +108,11 @@ class Trapezoidal(Solver):
             into_u, into_v = self._inflow(u, v, j, i)
             into_new_u, into_new_v = self._inflow(new_u, new_v, j, i)
             p, q = u[..., j, i], v[..., j, i]
-            source = h * self.sources[..., i]
-            A = p + source + a * (into_u + into_new_u - p * (p + q) / 2)
-            B = q + a * (into_v + into_new_v - q * (p + q) / 2)
+            carried = (p + q) / 2
+            change_u = into_u + into_new_u - p * carried
+            change_v = into_v + into_new_v - q * carried
+            A = p + h * self.sources[..., i] + a * change_u
+            B = q + a * change_v
             # the sum of both velocities answers to a quadratic equation, each of them to a linear one
             root = torch.sqrt(1 + 2 * a * (A + B))
             total = 2 * (A + B) / (1 + root)

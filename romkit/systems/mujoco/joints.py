@@ -101,11 +101,7 @@ class Joints(NamedTuple):
         v = np.zeros((*q.shape[:-1], count))
         v[..., velocities] = rates[..., positions]
         for quaternion, angular in self._turns():
-            conjugate = q[..., quaternion] * [1, -1, -1, -1]
-            rate = rates[..., quaternion]
-            scalar, vector = rate[..., :1], rate[..., 1:]
-            product = _turned(conjugate, vector)[..., 1:] + scalar * conjugate[..., 1:]
-            v[..., angular] = 2 * product  # ω = 2 ū u̇
+            v[..., angular] = _angular(q[..., quaternion], rates[..., quaternion])
         return q, v
 
     def second(self, q: Array, v: Array, a: Array) -> Array:
@@ -132,6 +128,14 @@ def _check_names(names: list[str]) -> None:
     if repeated:
         got, fix = f"{', '.join(repeated)} twice", "give every joint a name of its own"
         raise InputError("model", expected="joints whose names differ", got=got, fix=fix)
+
+
+def _angular(u: Array, rate: Array) -> Array:
+    """ω = 2 ū u̇ (..., 3) of unit quaternions u (..., 4) and their rates."""
+    conjugate = u * [1, -1, -1, -1]
+    scalar, vector = rate[..., :1], rate[..., 1:]
+    product = _turned(conjugate, vector)[..., 1:]
+    return 2 * (product + scalar * conjugate[..., 1:])
 
 
 def _turned(u: Array, w: Array) -> Array:

@@ -116,22 +116,27 @@ def may_touch(model: "mujoco.MjModel") -> list[str]:
 
     Links of one mechanism often overlap at their joints, so pairs of these are left out.
     """
-    body = model.geom_bodyid
-    tree = model.body_treeid[body]  # -1 for what does not move
-    types, masks = model.geom_contype, model.geom_conaffinity
-    # MuJoCo's own rule: the type of one and the mask of the other share a bit
-    i, j = np.triu_indices(model.ngeom, 1)
-    matching = (types[i] & masks[j]) | (types[j] & masks[i])
-    by_rule = np.stack([i, j])[:, matching != 0]
-    by_name = np.stack([model.pair_geom1, model.pair_geom2])
-    pairs = np.concatenate([by_rule, by_name], axis=1)  # (2, pairs)
-    low, high = np.sort(body[pairs], axis=0)
-    signature = (low << 16) + high
+    i, j = _allowed_pairs(model)
+    body_i, body_j = np.sort([model.geom_bodyid[i], model.geom_bodyid[j]], axis=0)
+    signature = (body_i << 16) + body_j
     excluded = np.isin(signature, model.exclude_signature)
-    apart = tree[pairs[0]] != tree[pairs[1]]
+    # -1 for what does not move
+    apart = model.body_treeid[body_i] != model.body_treeid[body_j]
+    touching = np.flatnonzero(apart & ~excluded)
     names = [model.geom(k).name or f"geom {k}" for k in range(model.ngeom)]
-    touching = pairs[:, apart & ~excluded]
-    return [f"{names[i]} and {names[j]}" for i, j in touching.T]
+    return [f"{names[i[k]]} and {names[j[k]]}" for k in touching]
+
+
+def _allowed_pairs(model: "mujoco.MjModel") -> tuple[Array, Array]:
+    """Numbers of the geoms of pairs that may touch by their types and masks, or that are named."""
+    types, masks = model.geom_contype, model.geom_conaffinity
+    i, j = np.triu_indices(model.ngeom, 1)
+    # MuJoCo's own rule: the type of one and the mask of the other share a bit
+    shared = (types[i] & masks[j]) | (types[j] & masks[i])
+    matching = shared != 0
+    first_geoms = np.concatenate([i[matching], model.pair_geom1])
+    second_geoms = np.concatenate([j[matching], model.pair_geom2])
+    return first_geoms, second_geoms
 
 
 def constants(model: "mujoco.MjModel") -> Numbers:

@@ -105,10 +105,13 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         V, W = _jacobians(centre, q)
         inertia = frame.R @ body.inertia @ frame.R.mT
         m = body.mass.unsqueeze(-1)
-        mass = mass + m.unsqueeze(-1) * (V.mT @ V) + W.mT @ inertia @ W
+        of_motion = m.unsqueeze(-1) * (V.mT @ V)
+        of_turning = W.mT @ inertia @ W
+        mass = mass + of_motion + of_turning
         pull = m * (centre.a - tree.gravity)
         momentum = matvec(inertia, frame.omega)
-        twist = matvec(inertia, frame.alpha) + cross(frame.omega, momentum)
+        gyroscopic = cross(frame.omega, momentum)
+        twist = matvec(inertia, frame.alpha) + gyroscopic
         force = force - matvec(V.mT, pull) - matvec(W.mT, twist)
     return mass, force
 

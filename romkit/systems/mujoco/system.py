@@ -218,10 +218,12 @@ class MuJoCo(MechanicalSystem):
         return torch.from_numpy(self.joints.normalised(q))
 
     def initial_velocity(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
-        models = self._compiled(contexts)
-        q = self.joints.normalised(np.stack([self._positions(compiled) for compiled in models]))
-        v = np.stack([self._velocities(compiled) for compiled in models])
-        rates = self.joints.rates(q, v)
+        positions, velocities = [], []
+        for compiled in self._compiled(contexts):
+            positions.append(self._positions(compiled))
+            velocities.append(self._velocities(compiled))
+        q = self.joints.normalised(np.stack(positions))
+        rates = self.joints.rates(q, np.stack(velocities))
         return torch.from_numpy(rates.reshape(*contexts.shape[:-1], -1))
 
     def _signal_of(self, control: object, middle: "mujoco.MjModel"):
@@ -233,14 +235,14 @@ class MuJoCo(MechanicalSystem):
 
     def _commands(self, models: Sequence["mujoco.MjModel"], rows: np.ndarray) -> Commands:
         """Commands of models at contexts (N, p)."""
-        tables = [self._table(*member) for member in zip(models, rows, strict=True)]
+        tables = []
+        for compiled, values in zip(models, rows, strict=True):
+            tables.append(self._table(compiled, values))
         if not tables:
             return Commands(self.control, [], np.zeros((0, 0)))
         places = sorted(tables[0])
-        columns = np.zeros((len(tables), len(places)))
-        for row, table in zip(columns, tables, strict=True):
-            row[:] = [table[place] for place in places]
-        return Commands(self.control, places, columns)
+        columns = [[table[place] for place in places] for table in tables]
+        return Commands(self.control, places, np.array(columns, dtype=float))
 
     def _table(self, compiled: "mujoco.MjModel", values: np.ndarray) -> dict[int, float]:
         """Commands that the parameters set at a context (p,), by actuator."""
@@ -317,12 +319,12 @@ class MuJoCo(MechanicalSystem):
         """MuJoCo's own accelerations, with contacts and all."""
         motion = torch.cat([q, v], dim=-1)
         motion = motion.reshape(-1, *motion.shape[-2:])  # (N, T, 2n)
-        places, speeds = self.joints.of_states(motion.cpu().numpy())
-        models = self._compiled(context)
+        positions, velocities = self.joints.of_states(motion.cpu().numpy())
         clock = times.cpu().double().numpy()
-        controls = self._commands(models, self._rows(context)).at(clock)
-        rates = engine.accelerations(models, places, speeds, controls)
-        second = self.joints.second(places, speeds, rates)
+        models = self._compiled(context)
+        commands = self._commands(models, self._rows(context))
+        rates = engine.accelerations(models, positions, velocities, commands.at(clock))
+        second = self.joints.second(positions, velocities, rates)
         return torch.from_numpy(second).to(q).reshape(q.shape)
 
     def provenance(self) -> dict[str, object]:
@@ -335,9 +337,10 @@ class MuJoCo(MechanicalSystem):
     # -- checks ----------------------------------------------------------------------------------
 
     def _check_quaternions(self, start: np.ndarray) -> None:
-        if not all(start[place : place + 4].any() for place, _ in self.joints.turns):
-            fix = "give 1, 0, 0, 0 for one that is not turned"
-            raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
+        for place, _ in self.joints.turns:
+            if not start[place : place + 4].any():
+                fix = "give 1, 0, 0, 0 for one that is not turned"
+                raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
 
     def _check_motion(self, motion: object, times: Tensor, contexts: Tensor) -> None:
         """Nothing is left to check: parameters without effect are refused with the model."""
@@ -383,7 +386,8 @@ class MuJoCo(MechanicalSystem):
         """Inertia and accelerations of a smooth model at random states, with its commands."""
         draw = np.random.default_rng(0)
         q, v = draw.normal(size=(2, PROBES, compiled.nv))
-        controls = self.control(np.linspace(0, self.duration, PROBES))
+        times = np.linspace(0, self.duration, PROBES)
+        controls = self.control(times)
         rates = engine.accelerations([compiled], q[None], v[None], controls[None])
         return {"inertia": engine.inertia(compiled, q), "acceleration": rates}
 
