@@ -19,6 +19,7 @@ from romkit.certificates.network import network
 from romkit.core import tensors
 from romkit.core.boundary import Limit, NotNegative, Numbers, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 from romkit.projections import Projection
 
 PROBES = 4
@@ -124,7 +125,7 @@ def _single(projection: Projection) -> Projection:
 
 
 def _of_maps(
-    model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[float, float]
+    model: Projection, centers: Pair, radii: tuple[float, float]
 ) -> dict[str, dict[str, float]]:
     """Bounds of the three maps, by name."""
     center, c = centers
@@ -252,7 +253,7 @@ class _Certified:
             raise InputError("projection", expected="derivatives of its values", got=got, fix=fix)
         return lower
 
-    def _probes(self) -> list[tuple[Tensor, Tensor]]:
+    def _probes(self) -> list[Pair]:
         """States and contexts of the balls, (1, n) and (1, p), where values are looked at."""
         draw = torch.Generator().manual_seed(0)
         radius, context_radius = self.radii

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.types import TensorMap
+
 CUTS, HALVINGS = 4, 3
 """Number of times that loose pieces of a box are cut, and halvings at a time: at most 4096 pieces."""
 
@@ -53,7 +55,7 @@ class Range(NamedTuple):
     def plus(self, number: float) -> "Range":
         return Range(self.low + number, self.high + number)
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Range":
+    def map(self, function: TensorMap) -> "Range":
         """Image under a function of tensors that does not decrease, or moves entries only."""
         ends = [function(end) for end in self.ends]
         return Range(ends[0], ends[-1])

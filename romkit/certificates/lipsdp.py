@@ -9,6 +9,7 @@ import torch
 
 from romkit.certificates.links import Block, Links
 from romkit.core import checks
+from romkit.core.types import Array
 
 MARGIN = 1e-6
 """Share that is added to a bound: many times the rounding errors of computing it from the
@@ -78,7 +79,7 @@ def lipsdp(links: Links, scale: float) -> float:
     return bound
 
 
-def _over_unknowns(links: Links, turn: np.ndarray, units: int) -> tuple[np.ndarray, np.ndarray]:
+def _over_unknowns(links: Links, turn: Array, units: int) -> tuple[Array, Array]:
     """Input and units (size + units, N) over the N unknowns, and the brackets (units, N, N)."""
     n = turn.shape[1]
     rows = np.pad(turn, ((0, 0), (0, units)))
@@ -92,7 +93,7 @@ def _over_unknowns(links: Links, turn: np.ndarray, units: int) -> tuple[np.ndarr
     return rows, np.concatenate(brackets)
 
 
-def _directions(links: Links) -> np.ndarray:
+def _directions(links: Links) -> Array:
     """Orthonormal directions (size, r) of the input that anything depends on; the others change
     nothing.
     """
@@ -106,7 +107,7 @@ def _directions(links: Links) -> np.ndarray:
     return directions[values > smallest].mT.numpy()
 
 
-def _units(block: Block, rows: np.ndarray, unknown: int) -> tuple[np.ndarray, np.ndarray]:
+def _units(block: Block, rows: Array, unknown: int) -> tuple[Array, Array]:
     """Units (k, N) of a block and the matrices (k, N, N) of their brackets, whose e are the
     unknowns from this number on.
 
@@ -135,12 +136,12 @@ def _units(block: Block, rows: np.ndarray, unknown: int) -> tuple[np.ndarray, np
     return units, forms
 
 
-def _squares(rows: np.ndarray) -> np.ndarray:
+def _squares(rows: Array) -> Array:
     """Matrices (k, N, N) of the squares of linear functions (k, N)."""
     return rows[:, :, None] * rows[:, None, :]
 
 
-def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
+def _multipliers(n: int, out: Array, forms: Array) -> Array:
     """T (units,) with the smallest γ for which γ I₀ - out - Σ Tᵢ formsᵢ is definite, with I₀ for
     the first n unknowns.
 
@@ -166,7 +167,7 @@ def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
     return np.maximum(T.value, 0.0)
 
 
-def _smallest(form: np.ndarray, n: int) -> float:
+def _smallest(form: Array, n: int) -> float:
     """The smallest γ with which γ on the first n diagonal entries makes a form positive
     semidefinite.
     """

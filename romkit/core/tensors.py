@@ -182,6 +182,12 @@ def alike(values: np.ndarray, others: np.ndarray) -> bool:
     return np.array_equal(values, others)
 
 
+def evenly(size: int, most: int) -> Tensor:
+    """Numbers of rows, evenly out of `size`, at most so many."""
+    count = min(most, size)
+    return torch.linspace(0, size - 1, count).round().long()
+
+
 def matrix(argument: str, value: Tensor) -> None:
     """The tensor must have two axes, with entries."""
     if value.ndim != 2 or 0 in value.shape:

@@ -8,6 +8,10 @@ from torch import Tensor
 
 Array = np.ndarray
 
+Pair = tuple[Tensor, Tensor]
+
+TensorMap = Callable[[Tensor], Tensor]
+
 Field = Callable[[Tensor, Tensor], Tensor]
 """ẋ = f(t, x): t is a scalar tensor, x and the result are (..., n). The context is fixed already."""
 

@@ -12,13 +12,14 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import checks, runtime
+from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Count, Numbers, Positive, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 from romkit.data.trajectories import Trajectories
 from romkit.engine import Engine
 from romkit.inference.leastsquares import LeastSquares
-from romkit.inference.modelerror import ModelError, Weight
+from romkit.inference.modelerror import ModelError, Weight, rows_of_trajectories
 from romkit.inference.observations import Observations
 from romkit.inference.prediction import Prediction
 from romkit.models import Dynamics
@@ -64,7 +65,7 @@ NUMBERS = 20_000_000
 """Largest number of predicted numbers held at once; more trajectories are estimated in parts."""
 
 
-Prior = tuple[Tensor, Tensor]
+Prior = Pair
 """Mean and precision (p,) of normalised contexts."""
 
 
@@ -169,7 +170,7 @@ class Calibration:
         strange = torch.stack([excess, beyond.amax(1)], dim=1)
         return Estimates(d, w, covariance, std, residual, strange)
 
-    def _best_start(self, y: Tensor, prior: Prior, starts: int) -> tuple[Tensor, Tensor]:
+    def _best_start(self, y: Tensor, prior: Prior, starts: int) -> Pair:
         """d (B, p) and w (B, G, q) to which a short search from several samples leads."""
         d, w = self._starts(y, starts)
         members, count = d.shape[:2]
@@ -183,7 +184,7 @@ class Calibration:
         rows = best + count * torch.arange(members)
         return fit.d[rows], fit.w[rows]
 
-    def _starts(self, y: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    def _starts(self, y: Tensor, count: int) -> Pair:
         """Contexts (B, S, p) and latent states (B, S, G, q) of the training samples that are
         nearest to (B, G, N).
         """
@@ -303,15 +304,14 @@ def _check_prior(name: str, pair: Sequence[float]) -> None:
 
 def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
     """Rows (n, G) of samples that are tried together, of one trajectory each, FITS at most."""
-    of_trajectories = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
+    of_trajectories = rows_of_trajectories(trajectory)
     together = min(groups, *map(len, of_trajectories))
     rows = []
     for samples in of_trajectories:
         complete = len(samples) // together * together
         rows.append(samples[:complete].unflatten(0, (-1, together)))
     rows = torch.cat(rows)
-    count = min(FITS, len(rows))
-    chosen = torch.linspace(0, len(rows) - 1, count).round().long()
+    chosen = tensors.evenly(len(rows), FITS)
     return rows[chosen.unique()]
 
 
@@ -453,11 +453,11 @@ def training_samples(
     data, fields = _checked_training(predict, training)
     steps = _steps(predict, data)  # (T,)
     number = len(data.states)
-    last = len(data.times) - int(steps[-1]) - 1
-    count = max(1, min(last + 1, SAMPLES // number))
-    offsets = torch.linspace(0, last, count).round().long().unique()  # (O,)
-    windows = data.states[:, offsets[:, None] + steps]  # (C, O, T, n)
-    observed = windows[..., predict.rows]  # (C, O, T, s)
+    windows = len(data.times) - int(steps[-1])  # of a trajectory
+    most = max(1, SAMPLES // number)
+    offsets = tensors.evenly(windows, most).unique()  # (O,)
+    states = data.states[:, offsets[:, None] + steps]  # (C, O, T, n)
+    observed = states[..., predict.rows]  # (C, O, T, s)
     values = observed.flatten(2).flatten(0, 1)  # (K, N)
     starts = [states[:, offsets].flatten(0, 1) for states in fields]  # (K, n)
     d = (data.contexts.initial - predict.shift) / predict.scale

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import xarray as xr
 from annotated_types import Ge
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core import checks, runtime
@@ -133,7 +134,7 @@ class State:
         unexplained: whether the first test failed at the last observation.
     """
 
-    rng: np.random.Generator
+    rng: Generator
     members: Array
     record: Array
     time: float | None = None
@@ -264,7 +265,7 @@ def analyse(setup: Setup, state: State, values: Array, views: Array, number: int
     state.taken += 1
 
 
-def _reflected(root: Array, rng: np.random.Generator) -> Array:
+def _reflected(root: Array, rng: Generator) -> Array:
     """A root (n, n) times a random reflection, which keeps mean and covariance: no member keeps its
     place for ever.
     """
@@ -543,7 +544,7 @@ class Tracker:
             "window": window,
         }
 
-    def _largest(self, times: Array, observed: Array, rng: np.random.Generator) -> Array:
+    def _largest(self, times: Array, observed: Array, rng: Generator) -> Array:
         """Largest value of each test in a run of observed states (T, s), with noise."""
         values = []
         for t, x in zip(times, observed, strict=True):

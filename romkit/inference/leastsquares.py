@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.levenberg import levenberg_marquardt
+from romkit.core.types import Pair
 from romkit.inference.modelerror import Weight
 from romkit.inference.prediction import Prediction, with_derivatives
 
@@ -53,7 +54,7 @@ class Fit:
         d, w = self.step(damping)
         return self.problem.at(self.members, d, w)
 
-    def step(self, damping: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, damping: Tensor) -> Pair:
         """Next d, within the bound, and the w that belong to it."""
         bound = self.problem.bound
         matrix, slope, inner = self.eliminated(damping)
@@ -106,7 +107,7 @@ class LeastSquares:
     y: Tensor
     sigma: Tensor
     weight: Weight
-    prior: tuple[Tensor, Tensor]
+    prior: Pair
     bound: Tensor
 
     def at(self, members: Tensor, d: Tensor, w: Tensor) -> Fit:
@@ -128,7 +129,7 @@ class LeastSquares:
         cost = cost.masked_fill(lost, torch.inf)
         return Fit(self, members, d, w, cost, blocks, slope)
 
-    def _rows(self, members: Tensor, d: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    def _rows(self, members: Tensor, d: Tensor, w: Tensor) -> Pair:
         """Derivatives and residual (M, G, N, p + q + 1) in units of the noise, zero where missing;
         which members are lost (M,).
         """

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.types import Pair
+
 CONTEXT_LENGTHS = (0.1, 0.2, 0.4, 1.0)
 """Lengths of the kernel that are tried, in half widths of the context's range."""
 
@@ -113,7 +115,7 @@ class ModelError:
         a = errors @ modes  # (K, r)
         unresolved = errors - a @ modes.mT
         points = torch.cat([d, w], dim=1)
-        folds = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
+        folds = rows_of_trajectories(trajectory)
         best = None
         least = torch.inf
         for lengths in _lengths(d, w):
@@ -151,6 +153,15 @@ class ModelError:
         return torch.einsum("mk,ki,kj->mij", weight, self.residuals, self.residuals)
 
 
+def rows_of_trajectories(trajectory: Tensor) -> list[Tensor]:
+    """Rows of each trajectory, by its number (K,) at each sample."""
+    rows = []
+    for number in trajectory.unique():
+        is_of_it = trajectory == number
+        rows.append(torch.nonzero(is_of_it).squeeze(-1))
+    return rows
+
+
 def _lengths(d: Tensor, w: Tensor) -> Iterator[Tensor]:
     """Lengths (p + q,) of the kernel that are tried."""
     unit = torch.ones_like(d[0])
@@ -159,9 +170,7 @@ def _lengths(d: Tensor, w: Tensor) -> Iterator[Tensor]:
         yield torch.cat([context_length * unit, latent_length * spread])
 
 
-def _ridge_regression(
-    kernel: Tensor, ridge: float, a: Tensor, folds: list[Tensor]
-) -> tuple[Tensor, Tensor]:
+def _ridge_regression(kernel: Tensor, ridge: float, a: Tensor, folds: list[Tensor]) -> Pair:
     """Coefficients (K, r) of numbers a (K, r), and what is left of these when a fold is left out.
 
     Both follow from one inverse (Rasmussen, Williams 2006, section 5.4.2).

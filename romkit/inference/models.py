@@ -1,6 +1,6 @@
 """Full and reduced models as first-order fields, as continuation and filters see them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, Field
 from romkit.models import Dynamics, ReducedModel, check_field
 from romkit.projections import Projection
 from romkit.solvers import Solver
@@ -39,7 +39,7 @@ class FullModel:
         self.context_names = system.context_names
         self.units = {parameter.name: parameter.units for parameter in system.context}
 
-    def field(self, c: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    def field(self, c: Tensor) -> Field:
         """f(t, w) at contexts (B, p)."""
         return self.system.phase_field(c)
 
@@ -103,7 +103,7 @@ class LatentModel:
         self.units = dict(zip(frame.context_names, frame.context_units, strict=True))
         self.span, self.domain = SPAN, self.reduced.dynamics.domain
 
-    def field(self, c: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    def field(self, c: Tensor) -> Field:
         """f(t, w) at contexts (B, p)."""
         problem = self.reduced.at_constant(c).problem
         return self.reduced.dynamics.field(problem)

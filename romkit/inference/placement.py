@@ -6,9 +6,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import runtime
+from romkit.core import runtime, tensors
 from romkit.core.boundary import Count, Numbers, Positive, Times, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 from romkit.engine import Engine
 from romkit.inference.calibration import KNOWN, noises_of, training_samples
 from romkit.inference.observations import rows_of
@@ -125,15 +126,14 @@ def _check(count: int, candidates: int, times: Tensor | None, dynamics: Dynamics
         raise InputError("times", expected="times and dynamics together", got=got, fix=fix)
 
 
-def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> tuple[Tensor, Tensor]:
+def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> Pair:
     """Precision (u, u) of u contexts and latent states in training, and information (K, s, u, u) of
     each sensor.
     """
     d, w, values, _ = training_samples(predict, training)
     spread = torch.cat([d, w], dim=1).var(0)
     spread = spread.clamp(min=1 / KNOWN)
-    count = min(SAMPLES, len(d))
-    chosen = torch.linspace(0, len(d) - 1, count).round().long()
+    chosen = tensors.evenly(len(d), SAMPLES)
     error = torch.zeros_like(noise)
     information = []
     for k in runtime.track(chosen.split(1), "sensitivities"):

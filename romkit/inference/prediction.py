@@ -10,6 +10,7 @@ from torch import Tensor
 
 from romkit.core import runtime
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
 from romkit.models import LatentFlow, ReducedModel, check_match, in_double
@@ -117,7 +118,7 @@ def _check(projection: Projection) -> None:
         raise InputError("projection", expected="one with a context", got="one without", fix=fix)
 
 
-def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> Pair:
     """Values (M, N) of a function of (d, w), and derivatives (M, N, p + q), by one call for all
     differences.
     """

@@ -20,7 +20,7 @@ from romkit.core.boundary import Count, Times, unchecked, validated
 from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.types import Field, Metric
+from romkit.core.types import Field, Metric, TensorMap
 from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region
 from romkit.projections import Operator
@@ -231,7 +231,7 @@ class LearnedField(LatentField, Display):
         return facts | {"details": "\n".join(self.details())}
 
     @abc.abstractmethod
-    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def right_hand_side(self, c: Tensor) -> TensorMap:
         """w (..., order · m) -> the highest latent rate (..., m), at parameters c (..., p) in
         physical units.
 
@@ -245,7 +245,7 @@ class LearnedField(LatentField, Display):
             return lambda t, w: g(w)
         return lambda t, w: torch.cat([w[..., self.latent_dim :], g(w)], dim=-1)
 
-    def at(self, P: Operator, control: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    def at(self, P: Operator, control: Tensor | None = None) -> TensorMap:
         """w -> the highest latent rate at the context of P and inputs (..., q).
 
         Raises:
@@ -287,7 +287,7 @@ class LearnedField(LatentField, Display):
                 "dynamics", expected=expected, got=f"one of order {self.order}", fix=fix
             )
 
-    def _check_inputs(self, control: Callable[[Tensor], Tensor] | None) -> None:
+    def _check_inputs(self, control: TensorMap | None) -> None:
         """Raise unless the inputs of the law are there."""
         names = ", ".join(self.control_names)
         if control is None:

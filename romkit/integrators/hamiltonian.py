@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.errors import InputError
-from romkit.core.types import Field
+from romkit.core.types import Field, Pair
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.solvers import ImplicitMidpoint, Solution, Solver, checked_step
@@ -126,7 +126,7 @@ def midpoint_step(field: Field, y0: Tensor, times: Tensor) -> float:
     return checked_step(field, y0, times, rtol=MIDPOINT_RTOL, make=ImplicitMidpoint, order=2)
 
 
-def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> tuple[Tensor, Tensor]:
+def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> Pair:
     """The coordinates in a latent state, and what is behind them, each (..., m)."""
     m = problem.path.at(t).latent_dim
     checks.last_axis(name, w.shape, 2 * m, "latent coordinates, then their momenta or velocities")

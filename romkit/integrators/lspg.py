@@ -13,11 +13,12 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from romkit.bases import Basis
+from romkit.core import tensors
 from romkit.core.boundary import Count, Limit, Part, Positive, unchecked, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError, warn
 from romkit.core.runtime import bars
-from romkit.core.types import Dual
+from romkit.core.types import Dual, Pair, TensorMap
 from romkit.data import times_of
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import T0, TRACING_PAYS, LatentDynamics, Needs, least_squares, traced
@@ -31,8 +32,6 @@ from romkit.systems import System
 from romkit.systems.problem import FirstOrder, Parts, Problem
 from romkit.systems.sampled import Rows, gives_rows, training_data
 from romkit.systems.through import check_fits
-
-Pair = tuple[Tensor, Tensor]
 
 MOST_STEPS = 20_000
 """Steps of the longest run that is tried to see whether shorter ones change it."""
@@ -272,7 +271,7 @@ class ClampedRule(TrapezoidalRule):
         return self.region.clamp(corrected) - u
 
 
-def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -> Pair:
+def _along_columns(function: TensorMap, x: Tensor, J: Tensor) -> Pair:
     """function(x) (..., k) and its derivatives (..., k, m) along the m columns of J."""
     points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)  # (..., m, n)
     directions = J.mT.contiguous()
@@ -453,8 +452,7 @@ def reduced_mesh(
         dt = _smallest_interval(data)
     h = times.new_tensor(dt)
     # sums of neighbours in time are alike
-    count = min(SNAPSHOTS, len(y))
-    taken = torch.linspace(0, len(y) - 1, count).round().long()
+    taken = tensors.evenly(len(y), SNAPSHOTS)
     model = copy.deepcopy(projection).double()
     with torch.no_grad(), one_thread():
         z = model.of_coordinates().operator(c).encode(y)

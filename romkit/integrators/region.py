@@ -1,10 +1,12 @@
 """Regions of the latent space: where a law was fitted, and where a decoder was trained."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from romkit.core import tensors
+from romkit.core.types import TensorMap
 
 POINTS = 512
 """Most samples that a region keeps, evenly out of all."""
@@ -70,7 +72,7 @@ class Region:
         scale = torch.where(spread > 0, spread, 1.0)  # (..., m)
         count = z.shape[-2]
         most = min(POINTS, size)
-        rows = torch.linspace(0, count - 1, min(most, count)).round().long()
+        rows = tensors.evenly(count, most)
         points = z[..., rows, :].contiguous()  # (..., P, m)
         reach = _reach(points / scale.unsqueeze(-2), run[rows])
         # regions of a stack have as many points each
@@ -126,7 +128,7 @@ class Region:
     def __getitem__(self, index: int) -> "Region":
         return self._mapped(lambda numbers: numbers[index])
 
-    def _mapped(self, change: Callable[[Tensor], Tensor]) -> "Region":
+    def _mapped(self, change: TensorMap) -> "Region":
         points = change(self.points)
         scale = change(self.scale)
         reach = change(self.reach)

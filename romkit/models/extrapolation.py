@@ -1,12 +1,11 @@
 """Distance of a run from what its model was trained on, in numbers and in words."""
 
-from collections.abc import Callable
-
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.core.errors import ExtrapolationWarning, warn
+from romkit.core.types import TensorMap
 from romkit.projections import Frame
 
 ROUNDING = 4 * torch.finfo(torch.float32).eps
@@ -19,7 +18,7 @@ def with_extrapolation(
     run: xr.Dataset,
     frame: Frame,
     contexts: Tensor,
-    distance: Callable[[Tensor], Tensor] | None,
+    distance: TensorMap | None,
 ) -> xr.Dataset:
     """Add to a run its distance from the training range and from the samples of a law; warn where
     it leaves them.
@@ -72,7 +71,7 @@ def _with_context_distance(run: xr.Dataset, beyond: Tensor) -> xr.Dataset:
     return run.assign(context_distance=(dims, distance.double().numpy(), attrs))
 
 
-def _with_state_distance(run: xr.Dataset, distance: Callable[[Tensor], Tensor]) -> xr.Dataset:
+def _with_state_distance(run: xr.Dataset, distance: TensorMap) -> xr.Dataset:
     z = torch.from_numpy(run["latent"].values)
     # a region has no distance from NaN; zero stands in for it, and is masked below
     diverged = z.isnan().any(-1)

@@ -5,12 +5,12 @@ import json
 from collections.abc import Sequence
 
 import dask.array as da
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.core import runtime
+from romkit.core.types import Array
 from romkit.integrators import LatentDynamics
 from romkit.projections import Frame, Operator, Projection
 from romkit.solvers import Solution, Status
@@ -21,7 +21,7 @@ def labelled(
     projection: Projection,
     contexts: Tensor,
     solution: Solution,
-    decoded: Sequence[np.ndarray | da.Array],
+    decoded: Sequence[Array | da.Array],
 ) -> xr.Dataset:
     """A run as `romkit.follow` returns it, without its distances from the training data.
 
@@ -41,7 +41,7 @@ def labelled(
 
 
 def _variables(
-    projection: Projection, solution: Solution, decoded: Sequence[np.ndarray | da.Array]
+    projection: Projection, solution: Solution, decoded: Sequence[Array | da.Array]
 ) -> dict[str, tuple]:
     lead = ("trajectory",)
     if projection.seeds is not None:
@@ -123,6 +123,6 @@ def decoded_in_chunks(
     return decoded
 
 
-def _decoded(P: Operator, w: np.ndarray, kind: type[Problem], part: int) -> np.ndarray:
+def _decoded(P: Operator, w: Array, kind: type[Problem], part: int) -> Array:
     """A part of the full state, 0 or 1, of latent states (..., order · m)."""
     return kind(None).decode(P, torch.from_numpy(w))[part].numpy()

@@ -3,7 +3,7 @@ model at contexts: its latent problem, and how to start and to solve it.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from romkit.bases import Basis
 from romkit.core import checks
 from romkit.core.errors import InputError
-from romkit.core.types import Field
+from romkit.core.types import Field, TensorMap
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics, PetrovGalerkin, Speed
@@ -182,7 +182,7 @@ class AtContexts:
         """ẇ = g(t, w) of dynamics with a latent field, in the form that costs least."""
         return self.model.dynamics.field(self.contracted)
 
-    def _context_and_path(self) -> tuple[Tensor | Callable[[Tensor], Tensor], Path]:
+    def _context_and_path(self) -> tuple[Tensor | TensorMap, Path]:
         model = self.model
         if self.contexts.path is None:
             initial = self.contexts.initial.to(model.device)
@@ -277,7 +277,7 @@ class AtContexts:
         run.attrs |= record.provenance(projection, self.model.dynamics, self.model.device)
         return with_extrapolation(run, projection.frame, over_time, self._distance(times))
 
-    def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
+    def _distance(self, times: Tensor) -> TensorMap | None:
         """Distance (..., T) of latent states (..., T, m) from the samples of their field, 1 where
         these end; None where the field is of the whole full model.
         """

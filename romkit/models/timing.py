@@ -11,6 +11,7 @@ from torch import Tensor
 
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import times_of, trajectories
 from romkit.data.context import context_columns
 from romkit.data.trajectories import check_context
@@ -103,9 +104,7 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
     return copied
 
 
-def _measured(
-    projection: Projection, system: System, data: xr.Dataset
-) -> tuple[np.ndarray, np.ndarray]:
+def _measured(projection: Projection, system: System, data: xr.Dataset) -> tuple[Array, Array]:
     """Contexts (C, p) of the data, and ratios (C,) of the true to the reduced speed there, NaN
     where that is not known.
     """
@@ -150,7 +149,7 @@ def _check_autonomous(at: AtContexts, times: Tensor) -> None:
         raise InputError("system", expected=expected, got=got, fix=fix)
 
 
-def _period(times: Tensor, z: np.ndarray) -> float:
+def _period(times: Tensor, z: Array) -> float:
     """Mean time between returns to the start of latents (T, m); infinite where they are too few."""
     if not np.isfinite(z).all():
         return np.inf
@@ -168,8 +167,8 @@ def _period(times: Tensor, z: np.ndarray) -> float:
 
 
 def _speeds(
-    at: AtContexts, w: Tensor, times: Tensor, latents: np.ndarray, periods: list[float]
-) -> np.ndarray:
+    at: AtContexts, w: Tensor, times: Tensor, latents: Array, periods: list[float]
+) -> Array:
     """(C,) ratios of the true to the reduced speed, NaN where that is not known.
 
     The reduced model starts near the true orbit and comes to its own one, which may take longer
@@ -203,7 +202,7 @@ def _speeds(
 
 
 def _ratio(
-    clock: np.ndarray, truth: np.ndarray, longer: np.ndarray, orbit: np.ndarray, period: float
+    clock: Array, truth: Array, longer: Array, orbit: Array, period: float
 ) -> tuple[float, float]:
     """Speed s of a reduced orbit z(τ₀ + s t) that fits the truth (T, m) at times t (T,), and the
     distance that is left, in deviations.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from romkit.core import errors, tensors
 from romkit.core.boundary import Times, validated
-from romkit.core.types import Field
+from romkit.core.types import Field, Pair
 from romkit.engine import Engine
 
 Run = Callable[[Tensor, Tensor], Tensor]
@@ -210,7 +210,7 @@ def inside(y: Tensor, threshold: float) -> Tensor:
     return (y.abs() <= threshold).all(-1, keepdim=True)
 
 
-def scored(states: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
+def scored(states: Tensor, threshold: float) -> Pair:
     """States (..., T, d) of (T, ..., d), NaN from a member's divergence on, and `Status` codes
     (...).
     """

@@ -14,7 +14,7 @@ from romkit.core.boundary import Count, Positive, validated
 from romkit.core.checks import MOST_STEPS
 from romkit.core.errors import InputError
 from romkit.core.runtime import pieces, track
-from romkit.core.types import Field
+from romkit.core.types import Field, Pair
 from romkit.engine import Newton, RungeKutta, captured_if, compiled_if
 from romkit.engine.captured import CapturedSteps
 from romkit.solvers.base import Run, Solver, check_field, inside
@@ -51,8 +51,6 @@ class Grid(NamedTuple):
         """Steps in all."""
         return int(self.steps.sum())
 
-
-Pair = tuple[Tensor, Tensor]
 
 Steps = Callable[[Tensor, Tensor, float, int], Tensor]
 """(t, y, h, number) -> y after this number of steps of length h from time t on."""

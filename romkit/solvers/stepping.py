@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.types import Pair
 from romkit.engine.adaptive import (
     FLOOR,
     LATER,
@@ -26,8 +27,6 @@ from romkit.engine.pairs import RODAS4, TSIT5
 
 Rate = Callable[[Tensor, Tensor], Tensor]
 """(t, y (N, d)) -> (N, d); t is the time of all members."""
-
-Pair = tuple[Tensor, Tensor]
 
 PATIENCE = 15
 """Steps bounded by stability, with fewer than `CALM` others in a row between them, that make a

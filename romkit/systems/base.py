@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 import torch
 import xarray as xr
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.bases import Basis, Weight
@@ -19,7 +20,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, Seed, Times, unchecked, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import ContextFunction, Field, Metric
+from romkit.core.types import Array, ContextFunction, Field, Metric
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.context import bound_context, context_rows, one_context, varies
 from romkit.data.units import Units
@@ -129,19 +130,19 @@ class System(abc.ABC):
         """
 
     @abc.abstractmethod
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         """(C, n) states before the transient, for contexts (C, p); `rng` is None where they are not
         to be random.
         """
 
     # -- overridden where the default does not fit ----------------------------------------------------
 
-    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+    def train_contexts(self, rng: Generator) -> Array:
         """(C, p) contexts of the training set: by default 20, uniform over the training range."""
         low, high = self._ranges()
         return rng.uniform(low, high, size=(TRAINING, len(self.context)))
 
-    def test_contexts(self) -> np.ndarray:
+    def test_contexts(self) -> Array:
         """(C, p) contexts of the test set: by default 10 points per parameter, all combinations."""
         axes = [np.linspace(p.low, p.high, TEST) for p in self.context]
         return np.array(list(itertools.product(*axes)))
@@ -329,7 +330,7 @@ class System(abc.ABC):
 
     # -- simulation -----------------------------------------------------------------------------------
 
-    def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
+    def start(self, contexts: Tensor, rng: Generator | None = None) -> Parts:
         """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default,
         rollouts too.
         """
@@ -529,7 +530,7 @@ class System(abc.ABC):
         check_members(self, motion, times, contexts)
         check_effects(self, motion, times)
 
-    def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
+    def _initial_parts(self, contexts: Tensor, rng: Generator | None) -> Parts:
         return (self.initial_state(contexts, rng),)
 
     def _starting(
@@ -557,7 +558,7 @@ class System(abc.ABC):
 
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]
-    ) -> tuple[Tensor, np.random.Generator | None]:
+    ) -> tuple[Tensor, Generator | None]:
         """Contexts (C, p) of a split, or given by name, and a generator for initial states where
         those are random.
         """
@@ -576,7 +577,7 @@ class System(abc.ABC):
     def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
         return bound_context(self.context_names, context, named)
 
-    def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
+    def _ranges(self) -> tuple[Array, Array]:
         low = np.array([p.low for p in self.context])
         high = np.array([p.high for p in self.context])
         return low, high

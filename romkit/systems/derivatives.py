@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError, one_line
+from romkit.core.types import Array
 
 Function = Callable[..., Tensor]
 """(t, *arguments) -> a rate, all tensors."""
@@ -38,7 +38,7 @@ def differentiable(function: Function) -> Function:
         except FAILURES:
             # called with plain numbers there, where an error of its own comes up again
             return _Foreign.apply(function, t, *arguments)
-        if isinstance(value, np.ndarray):
+        if isinstance(value, Array):
             value = torch.from_numpy(value).to(arguments[0])
         if _lost_its_gradient(value, arguments):
             return _Foreign.apply(function, t, *arguments)

@@ -6,8 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from romkit.core import tensors
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 
 System = Any
 """A `romkit.systems.System`, whose module imports this one."""
@@ -100,7 +102,7 @@ def _rate(system: System, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         return torch.as_tensor(system.rhs(t, x.clone(), align(c, x)))
 
 
-Points = list[tuple[Tensor, Tensor]]
+Points = list[Pair]
 """Times and states (k, order · n) there."""
 
 
@@ -111,8 +113,7 @@ def _points(system: System, motion: Motion, times: Tensor) -> Points:
     alive = int(parts[0].isfinite().all(-1).sum())
     if alive == 0:
         return []
-    count = min(PROBES, alive)
-    samples = torch.linspace(0, alive - 1, count).round().long()
+    samples = tensors.evenly(alive, PROBES)
     probed = torch.linspace(0, system.horizon, PROBES, dtype=torch.float64)
     draw = torch.Generator().manual_seed(0)
     points = []

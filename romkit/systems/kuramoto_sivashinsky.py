@@ -3,17 +3,17 @@ waves, chaos.
 """
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
 import torch
 from annotated_types import Ge, MultipleOf
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core.boundary import NotNegative, Positive, validated
-from romkit.core.types import ContextFunction, Field
+from romkit.core.types import ContextFunction, Field, TensorMap
 from romkit.data import ContextParameter
 from romkit.projections import Shifts
 from romkit.solvers.base import Run, Solver
@@ -93,7 +93,7 @@ class KuramotoSivashinsky(System):
         damping = Term(1, lambda x: -x @ fourth, power(4))
         return transport, growth, damping
 
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         """Four waves: of random heights and phases, or of fixed ones without symmetry."""
         points = torch.arange(self.n, dtype=contexts.dtype)
         theta = 2 * torch.pi * points / self.n
@@ -150,9 +150,7 @@ class ETDRK4(Solver):
         return march(self, steps, y, times, label)
 
 
-def _step(
-    nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[Tensor, ...]
-) -> Tensor:
+def _step(nonlinear: TensorMap, v: Tensor, coefficients: tuple[Tensor, ...]) -> Tensor:
     """One step of Cox and Matthews (2002), equations 26 to 29."""
     decay, half_decay, q, f1, f2, f3 = coefficients
     n0 = nonlinear(v)

@@ -4,13 +4,14 @@ import functools
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
 import torch
 import xarray as xr
 from annotated_types import Ge
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core.boundary import NotNegative, Positive, validated
+from romkit.core.types import Array
 from romkit.data import ContextParameter
 from romkit.projections import Shifts
 from romkit.systems.base import System
@@ -81,13 +82,13 @@ class Lorenz96(System):
         damping = Term(1, lambda x: -x)
         return forcing, damping, Term(2, advection)
 
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         # not a whole number of waves, so that no symmetry holds them
         k = torch.arange(self.n, dtype=contexts.dtype)
         angle = 8.05 * 2 * torch.pi * k / self.n
         return contexts + torch.sin(angle)
 
-    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+    def train_contexts(self, rng: Generator) -> Array:
         """18 forcing constants, uniform over the range (appendix "Lorenz96", data collection)."""
         forcing = self.context[0]
         return rng.uniform(forcing.low, forcing.high, size=(18, 1))

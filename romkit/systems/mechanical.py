@@ -2,8 +2,8 @@
 
 import abc
 
-import numpy as np
 import torch
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core.broadcast import align
@@ -48,7 +48,7 @@ class MechanicalSystem(System):
     def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
         """q̈ (..., n) at q, q̇ (..., n), with c (..., p) broadcastable against their leading axes."""
 
-    def initial_velocity(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_velocity(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         """(C, n) velocities before the transient: at rest by default."""
         return torch.zeros(*contexts.shape[:-1], self.state_size, dtype=contexts.dtype)
 
@@ -71,6 +71,6 @@ class MechanicalSystem(System):
     def problem(self, path: Path, context: Tensor) -> Problem:
         return SecondOrder(path, self.field(context), self.metric(context))
 
-    def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
+    def _initial_parts(self, contexts: Tensor, rng: Generator | None) -> Parts:
         velocity = self.initial_velocity(contexts, rng)
         return self.initial_state(contexts, rng), velocity

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
@@ -205,7 +206,7 @@ class Pendulum(MechanicalSystem):
 
         return energy
 
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], DRIVING)
         degrees = np.full(shape, TEST_ANGLE)
         if rng is not None:
@@ -215,7 +216,7 @@ class Pendulum(MechanicalSystem):
         angles, _, _ = couple(q, rest, rest, contexts)
         return angles
 
-    def train_contexts(self, rng: np.random.Generator) -> Array:
+    def train_contexts(self, rng: Generator) -> Array:
         """100 sets of lengths, uniform over the range."""
         return rng.uniform(*self._ranges(), size=(100, DRIVING))
 

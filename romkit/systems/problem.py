@@ -16,7 +16,7 @@ from torch import Tensor
 
 from romkit.core.broadcast import matvec
 from romkit.core.errors import InputError
-from romkit.core.types import Metric
+from romkit.core.types import Metric, TensorMap
 from romkit.projections import Operator, Path
 
 Parts = tuple[Tensor, ...]
@@ -125,7 +125,7 @@ class Problem(abc.ABC):
     path: Path
     field: Callable[..., Tensor] = unknown_field
     metric: Metric = euclidean
-    control: Callable[[Tensor], Tensor] | None = None
+    control: TensorMap | None = None
     step: float | None = None
     jump_times: tuple[float, ...] = ()
     order: ClassVar[int]

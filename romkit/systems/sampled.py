@@ -11,6 +11,7 @@ from torch import Tensor
 
 from romkit.bases import Basis, check_size, weigher
 from romkit.bases.modes import Summary
+from romkit.core import tensors
 from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import InputError
@@ -112,9 +113,7 @@ def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingDat
     c = c.expand(-1, times, -1).flatten(0, 1)  # (N, p)
     y = y.flatten(0, 1)  # (N, r)
     complete = y.isfinite().all(-1).nonzero().flatten()
-    count = min(SNAPSHOTS, len(complete))
-    evenly = torch.linspace(0, len(complete) - 1, count)
-    rows = complete[evenly.round().long()]
+    rows = complete[tensors.evenly(len(complete), SNAPSHOTS)]
     return t[rows], y[rows], c[rows]
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from romkit.bases import Basis
 from romkit.core.broadcast import pairs
 from romkit.core.polynomials import Monomials
+from romkit.core.types import TensorMap
 
 Image = tuple[Tensor | None, Tensor | None, Tensor | None]
 """Constant, linear and quadratic part; None where zero."""
@@ -26,7 +27,7 @@ class Term(NamedTuple):
 
     degree: int
     form: Callable[..., Tensor]
-    coefficient: Callable[[Tensor], Tensor] | None = None
+    coefficient: TensorMap | None = None
 
 
 class Quadratic(NamedTuple):

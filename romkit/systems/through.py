@@ -4,16 +4,16 @@ where not.
 
 import functools
 
-import numpy as np
 import torch
 import xarray as xr
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.bases import Basis, weigher
 from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import ContextFunction, Field
+from romkit.core.types import Array, ContextFunction, Field
 from romkit.data.context import varies
 from romkit.data.units import Units, check_same
 from romkit.engine import Device
@@ -145,16 +145,16 @@ class SystemThroughBasis(System):
         """Random combinations of the velocity outside of the subspace, for `unresolved`."""
         return sketch(self.full, self.basis)
 
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         return self.basis.encode(self.full.initial_state(contexts, rng))
 
-    def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
+    def start(self, contexts: Tensor, rng: Generator | None = None) -> Parts:
         return tuple(self.basis.encode(part) for part in self.full.start(contexts, rng))
 
-    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+    def train_contexts(self, rng: Generator) -> Array:
         return self.full.train_contexts(rng)
 
-    def test_contexts(self) -> np.ndarray:
+    def test_contexts(self) -> Array:
         return self.full.test_contexts()
 
 

@@ -1,6 +1,6 @@
 """Laws that are linear in their coefficients, and print themselves."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Count, Mask, Natural, Order, Positive, Share, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Pair, TensorMap
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws import symbolic
 from romkit.integrators.laws.features import Features
@@ -129,7 +130,7 @@ class Equation(LearnedField):
             source=f"median of {self.source}",
         )
 
-    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def right_hand_side(self, c: Tensor) -> TensorMap:
         """Map w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are
         evaluated once, here.
         """
@@ -154,7 +155,7 @@ class Equation(LearnedField):
         return law(z)
 
     @validated
-    def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
+    def step(self, dt: Positive) -> Pair:
         """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents,
         contexts and inputs.
 

@@ -2,13 +2,13 @@
 
 import functools
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from romkit.core.broadcast import align
+from romkit.core.types import Pair, TensorMap
 from romkit.integrators.laws.libraries import CONSTANT, Library, distinct, product_names
 from romkit.integrators.laws.samples import LatentSamples
 from romkit.integrators.laws.scaling import Scaling
@@ -68,7 +68,7 @@ class Features:
         context = self.context_library(self.context.on(c)(c))
         return [a * b for a, b in itertools.product(latent, context)]
 
-    def scaled(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
+    def scaled(self, z: Tensor, rate: Tensor) -> Pair:
         """Latents (..., N, d) and rates (..., N, m) as they enter the equation: scaled, in float64."""
         z = z.double()
         rate = rate.double()
@@ -81,7 +81,7 @@ class Features:
         unit = self.variables.scale.to(rate)
         return align(unit[..., : rate.shape[-1]], rate)
 
-    def at(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def at(self, coefficients: Tensor, c: Tensor) -> TensorMap:
         """Right-hand side z (..., d) -> (..., m) at a context, whose terms are evaluated once,
         here.
 

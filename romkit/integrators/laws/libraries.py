@@ -15,6 +15,7 @@ from romkit.core import checks
 from romkit.core.boundary import Count, Natural, validated
 from romkit.core.errors import InputError
 from romkit.core.files import reason
+from romkit.core.types import TensorMap
 
 if TYPE_CHECKING:
     import sympy
@@ -165,7 +166,7 @@ class Functions(Library):
         functions: for each name a function of torch tensors from (..., d) to (...).
     """
 
-    def __init__(self, functions: Mapping[str, Callable[[Tensor], Tensor]]):
+    def __init__(self, functions: Mapping[str, TensorMap]):
         if not functions:
             fix = "give {name: function, ...}"
             raise InputError("functions", expected="at least one term", got="none", fix=fix)
@@ -181,7 +182,7 @@ class Functions(Library):
         return f"Functions({', '.join(self.functions)})"
 
 
-def _evaluated(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+def _evaluated(name: str, function: TensorMap, x: Tensor) -> Tensor:
     """Values (...) of a user's function at x (..., d).
 
     Raises:

@@ -16,7 +16,7 @@ from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, W
 from romkit.core.broadcast import align, matmul
 from romkit.core.errors import InputError
 from romkit.core.runtime import bars, track
-from romkit.core.types import Field
+from romkit.core.types import Field, Pair, TensorMap
 from romkit.data.controls import course, interpolated
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField
@@ -26,7 +26,7 @@ from romkit.integrators.laws.scaling import Scaling
 from romkit.integrators.region import Region
 from romkit.solvers import odeint
 
-Layers = tuple[tuple[Tensor, Tensor], ...]
+Layers = tuple[Pair, ...]
 """Weights (..., inputs, outputs) and biases (..., outputs); the leading axis, if any, is the stack."""
 
 
@@ -87,7 +87,7 @@ class NeuralODEModel(LearnedField):
         """Names of the parameters that the law depends on, without its inputs."""
         return self.context.names[: len(self.context) - len(self.control_names)]
 
-    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def right_hand_side(self, c: Tensor) -> TensorMap:
         """Map w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
         d = self.scale.shape[-1]
         (first, offset), *rest = self._scaled(c)
@@ -119,7 +119,7 @@ class NeuralODEModel(LearnedField):
             numbers[name] = plain(getattr(self, name))
         return replace(self, layers=layers, **numbers)
 
-    def _scaled(self, like: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def _scaled(self, like: Tensor) -> list[Pair]:
         """Layers with shift, scale and rate multiplied into the first and the last."""
         layers = [(weight.to(like), bias.to(like)) for weight, bias in self.layers]
         shift = self.shift.to(like).unsqueeze(-2)  # (..., 1, d)

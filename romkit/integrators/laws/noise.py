@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.core.types import Array
 from romkit.data import even_step
 from romkit.data.velocity import differentiated, smoothest, stretches
 
@@ -59,7 +60,7 @@ def smoothed(z: Tensor, times: Tensor) -> Tensor:
     return torch.from_numpy(np.where(np.isfinite(smooth), smooth, paths))
 
 
-def _deviation(paths: np.ndarray) -> np.ndarray:
+def _deviation(paths: Array) -> Array:
     deviation = np.nanstd(paths, axis=(0, 1))
     return np.where(deviation > 0, deviation, 1.0)
 

@@ -2,7 +2,6 @@
 phase its speed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -11,6 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.broadcast import align
+from romkit.core.types import TensorMap
 from romkit.data.velocity import needing_velocity
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation
@@ -79,7 +79,7 @@ class PhaseLaw(LearnedField):
         scale = torch.nn.functional.pad(region.scale, (0, 1), value=torch.inf)
         return Region(points, scale, region.reach)
 
-    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def right_hand_side(self, c: Tensor) -> TensorMap:
         g = self.shape.right_hand_side(c)
         speed = self.speed.right_hand_side(c)
 

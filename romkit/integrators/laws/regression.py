@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
+from romkit.core.types import Pair, TensorMap
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.samples import LatentSamples, one_axis
@@ -188,9 +189,7 @@ def judged(R: Tensor, coefficients: Tensor, matrix: Tensor, converged: Tensor) -
     return Fit(coefficients, condition, converged, residual)
 
 
-def quality(
-    terms: Tensor, target: Tensor, coefficients: Tensor, matrix: Tensor
-) -> tuple[Tensor, Tensor]:
+def quality(terms: Tensor, target: Tensor, coefficients: Tensor, matrix: Tensor) -> Pair:
     """Condition number () of a matrix with columns of norm 1, and the relative residual (m,)."""
     columns = matrix / nonzero(matrix.norm(dim=0))
     singular = torch.linalg.svdvals(columns)
@@ -300,9 +299,7 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
     return solve
 
 
-def stlsq(
-    solve: Solve, scale: Tensor, norms: Tensor, N: int, settings: Thresholds
-) -> tuple[Tensor, Tensor]:
+def stlsq(solve: Solve, scale: Tensor, norms: Tensor, N: int, settings: Thresholds) -> Pair:
     """Ridge regression, dropping small coefficients, until the support stays the same; then without
     ridge, dropping those that become small.
 
@@ -345,7 +342,7 @@ def stlsq(
 
 
 def _thresholded(
-    solve: Solve, large: Callable[[Tensor], Tensor], mask: Tensor, ridge: Tensor, most: int
+    solve: Solve, large: TensorMap, mask: Tensor, ridge: Tensor, most: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Mask, coefficients and whether they settled, after at most so many rounds."""
     for _ in range(most):

@@ -1,7 +1,7 @@
 """Names of variables and parameters, and how they enter the terms of a law."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 import romkit.data as datasets
 from romkit.core.boundary import validated
 from romkit.core.broadcast import align
+from romkit.core.types import TensorMap
 from romkit.data.context import context_ranges
 from romkit.data.controls import control_matrix
 
@@ -84,13 +85,13 @@ class Scaling:
         """Scaling of a stack of this many stacks; the same where problems share it."""
         return self._mapped(lambda numbers: numbers.expand(number, *numbers.shape))
 
-    def _mapped(self, change: Callable[[Tensor], Tensor]) -> "Scaling":
+    def _mapped(self, change: TensorMap) -> "Scaling":
         """Scaling with changed numbers; the same where problems share it."""
         if self.shift.ndim == 1:
             return self
         return Scaling(self.names, change(self.shift), change(self.scale))
 
-    def on(self, like: Tensor) -> Callable[[Tensor], Tensor]:
+    def on(self, like: Tensor) -> TensorMap:
         """Map x (..., d) -> (x - shift) / scale, for tensors of the dtype and device of `like`.
 
         Leading axes of x match problems with their own scaling from the left.

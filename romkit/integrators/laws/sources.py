@@ -17,6 +17,7 @@ import romkit.data as datasets
 from romkit.core import checks
 from romkit.core.boundary import Count, NotNegative, Order, Seed, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data.controls import control_matrix, held_if_told
 from romkit.data.trajectories import check_grid, matched
 from romkit.data.velocity import Smoothing, differentiated, smoothest, stretches
@@ -199,8 +200,8 @@ class Latents(NamedTuple):
     times: Tensor
     z: Tensor
     drift: Tensor | None
-    paths: np.ndarray
-    whole: np.ndarray
+    paths: Array
+    whole: Array
 
     @classmethod
     def of(cls, projection: ProjectionFamily, data: xr.Dataset) -> "Latents":
@@ -235,14 +236,14 @@ class Latents(NamedTuple):
         source = f"encoded data, rates by differentiation ({settings})"
         return self.encoder.samples(self.z, *rates, source=source, drift=self.drift)
 
-    def _by_problem(self, paths: np.ndarray) -> Tensor:
+    def _by_problem(self, paths: Array) -> Tensor:
         """Numbers (C, T, S m) in the shape of z."""
         by_problem = torch.from_numpy(paths).unflatten(-1, (-1, self.z.shape[-1]))  # (C, T, S, m)
         return by_problem.movedim(-2, 0).reshape(self.z.shape).to(self.z)
 
 
 def _smooth_stretches(
-    rule: Smoothing, order: int, times: Tensor, whole: np.ndarray
+    rule: Smoothing, order: int, times: Tensor, whole: Array
 ) -> list[tuple[int, slice]]:
     """Stretches of complete samples (C, T) that are as long as the window.
 
@@ -478,7 +479,7 @@ def _with_latents_at_rest(z: Tensor, rates: Sequence[Tensor], shared_unit: bool)
     return [z, *(torch.where(rests, 0.0, rate) for rate in rates)]
 
 
-def _parameters(data: xr.Dataset) -> np.ndarray:
+def _parameters(data: xr.Dataset) -> Array:
     """Context (C, p) or (C, T, p), with inputs behind it (C, T, p + q) where there are some."""
     context = datasets.context_matrix(data)
     if not datasets.control_names(data):

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.core.types import Array
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.libraries import CONSTANT, Library
 from romkit.integrators.laws.scaling import Scaling
@@ -163,11 +164,11 @@ def _pysindy_library(basis: Features, rates: int, features: int) -> object:
     return Terms()
 
 
-def _features(basis: Features, rates: int) -> Callable[[np.ndarray], np.ndarray]:
+def _features(basis: Features, rates: int) -> Callable[[Array], Array]:
     """(N, d + p) of variables and context -> (N, rates + K)."""
     d = len(basis.variables)
 
-    def values(x: np.ndarray) -> np.ndarray:
+    def values(x: Array) -> Array:
         rows = torch.from_numpy(x)
         velocities = rows[:, d - rates : d].unbind(-1)
         terms = [term.expand(len(rows)) for term in basis.terms(rows[:, :d], rows[:, d:])]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.noise import noise_level, smoothed
 from romkit.integrators.laws.regression import Fit, nonzero, quality, stacked
@@ -38,8 +39,6 @@ JITTER = 1e-8
 
 WIDTHS = 1.0, 0.7, 1.5
 """Widths of windows that supports are found by, relative to the default one."""
-
-Pair = tuple[Tensor, Tensor]
 
 Spans = Sequence[tuple[int, int]]
 """First and last samples of windows."""

@@ -9,6 +9,7 @@ from numpy.polynomial import Polynomial as Series
 from torch import Tensor
 
 from romkit.core.errors import InputError
+from romkit.core.types import Array, Pair
 from romkit.data import even_step
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
 
@@ -51,9 +52,7 @@ class TestFunctions:
         return len(self.within)
 
 
-def smooth_weights(
-    times: Tensor, spans: Sequence[tuple[int, int]], exponent: int
-) -> tuple[Tensor, Tensor]:
+def smooth_weights(times: Tensor, spans: Sequence[tuple[int, int]], exponent: int) -> Pair:
     """Weights w, w' (R, T) with Σ wₖ f(tₖ) ≈ ∫ φ f dt and Σ w'ₖ f(tₖ) ≈ ∫ φ' f dt at even times.
 
     The trapezoidal rule: φ and its first derivatives vanish at the ends of a window, so its error
@@ -83,9 +82,7 @@ def _bump(exponent: int) -> tuple[Series, Series]:
     return bump, bump.deriv()
 
 
-def linear_weights(
-    times: Tensor, spans: Sequence[tuple[int, int]], exponent: int
-) -> tuple[Tensor, Tensor]:
+def linear_weights(times: Tensor, spans: Sequence[tuple[int, int]], exponent: int) -> Pair:
     """Weights at uneven times: exact for f that are linear between samples."""
     bump, slope = _bump(exponent)
     t = times.numpy()
@@ -99,7 +96,7 @@ def linear_weights(
     return torch.from_numpy(within), torch.from_numpy(across)
 
 
-def _hat_integrals(function: Series, s: np.ndarray) -> np.ndarray:
+def _hat_integrals(function: Series, s: Array) -> Array:
     """Integrals of a function times each hat function on the nodes s (K,)."""
     area = np.diff(function.integ()(s))
     weighed = Series([0.0, 1.0]) * function

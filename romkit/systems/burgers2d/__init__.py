@@ -9,9 +9,11 @@ from typing import Annotated
 import numpy as np
 import torch
 from annotated_types import Ge
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
+from romkit.core.types import Array
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
 from romkit.systems.base import System
@@ -174,16 +176,16 @@ class Burgers2D(System):
         source = SOURCE * torch.exp(mu2 * self._columns(x)[column])
         return is_u * (source + inflow) - (to_right + upwards) / self.spacing
 
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         return torch.ones(len(contexts), self.state_size, dtype=contexts.dtype)
 
-    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+    def train_contexts(self, rng: Generator) -> Array:
         """The published grid of three by three."""
         low, high = self._ranges()
         grid = np.meshgrid(*np.linspace(low, high, 3).T, indexing="ij")
         return np.stack(grid, axis=-1).reshape(-1, 2)
 
-    def test_contexts(self) -> np.ndarray:
+    def test_contexts(self) -> Array:
         return np.array(UNSEEN)
 
     def _advection(self, x: Tensor, y: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.core.types import Field
+from romkit.core.types import Field, Pair
 from romkit.engine.build import Unavailable, library
 from romkit.solvers.base import Run, Solver
 from romkit.solvers.fixed import Steps, march
@@ -121,7 +121,7 @@ class Trapezoidal(Solver):
             new_v[..., j, i] = B / damping
         return torch.stack([new_u, new_v], dim=-3).flatten(-3)
 
-    def _inflow(self, u: Tensor, v: Tensor, j: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
+    def _inflow(self, u: Tensor, v: Tensor, j: Tensor, i: Tensor) -> Pair:
         """Fluxes of u and v into cells (j, i) from the left and from below."""
         west = (i > 0).to(u)
         south = (j > 0).to(u)

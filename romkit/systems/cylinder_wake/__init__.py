@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import xarray as xr
 from annotated_types import Ge, Le
+from numpy.random import Generator
 from scipy import sparse
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.runtime import track
-from romkit.core.types import Field
+from romkit.core.types import Array, Field, TensorMap
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.solvers.base import Run, Solver, inside
 from romkit.systems.base import System
@@ -26,7 +27,7 @@ from romkit.systems.cylinder_wake.elements import MESHES, Discretisation, discre
 from romkit.systems.cylinder_wake.flow import integrate, steady
 from romkit.systems.terms import Term
 
-Map = Callable[[np.ndarray], np.ndarray]
+Map = Callable[[Array], Array]
 """A linear map of rows: (B, n) to (B, k), float64."""
 
 
@@ -37,14 +38,14 @@ class LinearMap(torch.autograd.Function):
     """
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array) -> Callable[[Tensor], Tensor]:
+    def of(cls, matrix: sparse.csr_array) -> TensorMap:
         """x -> A x along the last axis."""
         return lambda x: cls.apply(
             x, lambda rows: (matrix @ rows.T).T, lambda rows: (matrix.T @ rows.T).T
         )
 
     @classmethod
-    def symmetric(cls, function: Map) -> Callable[[Tensor], Tensor]:
+    def symmetric(cls, function: Map) -> TensorMap:
         """A map that is its own transpose."""
         return lambda x: cls.apply(x, function, function)
 
@@ -196,12 +197,12 @@ class CylinderWake(System):
             data[name] = (("trajectory", "time"), coefficients[..., k], attrs)
         return data
 
-    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+    def train_contexts(self, rng: Generator) -> Array:
         """Denser where shedding sets in."""
         reynolds = [30.0, 40.0, 45.0, 52.0, 60.0, 70.0, 85.0, 100.0, 120.0, 150.0]
         return np.array(reynolds)[:, None]
 
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         flow = self.flow
         distance = ((flow.places - PLACE) ** 2).sum(-1)
         whirl = self.disturbance * np.exp(-distance / SIZE)
@@ -213,7 +214,7 @@ class CylinderWake(System):
         return torch.from_numpy(np.stack(starts))
 
     @validated
-    def steady(self, reynolds: Reynolds) -> np.ndarray:
+    def steady(self, reynolds: Reynolds) -> Array:
         """(n,) the steady flow, stable or not.
 
         Raises:
@@ -225,14 +226,14 @@ class CylinderWake(System):
     def default_solver(self, context: Tensor) -> Solver:
         return BDF2(self.flow, self.step, DIAMETER / context[..., 0])
 
-    def _linear(self, name: str) -> Callable[[Tensor], Tensor]:
+    def _linear(self, name: str) -> TensorMap:
         return LinearMap.of(getattr(self.flow, name))
 
     def _free(self, tested: Tensor) -> Tensor:
         """The divergence-free velocities whose products with all others are these."""
         flow = self.flow
 
-        def free(rows: np.ndarray) -> np.ndarray:
+        def free(rows: Array) -> Array:
             return flow.solve(flow.leray, rows.T).T
 
         return LinearMap.symmetric(free)(tested)
@@ -252,7 +253,7 @@ class CylinderWake(System):
 
 
 @functools.lru_cache(maxsize=64)
-def _steady(mesh: str, reynolds: float) -> np.ndarray:
+def _steady(mesh: str, reynolds: float) -> Array:
     return steady(discretisation(mesh), DIAMETER / reynolds)
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.broadcast import linear_solve
+from romkit.core.types import Pair
 
 RADIUS = 0.05  # m
 MASS = 1.0  # kg, of each link
@@ -84,7 +85,7 @@ def _levers(like: Tensor) -> Tensor:
     return ones.tril() - unit / 2
 
 
-def _ends(q: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def _ends(q: Tensor, lengths: Tensor) -> Pair:
     """Horizontal and vertical extent (..., n) of each link."""
     theta = q.cumsum(-1)
     return lengths * torch.sin(theta), lengths * torch.cos(theta)

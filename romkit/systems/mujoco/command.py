@@ -9,8 +9,9 @@ import numpy as np
 from romkit.core import tensors
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 
-Signal = Callable[[np.ndarray], np.ndarray]
+Signal = Callable[[Array], Array]
 """u (S, nu) at times (S,)."""
 
 
@@ -18,9 +19,9 @@ Signal = Callable[[np.ndarray], np.ndarray]
 class Constant:
     """u (nu,) at all times."""
 
-    values: np.ndarray
+    values: Array
 
-    def __call__(self, times: np.ndarray) -> np.ndarray:
+    def __call__(self, times: Array) -> Array:
         return np.broadcast_to(self.values, (len(times), len(self.values)))
 
 
@@ -28,10 +29,10 @@ class Constant:
 class Held:
     """Samples u (T, nu) at multiples of an interval, each held until the next one comes."""
 
-    samples: np.ndarray
+    samples: Array
     interval: float
 
-    def __call__(self, times: np.ndarray) -> np.ndarray:
+    def __call__(self, times: Array) -> Array:
         # 0.3 / 0.1 is below 3
         passed = np.floor(times / self.interval + 1e-6).astype(int)
         return self.samples[passed.clip(0, len(self.samples) - 1)]
@@ -43,11 +44,11 @@ class Functions:
 
     entries: tuple[float | Callable[[float], float], ...]
 
-    def __call__(self, times: np.ndarray) -> np.ndarray:
+    def __call__(self, times: Array) -> Array:
         columns = [self._column(entry, times) for entry in self.entries]
         return np.stack(columns, axis=-1)
 
-    def _column(self, entry: float | Callable[[float], float], times: np.ndarray) -> np.ndarray:
+    def _column(self, entry: float | Callable[[float], float], times: Array) -> Array:
         if not callable(entry):
             return np.full(len(times), entry)
         column = np.zeros(len(times))
@@ -71,14 +72,14 @@ class Commands(NamedTuple):
 
     signal: Signal
     places: list[int]
-    values: np.ndarray
+    values: Array
 
     @property
     def constant(self) -> bool:
         """Whether they are the same at all times."""
         return isinstance(self.signal, Constant)
 
-    def at(self, times: np.ndarray) -> np.ndarray:
+    def at(self, times: Array) -> Array:
         """u (N, S, nu) at times (S,)."""
         common = self.signal(times)
         controls = np.repeat(common[None], len(self.values), axis=0)

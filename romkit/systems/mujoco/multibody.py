@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.broadcast import linear_solve, matvec
+from romkit.core.types import Pair
 
 
 class Joint(NamedTuple):
@@ -93,7 +94,7 @@ def mass_matrix(tree: Tree, q: Tensor) -> Tensor:
     return _terms(tree, q, torch.zeros_like(q))[0]
 
 
-def _terms(tree: Tree, q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def _terms(tree: Tree, q: Tensor, v: Tensor) -> Pair:
     """M (..., n, n) and what M q̈ equals (..., n)."""
     force = tree.drive - tree.stiffness * q - tree.damping * v
     mass = torch.diag_embed(tree.armature + 0 * q)
@@ -161,7 +162,7 @@ def _turned(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Place
     return hinge.moved(-matvec(R, joint.anchor))
 
 
-def _jacobians(frame: Placement, q: Tensor) -> tuple[Tensor, Tensor]:
+def _jacobians(frame: Placement, q: Tensor) -> Pair:
     """V and W (..., 3, n) of the point and the body of a frame."""
     none = torch.zeros_like(frame.x)
     linear = [none] * q.shape[-1]

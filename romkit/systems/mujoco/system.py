@@ -8,13 +8,14 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, validated
 from romkit.core.errors import FileError, InputError, warn
 from romkit.core.files import existing, reason
-from romkit.core.types import Metric, SecondOrderField
+from romkit.core.types import Array, Metric, SecondOrderField
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
 from romkit.systems.mechanical import MechanicalSystem
@@ -183,7 +184,7 @@ class MuJoCo(MechanicalSystem):
     def _compiled(self, context: Tensor, step: float | None = None) -> list["mujoco.MjModel"]:
         return [self.compiled(row, step) for row in self._rows(context)]
 
-    def _rows(self, context: Tensor) -> np.ndarray:
+    def _rows(self, context: Tensor) -> Array:
         """Contexts (..., p) as (N, p)."""
         members = context.shape[:-1].numel()
         return context.detach().cpu().double().reshape(members, len(self.context)).numpy()
@@ -193,7 +194,7 @@ class MuJoCo(MechanicalSystem):
 
     # -- start and commands ----------------------------------------------------------------------
 
-    def _positions(self, compiled: "mujoco.MjModel") -> np.ndarray:
+    def _positions(self, compiled: "mujoco.MjModel") -> Array:
         """(nq,) that trajectories start from."""
         if self._start is not None:
             return self._start
@@ -201,13 +202,13 @@ class MuJoCo(MechanicalSystem):
             return compiled.key_qpos[0]
         return compiled.qpos0
 
-    def _velocities(self, compiled: "mujoco.MjModel") -> np.ndarray:
+    def _velocities(self, compiled: "mujoco.MjModel") -> Array:
         """(nv,) that trajectories start with."""
         if self._start is None and compiled.nkey:
             return compiled.key_qvel[0]
         return np.zeros(compiled.nv)
 
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], len(self.state_names))
         starts = [self._positions(compiled) for compiled in self._compiled(contexts)]
         q = np.zeros(shape)
@@ -217,7 +218,7 @@ class MuJoCo(MechanicalSystem):
             q = q + rng.uniform(-1, 1, size=shape) * self.spread.numpy()
         return torch.from_numpy(self.joints.normalised(q))
 
-    def initial_velocity(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_velocity(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         positions, velocities = [], []
         for compiled in self._compiled(contexts):
             positions.append(self._positions(compiled))
@@ -233,7 +234,7 @@ class MuJoCo(MechanicalSystem):
             return Constant(np.array(middle.key_ctrl[0]))
         return Constant(np.zeros(middle.nu))
 
-    def _commands(self, models: Sequence["mujoco.MjModel"], rows: np.ndarray) -> Commands:
+    def _commands(self, models: Sequence["mujoco.MjModel"], rows: Array) -> Commands:
         """Commands of models at contexts (N, p)."""
         tables = []
         for compiled, values in zip(models, rows, strict=True):
@@ -244,7 +245,7 @@ class MuJoCo(MechanicalSystem):
         columns = [[table[place] for place in places] for table in tables]
         return Commands(self.control, places, np.array(columns, dtype=float))
 
-    def _table(self, compiled: "mujoco.MjModel", values: np.ndarray) -> dict[int, float]:
+    def _table(self, compiled: "mujoco.MjModel", values: Array) -> dict[int, float]:
         """Commands that the parameters set at a context (p,), by actuator."""
         table = {}
         for parameter, value in zip(self.parameters.values(), values, strict=True):
@@ -336,7 +337,7 @@ class MuJoCo(MechanicalSystem):
 
     # -- checks ----------------------------------------------------------------------------------
 
-    def _check_quaternions(self, start: np.ndarray) -> None:
+    def _check_quaternions(self, start: Array) -> None:
         for place, _ in self.joints.turns:
             if not start[place : place + 4].any():
                 fix = "give 1, 0, 0, 0 for one that is not turned"
@@ -360,7 +361,7 @@ class MuJoCo(MechanicalSystem):
         """Whether a parameter in place of the one of this number changes nothing over its range."""
         middle = self._middle()
 
-        def facts(value: float) -> dict[str, np.ndarray]:
+        def facts(value: float) -> dict[str, Array]:
             def settings(spec: "mujoco.MjSpec") -> None:
                 for fixed, at in zip(self.parameters.values(), middle, strict=True):
                     fixed.apply(spec, at)
@@ -382,7 +383,7 @@ class MuJoCo(MechanicalSystem):
             # one end makes no model, without the other targets: it has an effect
             return False
 
-    def _mechanics(self, compiled: "mujoco.MjModel") -> dict[str, np.ndarray]:
+    def _mechanics(self, compiled: "mujoco.MjModel") -> dict[str, Array]:
         """Inertia and accelerations of a smooth model at random states, with its commands."""
         draw = np.random.default_rng(0)
         q, v = draw.normal(size=(2, PROBES, compiled.nv))
