@@ -300,7 +300,9 @@ class Branch:
             if located is None:
                 return
             length, point = located
-            is_pair = crossing + 1 < upper and self.equations.is_pair(point.values, crossing)
+            is_pair = False
+            if crossing + 1 < upper:
+                is_pair = self.equations.is_pair(point.values, crossing)
             kind = self.equations.bifurcation(point.values[crossing], is_pair)
             yield length, kind, point
             crossing += 1
@@ -384,8 +386,10 @@ class _Stretch:
         if self.knows(length):
             return True
         point = self.branch.near(self.before, self._guess(length))
+        if point is None:
+            return False
         # near a branch point Newton's method may reach the branch that crosses
-        if point is None or self.branch.apart(point, self.before) > 2 * BEND:
+        if self.branch.apart(point, self.before) > 2 * BEND:
             return False
         self.known.append((length, point))
         self.known.sort(key=lambda entry: entry[0])
@@ -420,7 +424,8 @@ def _distance(before: Point, after: Point) -> float:
 
 def _inside(point: Point) -> bool:
     """Whether the parameter is in its range, but for rounding."""
-    return bool(abs(point.u[-1] - 0.5) <= 0.5 + TURN)
+    parameter = point.u[-1]
+    return bool(-TURN <= parameter <= 1 + TURN)
 
 
 def _mean_root(state: Array) -> float:

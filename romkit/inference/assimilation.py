@@ -95,7 +95,8 @@ def assimilate(
     runs = []
     for k in runtime.track(range(len(seen.values)), "assimilation"):
         tracker.restart(settings["seed"] + k)
-        runs.append(_run(tracker, times.tolist(), seen.values[k].numpy(), smooth))
+        values = seen.values[k].numpy()
+        runs.append(_run(tracker, times.tolist(), values, smooth))
     estimated = Estimated(*(np.array(column) for column in zip(*runs, strict=True)))
     attrs = {
         "noise": noise.tolist(),

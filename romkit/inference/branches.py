@@ -313,7 +313,8 @@ def _first_of_branch(
     kind = start.attrs["kind"]
     special_state = start["special_state"].values[at]
     typical = line.model.typical(line.contexts(np.zeros(1)))
-    line.measure(np.stack([special_state, _largest(start["state"]), typical]))
+    largest = _largest(start["state"])
+    line.measure(np.stack([special_state, largest, typical]))
     if kind == "orbits":
         line.period = float(start["special_period"][at])
     else:
@@ -384,7 +385,8 @@ def _warn_of_end(end: str, points: int | None, line: Line, final: Point) -> None
         reason = f"its {POINTS} points are used up; give points=..."
     else:
         return
-    place = f"{line.name} = {line.physical(final.u[-1]):g}"
+    parameter = line.physical(final.u[-1])
+    place = f"{line.name} = {parameter:g}"
     text = f"points: expected the end of the range, got a branch that ends at {place}: {reason}"
     warn(text, RuntimeWarning)
 
@@ -395,7 +397,7 @@ def _warn_of_extrapolation(line: Line, walked: list[Point]) -> None:
     if domain is None:
         return
     u = np.array([point.u for point in walked])  # (K, k)
-    states = torch.from_numpy(u[:, : len(line.size)] * line.size)
+    states = torch.from_numpy(line.states(u))
     size = domain.scale.shape[-1]
     latents = states[:, :size]  # a velocity stands behind them
     distance = domain.distance(latents).numpy()
@@ -403,7 +405,8 @@ def _warn_of_extrapolation(line: Line, walked: list[Point]) -> None:
     if distance[farthest] <= 1:
         return
     outside = int((distance > 1).sum())
-    place = f"{line.name} = {line.physical(u[farthest, -1]):g}"
+    parameter = line.physical(u[farthest, -1])
+    place = f"{line.name} = {parameter:g}"
     text = (
         f"start: {outside} of {len(walked)} points are beyond the samples of the "
         f"law, up to a distance of {distance[farthest]:.2g} at {place}"
@@ -434,7 +437,8 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
     line = Line(model, name, branch.attrs["range"], fixed)
     if "period" in branch:
         line.period = float(branch["period"][0])
-    line.measure(np.stack([state.values[0], _largest(state)]))
+    first = state.values[0]
+    line.measure(np.stack([first, _largest(state)]))
     return line
 
 
@@ -518,10 +522,9 @@ def _compared(
     if dim == "special":
         prefix = "special_"
     variables = line.variables(solutions, dim, kind, prefix)
-    size = len(line.size)
-    difference = solutions[:, :size] - decoded[:, :size]
-    squares = (difference * line.size) ** 2
-    variables[f"{prefix}distance"] = (dim, np.sqrt(squares.mean(-1)))
+    squares = line.states(solutions - decoded) ** 2
+    distance = np.sqrt(squares.mean(-1))
+    variables[f"{prefix}distance"] = (dim, distance)
     return variables
 
 
@@ -563,7 +566,7 @@ def _events(kind: str, special: list[Special]) -> dict[str, tuple]:
 
 def _decoded(line: Line, u: Array, dim: str, name: str) -> dict[str, tuple]:
     """States of the full model behind unknowns (K, k), where there is another one."""
-    w = torch.from_numpy(u[:, : len(line.size)] * line.size)
+    w = torch.from_numpy(line.states(u))
     context = line.contexts(u[:, -1])
     with torch.no_grad():
         states = line.model.decode(context, w)

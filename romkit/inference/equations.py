@@ -116,7 +116,8 @@ class Equilibria(Equations):
     def linearised(self, u: Array) -> Linearisation:
         w, parameter = u[:-1], u[-1]
         parameters = parameter + DIFFERENCE * np.arange(-1.0, 2.0)
-        below, rate, above = self.rate(np.tile(w, (3, 1)), parameters)
+        states = np.tile(w, (3, 1))
+        below, rate, above = self.rate(states, parameters)
         by_parameter = (above - below) / (2 * DIFFERENCE)
         by_state = self._by_state(w, parameter)
         return rate, np.column_stack([by_state, by_parameter])
@@ -182,7 +183,7 @@ class Orbits(Equations):
     def anchor(self, u: Array) -> Array:
         """Lay the plane through the state of u; its row (1, d + 2) of the Jacobian."""
         self.origin = u[:-2]
-        rate = self.rate(u[None, :-2], u[-1:])[0]
+        rate = self._rate_at(u)
         # along the field, the direction in which the phase of an orbit is free
         speed = np.linalg.norm(rate).clip(TINY)
         self.normal = rate / speed
@@ -193,13 +194,17 @@ class Orbits(Equations):
         """Whether the orbit has shrunk to an equilibrium, or through it, so that it crosses the
         plane backwards.
         """
-        w, parameter = u[:-2], u[-1:]
+        w = u[:-2]
         period = self.unit * u[-2]
-        rate = self.rate(w[None], parameter)[0]
-        speed = float(rate @ self.normal)
+        speed = float(self._rate_at(u) @ self.normal)
         length = speed * period / np.sqrt(len(w))
         size = 1 + np.sqrt((w**2).mean())
         return length < AT_REST * size
+
+    def _rate_at(self, u: Array) -> Array:
+        """f (d,) at the state of u."""
+        w = u[None, :-2]
+        return self.rate(w, u[-1:])[0]
 
     def linearised(self, u: Array) -> Linearisation:
         """Residual and Jacobian at u, by one call for all differences; NaN where Newton's method

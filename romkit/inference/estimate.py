@@ -107,7 +107,8 @@ def infer(
     y = samples_of(seen, predict.dynamics)
     _check(calibration, seen, y)
     estimates = calibration.estimates(y, calibration.prior(prior or {}), starts)
-    false_alarms = max(FALSE_ALARMS, 2 / (1 + float(calibration.votes.sum())))
+    votes = float(calibration.votes.sum())
+    false_alarms = max(FALSE_ALARMS, 2 / (1 + votes))
     variables = _variables(calibration, estimates, level, false_alarms)
     frame = predict.frame
     names = list(frame.context_names)

@@ -180,7 +180,8 @@ def walk(setup: Setup, state: State, std: Array, move: Callable) -> Array:
 
 def revive(setup: Setup, state: State, views: Array, values: Array, seen: Array) -> Array:
     """Put copies of others in the place of members that diverged; if none is left, start anew."""
-    alive = np.isfinite(state.members).all(1) & np.isfinite(views).all(1)
+    numbers = np.hstack([state.members, views])
+    alive = np.isfinite(numbers).all(1)
     if alive.any():
         lost = ~alive
         copied = state.rng.choice(np.flatnonzero(alive), lost.sum())
@@ -258,10 +259,13 @@ def analyse(setup: Setup, state: State, values: Array, views: Array, number: int
     expected = 1 + gram.trace() / n / number
     state.residual = np.sqrt(square / number), np.sqrt(expected)
     after = transform @ parameters
-    variance_lost = ((parameters**2).sum(0) - (after**2).sum(0)) / n
+    squares = (parameters**2).sum(0)
+    squares_after = (after**2).sum(0)
+    variance_lost = (squares - squares_after) / n
     chi = square - projected @ projected
     row = state.taken % setup.window
-    state.record[row] = np.hstack([chi, number, gain @ parameters, variance_lost])
+    change = gain @ parameters
+    state.record[row] = np.hstack([chi, number, change, variance_lost])
     state.taken += 1
 
 

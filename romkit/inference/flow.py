@@ -67,7 +67,8 @@ class TimeMap:
             solver = self.model.solver(c)
             if solver is not None and type(solver) is not RK4:
                 times = torch.tensor([0.0, time], dtype=w.dtype)
-                return solver(self.model.field(c), w, times).states[:, -1]
+                field = self.model.field(c)
+                return solver(field, w, times).states[:, -1]
             self._control(solver, c[:1], w[:1], time)
         return self._in_steps(c, w, time, self.steps)
 

@@ -129,13 +129,15 @@ class Line:
         place = (parameter - self.low) / self.width
         return np.column_stack([*columns, place])
 
+    def states(self, u: Array) -> Array:
+        """States (K, d) of unknowns (K, k)."""
+        return u[:, : len(self.size)] * self.size
+
     def variables(self, u: Array, dim: str, kind: str, prefix: str = "") -> dict[str, tuple]:
         """State, period and parameter of unknowns (K, k)."""
-        size = len(self.size)
-        state = u[:, :size] * self.size
-        variables = {f"{prefix}state": ((dim, "component"), state)}
+        variables = {f"{prefix}state": ((dim, "component"), self.states(u))}
         if kind == "orbits":
-            period = u[:, size]
+            period = u[:, len(self.size)]
             if self.forced:
                 # that of the force, where there is a solution
                 period = np.where(np.isnan(u[:, 0]), np.nan, 1.0)

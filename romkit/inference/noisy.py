@@ -151,7 +151,8 @@ class Noisy:
         """`view` of members (N, d) at time `end`, with noise."""
         root = np.sqrt(end - start)
         normal = rng.standard_normal((len(w), 1 + self.size))
-        speed = self.speed(c) + self.jitter / root * normal[:, 0]
+        jitter = self.jitter / root * normal[:, 0]
+        speed = self.speed(c) + jitter
         noise = normal[:, 1:] @ (root * self.noise.T)
         ends = self._moved(w, c, speed, start, end)
         return self.view(ends, c, moved, noise, end)

@@ -92,7 +92,8 @@ class Prediction:
         with torch.no_grad(), one_thread(), runtime.bars(False):
             c = self.context(d)
             w = self._followed(c, w)
-            y = self.coordinates.operator(c).decode(w[..., : self.projection.latent_dim])
+            z = w[..., : self.projection.latent_dim]
+            y = self.coordinates.operator(c).decode(z)
             if self.basis is None:
                 return y[..., self.rows].flatten(1)
             mean, modes = self.basis

@@ -227,7 +227,8 @@ class LearnedField(LatentField, Display):
             if row["tried"] == 0:
                 facts[f"not tried {row['law']}"] = row["settings"]
             else:
-                facts[f"tried {row['law']}"] = f"error {row['error']:.2g} in {row['seconds']:.2g} s"
+                error, seconds = row["error"], row["seconds"]
+                facts[f"tried {row['law']}"] = f"error {error:.2g} in {seconds:.2g} s"
         return facts | {"details": "\n".join(self.details())}
 
     @abc.abstractmethod

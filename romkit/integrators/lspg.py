@@ -242,8 +242,11 @@ class AverageAccelerationRule(Rule):
 
         quarter = h * h / 4
         half = h / 2
-        reached = torch.cat([z + quarter * u, dz + half * u, u], dim=-1)  # (z, ż, z̈)
-        unit = torch.eye(m, dtype=u.dtype, device=u.device).expand(*u.shape, -1)
+        z = z + quarter * u
+        dz = dz + half * u
+        reached = torch.cat([z, dz, u], dim=-1)
+        unit = torch.eye(m, dtype=u.dtype, device=u.device)
+        unit = unit.expand(*u.shape, -1)
         by_u = [quarter.unsqueeze(-1) * unit, half.unsqueeze(-1) * unit, unit]
         along = torch.cat(by_u, dim=-2)  # (..., 3 m, m)
         value, slopes = _along_columns(residual, reached, along)

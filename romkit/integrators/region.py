@@ -101,7 +101,8 @@ class Region:
         *lead, m = self.scale.shape
         samples = (1,) * (z.ndim - self.scale.ndim)
         scale = self.scale.reshape(*lead, *samples, m)
-        rows = (z.double() / scale).reshape(*self.reach.shape, -1, m)
+        scaled = z.double() / scale
+        rows = scaled.reshape(*self.reach.shape, -1, m)
         points = (self.points / self.scale.unsqueeze(-2)).double()
         nearest = []
         for chunk in rows.split(ROWS, dim=-2):

@@ -89,7 +89,8 @@ class Speed:
     def __repr__(self) -> str:
         jumps = ""
         if self.jumps:
-            jumps = f", jumps at {', '.join(f'{jump:g}' for jump in self.jumps)}"
+            places = ", ".join(f"{jump:g}" for jump in self.jumps)
+            jumps = f", jumps at {places}"
         return f"Speed({len(self.pieces)} pieces{jumps}, error {self.error:.1e})"
 
     @classmethod

@@ -86,7 +86,8 @@ class _Foreign(torch.autograd.Function):
                 sizes.append(x.abs().amax())
         length = torch.stack(lengths).amax()
         size = torch.stack(sizes).amax()
-        h = STEP * (1 + size) / torch.where(length > 0, length, 1.0)
+        divisor = torch.where(length > 0, length, 1.0)
+        h = STEP * (1 + size) / divisor
         return _central_difference(ctx.function, t, arguments, tangents, h)
 
     @staticmethod
@@ -130,8 +131,9 @@ def _central_difference(
             step = h * direction
         ahead.append(x + step)
         behind.append(x - step)
-    difference = _Foreign.apply(function, t, *ahead) - _Foreign.apply(function, t, *behind)
-    return difference / (2 * h)
+    rate_ahead = _Foreign.apply(function, t, *ahead)
+    rate_behind = _Foreign.apply(function, t, *behind)
+    return (rate_ahead - rate_behind) / (2 * h)
 
 
 def _in_front(x: Tensor, axis: int | None, size: int) -> Tensor:

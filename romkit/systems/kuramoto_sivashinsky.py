@@ -103,7 +103,8 @@ class KuramotoSivashinsky(System):
         if rng is not None:
             shape = (len(contexts), 4, 1)
             height = torch.from_numpy(rng.uniform(0, 1, shape)).to(theta)
-            phase = torch.from_numpy(rng.uniform(0, 2 * np.pi, shape)).to(theta)
+            angles = rng.uniform(0, 2 * np.pi, shape)
+            phase = torch.from_numpy(angles).to(theta)
         waves = height * torch.cos(k * theta + phase)  # (C or 1, 4, n)
         total = waves.sum(-2)
         return total.expand(len(contexts), -1).clone()

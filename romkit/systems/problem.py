@@ -224,7 +224,9 @@ class SecondOrder(Problem):
         P, (z, dz) = self.path.at(t), self.split(w)
         # q̇ = J ż, so that no second derivative along z is needed for the velocity
         q, J = P.decode_jacobian(z)
-        return Linearised(q, J, self.field(t, q, matvec(J, dz)) - P.decode_curvature(z, dz))
+        v = matvec(J, dz)
+        target = self.field(t, q, v) - P.decode_curvature(z, dz)
+        return Linearised(q, J, target)
 
     def motion(self, w: Tensor, rate: Tensor) -> Tensor:
         return self.join(self.split(w)[1], rate)

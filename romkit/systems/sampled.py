@@ -323,8 +323,9 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
     for _ in range(number - count):
         _, sigma, right = torch.linalg.svd(modes[rows], full_matrices=False)
         gap = torch.ones(())
+        squares = sigma**2
         if count > 1:
-            gap = sigma[-2] ** 2 - sigma[-1] ** 2
+            gap = squares[-2] - squares[-1]
         total = gap + lengths
         along_weakest = modes @ right[-1]  # (n,)
         discriminant = total**2 - 4 * gap * along_weakest**2

@@ -168,8 +168,9 @@ def upper_triangle(full: Tensor) -> Tensor:
     r = full.shape[-2]
     i, j = torch.triu_indices(r, r)
     both = full + full.transpose(-3, -2)
-    factor = torch.where(i == j, 0.5, 1.0).to(full).unsqueeze(-1)
-    return both[..., i, j, :] * factor
+    # an entry of the diagonal is there twice
+    factor = torch.where(i == j, 0.5, 1.0).to(full)
+    return both[..., i, j, :] * factor.unsqueeze(-1)
 
 
 def symmetric(triangle: Tensor) -> Tensor:

@@ -92,7 +92,8 @@ class NeuralODEModel(LearnedField):
         d = self.scale.shape[-1]
         (first, offset), *rest = self._scaled(c)
         if self.context.names:
-            offset = affine(self.context.on(c)(c), first[..., d:, :], offset)
+            scaled = self.context.on(c)(c)
+            offset = affine(scaled, first[..., d:, :], offset)
 
         def g(w: Tensor) -> Tensor:
             y = affine(w, first[..., :d, :], offset)

@@ -74,6 +74,7 @@ def is_map(z: Tensor) -> bool:
     """Whether paths (C, T, d) jump from sample to sample, as iterates of a map do."""
     apart = z - z.nanmean((0, 1))
     variance = apart.square().nanmean((0, 1))
-    covariance = (apart[:, 1:] * apart[:, :-1]).nanmean((0, 1))
+    products = apart[:, 1:] * apart[:, :-1]
+    covariance = products.nanmean((0, 1))
     correlation = covariance / variance
     return bool((correlation[variance > 0] < JUMPS).any())

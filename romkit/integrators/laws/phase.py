@@ -107,9 +107,13 @@ def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Datas
     if shape.latent_dim == projection.latent_dim:
         return shape
     samples = encoded_samples(projection, needing_velocity(data)).complete()
-    z, rate = samples.inputs[..., :-1], samples.targets[..., -1:]
+    # the phase is the last latent
+    z = samples.inputs[..., :-1]
+    rate = samples.targets[..., -1:]
     scaled = samples.scaled().variables
-    variables = Scaling(scaled.names[:-1], scaled.shift[..., :-1], scaled.scale[..., :-1])
+    shift = scaled.shift[..., :-1]
+    scale = scaled.scale[..., :-1]
+    variables = Scaling(scaled.names[:-1], shift, scale)
     basis = Features(*map(Polynomial, DEGREES), variables, samples.parameters)
     terms = torch.broadcast_tensors(*basis.terms(z, samples.context))
     theta = torch.stack(terms, dim=-1)  # (..., N, K)

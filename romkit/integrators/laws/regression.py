@@ -289,7 +289,8 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
         ridges = torch.diag(ridge.sqrt())
         matrix = torch.cat([R * weights, ridges * weights], dim=-2)
         U, s, Vh = torch.linalg.svd(matrix, full_matrices=False)
-        projected = (U[:, : len(R)].mT @ d.unsqueeze(-1)).squeeze(-1)
+        rows = U[:, : len(R)].mT
+        projected = (rows @ d.unsqueeze(-1)).squeeze(-1)
         # directions that rounding alone would determine stay at zero
         rounding = torch.finfo(R.dtype).eps * len(R)
         smallest = s[:, :1] * rounding

@@ -86,8 +86,9 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
         if "acceleration" not in encoder.data:
             source = "encoded data, rate Dρ(x) ẋ"
             return encoder.samples(z, dz, source=source, drift=drift)
-        curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))[1]
-        ddz = P.encode_jvp(x, encoder.variable("acceleration")).tangent + curvature
+        _, curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))
+        acceleration = encoder.variable("acceleration")
+        ddz = P.encode_jvp(x, acceleration).tangent + curvature
         source = "encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)"
         return encoder.samples(z, dz, ddz, source=source, drift=drift)
 
@@ -210,10 +211,12 @@ class Latents(NamedTuple):
         encoder = Encoder.of(projection, data)
         x = encoder.variable("state")
         with torch.no_grad():
-            z, drift = encoder.encode(x), encoder.drift(x)
+            z = encoder.encode(x)
+            drift = encoder.drift(x)
         # rates of all problems come from one pass over the samples
         by_problem = z.reshape(-1, *z.shape[-3:])  # (S, C, T, m)
-        paths = by_problem.movedim(0, -2).flatten(-2).cpu().numpy()  # (C, T, S m)
+        side_by_side = by_problem.movedim(0, -2).flatten(-2)  # (C, T, S m)
+        paths = side_by_side.cpu().numpy()
         whole = np.isfinite(paths).all(-1)
         return cls(encoder, datasets.times_of(encoder.data), z, drift, paths, whole)
 
@@ -238,8 +241,10 @@ class Latents(NamedTuple):
 
     def _by_problem(self, paths: Array) -> Tensor:
         """Numbers (C, T, S m) in the shape of z."""
-        by_problem = torch.from_numpy(paths).unflatten(-1, (-1, self.z.shape[-1]))  # (C, T, S, m)
-        return by_problem.movedim(-2, 0).reshape(self.z.shape).to(self.z)
+        m = self.z.shape[-1]
+        by_problem = torch.from_numpy(paths).unflatten(-1, (-1, m))  # (C, T, S, m)
+        numbers = by_problem.movedim(-2, 0).reshape(self.z.shape)
+        return numbers.to(self.z)
 
 
 def _smooth_stretches(
@@ -264,7 +269,8 @@ def _smooth_stretches(
     for _, piece in pieces:
         if datasets.even_step(times[piece].numpy()) is None:
             steps = times[piece].diff()
-            got = f"steps from {steps.min().item():g} to {steps.max().item():g}"
+            shortest, longest = steps.min().item(), steps.max().item()
+            got = f"steps from {shortest:g} to {longest:g}"
             with_gradient = "romkit.data.with_velocity(data, method='gradient')"
             fix = f"add velocities, {with_gradient}, or resample the data"
             raise InputError("times", expected="evenly spaced times", got=got, fix=fix)
@@ -343,9 +349,10 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
     coordinate.
     """
     rows = z.flatten(-3, -2)  # (..., C T, m)
-    deviation = rows[..., complete_rows(rows), :].std(-2, keepdim=True).unsqueeze(-2)
-    noise = torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z)
-    return z + spread * deviation * noise
+    complete = rows[..., complete_rows(rows), :]
+    deviation = complete.std(-2, keepdim=True).unsqueeze(-2)
+    noise = torch.randn(z.shape, generator=generator, dtype=z.dtype)
+    return z + spread * deviation * noise.to(z)
 
 
 # -- what they share -------------------------------------------------------------------------------
@@ -386,7 +393,9 @@ class Encoder(NamedTuple):
             fix = "differentiated_samples works from states alone"
         x = datasets.trajectories(self.data, name, fix=fix).to(self.P.context)
         has_seeds = self.P.context.ndim != datasets.context_matrix(self.data).ndim
-        return x.unsqueeze(0) if has_seeds else x
+        if has_seeds:
+            return x.unsqueeze(0)
+        return x
 
     def encode(self, x: Tensor) -> Tensor:
         """z (..., C, T, m) of states (..., C, T, n), by least squares where components are missing
@@ -395,7 +404,8 @@ class Encoder(NamedTuple):
         missing = x.isnan()
         if not bool(missing.any()):
             return self.P.encode(x)
-        z = torch.from_numpy(self.P.encode(x.numpy(force=True))).to(x)
+        encoded = self.P.encode(x.numpy(force=True))
+        z = torch.from_numpy(encoded).to(x)
         # few components would say more of the start of the least squares than of the state
         measured = (~missing).sum(-1, keepdim=True)
         enough = max(MEASURED * x.shape[-1], self.P.latent_dim)
@@ -411,7 +421,9 @@ class Encoder(NamedTuple):
             return None
         # small beside the motion of the context between two samples
         step = NUDGE * float(data["time"].diff("time").min())
-        order = 1 if data.sizes["time"] == 2 else 2
+        order = 2
+        if data.sizes["time"] == 2:
+            order = 1
         change = {}
         for name in names:
             change[name] = step * data[name].differentiate("time", edge_order=order)
@@ -442,7 +454,9 @@ class Encoder(NamedTuple):
             source += f", transient of {float(data.attrs['transient']):g} discarded"
         inputs = datasets.control_names(data)
         states = _with_latents_at_rest(z, rates, shared_unit=self.names is None)
-        make = LatentSamples.first_order if len(rates) == 1 else LatentSamples.second_order
+        make = LatentSamples.second_order
+        if len(rates) == 1:
+            make = LatentSamples.first_order
         samples = make(
             *states,
             torch.from_numpy(_parameters(data)).to(z),

@@ -123,15 +123,18 @@ class Burgers2D(System):
 
     def _sources(self) -> list[Term]:
         """The source as a sum of Chebyshev polynomials of μ₂ times profiles."""
-        low, high = self.context[1].low, self.context[1].high
+        mu2_range = self.context[1]
+        low, high = mu2_range.low, mu2_range.high
         # half an interval that has the range, and as much to both sides of it
         middle = (low + high) / 2
         half = high - low
         numbers = torch.arange(CHEBYSHEV, dtype=torch.float64)
         angles = torch.pi * (numbers + 0.5) / CHEBYSHEV
         nodes = middle + half * torch.cos(angles)  # of μ₂
-        at_nodes = SOURCE * torch.exp(nodes.unsqueeze(-1) * self._columns(angles))
-        weights = 2 / CHEBYSHEV * torch.cos(torch.arange(CHEBYSHEV).unsqueeze(-1) * angles)
+        exponents = nodes.unsqueeze(-1) * self._columns(angles)
+        at_nodes = SOURCE * torch.exp(exponents)
+        degrees = torch.arange(CHEBYSHEV).unsqueeze(-1)
+        weights = 2 / CHEBYSHEV * torch.cos(degrees * angles)
         weights[0] /= 2
         profiles = self._in_u(weights @ at_nodes)  # (CHEBYSHEV, n)
 
@@ -173,7 +176,8 @@ class Burgers2D(System):
         upwards = flux_up - (1 - lowest) * flux_below
         mu1, mu2 = c[..., :1], c[..., 1:]
         inflow = at_left * mu1**2 / (2 * self.spacing)
-        source = SOURCE * torch.exp(mu2 * self._columns(x)[column])
+        place = self._columns(x)[column]
+        source = SOURCE * torch.exp(mu2 * place)
         return is_u * (source + inflow) - (to_right + upwards) / self.spacing
 
     def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
@@ -194,8 +198,10 @@ class Burgers2D(System):
         u, v = x.unflatten(-1, shape).unbind(-3)
         p, q = y.unflatten(-1, shape).unbind(-3)
         mixed = (u * q + v * p) / 4
-        du = _backward(u * p / 2, -1) + _backward(mixed, -2)
-        dv = _backward(mixed, -1) + _backward(v * q / 2, -2)
+        along = u * p / 2
+        up = v * q / 2
+        du = _backward(along, -1) + _backward(mixed, -2)
+        dv = _backward(mixed, -1) + _backward(up, -2)
         differences = torch.stack([du, dv], dim=-3).flatten(-3)
         return -differences / self.spacing
 

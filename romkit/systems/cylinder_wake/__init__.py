@@ -51,7 +51,8 @@ class LinearMap(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, function: Map, transposed: Map) -> Tensor:
-        rows = x.detach().reshape(-1, x.shape[-1]).to("cpu", torch.float64).numpy()
+        rows = x.detach().reshape(-1, x.shape[-1])
+        rows = rows.to("cpu", torch.float64).numpy()
         image = torch.from_numpy(np.ascontiguousarray(function(rows))).to(x)
         return image.reshape(*x.shape[:-1], -1)
 
@@ -209,8 +210,11 @@ class CylinderWake(System):
         fixed = np.setdiff1d(np.arange(flow.n), flow.free)
         whirl[fixed] = 0
         # all velocities are free of divergence, and so is what disturbs them
-        whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
-        starts = [self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]
+        divergence = flow.divergence @ whirl
+        whirl -= flow.solve(flow.leray, np.zeros(flow.n), divergence)
+        starts = []
+        for reynolds in contexts[:, 0].tolist():
+            starts.append(self.steady(reynolds) + whirl)
         return torch.from_numpy(np.stack(starts))
 
     @validated

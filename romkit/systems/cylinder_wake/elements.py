@@ -187,7 +187,8 @@ def _boundaries(velocity: object) -> tuple[Array, ...]:
         return (x[1] < tolerance) | (x[1] > HEIGHT - tolerance)
 
     def on_cylinder(x: Array) -> Array:
-        distance = np.hypot(x[0] - CENTRE[0], x[1] - CENTRE[1])
+        across, up = CENTRE
+        distance = np.hypot(x[0] - across, x[1] - up)
         return distance < 1.002 * RADIUS
 
     def at_inlet(x: Array) -> Array:

@@ -103,7 +103,8 @@ def integrate(
     divergence = -(flow.divergence @ flow.inflow)
     length, before = 0.0, None
     for interval in np.diff(times):
-        count = max(1, int(np.ceil(interval / step * (1 - 1e-9))))
+        number = interval / step * (1 - 1e-9)  # intervals are rounded
+        count = max(1, int(np.ceil(number)))
         h = interval / count
         if abs(h - length) > 1e-9 * h:
             length = h

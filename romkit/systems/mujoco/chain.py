@@ -53,7 +53,8 @@ def acceleration(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     x, z = _ends(q, lengths)
     levers = _levers(q)
     square_rate = v.cumsum(-1).square()  # θ̇²
-    centripetal = torch.stack([x, z], dim=-2) * square_rate.unsqueeze(-2)  # (..., 2, n)
+    extents = torch.stack([x, z], dim=-2)  # (..., 2, n)
+    centripetal = extents * square_rate.unsqueeze(-2)
     sums = centripetal @ (levers.mT @ levers)
     sums_x, sums_z = sums.unbind(-2)
     weight = GRAVITY * levers.sum(0) * x
@@ -72,9 +73,10 @@ def energy(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     square = rate.unsqueeze(-2) @ mass @ rate.unsqueeze(-1)  # (..., 1, 1)
     kinetic = square.squeeze(-1).squeeze(-1) / 2
     # 1 - cos θ, without the cancellation
-    lift = 2 * torch.sin(q.cumsum(-1) / 2).square()
-    height = (_levers(q).sum(0) * lengths * lift).sum(-1)
-    return kinetic + MASS * GRAVITY * height
+    theta = q.cumsum(-1)
+    lift = 2 * torch.sin(theta / 2).square()
+    heights = _levers(q).sum(0) * lengths * lift
+    return kinetic + MASS * GRAVITY * heights.sum(-1)
 
 
 def _levers(like: Tensor) -> Tensor:

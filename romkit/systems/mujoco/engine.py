@@ -160,7 +160,8 @@ def accelerations(models: Sequence[mujoco.MjModel], q: Array, v: Array, controls
         controls: (N, T, nu).
     """
     rates = np.full_like(v, np.nan)
-    finite = np.isfinite(q).all(-1) & np.isfinite(v).all(-1)
+    motion = np.concatenate([q, v], axis=-1)
+    finite = np.isfinite(motion).all(-1)
     with _quiet():
         for k, model in enumerate(models):
             data = mujoco.MjData(model)

@@ -188,7 +188,9 @@ def rotation(axis: Tensor, angle: Tensor) -> Tensor:
     # 1 - cos without its cancellation at small angles
     versine = 2 * (angle / 2).sin().square()
     unit = torch.eye(3, dtype=axis.dtype, device=axis.device)
-    return unit + sine[..., None, None] * K + versine[..., None, None] * (K @ K)
+    odd = sine[..., None, None] * K
+    even = versine[..., None, None] * (K @ K)
+    return unit + odd + even
 
 
 def cross(a: Tensor, b: Tensor) -> Tensor:

@@ -260,7 +260,8 @@ class MuJoCo(MechanicalSystem):
         Raises:
             InputError: the model is not smooth.
         """
-        return multibody.acceleration(like(self._driven(c).at(t), q), q, v)
+        tree = self._driven(c).at(t)
+        return multibody.acceleration(like(tree, q), q, v)
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
         driven = self._driven(self._context_tensor(context, named))
@@ -268,7 +269,8 @@ class MuJoCo(MechanicalSystem):
 
     def weigh(self, q: Tensor, u: Tensor, c: Tensor) -> Tensor:
         """M(q; c) u."""
-        return multibody.mass_matrix(like(self._driven(c).tree, q), q) @ u
+        tree = self._driven(c).tree
+        return multibody.mass_matrix(like(tree, q), q) @ u
 
     def metric(self, context: Tensor) -> Metric:
         tree = self._driven(self._context_tensor(context, {})).tree

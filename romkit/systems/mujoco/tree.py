@@ -67,8 +67,9 @@ class Driven(NamedTuple):
         """The bodies with the forces of a time."""
         if self.gains is None:
             return self.tree
-        u = self.commands.at(np.array([float(t)]))[:, 0]
-        u = torch.from_numpy(u).reshape(*self.lead, -1)  # (..., nu)
+        times = np.array([float(t)])
+        u = torch.from_numpy(self.commands.at(times)[:, 0])
+        u = u.reshape(*self.lead, -1)  # (..., nu)
         forces = torch.einsum("...u,...ukv->...kv", u, self.gains)
         drive, stiffness, damping = forces.unbind(-2)
         tree = self.tree
