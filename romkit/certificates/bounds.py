@@ -123,7 +123,8 @@ def _starts(
 ) -> tuple[list[Tensor], torch.optim.Adam]:
     """Points of the balls, as offsets (POINTS, k) from the centers, and what moves them."""
     draw = torch.Generator().manual_seed(0)
-    reach = [min(radii[0], 10 * spread), radii[1]]
+    radius, context_radius = radii
+    reach = [min(radius, 10 * spread), context_radius]
     offsets, settings = [], []
     for center, size in zip(centers, reach, strict=True):
         offset = _ball(len(center), size, draw)

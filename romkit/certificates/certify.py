@@ -106,7 +106,9 @@ def certify(
         center = tensors.states("center", center, len(mean), 1)[0]
     with torch.no_grad():
         bounds = _of_maps(model, (center, c), (radius, context_radius))
-    columns = {name: ("map", [bounds[which][name] for which in MAPS]) for name in bounds["encoder"]}
+    columns = {}
+    for name in bounds["encoder"]:
+        columns[name] = ("map", [bounds[which][name] for which in MAPS])
     attrs = dict(zip(frame.context_names, c.tolist(), strict=True))
     attrs |= {"projection": projection.name, "context_radius": context_radius}
     return xr.Dataset(columns, {"map": list(MAPS)}, attrs)
@@ -179,7 +181,8 @@ class _Certified:
         units = Units(self.centers, self.radii)
         output = network(self._map, units, self._probes())
         self._check_slopes(output)
-        of_state, of_context = links(units, output, 0), links(units, output, 1)
+        of_state = links(units, output, 0)
+        of_context = links(units, output, 1)
         by_paths = math.inf
         if not self._grows(of_state):
             by_paths = product(of_state)

@@ -62,7 +62,8 @@ class Range(NamedTuple):
 
     def entry(self, *at: int) -> "Range":
         """Component with these numbers along the last axes."""
-        return Range(self.low[(..., *at)], self.high[(..., *at)])
+        places = (..., *at)
+        return Range(self.low[places], self.high[places])
 
     def hull(self, other: "Range") -> "Range":
         """Smallest range that holds both."""
@@ -88,7 +89,9 @@ class Range(NamedTuple):
     @property
     def largest(self) -> Tensor:
         """Largest absolute value."""
-        return torch.maximum(self.low.abs(), self.high.abs())
+        low = self.low.abs()
+        high = self.high.abs()
+        return torch.maximum(low, high)
 
 
 def _hull_of(values: Sequence[Tensor]) -> Range:
@@ -136,7 +139,8 @@ class Jet(NamedTuple):
             mixed = _outer(self.first, other.first)  # (..., k, k)
             bend_of_f = self.second * g.map(_wide)
             bend_of_g = f.map(_wide) * other.second
-            second = bend_of_f + mixed + mixed.map(_transposed) + bend_of_g
+            transposed = mixed.map(_transposed)
+            second = bend_of_f + mixed + transposed + bend_of_g
         return Jet(value, first, second)
 
     def through(self, value: Range, slope: Range, bend: Range) -> "Jet":
@@ -190,7 +194,8 @@ def constant(value: Tensor | float, like: Jet) -> Jet:
     if like.second:
         bend = value.new_zeros(numbers, numbers)
         second = Range(bend, bend)
-    return Jet(Range(value, value), Range(slope, slope), second)
+    first = Range(slope, slope)
+    return Jet(Range(value, value), first, second)
 
 
 def power(x: Range, p: float) -> Range:
@@ -209,9 +214,9 @@ def power(x: Range, p: float) -> Range:
 def _inverse(x: Range) -> Range:
     """1 / x; no bound where x may be zero."""
     apart = (x.low > 0) | (x.high < 0)
-    low = 1 / x.high
-    high = 1 / x.low
-    return Range(low.where(apart, -math.inf), high.where(apart, math.inf))
+    low = (1 / x.high).where(apart, -math.inf)
+    high = (1 / x.low).where(apart, math.inf)
+    return Range(low, high)
 
 
 def _smallest(x: Range) -> Tensor:
@@ -223,11 +228,14 @@ def _smallest(x: Range) -> Tensor:
 
 def cosine(x: Range) -> Range:
     """Range of the cosine."""
-    ends = torch.stack([x.low.cos(), x.high.cos()])
+    at_low = x.low.cos()
+    at_high = x.high.cos()
+    lowest = torch.minimum(at_low, at_high)
+    highest = torch.maximum(at_low, at_high)
     valley = _passes(x, math.pi)
     peak = _passes(x, 0.0)
-    low = ends.amin(0).where(~valley, -1.0)
-    high = ends.amax(0).where(~peak, 1.0)
+    low = lowest.where(~valley, -1.0)
+    high = highest.where(~peak, 1.0)
     return Range(low, high)
 
 
@@ -260,7 +268,8 @@ def _log(x: Jet) -> Jet:
 
 def _cos(x: Jet) -> Jet:
     value = cosine(x.value)
-    sine = cosine(x.value.plus(-math.pi / 2))
+    turned = x.value.plus(-math.pi / 2)
+    sine = cosine(turned)
     return x.through(value, -sine, -value)
 
 
@@ -276,7 +285,8 @@ def _sigmoid(x: Jet) -> Jet:
     value = x.value.map(torch.sigmoid)
     complement = (-value).plus(1)
     slope = value * complement
-    bend = slope * value.times(-2).plus(1)
+    factor = value.times(-2).plus(1)
+    bend = slope * factor
     return x.through(value, slope, bend)
 
 
@@ -295,7 +305,8 @@ def _erf(x: Jet) -> Jet:
     value = x.value.map(torch.erf)
     square = power(x.value, 2)
     gaussian = (-square).map(torch.exp)
-    slope = gaussian.times(2 / math.sqrt(math.pi))
+    factor = 2 / math.sqrt(math.pi)
+    slope = gaussian.times(factor)
     bend = (x.value * slope).times(-2)
     return x.through(value, slope, bend)
 
@@ -304,7 +315,8 @@ def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
     """Second derivatives are zero, or, on a piece with the kink, any number that is not negative."""
     # the kink bends down
     if slope > 1:
-        return _leaky_relu(x.times(-1), 1 / slope).times(-slope)
+        mirrored = _leaky_relu(x.times(-1), 1 / slope)
+        return mirrored.times(-slope)
 
     def leaky_relu(end: Tensor) -> Tensor:
         return torch.nn.functional.leaky_relu(end, slope)
@@ -315,7 +327,8 @@ def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
     smallest = (low > 0) * (1 - slope) + slope
     largest = (high >= 0) * (1 - slope) + slope
     zero = torch.zeros_like(low)
-    bend = Range(zero, zero.where(~kink, math.inf))
+    most = zero.where(~kink, math.inf)
+    bend = Range(zero, most)
     return x.through(value, Range(smallest, largest), bend)
 
 
@@ -332,8 +345,9 @@ def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
         x = _leaky_relu(above, 0.0) + constant(low, x)
     if high is not None:
         # high - max(high - x, 0)
-        below = constant(high, x) + x.times(-1)
-        x = constant(high, x) + _leaky_relu(below, 0.0).times(-1)
+        bound = constant(high, x)
+        below = _leaky_relu(bound + x.times(-1), 0.0)
+        x = bound + below.times(-1)
     return x
 
 
@@ -350,13 +364,17 @@ def _root_of_sum(u: Jet, f: Jet) -> Jet:
     slope = _slope_of_root(u.value, f.value)
     bend = f.value * cube
     by_u = u.through(value, slope, bend)
-    by_f = f.through(value, inverse.times(0.5), cube.times(-0.25))
+    slope_by_f = inverse.times(0.5)
+    bend_by_f = cube.times(-0.25)
+    by_f = f.through(value, slope_by_f, bend_by_f)
     second = None
     if by_u.second:
         # ∂²/∂u∂f = -u / 2 (u² + f)^(3/2)
         mixed_bend = (slope * power(inverse, 2)).times(-0.5)
-        mixed = mixed_bend.map(_wide).map(_wide) * _outer(u.first, f.first)
-        second = by_u.second + by_f.second + mixed + mixed.map(_transposed)
+        mixed_bend = mixed_bend.map(_wide).map(_wide)
+        mixed = mixed_bend * _outer(u.first, f.first)
+        transposed = mixed.map(_transposed)
+        second = by_u.second + by_f.second + mixed + transposed
     return Jet(value, by_u.first + by_f.first, second)
 
 
@@ -371,7 +389,9 @@ def _slope_of_root(u: Range, f: Range) -> Range:
     low = torch.stack(lowest).amin(0)
     high = torch.stack(highest).amax(0)
     # NaN is 0 / 0
-    return Range(low.nan_to_num(-1), high.nan_to_num(1))
+    low = low.nan_to_num(-1)
+    high = high.nan_to_num(1)
+    return Range(low, high)
 
 
 Function = Callable[..., Jet]
@@ -467,7 +487,8 @@ def _as_exact(box: Range) -> Range:
 def _loose(bounds: Range, attained: Range) -> Tensor:
     """Pieces (..., pieces) whose bounds exceed what points have attained by more than a slack."""
     width = attained.high - attained.low
-    size = attained.largest.flatten(0, -2).amax(0)
+    rows = attained.largest.flatten(0, -2)
+    size = rows.amax(0)
     slack = SLACK * width + SMALL * size
     slack = slack.nan_to_num(0, 0)
     highest = attained.high + slack  # (..., 1 + numbers)
@@ -480,9 +501,9 @@ def _loose(bounds: Range, attained: Range) -> Tensor:
 def _of_pieces(bounds: Range, done: Tensor) -> Range:
     """Range (..., 1 + numbers) over the pieces that are done."""
     done = done.unsqueeze(-1)
-    low = bounds.low.where(done, math.inf).amin(-2)
-    high = bounds.high.where(done, -math.inf).amax(-2)
-    return Range(low, high)
+    low = bounds.low.where(done, math.inf)
+    high = bounds.high.where(done, -math.inf)
+    return Range(low.amin(-2), high.amax(-2))
 
 
 def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
@@ -496,16 +517,19 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     jet = function(*_arguments(pieces, twice=True))
     shapes = [piece.low.shape for piece in pieces]
     shape = torch.broadcast_shapes(*shapes, jet.value.low.shape)  # (..., pieces)
-    direct = _joined(jet.value.map(_wide), jet.first, (*shape, k), -1)  # (..., pieces, 1 + k)
+    value = jet.value.map(_wide)
+    direct = _joined(value, jet.first, (*shape, k), -1)  # (..., pieces, 1 + k)
     # derivatives of the value and of each derivative by each number
     gradient = jet.first.map(_along_rows)
     slopes = _joined(gradient, jet.second, (*shape, k, k), -2)  # (..., pieces, 1 + k, k)
     rising = slopes.low >= 0
     falling = slopes.high <= 0
     radii = torch.stack([piece.radius.expand(shape) for piece in pieces], -1)
-    change = _zero_for_nan(slopes.largest * radii.unsqueeze(-2))
+    radii = radii.unsqueeze(-2)
+    change = _zero_for_nan(slopes.largest * radii)
     monotone = rising | falling
-    beyond_middle = change.where(~monotone, 0.0).sum(-1)  # (..., pieces, 1 + k)
+    beyond_middle = change.where(~monotone, 0.0)
+    beyond_middle = beyond_middle.sum(-1)  # (..., pieces, 1 + k)
     values = _at_extremes(function, pieces, rising, falling)
 
     # the value and each derivative have points of their own, where they are largest and smallest
@@ -522,9 +546,10 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     low = low.nan_to_num(-math.inf, None, -math.inf)
     # an exact derivative stays so
     low = torch.minimum(low, high)
-    lowest = values.low.nan_to_num(math.inf).amin(-2)
-    highest = values.high.nan_to_num(-math.inf).amax(-2)
-    return Range(low, high), Range(lowest, highest)
+    lowest = values.low.nan_to_num(math.inf)
+    highest = values.high.nan_to_num(-math.inf)
+    attained = Range(lowest.amin(-2), highest.amax(-2))
+    return Range(low, high), attained
 
 
 def _at_extremes(function: Function, pieces: list[Range], rising: Tensor, falling: Tensor) -> Range:
@@ -536,7 +561,8 @@ def _at_extremes(function: Function, pieces: list[Range], rising: Tensor, fallin
         points.append(_extreme_points(piece, rising[..., j], falling[..., j]))
     jet = function(*_arguments(points, twice=False))
     shape = (*points[0].low.shape, len(pieces))
-    return _joined(jet.value.map(_wide), jet.first, shape, -1)
+    value = jet.value.map(_wide)
+    return _joined(value, jet.first, shape, -1)
 
 
 def _extreme_points(piece: Range, rising: Tensor, falling: Tensor) -> Range:
@@ -550,7 +576,8 @@ def _extreme_points(piece: Range, rising: Tensor, falling: Tensor) -> Range:
     largest = high.where(rising, largest)
     smallest = high.where(falling, middle)
     smallest = low.where(rising, smallest)
-    points = torch.cat([largest, smallest], -1).flatten(-2)
+    points = torch.cat([largest, smallest], -1)
+    points = points.flatten(-2)
     return Range(points, points)
 
 
@@ -579,7 +606,8 @@ def _arguments(boxes: list[Range], *, twice: bool) -> list[Jet]:
         second = Range(zero, zero)
     jets = []
     for box, row in zip(boxes, identity, strict=True):
-        jets.append(Jet(box, Range(row, row), second))
+        slope = Range(row, row)
+        jets.append(Jet(box, slope, second))
     return jets
 
 
@@ -594,7 +622,8 @@ def _halves(pieces: list[Range]) -> list[Range]:
     widest = widths.argmax(0)
     halves = []
     for k, (piece, scale) in enumerate(zip(pieces, scales, strict=True)):
-        halves.append(_halved(piece, scale.middle, widest == k))
+        is_widest = widest == k
+        halves.append(_halved(piece, scale.middle, is_widest))
     return halves
 
 

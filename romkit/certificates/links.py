@@ -88,7 +88,8 @@ class Units:
 
     def constant(self, value: Tensor) -> Signal:
         rows = value.new_zeros(len(value), sum(self.sizes))
-        return Signal(value, rows, rows, rows, torch.zeros_like(value))
+        reach = torch.zeros_like(value)
+        return Signal(value, rows, rows, rows, reach)
 
     def units(self, value: Tensor, *arguments: Argument) -> Signal:
         """One unit for each entry of `value`, a function of the arguments' entries; none where all
@@ -97,10 +98,12 @@ class Units:
         middle, spread, reach = 0.0, 0.0, 0.0
         exact = True
         for x, gain in arguments:
-            middle = middle + gain.middle.unsqueeze(1) * x.middle
+            middle_gain = gain.middle.unsqueeze(1)
+            middle = middle + middle_gain * x.middle
             spread = spread + _spread(x, gain)
             reach = reach + gain.largest * self._reach(x)
-            exact = exact and bool((gain.low == gain.high).all())
+            is_exact = bool((gain.low == gain.high).all())
+            exact = exact and is_exact
         if exact:
             rows = self._rows_of(arguments)
         else:
@@ -198,7 +201,8 @@ def links(units: Units, output: Signal, which: int) -> Links:
             used += number
         start = end
     last = _wide(output.rows, units.columns) @ known
-    return Links(size, tuple(blocks), last[:, :used], _enclosure(output, columns))
+    enclosure = _enclosure(output, columns)
+    return Links(size, tuple(blocks), last[:, :used], enclosure)
 
 
 def _free(moved: Sequence[Tensor], arguments: Sequence[Argument]) -> Tensor:
@@ -223,8 +227,10 @@ def _block(
     for row, moves, (x, gain) in zip(rows, moved, arguments, strict=True):
         if not bool((moves & free).any()):
             continue
-        matrices.append(row[free][:, :used])
-        gains.append(Range(gain.low[free], gain.high[free]))
+        matrix = row[free][:, :used]
+        matrices.append(matrix)
+        gain = gain.map(lambda end: end[free])
+        gains.append(gain)
         middle = x.middle[:, columns].norm(dim=1)
         spread = x.spread[:, columns].norm(dim=1)
         size = middle + spread
@@ -238,8 +244,9 @@ def _enclosure(output: Signal, columns: slice) -> float:
         return 0.0
     middle = output.middle[:, columns]
     spread = output.spread[:, columns]
-    bound = torch.linalg.matrix_norm(middle, 2) + torch.linalg.matrix_norm(spread, 2)
-    return float(bound)
+    of_middle = torch.linalg.matrix_norm(middle, 2)
+    of_spread = torch.linalg.matrix_norm(spread, 2)
+    return float(of_middle + of_spread)
 
 
 def _spread(x: Signal, gain: Range) -> Tensor:

@@ -154,9 +154,10 @@ def _multipliers(n: int, out: Array, forms: Array) -> Array:
     columns = forms.reshape(len(forms), -1).T
     weighed = cvxpy.reshape(columns @ T, out.shape, order="C")
     identity = np.diag(of_input * 1.0)
-    inside = INSIDE * np.diag(~of_input * 1.0)
-    form = gamma * identity - out - inside - weighed
-    definite = (form + form.T) / 2 >> 0
+    of_units = np.diag(~of_input * 1.0)
+    form = gamma * identity - out - INSIDE * of_units - weighed
+    symmetric = (form + form.T) / 2
+    definite = symmetric >> 0
     problem = cvxpy.Problem(cvxpy.Minimize(gamma), [definite])
     with warnings.catch_warnings(), contextlib.suppress(cvxpy.SolverError):
         # a bound from inaccurate multipliers is a bound
@@ -176,8 +177,10 @@ def _smallest(form: Array, n: int) -> float:
     factor, failed = torch.linalg.cholesky_ex(inner)
     if int(failed) != 0:
         return math.inf
-    solved = torch.cholesky_solve(form[n:, :n], factor)
-    schur = form[:n, n:] @ solved - form[:n, :n]  # (n, n)
+    beside = form[n:, :n]
+    solved = torch.cholesky_solve(beside, factor)
+    above = form[:n, n:]
+    schur = above @ solved - form[:n, :n]  # (n, n)
     symmetric = (schur + schur.mT) / 2
     eigenvalues = torch.linalg.eigvalsh(symmetric)
     return float(eigenvalues[-1].clamp(min=0))

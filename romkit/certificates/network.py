@@ -268,7 +268,8 @@ class _Reader:
         boxes, signals = [], []
         for source in x.sources:
             # which entry of the source each entry of the expression is a function of
-            entry = torch.arange(source.value.numel()).reshape(source.value.shape)
+            numbers = torch.arange(source.value.numel())
+            entry = numbers.reshape(source.value.shape)
             over = self.units.over(source.signal)
             box = over.map(lambda end, entry=entry: end[entry].unsqueeze(-1))
             boxes.append(box)
@@ -291,10 +292,11 @@ class _Reader:
             arguments.append(Argument(signal, gain.map(flat)))
         center = x.value.flatten()
         signal = self.units.units(center, *arguments)
-        below = flat(value.low) - center
-        above = flat(value.high) - center
-        reach = torch.maximum(below.abs(), above.abs())
-        return signal._replace(reach=torch.minimum(signal.reach, reach))
+        below = (flat(value.low) - center).abs()
+        above = (flat(value.high) - center).abs()
+        reach = torch.maximum(below, above)
+        reach = torch.minimum(signal.reach, reach)
+        return signal._replace(reach=reach)
 
 
 def _all_move(args: tuple) -> bool:

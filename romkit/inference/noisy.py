@@ -166,19 +166,23 @@ class Noisy:
         lag = max(1, len(times) // LAG)
         span = float(times[lag] - times[0])
         self.step = self._checked_step(w, c, times)
-        rate = np.gradient(w, times, axis=1)[:, lag:]  # (C, T - lag, d)
+        rates = np.gradient(w, times, axis=1)
+        rate = rates[:, lag:]  # (C, T - lag, d)
         # a run at rest has no direction along which an error could be a lag
         square = np.square(rate).sum(-1).clip(TINY)  # (C, T - lag)
         error = self._errors(w, c, times, lag)  # (C, T - lag, d)
         along = (error * rate).sum((1, 2))
         lags = along / square.sum(1) / span  # (C,)
         predicted = self._learn_speed(c, lags)
-        error = error - predicted[:, None, None] * rate * span
+        lagged = predicted[:, None, None] * rate * span
+        error = error - lagged
         along = (error * rate).sum(-1)
         shift = along / square  # (C, T - lag)
-        self.jitter = _root_per_time(np.square(shift).mean(1), span)
+        squares = np.square(shift).mean(1)
+        self.jitter = _root_per_time(squares, span)
         across = error - shift[..., None] * rate
-        self.noise = _root_of_covariance(across.reshape(-1, self.size), span)
+        across = across.reshape(-1, self.size)
+        self.noise = _root_of_covariance(across, span)
 
     def _learn_speed(self, c: Array, lags: Array) -> Array:
         """Set the speed from lags (C,) at contexts (C, p); the lags that neighbours predict."""

@@ -132,14 +132,17 @@ class NormalEquations(NamedTuple):
         m, p = maps.monomials.variables, maps.monomials.degree
         lower = Monomials(m, p - 1)  # of the derivatives; monomials are ordered by degree
         # orthonormal coordinates of the subspace that the decoder reaches, beside its constant
-        Q, triangle = torch.linalg.qr(maps.rows[..., 1:, :].mT)  # (..., r, k), (..., k, K - 1)
+        columns = maps.rows[..., 1:, :].mT
+        Q, triangle = torch.linalg.qr(columns)  # (..., r, k), (..., k, K - 1)
         field = quadratic.of_polynomial(maps.monomials, maps.rows, Q)
         slopes = maps.monomials.slopes().to(maps.rows)
         slopes = slopes[:, : len(lower), 1:]
         tangents = slopes @ triangle.mT.unsqueeze(-3)  # (..., m, K of p - 1, k)
-        force = tangents @ field.coefficients.mT.unsqueeze(-3)  # (..., m, K of p - 1, K of 2p)
+        coefficients = field.coefficients.mT.unsqueeze(-3)
+        force = tangents @ coefficients  # (..., m, K of p - 1, K of 2p)
         i, j = torch.triu_indices(m, m)
-        gram = tangents[..., i, :, :] @ tangents[..., j, :, :].mT
+        rows, columns = tangents[..., i, :, :], tangents[..., j, :, :]
+        gram = rows @ columns.mT
         places = torch.empty(m, m, dtype=torch.int64)
         entries = torch.arange(len(i))
         places[i, j] = entries

@@ -170,17 +170,23 @@ def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
     """
     numbers = torch.arange(1, CONTOUR + 1, dtype=linear.dtype)
     angle = torch.pi * (numbers - 0.5) / CONTOUR
-    z = h * linear.unsqueeze(-1) + torch.exp(1j * angle)  # (..., CONTOUR)
+    contour = torch.exp(1j * angle)
+    z = h * linear.unsqueeze(-1) + contour  # (..., CONTOUR)
     e = torch.exp(z)
     cube = z**3
 
     def integral(values: Tensor) -> Tensor:
         return h * values.mean(-1).real
 
-    q = integral((torch.exp(z / 2) - 1) / z)
-    f1 = integral((-4 - z + e * (4 - 3 * z + z**2)) / cube)
-    f2 = integral(2 * (2 + z + e * (z - 2)) / cube)
-    f3 = integral((-4 - 3 * z - z**2 + e * (4 - z)) / cube)
+    square = z**2
+    half = torch.exp(z / 2)
+    at_start = -4 - z + e * (4 - 3 * z + square)
+    between = 2 * (2 + z + e * (z - 2))
+    at_end = -4 - 3 * z - square + e * (4 - z)
+    q = integral((half - 1) / z)
+    f1 = integral(at_start / cube)
+    f2 = integral(between / cube)
+    f3 = integral(at_end / cube)
     decay = torch.exp(h * linear)
     half_decay = torch.exp(h * linear / 2)
     return decay, half_decay, q, f1, f2, f3

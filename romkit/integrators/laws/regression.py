@@ -223,23 +223,28 @@ def regress(design: Design, grams: Tensor, settings: Thresholds) -> Fit:
 def _by_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, Tensor]:
     """Fit of each Gram matrix, and the rounding error that is expected of its coefficients."""
     K = grams.shape[-1] - m
-    G, b = grams[..., :K, :K], grams[..., :K, K:]
+    G = grams[..., :K, :K]
+    b = grams[..., :K, K:]
     squares = grams.diagonal(dim1=-2, dim2=-1)
     y = squares[..., K:]  # (..., m)
     norms = y.sqrt()
     scale = nonzero(squares[..., :K].sqrt())
     per_row = scale.unsqueeze(-1)
-    unit = G / (per_row * scale.unsqueeze(-2))
-    solve = normal_equations(unit, (b / per_row).mT)
+    per_column = scale.unsqueeze(-2)
+    unit = G / (per_row * per_column)
+    right = b / per_row
+    solve = normal_equations(unit, right.mT)
     coefficients, converged = stlsq(solve, scale, norms, N, settings)
     explained = coefficients * (2 * b - G @ coefficients)
-    missed = (y - explained.sum(-2)).clamp(min=0)
+    missed = y - explained.sum(-2)
+    missed = missed.clamp(min=0)
     residual = (missed / nonzero(y)).sqrt()  # below about 1e-8 it is rounding
     condition = _condition(unit)
     fit = Fit(coefficients, condition, converged, residual)
     # coefficients of columns of norm 1, in units of the norm of their rate
-    sizes = coefficients * per_row / nonzero(norms).unsqueeze(-2)
-    largest = sizes.abs().flatten(-2).amax(-1).clamp(min=1)
+    per_rate = nonzero(norms).unsqueeze(-2)
+    sizes = (coefficients * per_row / per_rate).abs()
+    largest = sizes.flatten(-2).amax(-1).clamp(min=1)
     eps = torch.finfo(torch.float64).eps
     return fit, eps * condition.square() * largest
 

@@ -170,15 +170,19 @@ class Burgers2D(System):
         u, v = x.unflatten(-1, (2, 3)).unbind(-2)  # in the cell, left of it, below it
         # by the flow: the velocity of the row
         carried = v + is_u.unsqueeze(-1) * (u - v)
-        flux, flux_left, _ = (u * carried / 2).unbind(-1)
-        flux_up, _, flux_below = (v * carried / 2).unbind(-1)
+        right = u * carried / 2
+        up = v * carried / 2
+        flux, flux_left, _ = right.unbind(-1)
+        flux_up, _, flux_below = up.unbind(-1)
         to_right = flux - (1 - at_left) * flux_left
         upwards = flux_up - (1 - lowest) * flux_below
-        mu1, mu2 = c[..., :1], c[..., 1:]
+        mu1 = c[..., :1]
+        mu2 = c[..., 1:]
         inflow = at_left * mu1**2 / (2 * self.spacing)
         place = self._columns(x)[column]
         source = SOURCE * torch.exp(mu2 * place)
-        return is_u * (source + inflow) - (to_right + upwards) / self.spacing
+        outflow = (to_right + upwards) / self.spacing
+        return is_u * (source + inflow) - outflow
 
     def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
         return torch.ones(len(contexts), self.state_size, dtype=contexts.dtype)

@@ -125,9 +125,12 @@ class Trapezoidal(Solver):
         """Fluxes of u and v into cells (j, i) from the left and from below."""
         west = (i > 0).to(u)
         south = (j > 0).to(u)
-        u_west, v_west = u[..., j, i - 1] * west, v[..., j, i - 1] * west
-        u_south, v_south = u[..., j - 1, i] * south, v[..., j - 1, i] * south
+        u_west = u[..., j, i - 1] * west
+        v_west = v[..., j, i - 1] * west
+        u_south = u[..., j - 1, i] * south
+        v_south = v[..., j - 1, i] * south
         at_left = (1 - west) * self.inflow.unsqueeze(-1)
-        into_u = u_west**2 / 2 + at_left + u_south * v_south / 2
+        from_west = u_west**2 / 2 + at_left
+        into_u = from_west + u_south * v_south / 2
         into_v = u_west * v_west / 2 + v_south**2 / 2
         return into_u, into_v
