@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Count, Mask, Natural, Order, Positive, Share, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Pair, TensorMap
+from romkit.core.types import TensorMap
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws import symbolic
 from romkit.integrators.laws.features import Features
@@ -155,7 +155,7 @@ class Equation(LearnedField):
         return law(z)
 
     @validated
-    def step(self, dt: Positive) -> Pair:
+    def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
         """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents,
         contexts and inputs.
 
