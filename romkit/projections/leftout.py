@@ -144,11 +144,15 @@ class Division(NamedTuple):
             blocks = torch.arange(rows).tensor_split(BLOCKS)
             folds = [[k] for k in range(BLOCKS)]
             return cls(list(blocks), folds, count)
-        pieces = [torch.nonzero(number == k).flatten() for k in range(count)]
+        pieces = []
+        for k in range(count):
+            rows_of_context = torch.nonzero(number == k).flatten()
+            pieces.append(rows_of_context)
         inner = _inner(contexts)
-        if inner:
-            return cls(pieces, [[k] for k in inner], count)
-        return cls._in_blocks(pieces)
+        if not inner:
+            return cls._in_blocks(pieces)
+        folds = [[k] for k in inner]
+        return cls(pieces, folds, count)
 
     @classmethod
     def _in_blocks(cls, pieces: list[Tensor]) -> "Division":
@@ -300,17 +304,16 @@ class LeftOut:
             settings: that are given stay.
             warps: of each parameter that are tried, the plain one first.
         """
-        plain = settings.warp
-        if plain is None:
-            plain = tuple(names[0] for names in warps)
+        if settings.warp is not None:
+            return [*self._best(settings, {}).values()]
+        plain = tuple(names[0] for names in warps)
         best = self._best(replace(settings, warp=plain), {})
-        if settings.warp is None:
-            for k, names in enumerate(warps):
-                for name in names[1:]:
-                    # one parameter after the other, beside the warps that are best so far
-                    warp = simplest([*best.values()]).settings.warp
-                    changed = (*warp[:k], name, *warp[k + 1 :])
-                    best = self._best(replace(settings, warp=changed), best)
+        for k, names in enumerate(warps):
+            for name in names[1:]:
+                # one parameter after the other, beside the warps that are best so far
+                changed = [*simplest([*best.values()]).settings.warp]
+                changed[k] = name
+                best = self._best(replace(settings, warp=tuple(changed)), best)
         return [*best.values()]
 
     def solved(self, settings: Settings) -> Tensor:
