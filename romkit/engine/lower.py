@@ -52,9 +52,11 @@ def lower(trace: Trace) -> KernelBody:
         Unsupported: a call that is not known here, or one that mixes members.
     """
     t, y = trace.inputs
-    lead, members = y.shape[:-1], math.prod(y.shape[:-1])
+    lead = y.shape[:-1]
+    members = math.prod(lead)
     inputs = [(t, fresh("t", ())), (y, fresh("y", y.shape, members))]
-    emitter = translated(trace.calls, inputs, lead, ConstantPools(members, y.dtype))
+    constants = ConstantPools(members, y.dtype)
+    emitter = translated(trace.calls, inputs, lead, constants)
     emitter.give("out", trace.result, y.shape)
     return KernelBody(emitter.source(), emitter.scratch, emitter.constants)
 
@@ -84,18 +86,22 @@ def _lower(emitter: Emitter, call: Call) -> None:
         raise Unsupported(f"{call.op} has no compiled form")
     # kernels have one type of number
     for output in call.outputs:
-        if emitter.known(output) and output.dtype not in (emitter.dtype, torch.bool):
+        if not emitter.known(output):
+            continue
+        if output.dtype not in (emitter.dtype, torch.bool):
             raise Unsupported(f"{call.op} gives {output.dtype} where the state is {emitter.dtype}")
 
 
 def _view(emitter: Emitter, call: Call) -> None:
     """Views cost nothing: torch moves the indices of the elements."""
     source, *indices = call.args
-    if not is_symbol(source) or any(map(is_symbol, tree_leaves((indices, call.kwargs)))):
+    settings = tree_leaves((indices, call.kwargs))
+    if not is_symbol(source) or any(map(is_symbol, settings)):
         raise Unsupported(f"{call.op} with indices that depend on the state has no compiled form")
     value = emitter.value(source)
+    moved = _moved(call, value.ids, indices)
     # a view has no statement: the same buffer in another order
-    for output, ids in zip(call.outputs, _moved(call, value.ids, indices), strict=True):
+    for output, ids in zip(call.outputs, moved, strict=True):
         emitter.assign(output, Located(value.buffer, ids))
 
 
@@ -119,16 +125,21 @@ def _matmul(emitter: Emitter, call: Call) -> None:
     if right.ndim == 3:
         right = right[order]
     product = call.outputs[0]
-    _multiply(emitter, call, left[order], right, (*left.shape[:-1], right.shape[-1]))
-    emitter.move(product, lambda ids: ids[order.argsort()].reshape(product.shape))
+    shape = (*left.shape[:-1], right.shape[-1])
+    _multiply(emitter, call, left[order], right, shape)
+    back = order.argsort()
+    emitter.move(product, lambda ids: ids[back].reshape(product.shape))
 
 
 def _rows_by_member(emitter: Emitter, *factors: tuple[Tensor, Tensor]) -> Tensor:
     """The order of rows, or of batches, in which the members come one after the other."""
+    left, numbers_of_left = factors[0]
     for tensor, numbers in factors:
-        if is_symbol(tensor) and (numbers.ndim == 3 or tensor is factors[0][0]):
-            return by_owner(emitter.value(tensor).ids.reshape(-1)[numbers])
-    return torch.arange(len(factors[0][1]))
+        has_rows = numbers.ndim == 3 or tensor is left
+        if is_symbol(tensor) and has_rows:
+            ids = emitter.value(tensor).ids.reshape(-1)
+            return by_owner(ids[numbers])
+    return torch.arange(len(numbers_of_left))
 
 
 def _multiply(
@@ -138,12 +149,18 @@ def _multiply(
     common one.
     """
     count = emitter.count(call, shape)
-    batches = shape[0] if len(shape) == 3 else 1
-    common = batches < count  # to all members, each of which takes its own rows
-    products = 1 if common else batches // count
+    batches = 1
+    if len(shape) == 3:
+        batches = shape[0]
+    # one product is common to all members, each of which takes its own rows
+    common = batches < count
+    products = 1
+    if not common:
+        products = batches // count
     inner, columns = left.shape[-1], shape[-1]
-    rows = math.prod(shape[:-1]) // (count * products)
-    if math.prod(shape[:-1]) != count * products * rows:
+    total_rows = math.prod(shape[:-1])
+    rows = total_rows // (count * products)
+    if total_rows != count * products * rows:
         raise Unsupported("it mixes the members of the batch")
     # rows and columns need strides alone, so that views and transposes are not copied
     a, at_a = emitter.strided(call.args[0], left, (products, rows, inner), count)
@@ -167,15 +184,17 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
 
     def reduce(emitter: Emitter, call: Call) -> None:
         source, out = call.args[0], call.outputs[0]
-        axes = [axis % source.ndim for axis in axes_of(source, *call.args[1:2])]
-        kept = [axis for axis in emitter.order(call, source.shape) if axis not in axes]
+        summed = [axis % source.ndim for axis in axes_of(source, *call.args[1:2])]
+        kept = [axis for axis in emitter.order(call, source.shape) if axis not in summed]
         shape = [source.shape[axis] for axis in kept]
-        size, length = math.prod(shape), math.prod(source.shape[axis] for axis in axes)
+        size = math.prod(shape)
+        length = math.prod(source.shape[axis] for axis in summed)
         count = emitter.count(call, shape)
         if size % count:
             raise Unsupported("it mixes the members of the batch")
         # what is summed comes innermost, side by side
-        pointer = emitter.pointer(source, numbered(source).permute(*kept, *axes), count)
+        elements = numbered(source).permute(*kept, *summed)
+        pointer = emitter.pointer(source, elements, count)
         target = emitter.new(out, shape, count)
         statement = f"{target}[i0] = {function}({length}, {pointer} + {length} * i0);"
         emitter.emit(nest((size // count,), [statement]))
@@ -198,12 +217,15 @@ def _cumsum(emitter: Emitter, call: Call) -> None:
     order = [axis for axis in emitter.order(call, source.shape) if axis != along]
     order.append(along)
     elements = numbered(source).permute(order)
-    length, count = elements.shape[-1], emitter.count(call, elements.shape)
+    length = elements.shape[-1]
+    count = emitter.count(call, elements.shape)
     pointer = emitter.pointer(source, elements, count)
     target = emitter.new(out, elements.shape, count)
     statement = f"running_total({length}, {target} + {length} * i0, {pointer} + {length} * i0);"
-    emitter.emit(nest((source.numel() // (count * length),), [statement]))
-    emitter.move(out, lambda ids: ids.permute(inverse(order)))
+    lines = source.numel() // (count * length)
+    emitter.emit(nest((lines,), [statement]))
+    back = inverse(order)
+    emitter.move(out, lambda ids: ids.permute(back))
 
 
 def _solve(emitter: Emitter, call: Call) -> None:
@@ -235,8 +257,10 @@ def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> N
     b = emitter.pointer(right, numbered(right), count)
     target = emitter.new(out, out.shape, count)
     pointers = f"{target} + {n * columns} * i0, {a} + {n * n} * i0, {b} + {n * columns} * i0"
-    statement = f"solve({n}, {columns}, {emitter.array(n * (n + columns))}, {pointers});"
-    emitter.emit(nest((out.numel() // (count * n * columns),), [statement]))
+    scratch = emitter.array(n * (n + columns))
+    statement = f"solve({n}, {columns}, {scratch}, {pointers});"
+    solves = out.numel() // (count * n * columns)
+    emitter.emit(nest((solves,), [statement]))
 
 
 def _join(emitter: Emitter, call: Call) -> None:
@@ -247,12 +271,15 @@ def _join(emitter: Emitter, call: Call) -> None:
 
 def _pad(emitter: Emitter, call: Call) -> None:
     """The source, and a constant around it."""
-    source, widths, fill = (*call.args, 0)[:3]
-    constant = emitter.keep(torch.tensor([float(fill)], dtype=emitter.dtype))
+    source, widths, *values = call.args
+    fill = 0.0
+    if values:
+        fill = float(values[0])
+    constant = emitter.keep(torch.tensor([fill], dtype=emitter.dtype))
 
     def padded(pieces: list[Tensor]) -> Tensor:
-        values, around = pieces
-        return torch.constant_pad_nd(values, widths, around.item())
+        inner, around = pieces
+        return torch.constant_pad_nd(inner, widths, around.item())
 
     _gather(emitter, call, [source, constant], padded)
 
@@ -286,8 +313,10 @@ def _gather(
     if not torch.equal(origins, origins[:1].expand_as(origins)):
         raise Unsupported("it mixes the members of the batch")
     sources = _sources(emitter, tensors, origins[0], elements)
-    emitter.copy(emitter.new(out, shape, count), sources)
-    emitter.move(out, lambda ids: ids.permute(inverse(order)))
+    target = emitter.new(out, shape, count)
+    emitter.copy(target, sources)
+    back = inverse(order)
+    emitter.move(out, lambda ids: ids.permute(back))
 
 
 def _sources(
@@ -312,7 +341,8 @@ def _order_of_origins(
     for k, tensor in enumerate(tensors):
         if is_symbol(tensor):
             entries = origins == k
-            ids[entries] = emitter.value(tensor).ids.reshape(-1)[elements[entries]]
+            ids_of_tensor = emitter.value(tensor).ids.reshape(-1)
+            ids[entries] = ids_of_tensor[elements[entries]]
     return members_first(ids, emitter.lead)
 
 
