@@ -33,7 +33,8 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
     family = copy.deepcopy(projection).double()
 
     def decode(z: Tensor, rows: Tensor, first: int) -> Tensor:
-        runs = encoder.data.isel(trajectory=rows.numpy(), time=slice(first, None))
+        end = first + z.shape[-2]
+        runs = encoder.data.isel(trajectory=rows.numpy(), time=slice(first, end))
         with torch.no_grad():
             states = family(runs).decode(z)
         return (states[..., chosen] - mean) / deviation

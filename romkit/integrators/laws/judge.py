@@ -28,6 +28,10 @@ HALVINGS, SETTLED, STABLE = 4, 0.2, 1.0
 """Most halvings of steps, relative change of an error by which it does not depend on them, and the
 error from which on they may be too long for stability: that of rest."""
 
+PIECE, PIECES = 16.0, 6
+"""Duration of pieces of trajectories [time scales], some periods of an oscillation, and their
+number."""
+
 LOST = 9.0
 """Largest error that counts [deviations of the data]; two independent signals have 1.4."""
 
@@ -69,12 +73,33 @@ class Judge:
 
     def since(self, first: int) -> "Judge":
         """Judge from a sample of this number on."""
+        return self.between(first, len(trajectory_times(self.samples)))
+
+    def between(self, first: int, end: int) -> "Judge":
+        """Judge from one sample on to before another one."""
         times = trajectory_times(self.samples)
-        late = (torch.arange(len(times)) >= first).repeat(len(self.samples) // len(times))
-        samples = self.samples.only(late, times[first:])
-        return replace(
-            self, samples=samples, states=self.states[..., first:, :], begin=self.begin + first
-        )
+        number = torch.arange(len(times))
+        inside = (number >= first) & (number < end)
+        runs = len(self.samples) // len(times)
+        samples = self.samples.only(inside.repeat(runs), times[first:end])
+        states = self.states[..., first:end, :]
+        return replace(self, samples=samples, states=states, begin=self.begin + first)
+
+    def pieces(self) -> "list[Judge]":
+        """Judges of pieces of the trajectories, evenly in time, each some periods long.
+
+        Rollouts of whole trajectories that have lost the phase all err alike; in pieces a wrong
+        frequency or amplitude shows.
+        """
+        times = self.samples.times
+        tau = time_scale(self._latents.flatten(0, -3), times)
+        step = float(times.diff().median())
+        length = max(2, round(PIECE * tau / step))
+        latest = len(times) - 1 - length
+        if latest <= 0:
+            return [self]
+        starts = torch.linspace(0, latest, PIECES).round().long().unique().tolist()
+        return [self.between(start, start + length + 1) for start in starts]
 
     def errors(self, law: LearnedField, rows: Tensor, resolution: float = FINE) -> Tensor:
         """Errors (..., k) of forecasts of runs (k,): root mean square over components, mean over

@@ -85,6 +85,26 @@ def test_of_few_contexts_each_one_between_others_is_held_out_in_turn(values, exp
     assert [context[held, 0].tolist() for held in several] == expected
 
 
+def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_lost_the_phase():
+    times = torch.arange(2001, dtype=torch.float64) * 0.1
+    z = torch.stack([times.cos(), times.sin()], -1)[None]
+    rate = torch.stack([-times.sin(), times.cos()], -1)[None]
+    judge = Judge.of_latents(LatentSamples.first_order(z, rate, times=times))
+    pieces = judge.pieces()
+    assert all(
+        torch.equal(piece.states[0], judge.states[0, piece.begin :][:161]) for piece in pieces
+    )
+    whole, of_pieces = [], []
+    for faster in (1.03, 1.1):
+        off = LatentSamples.first_order(z, faster * rate, times=times)
+        law = SINDy(degree=1, threshold=0.0).fit_samples(off)
+        whole.append(float(judge.errors(law, torch.zeros(1, dtype=torch.long))))
+        errors = [piece.errors(law, torch.zeros(1, dtype=torch.long)) for piece in pieces]
+        of_pieces.append(float(torch.cat(errors).mean()))
+    assert abs(whole[1] / whole[0] - 1) < 0.2
+    assert of_pieces[1] / of_pieces[0] > 2.5
+
+
 def test_more_contexts_have_one_fold(samples):
     assert len(folds(samples)) == 1
 
