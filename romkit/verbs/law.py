@@ -58,9 +58,11 @@ def law(
     By default polynomials of a few degrees in the latents and in the context are fitted to
     trajectories by multiple shooting, and a neural ODE where the best of them errs by more than
     five times the projection's error. Each is fitted to a part of the contexts, and forecasts the
-    others: contexts between those of training, or of a single trajectory its last part. Errors are
-    those of decoded states. The best is then fitted to all trajectories. Its rollouts stay near the
-    data for ten times their length, also from displaced starts, or another law is taken.
+    others: contexts between those of training, or of a single trajectory its last part; of five
+    contexts or fewer each inner one is held out in turn, and forecast in pieces of some periods.
+    Errors are those of decoded states. The best is then fitted to all trajectories. Its rollouts
+    stay near the data for ten times their length, also from displaced starts, or another law is
+    taken.
 
     A law knows states that data come near. A fixed point inside a limit cycle, and its growth rate,
     are extrapolated unless some runs start beside it.

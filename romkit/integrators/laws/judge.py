@@ -192,8 +192,7 @@ class Judge:
             held = held_inputs(self.samples)
             context = Forcing(filled(starts.context), filled(starts.drift), held)
         elif longer > 1:
-            again = [times[-1] * k + times[1:] for k in range(1, longer)]
-            times, resolution = torch.cat([times, *again]), RESOLUTION
+            times, resolution = _repeated(times, longer), RESOLUTION
         if isinstance(law, Equation) and law.coefficients.ndim == 2:
             return equation_rollout(law, starts.state, context, times, tau, resolution)
         if starts.moves:
@@ -202,6 +201,15 @@ class Judge:
             field = law.motion(context)
         m = self.samples.targets.shape[-1]
         return _integrated(field, starts.state, times, tau)[..., :m]
+
+
+def _repeated(times: Tensor, number: int) -> Tensor:
+    """Times from 0 on, so many times one after the other."""
+    following = times[1:]
+    several = [times]
+    for k in range(1, number):
+        several.append(times[-1] * k + following)
+    return torch.cat(several)
 
 
 class Starts(NamedTuple):

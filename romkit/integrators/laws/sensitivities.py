@@ -8,6 +8,12 @@ from torch import Tensor
 from romkit.integrators.laws.courses import Course
 from romkit.integrators.laws.terms import LatentTerms
 
+TABLEAU = ((0.0, 0), (0.5, 1), (0.5, 1), (1.0, 2))
+"""Part of a step after which each stage of RK4 is, and its number among `STAGES`."""
+
+RUN_FIRST = (2, 0, 1, 3, 4)
+"""Axes that make (n, M, 4, W, k) of (M, 4, n, W, k)."""
+
 FARTHEST = 1e3
 """Distance [largest latent] at which a rollout is lost, and held so that it stays finite."""
 
@@ -100,11 +106,12 @@ class Motion:
         """Points, terms and rates at the four stages of a step of RK4."""
         h = course.steps[number]
         points, terms, rates = [], [], []
-        for part, place in ((0.0, 0), (0.5, 1), (0.5, 1), (1.0, 2)):
-            point = state
+        point, factors = state, None
+        for part, place in TABLEAU:
             if rates:
                 point = state + part * h * rates[-1]
-            factors = None if course.factors is None else course.factors[number, place]
+            if course.factors is not None:
+                factors = course.factors[number, place]
             phi = self._terms(point, factors)
             rate = self._motion(point, phi @ weights)
             if course.drift is not None:
@@ -162,33 +169,34 @@ class Motion:
 
     def _jacobians(self, weights: Tensor, points: Tensor, phi: Tensor, course: Course) -> Tensor:
         """Derivatives (M, 4, n, W, d, d) of ẇ by w at all stages."""
-        by_run = points.permute(2, 0, 1, 3, 4)  # (n, M, 4, W, d)
+        by_run = points.permute(RUN_FIRST)  # (n, M, 4, W, d)
         lead = by_run.shape[1:-1]
         flat = self.variables(by_run.flatten(1, -2))
         if course.factors is None:
-            latent_phi = phi.permute(2, 0, 1, 3, 4).flatten(1, -2)
-            slopes = self.terms.jacobians(flat, latent_phi, weights)
+            of_points = phi.permute(RUN_FIRST).flatten(1, -2)
+            slopes = self.terms.jacobians(flat, of_points, weights)
         else:
             slopes = self._moving_jacobians(weights, flat, course)
         if self.scale is not None:
             slopes = slopes * self.scale
-        slopes = slopes.unflatten(1, lead).permute(1, 2, 0, 3, 4, 5)  # (M, 4, n, W, m, d)
+        slopes = slopes.unflatten(1, lead)
+        slopes = slopes.permute(1, 2, 0, 3, 4, 5)  # (M, 4, n, W, m, d)
         if self.order == 1:
             return slopes
-        m = self.latent_dim
-        above = torch.zeros_like(slopes)
-        above[..., m:] = torch.diag(self.speed)
-        return torch.cat([above, slopes], -2)
+        of_positions = torch.zeros_like(slopes)
+        of_positions[..., self.latent_dim :] = torch.diag(self.speed)
+        return torch.cat([of_positions, slopes], -2)
 
     def _moving_jacobians(self, weights: Tensor, flat: Tensor, course: Course) -> Tensor:
         """Jacobians (n, N, m, d) where each stage has coefficients of its own context."""
         q = course.factors.shape[-1]
         phi = self.terms(flat)
         factors = course.factors[:, [0, 1, 1, 2]]  # (M, 4, n, W, q), of the four stages
-        factors = factors.permute(2, 0, 1, 3, 4).flatten(1, -2)  # (n, N, q)
+        factors = factors.permute(RUN_FIRST).flatten(1, -2)  # (n, N, q)
         grid = weights.unflatten(1, (-1, q))  # (n, K, q, m)
         total = 0.0
         for k in range(q):
             slopes = self.terms.jacobians(flat, phi, grid[:, :, k])
-            total = total + factors[..., k, None, None] * slopes
+            factor = factors[..., k, None, None]
+            total = total + factor * slopes
         return total

@@ -73,9 +73,6 @@ ROUNDING = 1e-16
 POLISHED = FINE * GROWTH**REFINED
 """Steps of RK4 in a time scale that are short for any law."""
 
-OVERLAP = 1.0
-"""Windows in which a sample is; more of them cost more, and were not better."""
-
 SAMPLES = 10_000
 """Most samples in all windows of one length; of more, windows are farther apart."""
 
@@ -372,10 +369,11 @@ class Expanded:
         damped = matrix + damping * scaled + 1e-14 * unit
         factor, failed = torch.linalg.cholesky_ex(damped)
         if failed:
-            return replace(self, cost=torch.full_like(self.cost, torch.inf))
-        step = torch.cholesky_solve(slope.unsqueeze(-1), factor).squeeze(-1)
+            lost = torch.full_like(self.cost, torch.inf)
+            return replace(self, cost=lost)
+        step = torch.cholesky_solve(slope.unsqueeze(-1), factor)
         change = torch.zeros_like(self.theta)
-        change[self.shots.structure.free] = -step
+        change[self.shots.structure.free] = -step.squeeze(-1)
         start = self.start
         if elimination is not None:
             of_groups = self.shots.weights(change)
@@ -419,8 +417,9 @@ def shots(
         resolution: steps of RK4 in a time scale.
         loose: whether starts are fitted, too.
     """
-    crowded = OVERLAP * len(runs.states) * len(runs.times) / SAMPLES
-    stride = max(1, math.ceil(length / OVERLAP * max(1.0, crowded)))
+    samples = len(runs.states) * len(runs.times)
+    thinning = max(1.0, samples / SAMPLES)
+    stride = max(1, math.ceil(length * thinning))
     starting = windows(runs, length, stride, 1 / resolution)
     number = int(starting.seen.sum()) * structure.motion.size
     heed = torch.ones_like(starting.truth[..., :1])
@@ -538,17 +537,22 @@ def refinements(
         apart: weight of rollouts from displaced starts.
         ridge: weight of the squares of all coefficients.
     """
-    back = Returning.of(structure.motion, runs) if returning else None
+    back = None
+    if returning:
+        back = Returning.of(structure.motion, runs)
     deviation = noise(runs)
-    noisy = deviation > NOISY
-    # what noise leaves undetermined must not follow it
-    least = max(LEAST, OF_NOISE * deviation**2) if noisy else LEAST
+    noisy, least = deviation > NOISY, LEAST
+    if noisy:
+        # what noise leaves undetermined must not follow it
+        least = max(LEAST, OF_NOISE * deviation**2)
     for k, (duration, length) in enumerate(lengths(runs, shortest)):
-        hold = Hold(back, max(strongest * FADING**k, least), apart, ridge)
-        # in short windows free starts would explain what the law has to
-        rough = duration < ROUGH
-        resolution = RESOLUTION if rough else FINE
-        problem = shots(structure, runs, theta, length, hold, resolution, noisy and not rough)
+        weight = max(strongest * FADING**k, least)
+        hold = Hold(back, weight, apart, ridge)
+        resolution, loose = FINE, noisy
+        if duration < ROUGH:
+            # in short windows free starts would explain what the law has to
+            resolution, loose = RESOLUTION, False
+        problem = shots(structure, runs, theta, length, hold, resolution, loose)
         end = levenberg_marquardt(
             problem.expanded(theta),
             trials=TRIALS,

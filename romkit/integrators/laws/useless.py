@@ -104,6 +104,8 @@ def _faults_of_forecasts(
         return []
     if not error < AT_REST:  # NaN included
         return [f"its forecasts err by {error:.2g} deviations of the data, rest by {AT_REST:g}"]
+    if error < NOTABLE:
+        return []
     better = []
     for name, baseline in (
         ("the nearest run", nearest),
@@ -111,6 +113,7 @@ def _faults_of_forecasts(
     ):
         if baseline is not None and baseline < error:
             better.append(f"{name} by {baseline:.2g}")
-    if error < NOTABLE or not better:
+    if not better:
         return []
-    return [f"its forecasts err by {error:.2g} deviations of the data, {' and '.join(better)}"]
+    baselines = " and ".join(better)
+    return [f"its forecasts err by {error:.2g} deviations of the data, {baselines}"]
