@@ -23,7 +23,7 @@ from romkit.integrators.laws.noise import is_map
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.samples import LatentSamples, one_axis
 from romkit.integrators.laws.sources import ProjectionFamily
-from romkit.integrators.laws.useless import AT_REST, warn_if_useless
+from romkit.integrators.laws.useless import USEFUL, warn_if_useless
 
 KINDS = ("polynomial", "neural-ode")
 """Laws that are tried by default: polynomials, and a network where they are not good enough."""
@@ -237,10 +237,10 @@ class Comparison:
         """Warn once where the law forecasts held-out contexts no better than what needs no law.
 
         Raises:
-            InputError: no law is better than rest, and the data are iterates of a map.
+            InputError: no law is of use, and the data are iterates of a map.
         """
         (paths,) = how.samples.paths(how.samples.latents.double())
-        if how.error >= AT_REST and any(is_map(path) for path in paths):
+        if how.error >= USEFUL and any(is_map(path) for path in paths):
             raise InputError(
                 "data",
                 expected="samples of a motion in continuous time",
