@@ -98,6 +98,18 @@ def test_a_table_of_runs_with_times_of_their_own_is_learned_from(tmp_path):
     assert np.allclose(of_file.errors["forecast"], model.errors["forecast"], rtol=1e-3)
 
 
+@pytest.mark.parametrize("share", [0.03, 0.15])
+def test_empty_cells_at_common_times_are_gaps(share):
+    data = oscillations(7)
+    empty = np.random.default_rng(4).random(data.u.shape) < share
+    empty[:, 0] = False
+    model = romkit.learn(data.where(~empty), "frequency", members=2, latent_dim=2)
+    assert model.errors["forecast"].max() < 0.05
+    start = data.u.isel(run=3, t=0).drop_vars(("t", "frequency")).to_dataset(name="u")
+    band = model.forecast(initial_state=start, duration=4, dt=0.1, frequency=1.5)
+    assert float(abs(band.u.values - data.u.values[3, :41]).max()) < 0.1
+
+
 def test_files_are_read_as_runs(tmp_path):
     data = oscillations()
     for run in range(data.sizes["run"]):
