@@ -108,8 +108,9 @@ class Learned:
         before the names of the variables.
 
         Args:
-            **options: those of `romkit.forecast`: `initial_state`, `duration`, `dt`, and the
-                context by name.
+            **options: those of `romkit.forecast`: `initial_state`, `duration`, `dt`, the context by
+                name, and of runs with inputs `control`, samples (time, input) or a function of
+                time.
         """
         if self.ensemble is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
@@ -125,18 +126,27 @@ class Learned:
         errors = self.errors["forecast"]
         worst = int(np.argmax(errors))
         where = self._context(worst)
-        if not np.isfinite(errors[worst]):
+        kept = errors[np.isfinite(errors)]
+        if len(kept) < len(errors):
+            others = ""
+            if len(kept) > 0:
+                others = f" The {len(kept)} others err by {np.median(kept):.2g}, in the median."
             return (
                 f"The forecast at {where} is lost: give more runs near it, or shorten the forecast."
+                f"{others}"
             )
         forecast = self._mean_error("forecast")
         projection = self._mean_error("projection")
         shifted = self._mean_error("nearest run, shifted")
-        more_latents = f"latent_dim={self.projection.latent_dim + 1}"
+        latents = self.projection.latent_dim + 1
+        more_latents = f", or more latents, latent_dim={latents},"
+        if any(trial.latent_dim == latents for trial in self.trials):
+            # these were tried, and did not help
+            more_latents = ""
         if forecast > min(USEFUL, shifted):
             return (
                 "No law follows these runs better than the nearest of them: more runs near "
-                f"{where}, where the error is largest, or more latents, {more_latents}, may help."
+                f"{where}, where the error is largest{more_latents or ','} may help."
                 f"{self._advice_on_inputs()}"
             )
         if forecast <= NEGLIGIBLE:
@@ -147,7 +157,7 @@ class Learned:
         if forecast <= LIMITED * projection:
             return (
                 f"The manifold limits the forecast ({projection:.2g} of its error of "
-                f"{forecast:.2g}): more runs near {where}, or {more_latents}, may help."
+                f"{forecast:.2g}): more runs near {where}{more_latents} may help."
             )
         return (
             f"The law limits the forecast ({forecast:.2g}, the manifold {projection:.2g}): longer "
@@ -193,13 +203,14 @@ class Learned:
         return export_model(self.projection, path, dynamics=self.law, **options)
 
     def __repr__(self) -> str:
-        error = self._mean_error("forecast")
+        # one lost forecast must not hide the others
+        error = float(np.median(self.errors["forecast"]))
         (settings,) = [row["settings"] for row in self.law.report if row["chosen"]]
         latents, components = self.projection.latent_dim, self.train.sizes["component"]
         runs = self.test.sizes["trajectory"]
         return (
-            f"Learned({latents} latents of {components} components, {settings}; error {error:.2g} "
-            f"on {runs} held-out runs. {self.advice})"
+            f"Learned({latents} latents of {components} components, {settings}; median error "
+            f"{error:.2g} on {runs} held-out runs. {self.advice})"
         )
 
     def _context(self, run: int) -> str:
