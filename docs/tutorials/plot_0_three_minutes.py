@@ -141,7 +141,8 @@ for scaled in (False, True):
 # %%
 # Five runs
 # ---------
-# Half of the runs, evenly spaced with both ends.
+# Half of the runs, evenly spaced with both ends. `romkit.law` leaves some of them out to judge the laws that it compares,
+# and warns where the others are too few for that. The law that is judged here has learned from all five.
 
 smaller = romkit.fit("polynomial-manifold", few, latent_dim=3)
 smaller_law = romkit.law(smaller, few, seconds=60)
