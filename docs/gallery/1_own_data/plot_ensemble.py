@@ -30,7 +30,7 @@ def sensors(dampings, seed):
         for mu, start in zip(dampings, starts, strict=True)
     ]
     state = np.stack(paths) @ mix
-    state += 0.1 * state.std() * rng.normal(size=state.shape)
+    state += 0.02 * state.std() * rng.normal(size=state.shape)
     data = xr.Dataset({"state": (("trajectory", "time", "component"), state)})
     data = data.assign_coords(time=times, mu=("trajectory", np.asarray(dampings)))
     return romkit.data.with_velocity(romkit.data.describe(data, context=["mu"]))

@@ -31,16 +31,14 @@ print(model)
 
 truth = pulses([1.05]).height[0]
 forecast = model.forecast(initial_state=truth[0], duration=6, dt=0.05, speed=1.05)
+error = forecast.height - truth
+bars = (forecast.upper_height - forecast.lower_height) / 2
+largest = float(abs(error).max())
 shown = {
     "truth": (truth, "viridis", 0, 1),
     "forecast": (forecast.height, "viridis", 0, 1),
-    "forecast − truth": (forecast.height - truth, "RdBu_r", -0.05, 0.05),
-    "half width of the bars": (
-        (forecast.upper_height - forecast.lower_height) / 2,
-        "viridis",
-        0,
-        0.05,
-    ),
+    "forecast − truth": (error, "RdBu_r", -largest, largest),
+    "half width of the bars": (bars, "viridis", 0, float(bars.max())),
 }
 
 figure = Figure(figsize=(7, 4.4), layout="constrained")
