@@ -74,7 +74,7 @@ def small(monkeypatch, tmp_path):
     law = romkit.law
     one = [romkit.integrators.SINDy(degree=1, threshold=0.1)]
     monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": one}))
-    quick = {"members": 0, "latent_dim": 2, "seconds": 1.0}
+    quick = {"members": 2, "latent_dim": 2, "seconds": 1.0}
     learn = romkit.learn
     monkeypatch.setattr(romkit, "learn", lambda *args, **more: learn(*args, **more | quick))
     branch = romkit.continuation
