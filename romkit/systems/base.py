@@ -27,7 +27,7 @@ from romkit.data.units import Units
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts
-from romkit.solvers import RK4, Solution, Solver
+from romkit.solvers import RK4, Adaptive, Solution, Solver
 from romkit.systems.derivatives import differentiable
 from romkit.systems.effects import check_effects, check_members
 from romkit.systems.motion import Motion, lost_in, warn_of_lost
@@ -79,7 +79,8 @@ class System(abc.ABC):
         time_units: unit of t.
         dt: sampling interval, and integration step unless `step` is given.
         step: largest integration step of the full model.
-        jump_times: times at which the field jumps, where steps end: a relay, a pulse.
+        jump_times: times at which the field jumps, where steps end: a relay, a pulse. A solver with
+            steps of one length, given by `using`, does not look at them.
         solver: in place of `default_solver`; `using` sets it.
         only_solver: name of a default solver that no other can replace, as that of a program; else
             None.
@@ -172,10 +173,14 @@ class System(abc.ABC):
         raise self._without_rows()
 
     def default_solver(self, context: Tensor | ContextFunction) -> Solver:
-        """Solver of the full model at contexts (..., p), where no other is given by `using`: RK4
-        unless overridden.
+        """Solver of the full model at contexts (..., p), where no other is given by `using`: RK4,
+        and `Adaptive` where the field jumps, unless overridden.
         """
-        return unchecked(RK4)(self.step or self.dt, divergence_threshold=LARGEST)
+        step = self.step or self.dt
+        if self.jump_times:
+            # steps of one length cannot end at the jumps
+            return unchecked(Adaptive)(max_step=step)
+        return unchecked(RK4)(step, divergence_threshold=LARGEST)
 
     def advice(self, context: Tensor | ContextFunction) -> str:
         """Remedy for a simulation that is lost, of this system with its solver."""
