@@ -59,6 +59,9 @@ LIMITED = 2.0
 WIDE = 1_000
 """Number of components from which on states are described by coordinates in a basis."""
 
+FEWEST_FOR_BARS = 5
+"""Contexts from which on two are held out: intervals need them, and laws three others."""
+
 OWN_TIMES = 1.5
 """Interval between the samples of a run, in that of all runs together, from which on runs have times
 of their own.
@@ -126,7 +129,7 @@ def learn(
     began = time.process_time()
     data = _described(source, context)
     _check_contexts(data)
-    train, test = datasets.split(data, held_out)
+    train, test = datasets.split(data, _held_out(data, held_out, members))
     best, trials = _chosen(train, latent_dim, seconds, seed)
     run = _quietly(rollout, test, best.projection, dynamics=best.law)
     if "trajectory" not in run.dims:
@@ -359,7 +362,20 @@ def _ensemble(
         members,
         seed,
     )
-    return _quietly(ensemble.calibrated, test)
+    try:
+        return _quietly(ensemble.calibrated, test)
+    except InputError as error:
+        # fewer than two held-out forecasts that are not lost calibrate nothing
+        warn(f"the model has no intervals: {error}", FitWarning)
+        return None
+
+
+def _held_out(data: xr.Dataset, share: float, members: int) -> float:
+    """Share of the contexts to hold out: two or more where intervals need them and can be had."""
+    number = len(np.unique(_contexts(data), axis=0))
+    if members < 2 or number < FEWEST_FOR_BARS:
+        return share
+    return max(share, 2 / number)
 
 
 def _errors(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Errors:

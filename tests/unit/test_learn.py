@@ -1,5 +1,6 @@
 """`romkit.learn`: a forecast of held-out runs that is better than what needs no model."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.core.errors import DataWarning, InputError
+from romkit.core.errors import DataWarning, FitWarning, InputError
 
 
 def oscillations(number=6, noise=0.0):
@@ -96,6 +97,14 @@ def test_a_table_of_runs_with_times_of_their_own_is_learned_from(tmp_path):
     with pytest.warns(DataWarning, match="common"):
         of_file = romkit.learn(tmp_path / "runs.csv", "frequency", members=0, latent_dim=2)
     assert np.allclose(of_file.errors["forecast"], model.errors["forecast"], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("number", "has_bars"), [(4, False), (5, True)])
+def test_two_of_five_runs_are_held_out_for_bars(number, has_bars):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        model = romkit.learn(oscillations(number), "frequency", members=2, latent_dim=2)
+    assert (model.ensemble is not None) == has_bars
 
 
 @pytest.mark.parametrize("share", [0.03, 0.15])
