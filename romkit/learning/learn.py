@@ -283,7 +283,10 @@ class Candidate(NamedTuple):
 
     def trial(self) -> Trial:
         """Row of the report."""
-        row = min(self.laws.rows, key=lambda row: (row["tried"] == 0, row["error"]))
+        # a law with the least error may be lost when it is fitted to all runs, and the next one taken
+        row = min(
+            self.laws.rows, key=lambda row: (not row["chosen"], row["tried"] == 0, row["error"])
+        )
         return Trial(self.projection.latent_dim, self.projection.config, self.error, row)
 
 
@@ -322,8 +325,7 @@ def _candidates(
     if train.sizes["component"] > WIDE:
         front = basis(train, tolerance=KEPT)
     began, candidates = time.process_time(), []
-    numbers = LATENT if latent_dim is None else (latent_dim,)
-    for number in numbers:
+    for number in _latent_dims(train, latent_dim):
         projection = fit("polynomial-manifold", train, latent_dim=number, basis=front)
         error = float(projection.report["left_out_error"])
         if candidates and not _gains(projection, error, number, candidates[-1]):
@@ -336,6 +338,14 @@ def _candidates(
         if candidates[-1].good or remaining < seconds / 2:
             break
     return candidates
+
+
+def _latent_dims(train: xr.Dataset, latent_dim: int | None) -> list[int]:
+    """Numbers of latents to try; all of the state where it has fewer components than the least."""
+    if latent_dim is not None:
+        return [latent_dim]
+    n = train.sizes["component"]
+    return [number for number in LATENT if number <= n] or [n]
 
 
 def _gains(projection: Projection, error: float, number: int, before: Candidate) -> bool:

@@ -31,11 +31,11 @@ def plot_forecast(
     *,
     components: Annotated[Sequence[str], MinLen(1)] | None = None,
 ) -> Figure:
-    """Mean and interval of an ensemble over time, beside the truth as a dotted line.
+    """Forecast over time, with its interval where it has one, beside the truth as a dotted line.
 
     Args:
-        band: result of `Ensemble.forecast` or `Ensemble.follow`, or a forecast with bars of what
-            `romkit.learn` returned.
+        band: result of `Ensemble.forecast`, `Ensemble.follow` or `romkit.forecast`, or a forecast of
+            what `romkit.learn` returned.
         truth: the data that were followed; missing samples are gaps.
         components: names of the components to draw; by default four places that say most about the
             others.
@@ -44,7 +44,7 @@ def plot_forecast(
     members are lost.
 
     Raises:
-        InputError: a run without interval, or unknown components.
+        InputError: a run without states, half of an interval, or unknown components.
 
     Example:
         >>> import numpy as np
@@ -58,8 +58,11 @@ def plot_forecast(
         1
     """
     band = in_components(band)
-    fix = "give a forecast with bars: of romkit.learn, Ensemble.forecast or Ensemble.follow"
-    style.check_numbers("band", band, "time", "lower", "state", "upper", fix=fix)
+    fix = "give a forecast: of romkit.forecast, romkit.learn or an Ensemble"
+    needed = ["time", "state"]
+    if "lower" in band or "upper" in band:
+        needed = ["time", "lower", "state", "upper"]
+    style.check_numbers("band", band, *needed, fix=fix)
     runs = style.members(band).isel(seed=0, drop=True)
     runs = runs.isel(trajectory=slice(style.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
@@ -135,25 +138,34 @@ def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
     """Draw one component of one trajectory."""
     time = run["time"].values
     mean = run["state"].values
-    lower = run["lower"].values
-    upper = run["upper"].values
-    level = run["lower"].attrs.get("level", 0.9)
-    claim = f"{level:.0%} interval"
-    look = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
-    panel.fill_between(time, lower, upper, label=claim, **look)
-    # where the interval has no end it fills the panel
-    endless = np.isinf(upper)
-    whole_height = panel.get_xaxis_transform()
-    panel.fill_between(time, 0, 1, where=endless, transform=whole_height, **look)
-    panel.plot(time, mean, color=style.BLUE, label="mean")
+    label = "forecast"
+    if "lower" in run:
+        label = "mean"
+        _draw_interval(panel, run)
+    panel.plot(time, mean, color=style.BLUE, label=label)
     inside = mean
     if truth is not None:
         true_values = truth["state"].values
         dotted = {"color": style.DARK, "linewidth": 1.0, "linestyle": ":"}
         panel.plot(truth["time"].values, true_values, label="truth", **dotted)
         inside = np.concatenate([mean, true_values])
-    _clip(panel, run, inside)
+    if "lower" in run:
+        _clip(panel, run, inside)
     style.plain(panel)
+
+
+def _draw_interval(panel: Axes, run: xr.Dataset) -> None:
+    """Shade the interval of one component of one trajectory."""
+    time = run["time"].values
+    upper = run["upper"].values
+    level = run["lower"].attrs.get("level", 0.9)
+    claim = f"{level:.0%} interval"
+    look = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
+    panel.fill_between(time, run["lower"].values, upper, label=claim, **look)
+    # where the interval has no end it fills the panel
+    endless = np.isinf(upper)
+    whole_height = panel.get_xaxis_transform()
+    panel.fill_between(time, 0, 1, where=endless, transform=whole_height, **look)
 
 
 def _clip(panel: Axes, run: xr.Dataset, inside: np.ndarray) -> None:

@@ -173,3 +173,14 @@ def test_few_contexts_are_refused(number):
     with pytest.raises(InputError) as caught:
         romkit.learn(oscillations(number), "frequency")
     assert caught.value.argument == "context"
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_states_of_few_components_are_their_own_latents(n):
+    t, rates = np.linspace(0, 3, 31), np.linspace(0.5, 1.5, 6)
+    decay = np.exp(-rates[:, None] * t)  # ẋ = -c x, ẏ = -2 c y
+    states = np.stack([decay, decay**2], axis=-1)[..., :n]
+    runs = romkit.data.from_arrays(states, t, context={"rate": rates})
+    model = romkit.learn(runs, members=0, seconds=4.0)
+    assert model.projection.latent_dim == n
+    assert model.errors["forecast"].max() < 1e-3

@@ -180,6 +180,9 @@ def test_a_forecast_has_its_interval_its_mean_and_the_truth(band, tmp_path):
     edges = panel.collections[0].get_paths()[0].vertices[:, 1]
     assert (edges.min(), edges.max()) == (-1, 7)
     assert "80% interval" in [text.get_text() for text in figure.legends[0].get_texts()]
+    bare = plot_forecast(band[["state"]])
+    assert not bare.axes[0].collections
+    assert np.allclose(bare.axes[0].get_lines()[0].get_ydata(), band.state[0, :, 0])
     alone = plot_forecast(band.isel(trajectory=0))
     assert [panel.get_ylabel() for panel in alone.axes] == ["a", "b", "c"]
     assert save_figure(alone, tmp_path / "band.pdf").read_bytes().startswith(b"%PDF")
@@ -367,7 +370,7 @@ REFUSALS = {
     "truth: expected 2 trajectories, as in the band, got 1": lambda b: plot_forecast(
         b, b.isel(trajectory=[0])
     ),
-    "band: expected real numbers, got no lower, no upper": lambda b: plot_forecast(b[["state"]]),
+    "band: expected real numbers, got no upper": lambda b: plot_forecast(b[["state", "lower"]]),
     "components: expected one of a, b, c, got 'z'": lambda b: plot_forecast(b, components=["z"]),
     "components: expected 1 or more of them": lambda b: plot_forecast(b, components=[]),
     "reliability: expected real numbers, got no level": plot_calibration,
