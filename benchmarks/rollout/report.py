@@ -14,11 +14,14 @@ CLOCKS = {
         "times": "Times are CPU times of the process, so that other users of the machine count less; wall times are in "
         "results.json.",
         "picture": "times.png",
+        "recording": "Kernels of romkit are recorded and compiled once, as a jit of JAX; a call of a solver records "
+        "the field anew, which costs as many milliseconds as each section says.",
     },
     "wall": {
         "where": "all on this GPU",
         "times": "Times are by the clock on the wall, until the GPU has finished.",
         "picture": "times-cuda.png",
+        "recording": "romkit's later calls still record the field, and their times include that.",
     },
 }
 CHECK = """

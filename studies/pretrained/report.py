@@ -16,7 +16,7 @@ ASKED = {
     "valid for": "context",
     "sizes": "config",
     "modes in front": "basis",
-    "parameters": "parameters",
+    "parameters": "numbers, modes of a basis included",
     "data": "data",
     "recipe": "recipe",
     "training": "training",

@@ -52,7 +52,7 @@ def test_an_object_comes_back_from_json_and_tensors():
 
 
 def test_classes_that_are_not_listed_are_neither_written_nor_made():
-    refused("layers", packed, network(), {"Network": Network})
+    refused("layers.0", packed, network(), {"Network": Network})
     header, tensors = packed(network(), CLASSES)
     with pytest.raises(LookupError, match="unknown class 'Layer'"):
         unpacked(header, tensors, {"Network": Network})

@@ -84,7 +84,7 @@ def test_platforms_that_cannot_be_made_are_refused(tmp_path, monkeypatch):
     system, pod = model()
     path = tmp_path / "waves.fmu"
     for platforms in (["amiga"], ["x86_64-win"], [1]):
-        refused("platforms", romkit.export, pod, path, system=system, platforms=platforms)
+        refused("platforms.*", romkit.export, pod, path, system=system, platforms=platforms)
     plain = tmp_path / "waves.c"
     refused("platforms: ", romkit.export, pod, plain, system=system, platforms=["x86_64-linux"])
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -153,7 +153,7 @@ def test_complex_fields_are_split():
     assert len(texts) == 1
     back = fields(data)
     assert np.array_equal(back.psi_real + 1j * back.psi_imag, wave)
-    refused("psi_real", describe, field(psi=wave), state=["psi"])
+    refused("state", describe, field(psi=wave), state=["psi"])
 
 
 @pytest.mark.parametrize("kind", ["i2", "u1", "f4"])
@@ -193,9 +193,9 @@ def test_masked_arrays_are_missing_at_every_door(kind):
         assert int(data.state.isnull().sum()) == missing
     pod = romkit.fit("pod", field_of(PRESSURE), latent_dim=2, verbose=False)
     start = np.ma.masked_less(PRESSURE[0], 0)
-    refused("finite", romkit.forecast, pod, initial_state=start, duration=1.0, dt=0.1)
+    refused("initial_state", romkit.forecast, pod, initial_state=start, duration=1.0, dt=0.1)
     refused(
-        "finite",
+        "finite ",
         from_arrays,
         [PRESSURE] * 2,
         TIME,

@@ -26,7 +26,8 @@ def test_dates_that_were_written_as_text_are_read():
     for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y%m%d"):
         data, texts = said(describe, table(time=days.strftime(form)))
         assert np.array_equal(data.time, 86400.0 * np.arange(40)) or form == "%Y%m%d"
-        assert texts == []
+        # a date written as a number could be a number
+        assert len(texts) == (form == "%Y%m%d")
     numbers = describe(table(time=TIME.astype(str)))
     assert np.allclose(numbers.time, TIME)
 

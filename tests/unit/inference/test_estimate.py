@@ -416,7 +416,7 @@ def test_windows_at_other_times_are_refused():
     still = Springs().dataset(omega=np.linspace(0.5, 1.5, 6)).drop_vars("velocity")
     given["system"] = Springs()
     refused(
-        "velocity",
+        "training",
         romkit.infer,
         romkit.fit("pod", still, latent_dim=2),
         still,

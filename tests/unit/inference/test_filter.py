@@ -280,7 +280,7 @@ BAD = [
     ({"dynamics": LSPG()}, "dynamics: "),
     ({"training": WAVE}, "the context F"),
     ({"observations": WAVE * np.nan}, "observations: "),
-    ({"observations": WAVE.isel(component=slice(0, 5))}, "components"),
+    ({"observations": WAVE.isel(component=slice(0, 5))}, "observations"),
     ({"observations": WAVE.rename(state="x")}, "observations: "),
 ]
 
