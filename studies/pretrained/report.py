@@ -16,7 +16,7 @@ ASKED = {
     "valid for": "context",
     "sizes": "config",
     "modes in front": "basis",
-    "parameters": "numbers, modes of a basis included",
+    "parameters, modes included": "parameters",
     "data": "data",
     "recipe": "recipe",
     "training": "training",
