@@ -6,6 +6,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.core import tensors
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.samples import LatentSamples
 from romkit.integrators.laws.sources import Encoder, ProjectionFamily
@@ -24,8 +25,7 @@ def judge_of(projection: ProjectionFamily, data: xr.Dataset, samples: LatentSamp
     """
     encoder = Encoder.of(projection, data)
     x = encoder.variable("state").double()  # (..., C, T, n)
-    number = min(COMPONENTS, x.shape[-1])
-    chosen = torch.linspace(0, x.shape[-1] - 1, number).round().long()
+    chosen = tensors.evenly(x.shape[-1], COMPONENTS)
     x = x[..., chosen]
     group = torch.from_numpy(scale_groups(encoder.data))[chosen]
     mean = x.nanmean((-3, -2), keepdim=True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core import tensors
 from romkit.core.runtime import bars
 from romkit.data.controls import course, interpolated
 from romkit.integrators.base import LearnedField
@@ -98,7 +99,7 @@ class Judge:
         latest = len(times) - 1 - length
         if latest <= 0:
             return [self]
-        starts = torch.linspace(0, latest, PIECES).round().long().unique().tolist()
+        starts = tensors.evenly(latest + 1, PIECES).tolist()
         return [self.between(start, start + length + 1) for start in starts]
 
     def errors(self, law: LearnedField, rows: Tensor, resolution: float = FINE) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.core import tensors
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
@@ -408,9 +409,8 @@ class Fit:
 
 def _unit_columns(terms: Tensor) -> Tensor:
     """Terms (..., N, K) of at most `ROWS` samples, each divided by its norm."""
-    number = terms.shape[-2]
-    rows = torch.linspace(0, number - 1, min(ROWS, number))
-    columns = terms[..., rows.round().long(), :]
+    rows = tensors.evenly(terms.shape[-2], ROWS)
+    columns = terms[..., rows, :]
     norm = columns.norm(dim=-2, keepdim=True)
     norm = torch.where(norm > 0, norm, 1.0)
     return columns / norm
