@@ -212,6 +212,13 @@ class LearnedField(LatentField, Display):
     samples: int
     report: "tuple[object, ...]"
 
+    @property
+    def coefficient_count(self) -> int:
+        """Number of fitted coefficients that are not zero, of all laws of a stack; 0 where a law
+        does not tell.
+        """
+        return 0
+
     def details(self) -> list[str]:
         """The law in lines of text, with what is known of its errors."""
         return [repr(self)]

@@ -16,7 +16,15 @@ from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.baselines import errors_without_a_law
-from romkit.integrators.laws.choice import HELD_OUT, Ranked, confirmed, fitted, fold, ranked
+from romkit.integrators.laws.choice import (
+    HELD_OUT,
+    Ranked,
+    confirmed,
+    fitted,
+    fold,
+    preferred,
+    ranked,
+)
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.noise import is_map
@@ -60,7 +68,8 @@ def law(
     five times the projection's error. Each is fitted to a part of the contexts, and forecasts the
     others: contexts between those of training, or of a single trajectory its last part; of five
     contexts or fewer each inner one is held out in turn, and forecast in pieces of some periods.
-    Errors are those of decoded states. The best is then fitted to all trajectories. Its rollouts
+    Errors are those of decoded states. Of laws whose error is at most 1.2 times the least one, that
+    with the fewest coefficients is the best. It is then fitted to all trajectories. Its rollouts
     stay near the data for ten times their length, also from displaced starts, or another law is
     taken.
 
@@ -83,8 +92,9 @@ def law(
         for each kind, the best first (`pandas.DataFrame(law.report)`): its name `law`, the `error`
         on held-out contexts in standard deviations of the state's components (infinite if all
         rollouts are lost, NaN if it was not tried), `settings`, how many were `tried`, `seconds` of
-        the processor, and whether it was `chosen`: nearly always the first, but not if its fit to
-        all trajectories leaves the data.
+        the processor, and whether it was `chosen`: nearly always the first, but not if another one
+        of nearly the same error has fewer coefficients, or if its fit to all trajectories leaves
+        the data.
 
     Raises:
         InputError: an unknown kind, data of another shape than the projection's, kinds that all
@@ -153,8 +163,8 @@ class Comparison:
 
     @property
     def best(self) -> Ranked | None:
-        """Settings with the smallest error on held-out contexts."""
-        return min(self.ranking, key=lambda ranked: ranked.error, default=None)
+        """Settings that forecast held-out contexts best, as `preferred` has it."""
+        return next(iter(preferred(self.ranking)), None)
 
     @property
     def good(self) -> bool:
@@ -216,8 +226,7 @@ class Comparison:
             raise self.refused[0]
         best = None
         if self.judge is not None:
-            ranking = sorted(self.ranking, key=lambda each: each.error)
-            best = fitted(ranking, self.judge, self.seed)
+            best = fitted(preferred(self.ranking), self.judge, self.seed)
         names = ", ".join(row["law"] for row in self.rows)
         if best is None:
             expected = "a law whose rollouts stay near the data"

@@ -29,6 +29,9 @@ ENOUGH = 1.2
 NEGLIGIBLE = 1e-3
 """Error [deviations of the data] from which on the search ends, too."""
 
+AS_GOOD = 1.2
+"""Error relative to the least one up to which a law with fewer coefficients is preferred."""
+
 NEARLY = 0.9
 """Share of the largest error from which on all rollouts count as lost: their first samples are
 exact."""
@@ -76,6 +79,13 @@ class Ranked(NamedTuple):
     error: float
     projected: float
     seconds: float
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients of the law."""
+        if self.law is None:
+            return 0
+        return self.law.coefficient_count
 
     @property
     def enough(self) -> bool:
@@ -161,12 +171,25 @@ def folds(samples: LatentSamples) -> range:
     """Numbers of the folds by which settings are compared: of few contexts each inner one is held
     out in turn, because a single one would rank settings by chance.
     """
+    return range(min(_chosen_by(samples), _number_of_folds(samples)))
+
+
+def _chosen_by(samples: LatentSamples) -> int:
+    """Most folds by which settings are chosen."""
+    return FOLDS if _has_few_contexts(samples) else 1
+
+
+def _number_of_folds(samples: LatentSamples) -> int:
+    """Number of folds that hold out different samples."""
     if len(samples) == len(trajectory_times(samples)):
-        return range(1)
-    group = contexts_of(samples)
-    if group.max() + 1 > FEW:
-        return range(1)
-    return range(min(FOLDS, len(_inner(samples, group))))
+        return 1
+    if not _has_few_contexts(samples):
+        return 2
+    return len(_inner(samples, contexts_of(samples)))
+
+
+def _has_few_contexts(samples: LatentSamples) -> bool:
+    return int(contexts_of(samples).max()) < FEW
 
 
 def _inner(samples: LatentSamples, group: np.ndarray) -> list[int]:
@@ -199,7 +222,8 @@ def ranked(
     seed: int,
     seconds: float = math.inf,
 ) -> list[Ranked]:
-    """Fit each of the settings to a part of the contexts, and forecast the others; the best first.
+    """Fit each of the settings to a part of the contexts, and forecast the others; the best first,
+    as `preferred` has it.
 
     Settings that are as good as the projection end the search.
 
@@ -218,18 +242,42 @@ def ranked(
         ranking.append(_ranked(estimator, samples, judge, validation, seed))
         if ranking[-1].enough:
             break
-    best = min(ranking, key=lambda candidate: candidate.error, default=None)
-    if best is None or best.enough or not best.error < math.inf:
-        return sorted(ranking, key=lambda candidate: candidate.error)
+    ranking = preferred(ranking)
+    if not ranking:
+        return ranking
+    best = ranking[0]
+    if best.enough or not best.error < math.inf:
+        return ranking
     for estimator in best.estimator.neighbours(best.samples):
         if time.process_time() - begun < seconds:
             ranking.append(_ranked(estimator, best.samples, judge, validation, seed))
-    return sorted(ranking, key=lambda candidate: candidate.error)
+    return preferred(ranking)
+
+
+def preferred(ranking: Sequence[Ranked]) -> list[Ranked]:
+    """Of the laws whose error is at most `AS_GOOD` times the least one, those with the fewest
+    coefficients first; then the others, the smallest error first.
+
+    A few held-out contexts do not tell such errors apart, and of laws that forecast as well the
+    smaller one is faster, and extrapolates more tamely.
+    """
+    by_error = sorted(ranking, key=lambda candidate: candidate.error)
+    if not by_error or not by_error[0].error < math.inf:
+        return by_error
+    limit = AS_GOOD * by_error[0].error
+    as_good = [candidate for candidate in by_error if candidate.error <= limit]
+    as_good.sort(key=lambda candidate: candidate.size)
+    return as_good + by_error[len(as_good) :]
 
 
 def confirmed(ranking: Ranked, judge: Judge, validation: float, seed: int) -> float:
-    """Mean error of settings over the contexts by which they were chosen, and as many others."""
-    again = _of_fold(ranking.estimator, ranking.samples, judge, validation, seed, 1)
+    """Mean error of settings over the contexts by which they were chosen, and as many others; the
+    error itself where all contexts that can be held out have chosen them.
+    """
+    number = len(folds(ranking.samples))
+    if number >= _number_of_folds(ranking.samples):
+        return ranking.error
+    again = _of_fold(ranking.estimator, ranking.samples, judge, validation, seed, number)
     return (ranking.error + again.error) / 2
 
 
@@ -299,8 +347,8 @@ def _compared(
 def fitted(
     ranking: Sequence[Ranked], judge: Judge, seed: int
 ) -> tuple[LearnedField, Ranked] | None:
-    """The best settings fitted to all of their samples, and how they ranked; None where all are
-    lost.
+    """The first settings of a ranking fitted to all of their samples, and how they ranked; None
+    where all are lost.
 
     A law whose rollouts leave the data is passed over, where another one stays: on some data an
     equation that followed what was held out diverges once it is fitted to all.

@@ -102,6 +102,11 @@ class Equation(LearnedField):
         return self.coefficients != 0
 
     @property
+    def coefficient_count(self) -> int:
+        """Number of coefficients that are not zero."""
+        return int(self.support.sum())
+
+    @property
     def inclusion(self) -> Tensor:
         """Share of the equations of a stack that have each term, (..., terms, latent)."""
         return self.support.double().mean(0)

@@ -87,6 +87,11 @@ class NeuralODEModel(LearnedField):
         """Names of the parameters that the law depends on, without its inputs."""
         return self.context.names[: len(self.context) - len(self.control_names)]
 
+    @property
+    def coefficient_count(self) -> int:
+        """Number of weights and biases."""
+        return sum(weight.numel() + bias.numel() for weight, bias in self.layers)
+
     def right_hand_side(self, c: Tensor) -> TensorMap:
         """Map w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
         d = self.scale.shape[-1]

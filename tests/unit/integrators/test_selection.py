@@ -1,6 +1,7 @@
 """Settings of a law chosen by rollouts of held-out trajectories; laws written in physical latents."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 import romkit
 from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
-from romkit.integrators.laws.choice import fold, folds
+from romkit.integrators.laws.choice import Ranked, confirmed, fold, folds, preferred
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import LOST, Judge
 from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
@@ -107,6 +108,66 @@ def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_los
 
 def test_more_contexts_have_one_fold(samples):
     assert len(folds(samples)) == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "sizes", "order"),
+    [
+        ((0.10, 0.11, 0.13), (300, 100, 10), (1, 0, 2)),
+        ((0.10, 0.11, 0.119), (300, 100, 10), (2, 1, 0)),
+        ((0.11, 0.10), (100, 100), (1, 0)),  # of equal sizes the better one
+        ((np.inf, 0.5, np.inf), (1, 9, 2), (1, 0, 2)),
+        ((np.inf, np.inf), (9, 1), (0, 1)),
+    ],
+)
+def test_of_laws_that_are_as_good_the_one_of_fewest_coefficients_is_taken(errors, sizes, order):
+    ranking = []
+    for error, size in zip(errors, sizes, strict=True):
+        ranking.append(Ranked(None, None, SimpleNamespace(coefficient_count=size), error, 0.0, 0.0))
+    assert [ranking.index(each) for each in preferred(ranking)] == list(order)
+
+
+def test_coefficients_are_counted_as_far_as_they_are_not_zero(samples):
+    dense = OperatorInference(degree=2).fit_samples(samples)
+    assert dense.coefficient_count == 6 * 2 * 2  # monomials, terms of the context, latents
+    sparse = SINDy(degree=2, threshold=0.3).fit_samples(samples)
+    assert sparse.coefficient_count == int(sparse.support.sum()) < dense.coefficient_count
+
+
+@pytest.mark.parametrize(
+    ("contexts", "mean"),
+    [
+        ([[1.0], [2.0], [3.0], [4.0], [5.0]], False),  # each inner one has chosen
+        ([[1.0], [2.0], [3.0]], False),
+        ([[1.0, 1.0], [1.0, 2.0], [2.0, 1.0], [2.0, 2.0]], True),  # three of four have
+        ([[k] for k in range(8)], True),
+    ],
+)
+def test_settings_are_confirmed_by_contexts_that_have_not_chosen_them(contexts, mean):
+    """One that none is left to confirm keeps its error."""
+    rng = np.random.default_rng(0)
+    times = torch.arange(41, dtype=torch.float64) * 0.1
+    context = torch.tensor(contexts, dtype=torch.float64)
+    speed = (
+        1
+        + 0.1 * context.sum(-1, keepdim=True)
+        + 0.05 * torch.tensor(rng.normal(size=(len(contexts), 1)))
+    )
+    phase = speed * times
+    z = torch.stack([phase.cos(), phase.sin()], -1)
+    rate = speed.unsqueeze(-1) * torch.stack([-phase.sin(), phase.cos()], -1)
+    samples = LatentSamples.first_order(z, rate, context, times=times)
+    judge, law = Judge.of_latents(samples), SINDy(degree=1, threshold=0.0)
+    errors = [
+        float(judge.errors(law._fit(train, 0), held).mean())
+        for train, _, held in (fold(samples, judge, 0.25, k) for k in range(4))
+    ]
+    ranked = Ranked(law, samples, None, 1.0, 0.0, 0.0)
+    further = len(folds(samples))
+    expected = 1.0
+    if mean:
+        expected = (1.0 + errors[further]) / 2
+    assert confirmed(ranked, judge, 0.25, 0) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("small", [1e-1, 1e-3, 1e-6])
