@@ -30,7 +30,7 @@ from romkit.data.several import joined_runs
 from romkit.data.tables import joined_tables
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.baselines import nearest_runs, shifted_in_time
-from romkit.integrators.laws.choice import HELD_OUT
+from romkit.integrators.laws.choice import HELD_OUT, order_of_preference
 from romkit.integrators.laws.phase import with_phase
 from romkit.learning.learned import Errors, Learned, Trial
 from romkit.projections import Projection
@@ -277,6 +277,12 @@ class Candidate(NamedTuple):
         return np.inf if best is None else best.error
 
     @property
+    def size(self) -> int:
+        """Number of coefficients of the best law, zero where there is none."""
+        best = self.laws.best
+        return 0 if best is None else best.size
+
+    @property
     def good(self) -> bool:
         """Whether nothing more is needed."""
         return self.law_error < NEGLIGIBLE
@@ -307,14 +313,17 @@ def _chosen(
 
 
 def _best(candidates: list[Candidate]) -> Candidate:
-    """The manifold whose law is best; where that is a close call, on other contexts too."""
+    """The manifold whose law is best; where that is a close call, on other contexts too, and of
+    laws that are as good the one with the fewest coefficients.
+    """
     least = min(candidate.law_error for candidate in candidates)
     close = [candidate for candidate in candidates if candidate.law_error <= CLOSE_CALL * least]
     if len(close) == 1:
         return close[0]
     # a few contexts rank laws of nearly equal errors by chance
     errors = [_quietly(candidate.laws.confirmed) for candidate in close]
-    return close[int(np.argmin(errors))]
+    sizes = [candidate.size for candidate in close]
+    return close[order_of_preference(errors, sizes)[0]]
 
 
 def _candidates(

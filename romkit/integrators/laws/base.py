@@ -112,8 +112,8 @@ class Estimator(abc.ABC):
         """
         return [self]
 
-    def neighbours(self, samples: LatentSamples) -> "list[Estimator]":
-        """Further settings, to try where these are the best."""
+    def neighbours(self, samples: LatentSamples) -> "list[list[Estimator]]":
+        """Chains of further settings, to try where these are the best, each as long as it helps."""
         return []
 
     def affordable(

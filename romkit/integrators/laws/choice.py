@@ -36,6 +36,10 @@ NEARLY = 0.9
 """Share of the largest error from which on all rollouts count as lost: their first samples are
 exact."""
 
+OUT_OF_PHASE = 0.3
+"""Error of rollouts of whole trajectories [deviations of the data] from which on they may have lost
+the phase, and are compared in pieces."""
+
 FEW = 5
 """Most contexts of which only one is held out at a time."""
 
@@ -52,8 +56,8 @@ class Settings(Protocol):
 
     quick: bool
 
-    def neighbours(self, samples: LatentSamples) -> "list[Settings]":
-        """Further settings, to try where these are the best."""
+    def neighbours(self, samples: LatentSamples) -> "list[list[Settings]]":
+        """Chains of further settings, to try where these are the best, each as long as it helps."""
 
     def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
         """Law that is good enough to be compared with others."""
@@ -225,7 +229,8 @@ def ranked(
     """Fit each of the settings to a part of the contexts, and forecast the others; the best first,
     as `preferred` has it.
 
-    Settings that are as good as the projection end the search.
+    Settings that are as good as the projection end the search. Of each chain of neighbours of the
+    best, the next one is tried as long as that helps.
 
     Args:
         candidates: settings, and whole trajectories to fit them to.
@@ -243,31 +248,42 @@ def ranked(
         if ranking[-1].enough:
             break
     ranking = preferred(ranking)
-    if not ranking:
+    if not ranking or ranking[0].enough or not ranking[0].error < math.inf:
         return ranking
     best = ranking[0]
-    if best.enough or not best.error < math.inf:
-        return ranking
-    for estimator in best.estimator.neighbours(best.samples):
-        if time.process_time() - begun < seconds:
+    for chain in best.estimator.neighbours(best.samples):
+        least = best.error
+        for estimator in chain:
+            if time.process_time() - begun > seconds:
+                break
             ranking.append(_ranked(estimator, best.samples, judge, validation, seed))
+            if not ranking[-1].error < least:
+                break
+            least = ranking[-1].error
     return preferred(ranking)
 
 
 def preferred(ranking: Sequence[Ranked]) -> list[Ranked]:
-    """Of the laws whose error is at most `AS_GOOD` times the least one, those with the fewest
-    coefficients first; then the others, the smallest error first.
+    """Settings in their order of preference."""
+    errors = [candidate.error for candidate in ranking]
+    sizes = [candidate.size for candidate in ranking]
+    return [ranking[number] for number in order_of_preference(errors, sizes)]
+
+
+def order_of_preference(errors: Sequence[float], sizes: Sequence[int]) -> list[int]:
+    """Numbers of the laws whose error is at most `AS_GOOD` times the least one, those with the
+    fewest coefficients first; then of the others, the smallest error first.
 
     A few held-out contexts do not tell such errors apart, and of laws that forecast as well the
     smaller one is faster, and extrapolates more tamely.
     """
-    by_error = sorted(ranking, key=lambda candidate: candidate.error)
-    if not by_error or not by_error[0].error < math.inf:
+    by_error = sorted(range(len(errors)), key=errors.__getitem__)
+    if not by_error or not errors[by_error[0]] < math.inf:
         return by_error
-    limit = AS_GOOD * by_error[0].error
-    as_good = [candidate for candidate in by_error if candidate.error <= limit]
-    as_good.sort(key=lambda candidate: candidate.size)
-    return as_good + by_error[len(as_good) :]
+    limit = AS_GOOD * errors[by_error[0]]
+    as_good = [number for number in by_error if errors[number] <= limit]
+    worse = by_error[len(as_good) :]
+    return sorted(as_good, key=sizes.__getitem__) + worse
 
 
 def confirmed(ranking: Ranked, judge: Judge, validation: float, seed: int) -> float:
@@ -327,21 +343,32 @@ def _compared(
     seed: int,
     judges: list[Judge],
 ) -> tuple[LearnedField | None, float]:
-    """Law of the training samples, and the mean error of its forecasts of held-out runs, whole or
-    in pieces as `judges` take them, `LEAVES` times as large where they leave the data in twice the
-    time; infinite where there is no law, or all are lost.
+    """Law of the training samples, and the mean error of its forecasts of held-out runs; infinite
+    where there is no law, or all are lost.
+
+    Runs are forecast whole or in pieces, as `judges` take them, and in pieces where whole ones lose
+    the phase. The error is `LEAVES` times as large where forecasts leave the data in twice the time.
     """
     try:
         law = estimator.compared(train, seed)
     except InputError:  # more terms than samples, say
         return None, math.inf
-    errors = [piece.errors(law, held) for piece in judges]
-    error = float(torch.cat(errors, -1).nanmean())
+    error = _mean_error(law, judges, held)
     if not error < NEARLY * LOST:
         return law, math.inf
+    # rollouts that have lost the phase err by chance
+    if error > OUT_OF_PHASE:
+        in_pieces = _mean_error(law, judge.pieces(), held)
+        error = max(OUT_OF_PHASE, in_pieces)
     if not judge.stays(law, held, 2):
         error *= LEAVES
     return law, error
+
+
+def _mean_error(law: LearnedField, judges: list[Judge], held: Tensor) -> float:
+    """Mean error of forecasts of held-out runs."""
+    errors = [judge.errors(law, held) for judge in judges]
+    return float(torch.cat(errors, -1).nanmean())
 
 
 def fitted(

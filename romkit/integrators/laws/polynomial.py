@@ -38,21 +38,21 @@ from romkit.integrators.region import Region
 
 DEGREES = {
     1: ((3, 1), (5, 1), (5, 2)),
-    2: ((5, 1), (5, 2), (7, 1), (3, 2)),
-    3: ((3, 1), (3, 2), (5, 1)),
-    4: ((3, 1), (3, 2)),
-    5: ((3, 1), (2, 1)),
+    2: ((5, 1), (5, 2), (7, 1), (3, 2), (1, 1)),
+    3: ((3, 1), (3, 2), (5, 1), (1, 2), (1, 1)),
+    4: ((3, 1), (3, 2), (1, 2), (1, 1)),
+    5: ((3, 1), (2, 1), (1, 2), (1, 1)),
 }
 """Degrees in the latents and in the context that are tried, by the number of latents."""
 
-WIDE = ((2, 1), (1, 1))
+WIDE = ((2, 1), (1, 1), (1, 2))
 """Degrees for more latents than those."""
 
 COEFFICIENTS = 700
 """Most coefficients of a law whose degrees are left open."""
 
-RIDGE = 1e-8
-"""Ridge that is tried."""
+RIDGES = (1e-8, 1e-7, 1e-6)
+"""Ridges that are tried, each as long as the one before helps."""
 
 COMPARED = 8.0
 """Longest windows [time scales] of fits that are only compared: longer ones change no order."""
@@ -90,7 +90,7 @@ class PolynomialLaw(Estimator):
             best of them.
         ridge: weight of the squares of the coefficients, beside the mean square distance from the
             data, both in units of the largest latent. Where degrees are chosen, 1e-8 is tried with
-            the best of them.
+            the best of them, and ten times as much as long as that helps.
 
     Samples have to be whole trajectories, arrays z (C, T, m) with `times` (T,).
 
@@ -143,19 +143,19 @@ class PolynomialLaw(Estimator):
             context_degree = self.context_degree
         return replace(self, degree=degree, context_degree=context_degree)
 
-    def neighbours(self, samples: LatentSamples) -> "list[PolynomialLaw]":
+    def neighbours(self, samples: LatentSamples) -> "list[list[PolynomialLaw]]":
         """Laws of the same degrees with a ridge, and with polynomials in the inverse of the context.
 
         A ridge helps laws of many coefficients that few contexts determine, and loses motions that
         need large ones.
         """
-        settings = []
+        chains = []
         if self.ridge == 0:
-            settings.append(replace(self, ridge=RIDGE))
+            chains.append([replace(self, ridge=ridge) for ridge in RIDGES])
         poles = _poles(samples)
         if not self.poles and any(poles) and self.context_degree:
-            settings.append(replace(self, poles=poles))
-        return settings
+            chains.append([replace(self, poles=poles)])
+        return chains
 
     def compared(self, samples: LatentSamples, seed: int) -> Equation:
         return self._shot(samples, Fit.brief)

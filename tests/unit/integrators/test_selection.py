@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 import romkit
 from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
-from romkit.integrators.laws.choice import Ranked, confirmed, fold, folds, preferred
+from romkit.integrators.laws.choice import Ranked, confirmed, fold, folds, preferred, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import LOST, Judge
 from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
@@ -106,6 +107,57 @@ def test_pieces_of_trajectories_tell_a_wrong_frequency_where_whole_ones_have_los
     assert of_pieces[1] / of_pieces[0] > 2.5
 
 
+class Faster(NamedTuple):
+    """Settings of a law that turns too fast by a factor."""
+
+    factor: float
+    quick = False
+
+    def compared(self, samples, seed):
+        off = replace(samples, targets=self.factor * samples.targets)
+        return SINDy(degree=1, threshold=0.0)._fit(off, seed)
+
+    def neighbours(self, samples):
+        return []
+
+
+@pytest.mark.parametrize("factors", [(1.1, 1.03), (0.9, 0.96), (1.3, 1.001)])
+def test_laws_that_lose_the_phase_are_ranked_by_pieces(factors):
+    times = torch.arange(2001, dtype=torch.float64) * 0.1
+    speed = torch.linspace(1.0, 1.1, 8, dtype=torch.float64)[:, None]
+    phase = speed * times
+    z = torch.stack([phase.cos(), phase.sin()], -1)
+    rate = speed.unsqueeze(-1) * torch.stack([-phase.sin(), phase.cos()], -1)
+    samples = LatentSamples.first_order(z, rate, speed, times=times)
+    candidates = [(Faster(factor), samples) for factor in factors]
+    ranking = ranked(candidates, Judge.of_latents(samples), 0.25, 0)
+    assert [each.estimator.factor for each in ranking] == [factors[1], factors[0]]
+
+
+class Searched(NamedTuple):
+    """Settings whose error, of a rotation, is known beforehand; with chains of neighbours."""
+
+    factor: float
+    quick = False
+
+    def compared(self, samples, seed):
+        return Faster(self.factor).compared(samples, seed)
+
+    def neighbours(self, samples):
+        return [[Searched(1.02), Searched(1.01), Searched(1.03), Searched(1.0)], [Searched(1.05)]]
+
+
+def test_a_chain_of_neighbours_ends_where_it_does_not_help():
+    times = torch.arange(101, dtype=torch.float64) * 0.1
+    speed = torch.linspace(1.0, 1.1, 8, dtype=torch.float64)[:, None]
+    phase = speed * times
+    z = torch.stack([phase.cos(), phase.sin()], -1)
+    rate = speed.unsqueeze(-1) * torch.stack([-phase.sin(), phase.cos()], -1)
+    samples = LatentSamples.first_order(z, rate, speed, times=times)
+    ranking = ranked([(Searched(1.04), samples)], Judge.of_latents(samples), 0.25, 0)
+    assert [each.estimator.factor for each in ranking] == [1.01, 1.02, 1.03, 1.04, 1.05]
+
+
 def test_more_contexts_have_one_fold(samples):
     assert len(folds(samples)) == 1
 
@@ -162,12 +214,12 @@ def test_settings_are_confirmed_by_contexts_that_have_not_chosen_them(contexts, 
         float(judge.errors(law._fit(train, 0), held).mean())
         for train, _, held in (fold(samples, judge, 0.25, k) for k in range(4))
     ]
-    ranked = Ranked(law, samples, None, 1.0, 0.0, 0.0)
+    candidate = Ranked(law, samples, None, 1.0, 0.0, 0.0)
     further = len(folds(samples))
     expected = 1.0
     if mean:
         expected = (1.0 + errors[further]) / 2
-    assert confirmed(ranked, judge, 0.25, 0) == pytest.approx(expected, rel=1e-9)
+    assert confirmed(candidate, judge, 0.25, 0) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("small", [1e-1, 1e-3, 1e-6])
