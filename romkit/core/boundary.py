@@ -202,7 +202,8 @@ def _function(count: int | None, value: object) -> object:
         return value
     arguments = "one argument" if count == 1 else f"{count} arguments"
     name = getattr(value, "__name__", type(value).__name__)
-    got, fix = f"{name}{inspect.signature(value)}", "wrap it in a lambda that takes them"
+    got = f"{name}{inspect.signature(value)}"
+    fix = "wrap it in a lambda that takes them"
     raise InputError("", expected=f"a function of {arguments}", got=got, fix=fix)
 
 
@@ -228,7 +229,8 @@ def _instance(kind: type, value: object) -> object:
     is_class = isinstance(value, type)
     if isinstance(value, kind) and not is_class:
         return value
-    package, name = kind.__module__.partition(".")[0], kind.__name__
+    package = kind.__module__.partition(".")[0]
+    name = kind.__name__
     if package != "romkit":
         name = f"{package}.{name}"
     article = "an" if name[0] in "aeiouAEIOUx" else "a"
@@ -290,17 +292,17 @@ def _unplaced_argument(function: Callable, argument: str) -> InputError:
     if not placed:
         expected = "arguments by their names"
     if argument in parameters:
-        got, fix = f"{argument} by its place", f"give {argument}=... once, by its name"
+        got = f"{argument} by its place"
+        fix = f"give {argument}=... once, by its name"
         return InputError(argument, expected=f"{expected} alone", got=got, fix=fix)
-    got, fix = "further ones", "leave them out, or give them by their names"
-    return InputError("arguments", expected=expected, got=got, fix=fix)
+    fix = "leave them out, or give them by their names"
+    return InputError("arguments", expected=expected, got="further ones", fix=fix)
 
 
 def _unknown_argument(function: Callable, argument: str, names: list[str]) -> InputError:
     names = [name for name in names if name not in ("self", "cls")]
-    fix = checks.nearest(argument, names)
-    if not fix:
-        fix = f"it takes {', '.join(names)}" if names else "it takes none"
+    takes = ", ".join(names) or "none"
+    fix = checks.nearest(argument, names) or f"it takes {takes}"
     expected = f"an argument of {function.__qualname__.removesuffix('.__init__')}"
     return InputError(argument, expected=expected, got="an unknown one", fix=fix)
 
@@ -311,12 +313,20 @@ def _worded(fault: Mapping[str, Any]) -> InputError:
     if isinstance(context.get("error"), InputError):
         return context["error"]
     limit = _limit(context)
-    words = FAULTS.get(f"{fault['type']} {limit}") or FAULTS.get(fault["type"])
+    kind_of_fault = fault["type"]
+    words = FAULTS.get(kind_of_fault)
     if words is None:
         words = (fault["msg"].removeprefix("Input should be "), "see the documentation")
-    kind = "an integer" if isinstance(limit, int) else "a number"
-    shown_limit = str(limit).removesuffix(".0")
-    expected, fix = (text.replace("{kind}", kind).replace("{limit}", shown_limit) for text in words)
+    words = FAULTS.get(f"{kind_of_fault} {limit}", words)
+    kind = "a number"
+    if isinstance(limit, int):
+        kind = "an integer"
+    # "{}" stays: the name of the argument is not known here
+    places = {"{kind}": kind, "{limit}": str(limit).removesuffix(".0")}
+    expected, fix = words
+    for place, filling in places.items():
+        expected = expected.replace(place, filling)
+        fix = fix.replace(place, filling)
     return _refused(expected, fault["input"], fix)
 
 
@@ -426,7 +436,12 @@ Widths = Annotated[Sequence[Count], MinLen(1)]
 
 def _as_groups(layers: tuple[int | tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
     """Widths that stand alone as groups of one."""
-    return tuple(layer if isinstance(layer, tuple) else (layer,) for layer in layers)
+    groups = []
+    for layer in layers:
+        if isinstance(layer, int):
+            layer = (layer,)
+        groups.append(layer)
+    return tuple(groups)
 
 
 Layered = Annotated[Sequence[Count | Widths], MinLen(1), AfterValidator(_as_groups)]

@@ -8,10 +8,15 @@ def align(parameter: Tensor, x: Tensor) -> Tensor:
     """`parameter` (..., k) with singleton axes put in so that it broadcasts against x (..., any),
     left to left.
     """
-    missing = x.ndim - parameter.ndim
-    if missing <= 0:
-        return parameter
-    return parameter.reshape(*parameter.shape[:-1], *(1,) * missing, parameter.shape[-1])
+    return _with_axes(parameter, x.ndim - parameter.ndim)
+
+
+def _with_axes(x: Tensor, number: int) -> Tensor:
+    """x (..., k) with so many axes of one entry before its last one; as it is for none."""
+    if number <= 0:
+        return x
+    *lead, size = x.shape
+    return x.reshape(*lead, *(1,) * number, size)
 
 
 def matmul(x: Tensor, weight: Tensor) -> Tensor:
@@ -23,18 +28,18 @@ def matmul(x: Tensor, weight: Tensor) -> Tensor:
     """
     if weight.ndim == 2:
         return x @ weight
-    missing = weight.ndim - 1 - x.ndim
-    if missing > 0:
-        # the same vector for all matrices along these axes
-        x = x.reshape(*x.shape[:-1], *(1,) * missing, x.shape[-1])
+    # the same vector for all matrices along axes that x lacks
+    x = _with_axes(x, weight.ndim - 1 - x.ndim)
     if weight.ndim > 3:
         return _matmul_of_many(x, weight)
-    members = weight.shape[0]
+    members, size, columns = weight.shape
     if x.ndim == 3 and x.shape[0] == members:
         return x.bmm(weight)
     x = x.expand(members, *x.shape[1:])
-    rows = x.reshape(members, x.shape[1:-1].numel(), x.shape[-1])
-    return rows.bmm(weight).reshape(*x.shape[:-1], weight.shape[-1])
+    lead = x.shape[:-1]
+    number = lead[1:].numel()
+    rows = x.reshape(members, number, size)
+    return rows.bmm(weight).reshape(*lead, columns)
 
 
 def _matmul_of_many(x: Tensor, weight: Tensor) -> Tensor:
@@ -43,13 +48,19 @@ def _matmul_of_many(x: Tensor, weight: Tensor) -> Tensor:
     lead = torch.broadcast_shapes(weight.shape[:-2], x.shape[:axes])
     x = x.expand(*lead, *x.shape[axes:])
     weight = weight.expand(*lead, *weight.shape[-2:])
-    product = matmul(x.flatten(0, axes - 1), weight.flatten(0, -3))
+    vectors = x.flatten(0, axes - 1)
+    matrices = weight.flatten(0, -3)  # (members, n, r)
+    product = matmul(vectors, matrices)
     return product.unflatten(0, lead)
 
 
 def pairs(a: Tensor, b: Tensor) -> Tensor:
     """aᵢ bⱼ (..., m (m + 1) / 2) for i <= j, of a and b (..., m), row by row of the upper triangle."""
-    return torch.cat([a[..., i : i + 1] * b[..., i:] for i in range(a.shape[-1])], dim=-1)
+    rows = []
+    for i in range(a.shape[-1]):
+        factor = a[..., i : i + 1]
+        rows.append(factor * b[..., i:])
+    return torch.cat(rows, dim=-1)
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
@@ -86,9 +97,11 @@ class Constants:
         kind = (x.dtype, x.device)
         if kind not in self._kinds:
             converted: dict[int, Tensor] = {}
-            for tensor in self._tensors.values():
-                target = x if tensor.is_floating_point() else x.device
-                converted[id(tensor)] = tensor.to(target)
-            names = self._tensors.items()
-            self._kinds[kind] = {name: converted[id(tensor)] for name, tensor in names}
+            by_name: dict[str, Tensor] = {}
+            for name, tensor in self._tensors.items():
+                if id(tensor) not in converted:
+                    target = x if tensor.is_floating_point() else x.device
+                    converted[id(tensor)] = tensor.to(target)
+                by_name[name] = converted[id(tensor)]
+            self._kinds[kind] = by_name
         return self._kinds[kind]

@@ -44,7 +44,8 @@ def at_least(argument: str, value: object, minimum: int) -> int:
     """`value`, if it is an integer that is not below `minimum`."""
     if isinstance(value, Integral) and not isinstance(value, bool) and value >= minimum:
         return int(value)
-    expected, fix = f"an integer >= {minimum}", f"give {argument}={minimum} or more"
+    expected = f"an integer >= {minimum}"
+    fix = f"give {argument}={minimum} or more"
     raise InputError(argument, expected=expected, got=shown(value), fix=fix)
 
 
@@ -58,12 +59,14 @@ def index(argument: str, value: int, size: int) -> int:
 
 def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> str:
     """Ending of a file name in small letters, without its dot, if it is one of `endings`."""
-    suffix = os.path.splitext(value)[1].lower()
-    if suffix.removeprefix(".") in endings:
-        return suffix.removeprefix(".")
-    expected = f"a name that ends in .{', .'.join(sorted(endings))}"
-    fix = nearest(suffix.removeprefix("."), endings) or "add one of these"
-    raise InputError(argument, expected=expected, got=suffix or "none", fix=fix)
+    _, suffix = os.path.splitext(value)
+    name = suffix.lower().removeprefix(".")
+    if name in endings:
+        return name
+    names = ", .".join(sorted(endings))
+    fix = nearest(name, endings) or "add one of these"
+    got = suffix or "none"
+    raise InputError(argument, expected=f"a name that ends in .{names}", got=got, fix=fix)
 
 
 MOST_STEPS = 2**53
@@ -74,16 +77,18 @@ def steps(duration: float, dt: float) -> int:
     """Number of intervals of length `dt` in a run of this duration, at least one."""
     if dt / 2 <= duration <= dt * MOST_STEPS:
         return max(1, round(duration / dt))
-    got, fix = f"{duration:g} in steps of {dt:g}", "change the duration, or dt"
-    raise InputError("duration", expected="1 to 2**53 intervals of the output", got=got, fix=fix)
+    expected = "1 to 2**53 intervals of the output"
+    got = f"{duration:g} in steps of {dt:g}"
+    raise InputError("duration", expected=expected, got=got, fix="change the duration, or dt")
 
 
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
     """Raise unless the last axis of an array of this shape has `size` entries."""
-    if len(shape) > 0 and shape[-1] == size:
+    if shape and shape[-1] == size:
         return
     entries = "1 entry" if size == 1 else f"{size} entries"
-    expected, got = f"shape (..., {size}), {meaning}", f"shape {tuple(shape)}"
+    expected = f"shape (..., {size}), {meaning}"
+    got = f"shape {tuple(shape)}"
     raise InputError(argument, expected=expected, got=got, fix=f"give its last axis {entries}")
 
 

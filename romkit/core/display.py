@@ -55,29 +55,41 @@ def as_plain_markdown(text: str) -> str:
 def _svg(curves: Sequence[Sequence[float]]) -> str:
     """SVG of curves over their index; values that a logarithm does not take are left out."""
     logarithms = [_logarithms(curve) for curve in curves]
-    points = [point for curve in logarithms for point in curve]
-    places = {place for place, _ in points}
+    heights: list[float] = []
+    places: set[int] = set()
+    for curve in logarithms:
+        heights += curve.values()
+        places.update(curve)
     if len(places) < 2:
         return ""
-    heights = [height for _, height in points]
-    low, high, last = min(heights), max(heights), max(places)
-    span = max(high - low, 1e-12)
+    low = min(heights)
+    high = max(heights)
+    longest = max(places)
     lines = ""
     for curve in logarithms:
-        corners = []
-        for place, height in curve:
-            x, y = WIDTH * place / last, HEIGHT * (1 - (height - low) / span)
-            corners.append(f"{x:.1f},{y:.1f}")
-        at = " ".join(corners)
-        lines += f"<polyline points='{at}' fill='none' stroke='currentColor' stroke-width='1.2'/>"
+        corners = _corners(curve, longest, low, high)
+        lines += (
+            f"<polyline points='{corners}' fill='none' stroke='currentColor' stroke-width='1.2'/>"
+        )
     ends = f"<title>from {10**high:.2g} to {10**low:.2g}</title>"
     box = f"viewBox='-2 -2 {WIDTH + 4} {HEIGHT + 4}' width='{WIDTH}' height='{HEIGHT}'"
     return f"<svg {box}>{ends}{lines}</svg>"
 
 
-def _logarithms(curve: Sequence[float]) -> list[tuple[int, float]]:
-    """Index and logarithm of the positive, finite values of a curve."""
-    return [(k, math.log10(y)) for k, y in enumerate(curve) if 0 < y < math.inf]
+def _logarithms(curve: Sequence[float]) -> dict[int, float]:
+    """Logarithms of the positive, finite values of a curve, by their index."""
+    return {k: math.log10(y) for k, y in enumerate(curve) if 0 < y < math.inf}
+
+
+def _corners(curve: Mapping[int, float], longest: int, low: float, high: float) -> str:
+    """Corners of a polyline in the box, from values by their index."""
+    span = max(high - low, 1e-12)
+    corners = []
+    for index, value in curve.items():
+        x = WIDTH * index / longest
+        y = HEIGHT * (1 - (value - low) / span)
+        corners.append(f"{x:.1f},{y:.1f}")
+    return " ".join(corners)
 
 
 def first_line(documented: object) -> str:

@@ -25,7 +25,8 @@ class RomkitError(Exception):
         arguments = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         if not arguments:
             return super().__reduce__()
-        return functools.partial(type(self), **arguments), ()
+        maker = functools.partial(type(self), **arguments)
+        return maker, ()
 
 
 class InputError(RomkitError, ValueError):
@@ -53,7 +54,10 @@ class InputError(RomkitError, ValueError):
 
     def __init__(self, argument: str, *, expected: str, got: object, fix: str):
         super().__init__(one_line(f"{argument}: expected {expected}, got {got}; {fix}"))
-        self.argument, self.expected, self.got, self.fix = argument, expected, str(got), fix
+        self.argument = argument
+        self.expected = expected
+        self.got = str(got)
+        self.fix = fix
 
 
 class FileError(RomkitError, OSError):
@@ -70,7 +74,9 @@ class FileError(RomkitError, OSError):
 
     def __init__(self, path: object, *, problem: str, fix: str):
         super().__init__(one_line(f"{path}: {problem}; {fix}"))
-        self.path, self.problem, self.fix = path, problem, fix
+        self.path = path
+        self.problem = problem
+        self.fix = fix
 
 
 class DivergenceWarning(UserWarning):
@@ -161,4 +167,5 @@ def one_line(text: str) -> str:
         >>> one_line(f"  spaces   and a bell{chr(7)}")
         'spaces and a bell?'
     """
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "?" for c in line)

@@ -125,7 +125,8 @@ def plain(what: str, header: Header) -> Header:
         try:
             header = header | {key: json.loads(json.dumps(value))}
         except (TypeError, ValueError, RecursionError) as error:
-            argument, fix = f"{what}.{key}", "convert tensors and arrays by .tolist()"
+            argument = f"{what}.{key}"
+            fix = "convert tensors and arrays by .tolist()"
             refusal = InputError(argument, expected="plain values", got=reason(error), fix=fix)
             raise refusal from error
     return header
@@ -150,7 +151,8 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
     content = _apart(tensors)
     fault = _fault(header, content)
     if fault:
-        expected, fix = "finite numbers and plain text", "mend it before saving"
+        expected = "finite numbers and plain text"
+        fix = "mend it before saving"
         raise InputError(what, expected=expected, got=fault, fix=fix)
     header["sha256"] = _sha256(header, content)
     data = safetensors.torch.save(content, {"romkit": json.dumps(header)})
@@ -161,7 +163,8 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
 
 def _apart(tensors: Tensors) -> Tensors:
     """Contiguous tensors on the CPU, each in memory of its own."""
-    content, places = {}, set()
+    content = {}
+    places = set()
     for name, tensor in tensors.items():
         value = tensor.detach().cpu().contiguous()
         place = value.untyped_storage().data_ptr()
@@ -240,8 +243,10 @@ def _texts(value: object) -> Iterator[str]:
 def _sha256(header: Header, tensors: Tensors) -> str:
     digest = hashlib.sha256(json.dumps(header).encode())
     for name, tensor in sorted(tensors.items()):
-        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        kind = f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n"
+        digest.update(kind.encode())
         # a tensor without numbers may have any strides
         if tensor.numel():
-            digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+            numbers = tensor.contiguous().reshape(-1)
+            digest.update(numbers.view(torch.uint8).numpy())
     return digest.hexdigest()

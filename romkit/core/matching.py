@@ -1,5 +1,6 @@
 """The operations of `broadcast` for layers of users: what does not match is refused by name."""
 
+import torch
 from torch import Tensor
 
 from romkit.core import broadcast, checks
@@ -67,8 +68,9 @@ def pairs(a: Tensor, b: Tensor) -> Tensor:
     """
     _check("a", a, 1)
     _check("b", b, 1)
-    if a.shape[-1] == 0 or a.shape[-1] != b.shape[-1]:
-        raise _refused("b", f"as many components as a, {a.shape[-1]}, above zero", b)
+    size = a.shape[-1]
+    if size == 0 or size != b.shape[-1]:
+        raise _refused("b", f"as many components as a, {size}, above zero", b)
     _check_trailing("b", b.shape[:-1], a.shape[:-1])
     return broadcast.pairs(a, b)
 
@@ -115,14 +117,14 @@ def linear_solve(matrix: Tensor, vector: Tensor) -> Tensor:
 def _check(name: str, value: object, axes: int, like: Tensor | None = None) -> None:
     """Raise unless the value is a tensor with so many axes, of the dtype of another one."""
     if not isinstance(value, Tensor):
-        got, fix = checks.shown(value), f"give torch.as_tensor({name})"
+        got = checks.shown(value)
+        fix = f"give torch.as_tensor({name})"
         raise InputError(name, expected="a tensor", got=got, fix=fix)
     if value.ndim < axes:
-        expected = "an axis or more" if axes == 1 else f"{axes} axes or more"
-        raise _refused(name, expected, value)
+        raise _refused(name, f"{axes} or more axes", value)
     if like is not None and value.dtype != like.dtype:
-        expected, fix = f"numbers of {like.dtype}", f"convert it, {name}.to({like.dtype})"
-        raise InputError(name, expected=expected, got=value.dtype, fix=fix)
+        fix = f"convert it, {name}.to({like.dtype})"
+        raise InputError(name, expected=f"numbers of {like.dtype}", got=value.dtype, fix=fix)
 
 
 def _check_vectors(matrix: Tensor, vector: Tensor) -> None:
@@ -134,29 +136,28 @@ def _check_vectors(matrix: Tensor, vector: Tensor) -> None:
     _check_trailing("vector", vector.shape[:-1], matrix.shape[:-2])
 
 
-def _check_leading(name: str, axes: tuple[int, ...], reference: tuple[int, ...]) -> None:
+def _check_leading(name: str, axes: torch.Size, reference: torch.Size) -> None:
     """Raise where axes do not broadcast against others, left to left."""
     # beyond the shorter one there is nothing to match
-    for size, other in zip(axes, reference, strict=False):
-        if size != other and 1 not in (size, other):
+    for size, size_of_reference in zip(axes, reference, strict=False):
+        if size != size_of_reference and 1 not in (size, size_of_reference):
             raise _mismatch(name, axes, reference, "left")
 
 
-def _check_trailing(name: str, axes: tuple[int, ...], reference: tuple[int, ...]) -> None:
+def _check_trailing(name: str, axes: torch.Size, reference: torch.Size) -> None:
     """Raise where axes do not broadcast against others, right to right."""
-    for size, other in zip(reversed(axes), reversed(reference), strict=False):
-        if size != other and 1 not in (size, other):
-            raise _mismatch(name, axes, reference, "right")
+    try:
+        torch.broadcast_shapes(axes, reference)
+    except RuntimeError as error:
+        raise _mismatch(name, axes, reference, "right") from error
 
 
-def _mismatch(
-    name: str, axes: tuple[int, ...], reference: tuple[int, ...], side: str
-) -> InputError:
+def _mismatch(name: str, axes: torch.Size, reference: torch.Size, side: str) -> InputError:
     expected = f"leading axes that match {tuple(reference)} from the {side}"
     fix = "put axes of one entry in where there is nothing to match"
     return InputError(name, expected=expected, got=tuple(axes), fix=fix)
 
 
 def _refused(name: str, expected: str, value: Tensor) -> InputError:
-    got, fix = f"shape {tuple(value.shape)}", "reshape it"
-    return InputError(name, expected=expected, got=got, fix=fix)
+    got = f"shape {tuple(value.shape)}"
+    return InputError(name, expected=expected, got=got, fix="reshape it")

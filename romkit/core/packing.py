@@ -59,8 +59,8 @@ def _packed_object(value: object, classes: Classes, path: str) -> tuple[Header, 
     name = type(value).__name__
     if classes.get(name) is not type(value) or not is_dataclass(value):
         expected = f"one of {', '.join(classes)}"
-        got, fix = repr(value)[:80], "write its parameters to a file of your own"
-        raise InputError(path or "model", expected=expected, got=got, fix=fix)
+        fix = "write its parameters to a file of your own"
+        raise InputError(path or "model", expected=expected, got=f"{value!r:.80}", fix=fix)
     header: Header = {CLASS: name}
     tensors: Tensors = {}
     facts = getattr(value, "FACTS", ())
@@ -105,29 +105,23 @@ def unpacked(
         return tensors[header[TENSOR]]
     if NUMBERS in header:
         return torch.tensor(header[NUMBERS], dtype=DTYPES[header["dtype"]])
-    if CLASS not in header:
-        return _unpacked_values(header, tensors, classes, rules)
-    return _unpacked_object(header, tensors, classes, rules or {})
+    values = {}
+    for key, entry in header.items():
+        values[key] = unpacked(entry, tensors, classes, rules)
+    if CLASS not in values:
+        return values
+    return _made(values, classes, rules or {})
 
 
-def _unpacked_values(
-    header: Header,
-    tensors: Tensors,
-    classes: Classes,
-    rules: Mapping[type, Sequence[Rule]] | None,
-) -> dict[str, object]:
-    return {key: unpacked(entry, tensors, classes, rules) for key, entry in header.items()}
-
-
-def _unpacked_object(
-    header: Header, tensors: Tensors, classes: Classes, rules: Mapping[type, Sequence[Rule]]
+def _made(
+    values: dict[str, object], classes: Classes, rules: Mapping[type, Sequence[Rule]]
 ) -> object:
-    name = header[CLASS]
+    """Instance of the class that is named among the values of its fields."""
+    name = values.pop(CLASS)
     if not isinstance(name, str) or name not in classes:
         raise LookupError(f"unknown class {name!r:.40}, expected one of {', '.join(classes)}")
     kind = classes[name]
-    entries = {field: entry for field, entry in header.items() if field != CLASS}
-    value = kind(**_unpacked_values(entries, tensors, classes, rules))
+    value = kind(**values)
     for holds, message in rules.get(kind, ()):
         if not holds(value):
             raise ValueError(f"{name}: {message}")

@@ -16,12 +16,14 @@ def multiplied(z: Tensor, level: Tensor, degree: int) -> Tensor:
 
     It is linear in z and in `level`, so that the product rule gives derivatives along curves.
     """
-    variables, size = z.shape[-1], level.shape[-1]
+    variables = z.shape[-1]
+    size = level.shape[-1]
     products = []
     for i in range(variables):
         # those without z₀ ... z_{i-1} stand last
         begin = size - number(variables - i, degree - 1)
-        products.append(z[..., i : i + 1] * level[..., begin:])
+        factor = z[..., i : i + 1]
+        products.append(factor * level[..., begin:])
     return torch.cat(products, dim=-1)
 
 
@@ -84,7 +86,8 @@ class Monomials:
         # exponents as digits of one number, so that a product of monomials is a sum of numbers
         digits = (together.degree + 1) ** torch.arange(self.variables)
         keys, order = (together.exponents @ digits).sort()
-        of_products = (self.exponents @ digits).unsqueeze(-1) + other.exponents @ digits
+        factors = self.exponents @ digits
+        of_products = factors.unsqueeze(-1) + other.exponents @ digits  # (K, K')
         return order[torch.searchsorted(keys, of_products)]
 
     def slopes(self) -> Tensor:
@@ -112,17 +115,25 @@ def chebyshev(s: Tensor, degree: int) -> Tensor:
                 [ 1.0000,  3.0000,  9.0000]])
     """
     inside = s.clamp(-1.0, 1.0)
-    values, slopes = [torch.ones_like(s), inside], [torch.zeros_like(s), torch.ones_like(s)]
-    for k in range(2, degree + 1):
-        values.append(2 * inside * values[k - 1] - values[k - 2])
-        slopes.append(2 * values[k - 1] + 2 * inside * slopes[k - 1] - slopes[k - 2])
-    value = torch.stack(values[: degree + 1], dim=-1)
-    slope = torch.stack(slopes[: degree + 1], dim=-1)
-    return value + slope * (s - inside).unsqueeze(-1)
+    one = torch.ones_like(s)
+    values = [one, inside]
+    slopes = [torch.zeros_like(s), one]
+    twice = 2 * inside
+    for _ in range(2, degree + 1):
+        # T_k = 2 s T_{k-1} - T_{k-2}, and its derivative
+        value = twice * values[-1] - values[-2]
+        slope = 2 * values[-1] + twice * slopes[-1] - slopes[-2]
+        values.append(value)
+        slopes.append(slope)
+    count = degree + 1
+    value = torch.stack(values[:count], dim=-1)  # (..., d + 1)
+    slope = torch.stack(slopes[:count], dim=-1)
+    beyond = (s - inside).unsqueeze(-1)
+    return value + slope * beyond
 
 
 def total_degree(variables: int, degree: int) -> list[tuple[int, ...]]:
     """Degrees of each variable in products whose total degree is at most d, the constant first."""
     products = itertools.product(range(degree + 1), repeat=variables)
-    within = [powers for powers in products if sum(powers) <= degree]
-    return sorted(within, key=lambda powers: (sum(powers), powers))
+    # `product` is in order of the powers, which a stable sort by the total keeps
+    return [powers for powers in sorted(products, key=sum) if sum(powers) <= degree]

@@ -120,24 +120,27 @@ def pieces(count: int, label: str) -> Iterator[slice]:
 
     For work whose result does not depend on where it is cut, since that is up to a clock.
     """
-    if (
-        count == 1
-    ):  # there is nothing to show, and a filter has a run of one interval at each observation
+    if count == 1:
+        # there is nothing to show, and a filter has a run of one interval at each observation
         yield slice(0, 1)
         return
     start, length = 0, 1
     with track(range(count), label) as bar:
         while start < count:
-            began, stop = time.perf_counter(), min(start + length, count)
+            began = time.perf_counter()
+            stop = min(start + length, count)
             yield slice(start, stop)
             bar.update(stop - start)
-            start, length = stop, length * (2 if time.perf_counter() - began < PIECE else 1)
+            start = stop
+            if time.perf_counter() - began < PIECE:
+                length *= 2
 
 
 def memory() -> float:
     """Bytes of memory of this machine; infinite where it does not say."""
-    known = "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ())
-    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if known else math.inf
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
+        return math.inf
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 _PACKAGES = ("romkit", "torch", "geoopt", "torchdiffeq", "mujoco", "numpy", "pysindy", "xarray")
@@ -169,9 +172,13 @@ def device_name(device: torch.device | str) -> str:
 
 def _processor() -> str:
     """The model name that Linux knows, elsewhere the architecture."""
+    architecture = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()
+        return architecture
+    for line in lines:
+        if line.startswith("model name"):
+            _, _, model = line.partition(":")
+            return model.strip()
+    return architecture

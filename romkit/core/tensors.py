@@ -73,7 +73,8 @@ def _is_dense(value: Tensor) -> bool:
 
 
 def _not_real(argument: str, value: object) -> InputError:
-    dtype, fix = str(getattr(value, "dtype", "")), "give numbers"
+    dtype = str(getattr(value, "dtype", ""))
+    fix = "give numbers"
     for kind, fix_of_kind in FIXES.items():
         if kind in dtype:
             fix = fix_of_kind
@@ -83,7 +84,8 @@ def _not_real(argument: str, value: object) -> InputError:
 
 def _not_dense(argument: str, value: Tensor) -> InputError:
     kind = "meta" if value.is_meta else str(value.layout).removeprefix("torch.")
-    expected, fix = "a dense tensor with values", f"give {argument}.to_dense()"
+    expected = "a dense tensor with values"
+    fix = f"give {argument}.to_dense()"
     return InputError(argument, expected=expected, got=f"a {kind} tensor", fix=fix)
 
 
@@ -101,8 +103,8 @@ def times(argument: str, value: object) -> Tensor:
     numbers = finite(argument, value)
     expected = "times that increase, on one axis"
     if numbers.ndim != 1 or len(numbers) == 0:
-        got, fix = f"shape {tuple(numbers.shape)}", "give [0.0, 0.1, 0.2], say"
-        raise InputError(argument, expected=expected, got=got, fix=fix)
+        fix = "give [0.0, 0.1, 0.2], say"
+        raise InputError(argument, expected=expected, got=_shape(numbers), fix=fix)
     if bool((numbers.diff() <= 0).any()):
         fix = "sort them, each once"
         raise InputError(argument, expected=expected, got="times that do not", fix=fix)
@@ -129,26 +131,27 @@ def states(argument: str, value: object, size: int, number: int) -> Tensor:
     """
     numbers = finite(argument, value).detach().cpu().double()
     checks.last_axis(argument, numbers.shape, size, "the components of the state")
-    is_single = numbers.ndim == 1 or len(numbers) == 1
-    if numbers.ndim > 2 or not (is_single or len(numbers) == number):
+    try:
+        return numbers.expand(number, size).clone()
+    except RuntimeError as error:
         expected = f"one state ({size},)"
         if number > 1:
             expected += f", or {number} of them, as there are contexts"
-        got, fix = f"shape {tuple(numbers.shape)}", "give as many as contexts, or one for all"
-        raise InputError(argument, expected=expected, got=got, fix=fix)
-    return numbers.expand(number, -1).clone()
+        fix = "give as many as contexts, or one for all"
+        raise InputError(argument, expected=expected, got=_shape(numbers), fix=fix) from error
 
 
 def parts(argument: str, value: object, order: int, size: int) -> None:
     """A state is a tuple of `order` tensors (..., size): (x,), or (q, q̇) of a mechanical system."""
-    meaning = {1: "(x,)", 2: "(q, q̇)"}[order]
     if not isinstance(value, tuple) or len(value) != order:
         got = checks.shown(value)
         if isinstance(value, tuple):
             got = f"{len(value)} parts"
-        expected, fix = f"{meaning}, tensors (..., {size})", f"give a tuple of {order}"
-        raise InputError(argument, expected=expected, got=got, fix=fix)
-    for name, state in zip(("initial_state", "initial_velocity"), value, strict=False):
+        meaning = {1: "(x,)", 2: "(q, q̇)"}[order]
+        expected = f"{meaning}, tensors (..., {size})"
+        raise InputError(argument, expected=expected, got=got, fix=f"give a tuple of {order}")
+    names = ("initial_state", "initial_velocity")
+    for name, state in zip(names, value, strict=False):
         checks.last_axis(name, state.shape, size, "the components of the state")
 
 
@@ -160,7 +163,8 @@ def broadcast(**tensors: Tensor) -> None:
     except RuntimeError as error:
         *names, argument = shapes
         got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        expected, fix = f"shapes that go with {', '.join(names)}", "compare equal runs"
+        expected = f"shapes that go with {', '.join(names)}"
+        fix = "compare equal runs"
         raise InputError(argument, expected=expected, got=got, fix=fix) from error
 
 
@@ -171,7 +175,8 @@ def same_shape(**tensors: Tensor) -> None:
     expected = f"shape {shapes[reference]}, as {reference}"
     for name, shape in shapes.items():
         if shape != shapes[reference]:
-            got, fix = f"shape {shape}", "give equal shapes"
+            got = f"shape {shape}"
+            fix = "give equal shapes"
             raise InputError(name, expected=expected, got=got, fix=fix)
 
 
@@ -192,7 +197,7 @@ def matrix(argument: str, value: Tensor) -> None:
     """The tensor must have two axes, with entries."""
     if value.ndim != 2 or 0 in value.shape:
         fix = "give a row for each sample"
-        raise InputError(argument, expected="a matrix", got=f"shape {tuple(value.shape)}", fix=fix)
+        raise InputError(argument, expected="a matrix", got=_shape(value), fix=fix)
 
 
 def axes(argument: str, value: object, names: str) -> Tensor:
@@ -203,8 +208,12 @@ def axes(argument: str, value: object, names: str) -> Tensor:
     if len(sizes) == len(labels) and 0 not in sizes:
         return numbers
     expected = f"shape (..., {', '.join(labels)})"
-    got, fix = f"shape {tuple(numbers.shape)}", "add the axis, or the entries that are missing"
-    raise InputError(argument, expected=expected, got=got, fix=fix)
+    fix = "add the axis, or the entries that are missing"
+    raise InputError(argument, expected=expected, got=_shape(numbers), fix=fix)
+
+
+def _shape(value: Tensor) -> str:
+    return f"shape {tuple(value.shape)}"
 
 
 def _from_numpy(value: object) -> Tensor | None:
