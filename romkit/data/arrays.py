@@ -114,7 +114,8 @@ def _labels(
     n = runs["states"][0].shape[1]
     if names is not None:
         if len(names) != n:
-            expected, fix = f"{n}, one for each component", "name each component"
+            expected = f"{n}, one for each component"
+            fix = "name each component"
             raise InputError("names", expected=expected, got=len(names), fix=fix)
         labels["component"] = list(names)
     if "control" in runs:
@@ -196,7 +197,8 @@ def _common_times(times: np.ndarray, longest: int) -> np.ndarray:
     """
     if times.ndim == 0:
         if not 0 < times < np.inf:
-            expected, fix = "a positive interval, or times", "give times=0.1, say"
+            expected = "a positive interval, or times"
+            fix = "give times=0.1, say"
             raise InputError("times", expected=expected, got=times, fix=fix)
         return times * np.arange(longest, dtype=np.float64)
     common = tensors.times("times", times).double().numpy()
@@ -237,6 +239,7 @@ def _parameter(name: str, values: object, number: int) -> np.ndarray:
         numbers = tensors.finite(name, values).double().numpy()
     numbers = np.atleast_1d(numbers)
     if numbers.shape != (number,):
-        got, fix = f"shape {numbers.shape}", f"give {number} of them"
+        got = f"shape {numbers.shape}"
+        fix = f"give {number} of them"
         raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
     return numbers

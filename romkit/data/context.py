@@ -61,7 +61,8 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
     except ValueError as error:
         pairs = zip(names, columns, strict=True)
         got = ", ".join(f"{name}: {column.shape}" for name, column in pairs)
-        expected, fix = "shapes that broadcast", "give scalars or arrays of one length"
+        expected = "shapes that broadcast"
+        fix = "give scalars or arrays of one length"
         raise InputError(", ".join(names), expected=expected, got=got, fix=fix) from error
 
 
@@ -207,7 +208,8 @@ def check_dims(data: xr.Dataset, *dims: str) -> None:
     """Raise unless a dataset has entries along these dimensions."""
     for dim in dims:
         if data.sizes.get(dim, 0) == 0:
-            expected, got = f"a dimension {dim!r} with entries", f"dimensions {dict(data.sizes)}"
+            expected = f"a dimension {dim!r} with entries"
+            got = f"dimensions {dict(data.sizes)}"
             fix = f"add it: data.expand_dims({dim!r}), or romkit.data.describe"
             raise InputError("data", expected=expected, got=got, fix=fix)
 
@@ -306,7 +308,8 @@ def _check_number(argument: str, times: Tensor, rows: Sequence[Tensor]) -> None:
     number = len(rows[0])
     for t, c in zip(times, rows, strict=True):
         if len(c) != number:
-            expected, fix = "one number of trajectories", "give as many values at all times"
+            expected = "one number of trajectories"
+            fix = "give as many values at all times"
             got = f"{number} at first, {len(c)} at t = {t:g}"
             raise InputError(argument, expected=expected, got=got, fix=fix)
 
@@ -332,7 +335,8 @@ def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarr
     """Named context values as (trajectories, p), of which there is one at least."""
     rows = np.atleast_2d(unchecked(context_array)(names, values))
     if rows.ndim != 2:
-        got, fix = f"shape {rows.shape[:-1]}", "give one value for each trajectory"
+        got = f"shape {rows.shape[:-1]}"
+        fix = "give one value for each trajectory"
         expected = "a number, or a list of numbers"
         raise InputError(", ".join(names), expected=expected, got=got, fix=fix)
     return rows

@@ -191,7 +191,8 @@ def by_name(inputs: T, names: Sequence[str]) -> T:
     if labels == list(names):
         return inputs
     if sorted(labels) != sorted(names):
-        expected, got = f"inputs {', '.join(names)}", ", ".join(labels)
+        expected = f"inputs {', '.join(names)}"
+        got = ", ".join(labels)
         fix = "rename them if they are the same: data.assign_coords(input=[...])"
         raise InputError("control", expected=expected, got=got, fix=fix)
     return inputs.isel(input=[labels.index(name) for name in names])
@@ -282,7 +283,8 @@ def _checked_samples(control: object, count: int, number: int, names: Sequence[s
     if has_shape and bool(values.isfinite().all()):
         return values
     expected = f"finite inputs ({count} times, {q}: {', '.join(names)})"
-    got, fix = f"shape {tuple(values.shape)}", "give one row for each output time"
+    got = f"shape {tuple(values.shape)}"
+    fix = "give one row for each output time"
     raise InputError("control", expected=expected, got=got, fix=fix)
 
 
@@ -295,7 +297,8 @@ def _function(
     q = len(names)
     size = np.size(at_time(control, times[0], "control"))
     if size not in (q, number * q):
-        got, fix = f"{size} numbers", "return one number for each input"
+        got = f"{size} numbers"
+        fix = "return one number for each input"
         raise InputError("control", expected=f"{q} inputs, ({', '.join(names)})", got=got, fix=fix)
 
     def inputs(t: Tensor) -> Tensor:

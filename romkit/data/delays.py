@@ -79,7 +79,8 @@ def _checked_step(data: xr.Dataset, delays: int, every: int) -> float:
         raise InputError("data", expected="even times", got="uneven ones", fix=fix)
     if data.sizes["time"] <= delays * every + 1:
         expected = f"more than {delays * every + 1} times"
-        got, fix = data.sizes["time"], "take fewer delays, or a smaller every"
+        got = data.sizes["time"]
+        fix = "take fewer delays, or a smaller every"
         raise InputError("data", expected=expected, got=got, fix=fix)
     return step
 

@@ -292,7 +292,8 @@ def _with_context(
     if roles.context is None:
         names, notes = _guessed_context(described)
     else:
-        names, notes = declared, _constants_in_words(described, declared)
+        names = declared
+        notes = _constants_in_words(described, declared)
     for name in coords:
         described[name].attrs[ROLE] = "context" if name in names else "label"
     return described, names, notes
@@ -336,7 +337,8 @@ def _constants_in_words(described: xr.Dataset, declared: Sequence[str]) -> list[
     constant = [name for name in declared if _is_constant(described[name])]
     if constant and len(constant) == len(declared):
         names = ", ".join(constant)
-        got, fix = f"one in all {number} runs", "leave it out, or give the value of each run"
+        got = f"one in all {number} runs"
+        fix = "leave it out, or give the value of each run"
         raise InputError("context", expected=f"several values of {names}", got=got, fix=fix)
     if not constant:
         return []

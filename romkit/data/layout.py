@@ -177,7 +177,8 @@ class Layout:
         shape = tuple(values.sizes.get(dim) for dim in variable.dims)
         if set(values.dims) != set(dims) or shape != variable.shape:
             expected = f"{variable.name} with dims {dims} of sizes {variable.shape} at the end"
-            got, fix = str(dict(values.sizes)), "rename or select dims"
+            got = str(dict(values.sizes))
+            fix = "rename or select dims"
             raise InputError("data", expected=expected, got=got, fix=fix)
         array = values.transpose(*dims).data
         cells = math.prod(variable.shape)
@@ -204,7 +205,8 @@ class Layout:
         """
         if values.ndim != len(lead) + 1 or values.shape[-1] != self.size:
             expected = f"shape ({', '.join([*lead, str(self.size)])})"
-            got, fix = f"shape {values.shape}", "add or squeeze an axis"
+            got = f"shape {values.shape}"
+            fix = "add or squeeze an axis"
             raise InputError("values", expected=expected, got=got, fix=fix)
         variables = {}
         start = 0
@@ -289,7 +291,8 @@ class Layout:
         try:
             return TypeAdapter(cls).validate_json(text)
         except ValueError as error:
-            got, fix = repr(text)[:60], "drop the attribute: romkit.data.describe writes it"
+            got = repr(text)[:60]
+            fix = "drop the attribute: romkit.data.describe writes it"
             raise InputError(
                 "text of the layout", expected="what to_json wrote", got=got, fix=fix
             ) from error

@@ -136,7 +136,8 @@ def _is_doubtful(extreme: np.number, values: np.ndarray) -> bool:
 
 
 def _range(variable: xr.Variable) -> tuple[float, float]:
-    low, high = -np.inf, np.inf
+    low = -np.inf
+    high = np.inf
     if np.size(variable.attrs.get("valid_range", ())) == 2:
         low, high = np.ravel(variable.attrs["valid_range"])
     low = variable.attrs.get("valid_min", low)

@@ -106,7 +106,8 @@ def _checked_step(clocks: list[np.ndarray], step: float | None) -> float:
     """
     short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
     if short:
-        expected, got = f"{FEWEST} samples in each run", f"fewer in {listed(short, 8)}"
+        expected = f"{FEWEST} samples in each run"
+        got = f"fewer in {listed(short, 8)}"
         raise InputError("data", expected=expected, got=got, fix="drop these runs")
     usual = [float(np.median(np.diff(run))) for run in clocks]
     if step is None:
@@ -127,7 +128,8 @@ def _outside(run: np.ndarray, grid: np.ndarray) -> np.ndarray:
     tolerance = 1e-9 * max(abs(grid[-1]), usual)
     # interval of the run around each time
     right = np.searchsorted(run, grid - tolerance).clip(1, len(run) - 1)
-    before, after = run[right - 1], run[right]
+    before = run[right - 1]
+    after = run[right]
     is_long = after - before > LONGEST * usual
     distance = np.minimum(np.abs(grid - before), np.abs(grid - after))
     is_sample = distance <= tolerance

@@ -404,7 +404,8 @@ def _undeclared_states(
         return integers, [f"whole numbers are taken for the state: {', '.join(integers)}"]
     variables = [f"{name} ({values.dtype})" for name, values in data.data_vars.items()]
     got = f"variables {', '.join(variables) or 'none'}"
-    expected, fix = "a variable of numbers along time", "name it: state=['u']"
+    expected = "a variable of numbers along time"
+    fix = "name it: state=['u']"
     raise InputError("data", expected=expected, got=got, fix=fix)
 
 
@@ -477,7 +478,8 @@ def _doubts(
     if not reason:
         return []
     fix = "check its unit of time, or leave it out"
-    names, integrated = ", ".join(rates[rate]), ", ".join(states)
+    names = ", ".join(rates[rate])
+    integrated = ", ".join(states)
     return [f"{names} disagrees with {integrated}: {reason}; {fix}"]
 
 
@@ -490,7 +492,8 @@ def _disagreement(
         # the rate of the velocity where there is one: a second difference amplifies noise
         integrated, order = states, 2
         if "velocity" in rates:
-            integrated, order = rates["velocity"], 1
+            integrated = rates["velocity"]
+            order = 1
     times = data["time"].values.astype(np.float64)
     for name, derivative in zip(integrated, rates[rate], strict=True):
         pair = along_runs_and_time(data[[name, derivative]], [name, derivative])

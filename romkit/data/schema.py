@@ -120,13 +120,15 @@ def _check_parts(
 ) -> None:
     """Raise where shapes and numbers of names do not go together."""
     tensors.times("times", times)
-    count, n = len(times), len(state_names)
+    count = len(times)
+    n = len(state_names)
     number = 0
     for name, values in variables.items():
         checks.one_of("variables", name, _MEANING)
         if values.ndim != 3 or values.shape[1:] != (count, n) or len(values) == 0:
             expected = f"shape (trajectories, {count}, {n})"
-            got, fix = f"{name} {values.shape}", "match times and names"
+            got = f"{name} {values.shape}"
+            fix = "match times and names"
             raise InputError("variables", expected=expected, got=got, fix=fix)
         number = len(values)
     # contexts that stay, and that vary
@@ -136,7 +138,8 @@ def _check_parts(
         fix = "give one row for each trajectory"
         raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
     if len(state_units) != n:
-        expected, fix = f"{n} units, one for each component", "name the unit of each"
+        expected = f"{n} units, one for each component"
+        fix = "name the unit of each"
         raise InputError("state_units", expected=expected, got=f"{len(state_units)}", fix=fix)
 
 
@@ -186,7 +189,8 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     """
     has_state, has_velocity = _checked(data, velocity=True)
     if not (has_state & has_velocity).any():
-        expected, got = "snapshots without NaN", "a NaN in every one"
+        expected = "snapshots without NaN"
+        got = "a NaN in every one"
         fix = "give data with complete snapshots"
         raise InputError("data", expected=expected, got=got, fix=fix)
     return data
@@ -234,7 +238,8 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
         InputError: as `check_states`.
     """
     if not isinstance(data, xr.Dataset):
-        got, fix = checks.shown(data), "see the guide, 'Your own data'"
+        got = checks.shown(data)
+        fix = "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
     fixes = {"state": STATE}
     if velocity:
@@ -344,7 +349,8 @@ def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
     check_has(data, name, fix=fix)
     variable = data[name]
     if set(variable.dims) != set(DIMS):
-        expected, got = f"{name} with dims {DIMS}", f"dims {variable.dims}"
+        expected = f"{name} with dims {DIMS}"
+        got = f"dims {variable.dims}"
         fix = (
             "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
         )
@@ -378,7 +384,8 @@ def check_own_names(argument: str, names: Iterable[str]) -> None:
 def _check_control(data: xr.Dataset, whole: np.ndarray) -> None:
     control = data["control"]
     if set(control.dims) != {*DIMS[:2], "input"}:
-        expected, got = "control with dims (trajectory, time, input)", f"dims {control.dims}"
+        expected = "control with dims (trajectory, time, input)"
+        got = f"dims {control.dims}"
         fix = "name it: describe(data, control=[...])"
         raise InputError("data", expected=expected, got=got, fix=fix)
     values = control.transpose(*DIMS[:2], "input").values

@@ -146,7 +146,8 @@ def _check_units(paths: Sequence[Path], sources: Sequence[xr.Dataset]) -> None:
             unit = without_origin(str(variable.attrs.get("units", "")))
             wanted = known.setdefault(name, unit)
             if unit != wanted:
-                own, first = unit or "no unit", wanted or "none"
+                own = unit or "no unit"
+                first = wanted or "none"
                 problem = f"has {name} in {own}, {paths[0]} in {first}"
                 raise FileError(path, problem=problem, fix="convert it, or name its unit alike")
 

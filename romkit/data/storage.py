@@ -187,7 +187,8 @@ def _check_storable(argument: str, variable: xr.Variable) -> None:
         fix = (
             "apply it to the values (xarray.decode_cf) or drop it: readers would change the values"
         )
-        expected, got = "values that are not packed", repr(min(packing))
+        expected = "values that are not packed"
+        got = repr(min(packing))
         raise InputError(f"{argument}.attrs", expected=expected, got=got, fix=fix)
 
 

@@ -86,7 +86,8 @@ def _context_in_words(data: xr.Dataset) -> str:
         kind = "whole numbers" if values.dtype.kind in "iu" else "float"
         if values.ndim > 1:
             kind += ", along time"
-        low, high = np.nanmin(values), np.nanmax(values)
+        low = np.nanmin(values)
+        high = np.nanmax(values)
         span = f"{low:g} ... {high:g}{_unit(data[name])}"
         parameters.append(f"{name} {span} ({kind})")
     if not parameters:
@@ -115,6 +116,7 @@ def _unit(variable: xr.DataArray) -> str:
 def _missing_in_words(whole: np.ndarray) -> str:
     incomplete = np.flatnonzero(~whole.all(1))
     numbers = listed(incomplete, NAMED)
-    share, count = (~whole).mean(), len(incomplete)
+    share = (~whole).mean()
+    count = len(incomplete)
     words = f"{share:.1%} of the snapshots, in {count} trajectories ({numbers})"
     return f"{words}; left out, never filled"

@@ -39,7 +39,8 @@ def even_step(times: np.ndarray) -> float | None:
     """
     times = np.atleast_1d(times).astype(np.float64)
     if times.ndim != 1:
-        got, fix = f"shape {times.shape}", "give those of one trajectory"
+        got = f"shape {times.shape}"
+        fix = "give those of one trajectory"
         raise InputError("times", expected="shape (times,)", got=got, fix=fix)
     steps = np.diff(times)
     if len(steps) == 0:
@@ -86,7 +87,8 @@ def pieces(observed: Mask) -> list[slice]:
     """
     observed = np.asarray(observed)
     if observed.ndim != 1:
-        got, fix = f"shape {observed.shape}", "give those of one trajectory"
+        got = f"shape {observed.shape}"
+        fix = "give those of one trajectory"
         raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
     padded = np.concatenate([[False], observed, [False]]).astype(np.int8)
     edges = np.flatnonzero(np.diff(padded)).tolist()

@@ -45,7 +45,8 @@ def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None
 def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequence[str]) -> None:
     """Raise unless data have as many components; where it has these, they must be in this order."""
     if data.sizes["component"] != len(names):
-        expected, got = f"{len(names)} components", f"{data.sizes['component']}"
+        expected = f"{len(names)} components"
+        got = f"{data.sizes['component']}"
         raise InputError(argument, expected=expected, got=got, fix="use matching data")
     labels = component_names(data)
     if labels != tuple(names) and sorted(labels) == sorted(names):
@@ -74,7 +75,8 @@ def in_order(
     if not isinstance(state, xr.DataArray) or "component" not in state.dims:
         return state
     if "time" in state.dims:
-        got, fix = f"one of dims {state.dims}", f"select one, {argument}.isel(time=0), say"
+        got = f"one of dims {state.dims}"
+        fix = f"select one, {argument}.isel(time=0), say"
         raise InputError(argument, expected="a state at one time", got=got, fix=fix)
     check_components(argument, state, names)
     return state_in_units(argument, state.transpose(..., "component"), units)
@@ -139,7 +141,8 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
     groups = _groups(data)
     count = max(groups) + 1
     if count < 2:
-        got, fix = "a single one", "give data of more contexts, or hold out nothing"
+        got = "a single one"
+        fix = "give data of more contexts, or hold out nothing"
         raise InputError("data", expected="two contexts or more", got=got, fix=fix)
     number = min(count - 1, max(1, round(share * count)))
     is_inner = _inner(data, groups, count)
@@ -170,7 +173,8 @@ def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
         c = c[:, 0]
     if not c.shape[1]:
         return np.ones(count, dtype=bool)
-    low, high = c.min(0), c.max(0)
+    low = c.min(0)
+    high = c.max(0)
     is_at_end = ((c == low) | (c == high)) & (low < high)  # (C, p)
     is_inner = np.ones(count, dtype=bool)
     is_inner[groups[is_at_end.any(1)]] = False
@@ -336,7 +340,8 @@ def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """
     if "time" in data.dims:
         data = data.isel(time=slice(None, None, every))
-    state, velocity = trajectories(data, "state"), trajectories(data, "velocity")
+    state = trajectories(data, "state")
+    velocity = trajectories(data, "velocity")
     context = torch.from_numpy(context_matrix(data))
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)  # (C, T, p)

@@ -154,7 +154,8 @@ def same_unit(a: str, b: str) -> bool:
     """Whether two units are one, as far as their names tell; a unit that nobody gave is any."""
     if not a or not b or a == b:
         return True
-    first, second = factors(a), factors(b)
+    first = factors(a)
+    second = factors(b)
     return first is not None and first == second
 
 
@@ -202,7 +203,8 @@ def _for_pint(unit: str) -> str:
 
 def check_units(argument: str, data: xr.Dataset, other: xr.Dataset, context: Sequence[str]) -> None:
     """Raise InputError where two datasets have states, contexts or times of other units."""
-    own, wanted = Units.of(data, context), Units.of(other, context)
+    own = Units.of(data, context)
+    wanted = Units.of(other, context)
     fix = "convert one of them, units included"
     check_same(argument, own, wanted, components="the state", context=context, fix=fix)
 
