@@ -97,7 +97,8 @@ def certify(
     frame = model.frame
     c = model(context, **named).context
     if c.ndim != 1:
-        got, fix = f"{tuple(c.shape[:-1])} of them", "certify one after the other"
+        got = f"{tuple(c.shape[:-1])} of them"
+        fix = "certify one after the other"
         raise InputError("context", expected="one context", got=got, fix=fix)
     mean = frame.state_shift
     if center is None:
@@ -120,7 +121,8 @@ def _single(projection: Projection) -> Projection:
         fix = "take one of romkit.unstack(...)"
         raise InputError("projection", expected="a single model", got="a stack", fix=fix)
     if projection.basis is not None:
-        expected, got = "one without a basis in front", str(projection.basis)
+        expected = "one without a basis in front"
+        got = str(projection.basis)
         fix = "certify projection.of_coordinates(): the basis is an isometry in its metric"
         raise InputError("projection", expected=expected, got=got, fix=fix)
     return copy.deepcopy(projection).cpu().double().requires_grad_(False)
@@ -136,7 +138,8 @@ def _of_maps(
     encoder = _Certified(model, "encoder", centers, radii, spread).bounds()
     upper = encoder["upper"]
     if math.isinf(upper):
-        expected, fix = f"a finite one for {model.name}", "give the radius of a ball about the mean"
+        expected = f"a finite one for {model.name}"
+        fix = "give the radius of a ball about the mean"
         raise InputError("radius", expected=expected, got="all states", fix=fix)
     # the ball of the latent space that holds all encoded states
     reach = upper * radius
