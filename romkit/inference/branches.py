@@ -336,7 +336,8 @@ def _first_of_branch(
         branch = line.branch(kind)
     first = leaving(branch, begin, amplitude)
     if first is None:
-        expected, fix = "a point that a branch leaves", "change amplitude"
+        expected = "a point that a branch leaves"
+        fix = "change amplitude"
         raise InputError("at", expected=expected, got="another", fix=fix)
     return kind, branch, first
 

@@ -153,7 +153,8 @@ class Calibration:
         for steps in ROUNDS:
             problem = self._problem(y, d, w, prior)
             fit = problem.solved(d, w, steps)
-            d, w = fit.d, fit.w
+            d = fit.d
+            w = fit.w
         undamped = torch.zeros(len(y), dtype=y.dtype)
         matrix, slope, _ = fit.eliminated(undamped)
         covariance = torch.linalg.inv(matrix)
@@ -375,7 +376,8 @@ def calibrate(
     errors = values - predict(d, w)
 
     def calibrated(noise: Tensor, chosen: Tensor | slice = slice(None)) -> Calibration:
-        of_d, of_w = d[chosen], w[chosen]
+        of_d = d[chosen]
+        of_w = w[chosen]
         numbers = trajectory[chosen].unique(return_inverse=True)[1]
         error = ModelError.of(of_d, of_w, numbers, errors[chosen] / noise)
         untried = [torch.zeros(0)] * 3
@@ -439,7 +441,8 @@ def noises_of(noise: float | Tensor, rows: Tensor) -> Tensor:
     fits = noise.shape in ((), (count,))
     if not fits or not bool((noise > 0).all()):
         expected = f"a positive number, or {count} of them, one for each sensor"
-        got, fix = f"{noise.tolist()!r:.40}", "give standard deviations"
+        got = f"{noise.tolist()!r:.40}"
+        fix = "give standard deviations"
         raise InputError("noise", expected=expected, got=got, fix=fix)
     return noise.expand(count)
 

@@ -114,7 +114,8 @@ class Equilibria(Equations):
     noise = 2e-16
 
     def linearised(self, u: Array) -> Linearisation:
-        w, parameter = u[:-1], u[-1]
+        w = u[:-1]
+        parameter = u[-1]
         parameters = parameter + DIFFERENCE * np.arange(-1.0, 2.0)
         states = np.tile(w, (3, 1))
         below, rate, above = self.rate(states, parameters)
@@ -151,7 +152,8 @@ class Equilibria(Equations):
 
     def bent(self, u: Array, moves: Array) -> Array:
         """Second derivatives D²f(v, v) (k, d) of the field along moves v (k, d)."""
-        w, parameter = u[:-1], u[-1]
+        w = u[:-1]
+        parameter = u[-1]
         steps = SECOND_DIFFERENCE * moves
         none = 0 * steps[:1]
         states = w + np.concatenate([none, steps, -steps])  # (1 + 2k, d)
@@ -221,7 +223,8 @@ class Orbits(Equations):
         """Residuals (B, d + 1) at u (B, d + 2), whose periods differ from the first one by small
         steps.
         """
-        w, periods = u[:, :-2], u[:, -2]
+        w = u[:, :-2]
+        periods = u[:, -2]
         parameter = u[:, -1]
         period = periods[0]
         ends = _ends(self.flow, parameter, w, self.unit * float(period))
@@ -270,7 +273,8 @@ class ForcedOrbits(Equations):
 
     def __call__(self, u: Array) -> Array:
         """Residuals (B, d) at u (B, d + 1)."""
-        w, parameter = u[:, :-1], u[:, -1]
+        w = u[:, :-1]
+        parameter = u[:, -1]
         ends = _ends(self.flow, parameter, w, self.period)
         return ends - w
 

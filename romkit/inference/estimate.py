@@ -162,7 +162,8 @@ def _variables(
 ) -> dict[str, tuple]:
     """Variables of the dataset of estimates."""
     predict = calibration.predict
-    scale, bound = predict.scale, calibration.bound
+    scale = predict.scale
+    bound = calibration.bound
     half = estimates.std * calibration.quantile(calibration.scores, level)
     low = (estimates.d - half).clamp(-bound, bound)
     high = (estimates.d + half).clamp(-bound, bound)

@@ -457,7 +457,8 @@ class Tracker:
             InputError: another number of values, values that are infinite or far from all training
                 states, a time that is not finite or not later than the last one.
         """
-        setup, state = self._setup, self._state
+        setup = self._setup
+        state = self._state
         t = _checked_time(t, state.time)
         values = _checked_values(values, setup)
         seen = np.isfinite(values)
@@ -479,7 +480,8 @@ class Tracker:
 
     def _forecast(self, t: float, values: Array, seen: Array) -> Array:
         """Members at a time, and what sensors see of them (N, s)."""
-        setup, state = self._setup, self._state
+        setup = self._setup
+        state = self._state
         if state.informed:
             views = predict(setup, state, t)
             state.map = np.eye(setup.count)
@@ -495,7 +497,8 @@ class Tracker:
         """Set the values of the tests and the alarm; whether the context has jumped, so that members
         spread or start anew.
         """
-        setup, state = self._setup, self._state
+        setup = self._setup
+        state = self._state
         if state.taken < 2 * setup.window:
             return False
         state.tests = measured(setup, state, self._ends)
@@ -591,7 +594,8 @@ def _checked_values(values: object, setup: Setup) -> Array:
     """An observation (s,) as numbers, NaN where it is missing."""
     values = np.ma.asarray(values)
     if values.dtype.kind not in "fiu":
-        got, fix = f"values of type {values.dtype}", "give what the sensors see"
+        got = f"values of type {values.dtype}"
+        fix = "give what the sensors see"
         raise InputError("values", expected="numbers", got=got, fix=fix)
     if values.shape != setup.noise.shape:
         expected = f"{len(setup.noise)} numbers, one for each sensor"
@@ -601,7 +605,8 @@ def _checked_values(values: object, setup: Setup) -> Array:
     typical = setup.views.mean(0)
     far = np.abs(values - typical) / setup.deviation > FARTHEST
     if far.any():
-        got, fix = f"{values[far][0]:g}", "give NaN where a sensor fails"
+        got = f"{values[far][0]:g}"
+        fix = "give NaN where a sensor fails"
         raise InputError("values", expected="numbers like those of training", got=got, fix=fix)
     return values
 

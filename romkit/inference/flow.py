@@ -136,6 +136,7 @@ class TimeMap:
         """Forced field of states with their contexts (B, d + p), for one length of a step: members
         do not share a time that depends on their values.
         """
-        w, c = y[:, :size], y[:, size:]
+        w = y[:, :size]
+        c = y[:, size:]
         rate = self.model.field(c)(step * t, w)
         return torch.cat([step * rate, 0 * c], dim=1)

@@ -83,7 +83,8 @@ class Fit:
         slope = self.slope.unsqueeze(-1)
         # of [A B; Bᵀ C] the Schur complement A - B C⁻¹ Bᵀ, and so of the right-hand side
         known = torch.cat([damped[..., :p], slope], dim=-1)  # (M, G, p + q, p + 1)
-        B, C = damped[..., :p, p:], damped[..., p:, p:]
+        B = damped[..., :p, p:]
+        C = damped[..., p:, p:]
         inner = torch.linalg.solve(C, known[..., p:, :])
         schur = known[..., :p, :] - B @ inner
         reduced = schur.sum(1)  # (M, p, p + 1)

@@ -118,9 +118,11 @@ class Line:
 
     def unknowns(self, branch: xr.Dataset, state: str) -> Array:
         """(K, k) unknowns of the points of a branch, or of its special points."""
-        parameter_name, period_name = self.name, "period"
+        parameter_name = self.name
+        period_name = "period"
         if state.startswith("special_"):
-            parameter_name, period_name = "special_parameter", "special_period"
+            parameter_name = "special_parameter"
+            period_name = "special_period"
         columns = [branch[state].values / self.size]
         if period_name in branch and not self.forced:
             period = branch[period_name].values

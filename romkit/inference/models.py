@@ -34,7 +34,8 @@ class FullModel:
 
     def __init__(self, system: System):
         self.system = system
-        self.order, self.span = system.order, max(system.duration, system.horizon)
+        self.order = system.order
+        self.span = max(system.duration, system.horizon)
         self.names = list(system.phase_names)
         self.context_names = system.context_names
         self.units = {parameter.name: parameter.units for parameter in system.context}
@@ -97,11 +98,13 @@ class LatentModel:
         self.reduced = ReducedModel.of(projection, dynamics, system)
         check_field(self.reduced.dynamics)
         frame = projection.frame
-        self.order, self.size = self.reduced.order, self.reduced.latent_size
+        self.order = self.reduced.order
+        self.size = self.reduced.latent_size
         self.names = [f"z{k}" for k in range(self.size)]
         self.context_names = frame.context_names
         self.units = dict(zip(frame.context_names, frame.context_units, strict=True))
-        self.span, self.domain = SPAN, self.reduced.dynamics.domain
+        self.span = SPAN
+        self.domain = self.reduced.dynamics.domain
 
     def field(self, c: Tensor) -> Field:
         """f(t, w) at contexts (B, p)."""

@@ -54,7 +54,8 @@ class Observations(NamedTuple):
             InputError: no state, other components or units, times that are missing, not numbers, not
                 finite or do not increase, infinite values, a trajectory without any number.
         """
-        names, units = names_of(source), units_of(source)
+        names = names_of(source)
+        units = units_of(source)
         rows = torch.tensor(rows_of(names, sensors))
         has_times = "time" in observations.coords
         checked = _checked(observations, timed)
@@ -92,7 +93,8 @@ def _checked(observations: xr.Dataset, timed: bool) -> xr.Dataset:
         if "time" in observations.dims:
             observations = observations.assign_coords(time=np.arange(float(count)))
     if "state" in observations and observations["state"].dtype.kind not in "fiu":
-        got, fix = f"values of type {observations['state'].dtype}", "give what the sensors see"
+        got = f"values of type {observations['state'].dtype}"
+        fix = "give what the sensors see"
         raise InputError("observations", expected="real numbers", got=got, fix=fix)
     return check_observations(observations)
 

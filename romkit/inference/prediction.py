@@ -55,17 +55,20 @@ class Prediction:
         if system is None and dynamics is not None and dynamics.needs != "nothing":
             system = system_of(training)
         self.frame = projection.frame
-        self.times, self.rows = times - times[0], rows
+        self.times = times - times[0]
+        self.rows = rows
         self.dynamics, self.solver, self.engine = dynamics, solver, engine
         self.shift = self.frame.context_shift.double()
         self.scale = self.frame.context_scale.double()
         if dynamics is None:
-            self.projection, self.order = in_double(projection), 1
+            self.projection = in_double(projection)
+            self.order = 1
         else:
             if system is not None:
                 check_match(system, projection)
             self.model = ReducedModel.of(projection, dynamics, system)
-            self.projection, self.order = self.model.projection, self.model.order
+            self.projection = self.model.projection
+            self.order = self.model.order
         if isinstance(dynamics, LatentField):
             # steps of one length: of changing steps, differences of solutions are rough
             self.flow = LatentFlow(self.model, solver=solver, engine=engine, fixed=True)
@@ -112,7 +115,8 @@ class Prediction:
 def _check(projection: Projection) -> None:
     """Refuse a stack, and a projection without a context."""
     if projection.seeds is not None:
-        got, fix = "a stack of seeds", "take one of them"
+        got = "a stack of seeds"
+        fix = "take one of them"
         raise InputError("projection", expected="a single one", got=got, fix=fix)
     if not projection.frame.context_names:
         fix = "fit one on data with a context"

@@ -89,7 +89,8 @@ def hopf(rest: Equilibria, u: Array, frequency: float) -> tuple[Array, Array]:
     q = _vector(A, 1j * frequency)
     size = np.sqrt((q.real**2).mean())
     q = q / size
-    r, s = q.real, q.imag
+    r = q.real
+    s = q.imag
     moves = np.stack([r, s, r + s, r - s])
     B_rr, B_ss, plus, minus = rest.bent(u, moves)
     B_rs = (plus - minus) / 4  # by polarisation
