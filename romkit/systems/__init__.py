@@ -52,16 +52,15 @@ def system_of(data: xr.Dataset) -> System | None:
         >>> romkit.systems.system_of(data) == romkit.systems.Lorenz96(n=8, transient=0.0)
         True
     """
-    name, parameters = data.attrs.get("system"), data.attrs.get("parameters", "{}")
+    name = data.attrs.get("system")
+    parameters = data.attrs.get("parameters", "{}")
     if not isinstance(name, str) or name not in SYSTEMS:
         return None
     try:
         return SYSTEMS[name](**json.loads(parameters))
     except (TypeError, ValueError, RecursionError) as error:
-        expected, fix = (
-            f"those of {name}, as JSON",
-            "pass system=..., an instance of romkit.systems.System",
-        )
+        expected = f"those of {name}, as JSON"
+        fix = "pass system=..., an instance of romkit.systems.System"
         raise InputError(
             "parameters", expected=expected, got=checks.shown(parameters), fix=fix
         ) from error

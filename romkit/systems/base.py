@@ -54,7 +54,8 @@ def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Fiel
     """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of
     time.
     """
-    moves, rate = varies(context), differentiable(rhs)
+    moves = varies(context)
+    rate = differentiable(rhs)
 
     def f(t: Tensor, x: Tensor) -> Tensor:
         c = context
@@ -242,10 +243,8 @@ class System(abc.ABC):
         """Names of the context parameters, in the order of the last axis of a context tensor."""
         for parameter in self.context:
             if not isinstance(parameter, ContextParameter):
-                expected, fix = (
-                    "ContextParameters",
-                    "write ContextParameter(name, units, low, high)",
-                )
+                expected = "ContextParameters"
+                fix = "write ContextParameter(name, units, low, high)"
                 raise InputError("context", expected=expected, got=repr(parameter), fix=fix)
         return tuple(parameter.name for parameter in self.context)
 
@@ -275,7 +274,8 @@ class System(abc.ABC):
         """Largest difference of f(g x) and g f(x), relative to f, for a shift g by one point, at
         states x (..., n).
         """
-        f, t = self.field(c), torch.zeros((), dtype=x.dtype)
+        f = self.field(c)
+        t = torch.zeros((), dtype=x.dtype)
         rate = f(t, x)
         # one point generates all shifts
         difference = f(t, shifts.turned(x)) - shifts.turned(rate)
@@ -301,7 +301,8 @@ class System(abc.ABC):
         """The system as it is reduced by the operators along a path; `context` (..., p) is that of
         the path.
         """
-        field, metric = self.field(context), self.metric(context)
+        field = self.field(context)
+        metric = self.metric(context)
         return FirstOrder(path, field, metric, jump_times=tuple(self.jump_times))
 
     def through(
@@ -380,7 +381,8 @@ class System(abc.ABC):
         motion = Motion(*tensors_of_motion, solution.status, solution.cost)
         lost = lost_in(motion, begin)
         if lost.rows:
-            who, advice = f"{label} of {self.name}", self.advice(context)
+            who = f"{label} of {self.name}"
+            advice = self.advice(context)
             warn_of_lost(lost, who, self.context_names, context, times, advice)
         return motion
 
@@ -402,7 +404,8 @@ class System(abc.ABC):
             solver = dataclasses.replace(solver, forced_step=self.step or self.dt)
         if self.jump_times and getattr(solver, "jump_times", None) == ():
             solver = dataclasses.replace(solver, jump_times=tuple(self.jump_times))
-        field, y = self.phase_field(context), torch.cat(parts, dim=-1)
+        field = self.phase_field(context)
+        y = torch.cat(parts, dim=-1)
         with torch.no_grad(), one_thread():
             return unchecked(solver.__call__)(field, y, times, engine=engine, label=label)
 

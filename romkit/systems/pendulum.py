@@ -84,13 +84,15 @@ def _table(
 
 def _sin(q: Jet) -> Jet:
     """Sine along a curve."""
-    sine, cosine = q.value.sin(), q.value.cos()
+    sine = q.value.sin()
+    cosine = q.value.cos()
     return q.through(sine, cosine, -sine)
 
 
 def _cos(q: Jet) -> Jet:
     """Cosine along a curve."""
-    sine, cosine = q.value.sin(), q.value.cos()
+    sine = q.value.sin()
+    cosine = q.value.cos()
     return q.through(cosine, -sine, -cosine)
 
 
@@ -180,7 +182,8 @@ class Pendulum(MechanicalSystem):
         others from them.
         """
         # coupled angles drift off their manifold, so that they are computed anew
-        q, v = q[..., :DRIVING], v[..., :DRIVING]
+        q = q[..., :DRIVING]
+        v = v[..., :DRIVING]
         a = chain.acceleration(q, v, c)
         _, _, accelerations = couple(q, v, a, c)
         return accelerations
@@ -227,7 +230,8 @@ class Pendulum(MechanicalSystem):
 
     def default_solver(self, context: Tensor) -> Solver:
         if not bool((context > 0).all()):
-            expected, got = "positive link lengths in m", f"{context.min().item():g}"
+            expected = "positive link lengths in m"
+            got = f"{context.min().item():g}"
             raise InputError("context", expected=expected, got=got, fix="check the lengths")
         lengths = context.reshape(-1, DRIVING)
 
@@ -239,7 +243,8 @@ class Pendulum(MechanicalSystem):
             return q[:, :DRIVING], v[:, :DRIVING]
 
         def states(q: Array, v: Array) -> Array:
-            q, v = torch.from_numpy(q), torch.from_numpy(v)
+            q = torch.from_numpy(q)
+            v = torch.from_numpy(v)
             a = torch.zeros_like(v)
             angles, velocities, _ = couple(q, v, a, align(lengths, q))
             return torch.cat([angles, velocities], dim=-1).numpy()

@@ -70,7 +70,8 @@ class Quadratic(NamedTuple):
             rows: (..., K, r).
             test: (..., r, k).
         """
-        size, k = len(monomials), test.shape[-1]
+        size = len(monomials)
+        k = test.shape[-1]
         doubled = Monomials(monomials.variables, 2 * monomials.degree)
         constant = _rows(self.constant, test)
         linear = rows @ self.linear @ test  # (..., K, k)
@@ -124,7 +125,8 @@ class Projected:
         columns = columns.to(device)
         self.images = [_image(term, columns, tests) for term in terms]
         self.coefficients = [term.coefficient for term in terms]
-        r, k = basis.rank, tests.shape[-1]
+        r = basis.rank
+        k = tests.shape[-1]
         products = r * (r + 1) // 2
         shapes = ((k,), (r, k), (products, k))
         self.zero = [basis.mean.new_zeros(shape) for shape in shapes]

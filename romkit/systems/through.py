@@ -60,10 +60,15 @@ class SystemThroughBasis(System):
 
     def __init__(self, full: System, basis: Basis, image: Projected | Sampled):
         self.full, self.basis, self.image = full, basis, image
-        self.name, self.context = f"{full.name}-through-basis", full.context
-        self.time_units, self.context_may_move = full.time_units, full.context_may_move
-        self.dt, self.duration, self.horizon = full.dt, full.duration, full.horizon
-        self.solver, self.jump_times = full.solver, full.jump_times
+        self.name = f"{full.name}-through-basis"
+        self.context = full.context
+        self.time_units = full.time_units
+        self.context_may_move = full.context_may_move
+        self.dt = full.dt
+        self.duration = full.duration
+        self.horizon = full.horizon
+        self.solver = full.solver
+        self.jump_times = full.jump_times
         # the step of another program says nothing of the coordinates, which RK4 integrates
         self.step = None
         if not full.only_solver:
@@ -211,7 +216,8 @@ def _sampled(
 
 def _without_terms(system: System) -> InputError:
     if gives_rows(system):
-        expected, fix = "training data, on which rows are chosen", "give the data of the basis"
+        expected = "training data, on which rows are chosen"
+        fix = "give the data of the basis"
         return InputError("data", expected=expected, got="none", fix=fix)
     expected = "a system with terms or rows"
     fix = f"write terms() or rhs_rows() of {type(system).__name__}, or roll out in full space"
@@ -223,11 +229,13 @@ def check_fits(system: System, basis: Basis) -> None:
     metric.
     """
     if system.order != 1:
-        got, fix = f"{system.name}, of second order", "write it as ẋ = f(x)"
+        got = f"{system.name}, of second order"
+        fix = "write it as ẋ = f(x)"
         raise InputError("system", expected="a first-order one", got=got, fix=fix)
     if system.state_size != basis.size:
         expected = f"a basis of {system.state_size} components, as {system.name} has"
-        got, fix = f"one of {basis.size}", "use one of its data"
+        got = f"one of {basis.size}"
+        fix = "use one of its data"
         raise InputError("basis", expected=expected, got=got, fix=fix)
     if basis.units:
         check_same(

@@ -124,7 +124,8 @@ class Burgers2D(System):
     def _sources(self) -> list[Term]:
         """The source as a sum of Chebyshev polynomials of μ₂ times profiles."""
         mu2_range = self.context[1]
-        low, high = mu2_range.low, mu2_range.high
+        low = mu2_range.low
+        high = mu2_range.high
         # half an interval that has the range, and as much to both sides of it
         middle = (low + high) / 2
         half = high - low
@@ -221,7 +222,8 @@ class Burgers2D(System):
         return torch.cat([u, torch.zeros_like(u)], dim=-1)
 
     def default_solver(self, context: Tensor) -> Solver:
-        mu1, mu2 = context[..., 0], context[..., 1:]
+        mu1 = context[..., 0]
+        mu2 = context[..., 1:]
         sources = SOURCE * torch.exp(mu2 * self._columns(context))
         return Trapezoidal(self.dt, self.spacing, sources, mu1**2 / 2)
 

@@ -22,7 +22,9 @@ def _march_cells() -> Callable[..., None]:
     """
     file = resources.files(__package__).joinpath("march.cpp")
     march_cells = library(file.read_text(encoding="utf-8")).evaluate
-    pointer, number, count = ctypes.c_void_p, ctypes.c_double, ctypes.c_long
+    pointer = ctypes.c_void_p
+    number = ctypes.c_double
+    count = ctypes.c_long
     march_cells.restype = None
     march_cells.argtypes = (pointer, pointer, number, count, number, number, count)
     return march_cells
@@ -63,7 +65,8 @@ class Trapezoidal(Solver):
             return self._compiled(), "compiled"
         except Unavailable as verdict:
             if engine == "compiled":
-                got, fix = str(verdict), "take 'auto'"
+                got = str(verdict)
+                fix = "take 'auto'"
                 raise InputError("engine", expected="a compiler", got=got, fix=fix) from verdict
             return self._swept, f"torch ({verdict})"
 
@@ -82,7 +85,8 @@ class Trapezoidal(Solver):
             members = y.view(-1, y.shape[-1])
             for state, source, flux in zip(members, sources, inflow, strict=True):
                 size = len(source)
-                at, of_source = state.data_ptr(), source.data_ptr()
+                at = state.data_ptr()
+                of_source = source.data_ptr()
                 march_cells(at, of_source, flux, size, self.spacing, h, number)
             return y
 
@@ -107,7 +111,8 @@ class Trapezoidal(Solver):
             i = d - j
             into_u, into_v = self._inflow(u, v, j, i)
             into_new_u, into_new_v = self._inflow(new_u, new_v, j, i)
-            p, q = u[..., j, i], v[..., j, i]
+            p = u[..., j, i]
+            q = v[..., j, i]
             carried = (p + q) / 2
             change_u = into_u + into_new_u - p * carried
             change_v = into_v + into_new_v - q * carried

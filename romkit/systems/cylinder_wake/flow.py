@@ -53,7 +53,8 @@ def steady(flow: Discretisation, viscosity: float) -> Array:
         step /= 2
         if step < SMALLEST_STEP:
             expected = "a steady flow that Newton's method finds"
-            got, fix = f"none beyond Re = {reached:g}", "lower it, or take a finer mesh"
+            got = f"none beyond Re = {reached:g}"
+            fix = "lower it, or take a finer mesh"
             raise InputError("Re", expected=expected, got=got, fix=fix)
     return u
 

@@ -55,7 +55,8 @@ class Functions:
         for k, t in enumerate(times):
             value = np.asarray(at_time(entry, t, "control"), dtype=float)
             if value.size != 1:
-                got, fix = f"{value.size} numbers", "give a function for each actuator"
+                got = f"{value.size} numbers"
+                fix = "give a function for each actuator"
                 raise InputError("control", expected="functions of one number", got=got, fix=fix)
             column[k] = value.item()
         return column
@@ -108,7 +109,8 @@ def signal_of(control: object, number: int, interval: float) -> Signal:
     values = tensors.finite("control", control).double().numpy()
     if values.ndim not in (1, 2):
         fix = "give a list of numbers or functions, or rows of samples (times, actuators)"
-        expected, got = "one number, function or column for each actuator", f"{values.ndim} axes"
+        expected = "one number, function or column for each actuator"
+        got = f"{values.ndim} axes"
         raise InputError("control", expected=expected, got=got, fix=fix)
     _check_number(values.shape[-1], number)
     if values.ndim == 1:

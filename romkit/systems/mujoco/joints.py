@@ -126,21 +126,24 @@ def _check_names(names: list[str]) -> None:
         raise InputError("model", expected="one joint or more", got="none", fix=fix)
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        got, fix = f"{', '.join(repeated)} twice", "give every joint a name of its own"
+        got = f"{', '.join(repeated)} twice"
+        fix = "give every joint a name of its own"
         raise InputError("model", expected="joints whose names differ", got=got, fix=fix)
 
 
 def _angular(u: Array, rate: Array) -> Array:
     """ω = 2 ū u̇ (..., 3) of unit quaternions u (..., 4) and their rates."""
     conjugate = u * [1, -1, -1, -1]
-    scalar, vector = rate[..., :1], rate[..., 1:]
+    scalar = rate[..., :1]
+    vector = rate[..., 1:]
     product = _turned(conjugate, vector)[..., 1:]
     return 2 * (product + scalar * conjugate[..., 1:])
 
 
 def _turned(u: Array, w: Array) -> Array:
     """Product of quaternions u (..., 4) and (0, w), w (..., 3)."""
-    scalar, vector = u[..., :1], u[..., 1:]
+    scalar = u[..., :1]
+    vector = u[..., 1:]
     dot = (vector * w).sum(-1, keepdims=True)
     imaginary = scalar * w + np.cross(vector, w)
     return np.concatenate([-dot, imaginary], axis=-1)

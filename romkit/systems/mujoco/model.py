@@ -129,7 +129,8 @@ def may_touch(model: "mujoco.MjModel") -> list[str]:
 
 def _allowed_pairs(model: "mujoco.MjModel") -> tuple[Array, Array]:
     """Numbers of the geoms of pairs that may touch by their types and masks, or that are named."""
-    types, masks = model.geom_contype, model.geom_conaffinity
+    types = model.geom_contype
+    masks = model.geom_conaffinity
     i, j = np.triu_indices(model.ngeom, 1)
     # MuJoCo's own rule: the type of one and the mask of the other share a bit
     shared = (types[i] & masks[j]) | (types[j] & masks[i])

@@ -47,7 +47,8 @@ class Target(NamedTuple):
         kind, name, option, attribute, index = match.groups()
         target = cls(text, kind or option, name or "", attribute, int(index or 0))
         if target.kind == "option" and attribute == "timestep":
-            expected, fix = "a quantity of the model", "give step=... to the system"
+            expected = "a quantity of the model"
+            fix = "give step=... to the system"
             raise InputError("sets", expected=expected, got=repr(text), fix=fix)
         return target
 
@@ -84,7 +85,8 @@ class Target(NamedTuple):
             raise InputError("sets", expected=expected, got=repr(self.text), fix=fix) from error
         count = model.actuator_ctrlnum[actuator]
         if self.index >= count:
-            expected, fix = f"an index below {count}", "lower it"
+            expected = f"an index below {count}"
+            fix = "lower it"
             raise InputError("sets", expected=expected, got=repr(self.text), fix=fix)
         return int(model.actuator_ctrladr[actuator]) + self.index
 

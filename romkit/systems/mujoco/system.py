@@ -96,14 +96,17 @@ class MuJoCo(MechanicalSystem):
         control: object = (),
         name: str | None = None,
     ):
-        self.path, self.parameters, self.contacts = existing(path), context, bool(contacts)
+        self.path = existing(path)
+        self.parameters = context
+        self.contacts = bool(contacts)
         self.name = _or(name, Path(path).stem)
         self.context = tuple(_described(key, parameter) for key, parameter in context.items())
         self.spec = _read(path)
         middle = self._compiled_middle()
         model.check_state(middle)
         self.joints = Joints.of(middle)
-        self.state_names, self.state_units = self.joints.names, self.joints.units
+        self.state_names = self.joints.names
+        self.state_units = self.joints.units
         self.step = _or(step, middle.opt.timestep)
         self.dt = _or(dt, self.step)
         self.duration, self.transient = duration, transient
@@ -177,7 +180,8 @@ class MuJoCo(MechanicalSystem):
             try:
                 self._compiled_with(lambda spec: None)
             except ValueError as plain:
-                problem, fix = f"makes no model ({reason(plain)})", "check it with MuJoCo's viewer"
+                problem = f"makes no model ({reason(plain)})"
+                fix = "check it with MuJoCo's viewer"
                 raise FileError(self.path, problem=problem, fix=fix) from plain
             raise
 
@@ -299,7 +303,8 @@ class MuJoCo(MechanicalSystem):
 
     def default_solver(self, context: Tensor) -> Solver:
         models = functools.partial(self._compiled, context)
-        joints, controls = self.joints, None
+        joints = self.joints
+        controls = None
         if self._has_actuators:
             controls = self._commands(models(), self._rows(context)).at
         return engine.Simulator(
@@ -431,7 +436,8 @@ def _single_targets(parameter: ModelParameter) -> dict[str, ModelParameter]:
     """Parameters that set one target each, of one that sets several."""
     if callable(parameter.sets) or len(parameter.sets) < 2:
         return {}
-    low, high = parameter.low, parameter.high
+    low = parameter.low
+    high = parameter.high
     return {
         target: ModelParameter(low, high, {target: factor})
         for target, factor in parameter.sets.items()
@@ -442,7 +448,8 @@ def _read(path: FilePath) -> "mujoco.MjSpec":
     try:
         return mujoco.MjSpec.from_file(str(path))
     except ValueError as error:
-        problem, fix = f"is no MJCF ({reason(error)})", "check it with MuJoCo's viewer"
+        problem = f"is no MJCF ({reason(error)})"
+        fix = "check it with MuJoCo's viewer"
         raise FileError(path, problem=problem, fix=fix) from error
 
 

@@ -140,7 +140,8 @@ def _bodies(model: "mujoco.MjModel", tables: dict[str, Tensor]) -> tuple[multibo
 
 def _matrices(quaternion: Tensor) -> Tensor:
     """(..., 3, 3) rotations of unit quaternions (..., 4), w first."""
-    w, axis = quaternion[..., 0], quaternion[..., 1:]
+    w = quaternion[..., 0]
+    axis = quaternion[..., 1:]
     norm = axis.norm(dim=-1)
     divisor = torch.where(norm > 0, norm, 1.0)
     unit = axis / divisor.unsqueeze(-1)
