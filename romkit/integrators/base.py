@@ -234,7 +234,8 @@ class LearnedField(LatentField, Display):
             if row["tried"] == 0:
                 facts[f"not tried {row['law']}"] = row["settings"]
             else:
-                error, seconds = row["error"], row["seconds"]
+                error = row["error"]
+                seconds = row["seconds"]
                 facts[f"tried {row['law']}"] = f"error {error:.2g} in {seconds:.2g} s"
         return facts | {"details": "\n".join(self.details())}
 

@@ -121,7 +121,8 @@ class NormalEquations(NamedTuple):
     @staticmethod
     def multiplications(monomials: Monomials) -> int:
         """Multiplications in an evaluation, about."""
-        m, p = monomials.variables, monomials.degree
+        m = monomials.variables
+        p = monomials.degree
         force = math.comb(m + 3 * p - 1, m) * (m + 1)
         gram = math.comb(m + 2 * p - 2, m) * m * (m + 1) // 2
         return force + gram
@@ -129,7 +130,8 @@ class NormalEquations(NamedTuple):
     @classmethod
     def of(cls, quadratic: Quadratic, maps: PolynomialMaps) -> "NormalEquations":
         """Normal equations of Galerkin's rate, at the contexts of the maps."""
-        m, p = maps.monomials.variables, maps.monomials.degree
+        m = maps.monomials.variables
+        p = maps.monomials.degree
         lower = Monomials(m, p - 1)  # of the derivatives; monomials are ordered by degree
         # orthonormal coordinates of the subspace that the decoder reaches, beside its constant
         columns = maps.rows[..., 1:, :].mT
@@ -141,7 +143,8 @@ class NormalEquations(NamedTuple):
         coefficients = field.coefficients.mT.unsqueeze(-3)
         force = tangents @ coefficients  # (..., m, K of p - 1, K of 2p)
         i, j = torch.triu_indices(m, m)
-        rows, columns = tangents[..., i, :, :], tangents[..., j, :, :]
+        rows = tangents[..., i, :, :]
+        columns = tangents[..., j, :, :]
         gram = rows @ columns.mT
         places = torch.empty(m, m, dtype=torch.int64)
         entries = torch.arange(len(i))

@@ -69,7 +69,8 @@ class Galerkin(LatentField):
 def _check_speed(speed: object) -> None:
     if speed is None or isinstance(speed, Speed):
         return
-    expected, fix = "a Speed, or None", "leave it to romkit.timed, or give Speed.fitted(...)"
+    expected = "a Speed, or None"
+    fix = "leave it to romkit.timed, or give Speed.fitted(...)"
     raise InputError("speed", expected=expected, got=checks.shown(speed), fix=fix)
 
 
@@ -80,7 +81,8 @@ def _paced(problem: Problem, speed: Speed) -> Problem:
         InputError: a problem of second order.
     """
     if problem.order != 1:
-        expected, fix = "a first-order problem", "take Galerkin() without a speed"
+        expected = "a first-order problem"
+        fix = "take Galerkin() without a speed"
         raise InputError("speed", expected=expected, got="one of second order", fix=fix)
 
     def field(t: Tensor, x: Tensor) -> Tensor:
@@ -141,5 +143,6 @@ def nearest(P: Operator, x: Tensor, metric: Metric, *, steps: int = 10) -> Tenso
         y, J = P.decode_jacobian(z)
         candidate = z + least_squares(metric, x, J, x - y)
         reached = distance(candidate)
-        z, best = torch.where(reached < best, candidate, z), torch.minimum(reached, best)
+        z = torch.where(reached < best, candidate, z)
+        best = torch.minimum(reached, best)
     return z

@@ -113,7 +113,8 @@ class LSPG(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         if solver is not None:
-            expected, fix = "none: LSPG steps in time by itself", "set its step, LSPG(dt=...)"
+            expected = "none: LSPG steps in time by itself"
+            fix = "set its step, LSPG(dt=...)"
             raise InputError("solver", expected=expected, got=str(solver), fix=fix)
         rule = self._rule(problem)
         rate = Galerkin().latent_rate(rule.problem)(times[0], start)
@@ -201,7 +202,8 @@ class TrapezoidalRule(Rule):
         """The state x (..., n) at u, and the residual (..., n) there with its slopes (..., n, m) by
         u.
         """
-        half_way, h = known[..., :-1], known[..., -1:]
+        half_way = known[..., :-1]
+        h = known[..., -1:]
         x, J = self.problem.path.at(t).decode_jacobian(u)
         rate, rate_along_J = _along_columns(lambda x: self.problem.field(t, x), x, J)
         slopes = J - h.unsqueeze(-1) / 2 * rate_along_J
@@ -341,7 +343,8 @@ def _fitted(shares: Tensor, total: Tensor, rows: Tensor, before: Tensor) -> Pair
         share = weights / (weights - goal)
         weights = weights + share[down].min() * (goal - weights)
         kept = weights > 1e-12 * weights.max()
-        rows, weights = rows[kept], weights[kept]
+        rows = rows[kept]
+        weights = weights[kept]
 
 
 SNAPSHOTS = 100
@@ -488,7 +491,8 @@ def _checked(system: System, projection: Projection) -> Basis:
     names = projection.frame.context_names
     if names != system.context_names:
         expected = f"one with the context {', '.join(system.context_names)}"
-        got, fix = f"one with {', '.join(names)}", "fit it to data of this system"
+        got = f"one with {', '.join(names)}"
+        fix = "fit it to data of this system"
         raise InputError("projection", expected=expected, got=got, fix=fix)
     return projection.basis
 

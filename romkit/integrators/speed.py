@@ -105,7 +105,8 @@ class Speed:
             InputError: fewer than two contexts, or numbers of another shape.
         """
         c, s = _checked(contexts, speeds)
-        best, smallest = None, np.inf
+        best = None
+        smallest = np.inf
         for cuts in _cuts(c):
             speed = cls._cut(c, s, cuts)
             # a jump is there only where it explains much
@@ -147,10 +148,12 @@ class Speed:
             jumps = tuple(float(jump) for jump in entries["jumps"])
             speed = cls(tuple(pieces), jumps, float(entries["error"]))
         except (KeyError, TypeError, ValueError) as error:
-            expected, fix = "the entries of Speed.as_dict()", "take a file that romkit wrote"
+            expected = "the entries of Speed.as_dict()"
+            fix = "take a file that romkit wrote"
             raise InputError("speed", expected=expected, got=str(error), fix=fix) from error
         if len(speed.pieces) != len(jumps) + 1:
-            expected, fix = "a piece more than jumps", "take a file that romkit wrote"
+            expected = "a piece more than jumps"
+            fix = "take a file that romkit wrote"
             raise InputError("speed", expected=expected, got=len(speed.pieces), fix=fix)
         return speed
 
@@ -225,11 +228,13 @@ def _cuts(c: Array) -> Iterator[tuple[int, ...]]:
 
 def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
     """Polynomial (C,) of the degree with the smallest errors (C,) where a context is left out."""
-    low, high = c.min(axis=0), c.max(axis=0)
+    low = c.min(axis=0)
+    high = c.max(axis=0)
     shift = (low + high) / 2
     scale = np.where(high > low, (high - low) / 2, 1.0)
     d = (c - shift) / scale  # (C, p)
-    best, smallest = None, np.inf
+    best = None
+    smallest = np.inf
     for degree in DEGREES:
         exponents = total_degree(c.shape[1], degree)
         columns = np.stack([np.prod(d**powers, axis=1) for powers in exponents], axis=1)
@@ -240,7 +245,8 @@ def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
         if best is None or square < smallest:
             numbers = [tuple(values.tolist()) for values in (shift, scale, coefficients)]
             piece = Piece(numbers[0], numbers[1], tuple(exponents), numbers[2])
-            best, smallest = (piece, errors), square
+            best = (piece, errors)
+            smallest = square
     return best
 
 

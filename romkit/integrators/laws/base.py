@@ -169,7 +169,8 @@ class Estimator(abc.ABC):
         share = self._unexplained(law, samples)
         if share is None:
             return
-        unexplained, error = float(share.max()), None
+        unexplained = float(share.max())
+        error = None
         # forecasts of a law that explains all rates may fail by chaos, which is no fault of it
         if judge is not None and unexplained > useless.DOUBTFUL:
             runs = torch.arange(judge.states.shape[-3])

@@ -214,7 +214,8 @@ def _contexts(samples: LatentSamples, group: np.ndarray) -> np.ndarray:
 
 def _inside(contexts: np.ndarray) -> np.ndarray:
     """Numbers of contexts (C, p) that are at no end of a parameter that varies."""
-    low, high = contexts.min(0), contexts.max(0)
+    low = contexts.min(0)
+    high = contexts.max(0)
     at_end = (contexts == low) | (contexts == high)
     return np.flatnonzero(~at_end[:, low < high].any(-1))
 
@@ -381,7 +382,8 @@ def fitted(
     equation that followed what was held out diverges once it is fitted to all.
     """
     rows = torch.arange(judge.states.shape[-3])
-    best, least = None, math.inf
+    best = None
+    least = math.inf
     for candidate in ranking:
         if not candidate.error < math.inf:
             break
@@ -392,7 +394,8 @@ def fitted(
             return law, candidate
         error = float(judge.errors(law, rows).nanmean())
         if error < min(least, NEARLY * LOST):
-            best, least = (law, candidate), error
+            best = (law, candidate)
+            least = error
     return best
 
 

@@ -70,7 +70,8 @@ class Course(NamedTuple):
 
     def only(self, rows: Tensor) -> "Course":
         """Steps of some of the runs."""
-        factors, drift = self.factors, self.drift
+        factors = self.factors
+        drift = self.drift
         if factors is not None:
             factors = factors[:, :, rows]
         if drift is not None:
@@ -79,7 +80,8 @@ class Course(NamedTuple):
 
     def repeated(self, number: int) -> "Course":
         """Steps of the windows, and of the same ones again."""
-        factors, drift = self.factors, self.drift
+        factors = self.factors
+        drift = self.drift
         if factors is not None:
             factors = torch.cat([factors] * number, 3)
         if drift is not None:

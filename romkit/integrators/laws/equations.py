@@ -193,7 +193,8 @@ class Equation(LearnedField):
             if in_law:
                 used.append(name)
         if self.order != 1 or not linear.issuperset(used):
-            got, fix = f"order {self.order}, terms {', '.join(used)}", "fit it with DMD()"
+            got = f"order {self.order}, terms {', '.join(used)}"
+            fix = "fit it with DMD()"
             raise InputError("model", expected="a linear law of order 1", got=got, fix=fix)
 
     @validated

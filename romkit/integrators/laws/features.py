@@ -33,7 +33,8 @@ class Features:
     @classmethod
     def of(cls, samples: LatentSamples, library: Library, context_library: Library) -> "Features":
         """Terms of the variables and parameters of samples; of several terms of one name the first."""
-        variables, context = samples.variables, samples.parameters
+        variables = samples.variables
+        context = samples.parameters
         library = distinct(library, variables.symbols)
         context_library = distinct(context_library, context.symbols)
         return cls(library, context_library, variables, context)

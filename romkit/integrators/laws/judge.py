@@ -130,12 +130,14 @@ class Judge:
             # steps that are too long for stability lose most of a run, and shorter ones as much
             if finer < STABLE and abs(finer - error) <= SETTLED * max(finer, error):
                 break
-            resolution, error = 2 * resolution, finer
+            resolution = 2 * resolution
+            error = finer
         return resolution
 
     def projected(self, rows: Tensor) -> float:
         """Mean error of the projection on runs (k,), in the same measure."""
-        latents, truth = self._latents[..., rows, :, :], self.states[..., rows, :, :]
+        latents = self._latents[..., rows, :, :]
+        truth = self.states[..., rows, :, :]
         return float(self._distance(latents, truth, rows, 0).nanmean())
 
     def _distance(self, latents: Tensor, truth: Tensor, rows: Tensor, first: int) -> Tensor:
@@ -193,7 +195,8 @@ class Judge:
             held = held_inputs(self.samples)
             context = Forcing(filled(starts.context), filled(starts.drift), held)
         elif longer > 1:
-            times, resolution = _repeated(times, longer), RESOLUTION
+            times = _repeated(times, longer)
+            resolution = RESOLUTION
         if isinstance(law, Equation) and law.coefficients.ndim == 2:
             return equation_rollout(law, starts.state, context, times, tau, resolution)
         if starts.moves:

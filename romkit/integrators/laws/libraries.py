@@ -188,7 +188,8 @@ def _evaluated(name: str, function: TensorMap, x: Tensor) -> Tensor:
     Raises:
         InputError: it cannot be evaluated, or gives another shape.
     """
-    term, fix = f"term {name!r}", "index the variables as z[..., 0]"
+    term = f"term {name!r}"
+    fix = "index the variables as z[..., 0]"
     try:
         values = function(x)
     except (IndexError, RuntimeError, TypeError) as error:

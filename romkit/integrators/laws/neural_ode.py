@@ -300,11 +300,13 @@ class Shooting(NamedTuple):
         count = torch.nn.functional.pad(count, (1, 0))  # before each sample
         starts = []
         for size in (length * strides).tolist():
-            before, behind = count[:, : -size - 1], count[:, size + 1 :]
+            before = count[:, : -size - 1]
+            behind = count[:, size + 1 :]
             complete = behind == before
             starts.append(complete.nonzero())
         if min(map(len, starts)) == 0:
-            expected, got = f"stretches of {length} steps", "a missing sample in every one"
+            expected = f"stretches of {length} steps"
+            got = "a missing sample in every one"
             fix = "shorten the segment or the step, or fit SINDy"
             raise InputError("segment", expected=expected, got=got, fix=fix)
         return cls(paths, strides, length, starts)
@@ -348,7 +350,8 @@ class Shooting(NamedTuple):
 
     def _motion(self, field: NeuralODEModel, index: "Index", ticks: Tensor) -> Field:
         """Field along segments, with the context and the drift that they have."""
-        c, drift = self.paths.context, self.paths.drift
+        c = self.paths.context
+        drift = self.paths.drift
         S, *_, d = self.paths.states.shape
         problem, path, _ = index
         start = c[:, :, :1]
@@ -375,7 +378,9 @@ def regression_error(
 
     `rows` (K, 2) are path and number of the samples that are not missing, None for all.
     """
-    w, rates, c = paths.states, paths.rates, paths.context
+    w = paths.states
+    rates = paths.rates
+    c = paths.context
     if rows is None:
         path, k = (torch.randint(size, (batch,), generator=draw) for size in w.shape[1:3])
     else:
@@ -546,8 +551,10 @@ class NeuralODE(Estimator):
         """
         w = paths.states[:, paths.observed]  # (S, N, d)
         rates = paths.rates[:, paths.observed]  # (S, N, m)
-        S, m = len(w), rates.shape[-1]
-        shift, scale = w.mean(1), w.std(1)
+        S = len(w)
+        m = rates.shape[-1]
+        shift = w.mean(1)
+        scale = w.std(1)
         # ż counts from zero, where a system of second order rests
         shift[:, m:] = 0.0
         scale[:, m:] = w[..., m:].square().mean(1).sqrt()
@@ -588,7 +595,8 @@ def _random_layers(
     for inputs, outputs in pairwise(widths):
         uniform = torch.rand(inputs + 1, outputs, generator=draw, dtype=dtype)
         values = (2 * uniform - 1) / math.sqrt(inputs)
-        weight, bias = values[:-1], values[-1]
+        weight = values[:-1]
+        bias = values[-1]
         layers.append((_for_each(weight, number), _for_each(bias, number)))
     return tuple(layers)
 

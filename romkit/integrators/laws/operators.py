@@ -70,7 +70,8 @@ class OperatorInference(Estimator):
 
     def __post_init__(self):
         if isinstance(self.regularization, tuple) and len(self.regularization) != 2:
-            expected, got = "one or two numbers", repr(self.regularization)
+            expected = "one or two numbers"
+            got = repr(self.regularization)
             fix = "give one number, or a pair: up to degree 1, and above"
             raise InputError("regularization", expected=expected, got=got, fix=fix)
 
@@ -79,7 +80,8 @@ class OperatorInference(Estimator):
             return [self]
         low, high = self.CANDIDATES
         if self.degree == 1:
-            low, high = high, (0.0,)  # there are no terms above
+            low = high
+            high = (0.0,)  # there are no terms above
         root = len(samples) ** 0.5
         settings = []
         for a, b in itertools.product(low, high):
@@ -99,7 +101,8 @@ class OperatorInference(Estimator):
 
     def _penalty(self, basis: Features) -> Tensor:
         """λ (K,) of each term."""
-        simple, further = self.regularization, self.regularization
+        simple = self.regularization
+        further = self.regularization
         if isinstance(self.regularization, tuple):
             simple, further = self.regularization
         terms = len(basis.latent_names)
@@ -111,7 +114,8 @@ class OperatorInference(Estimator):
 def _ridge(R: Tensor, penalty: Tensor) -> Fit:
     """Fit with λ (K,) of each term, from the triangular factor R of (Θ, ż)."""
     K = len(penalty)
-    terms, targets = R[:, :K], R[:, K:]
+    terms = R[:, :K]
+    targets = R[:, K:]
     rows = torch.diag(penalty)[penalty > 0]
     none = R.new_zeros(len(rows), targets.shape[-1])
     matrix = torch.cat([terms, rows])
@@ -241,7 +245,8 @@ def _steps(w: Tensor, half: Tensor, c: Tensor, linear: int) -> Steps:
     known = torch.cat([before, constant, context, later], dim=-1)
     complete = torch.cat([known, after], dim=-1).isfinite().all(-1)
     if not bool(complete.any()):
-        expected, got = "neighbours in time", "a gap between any two samples"
+        expected = "neighbours in time"
+        got = "a gap between any two samples"
         fix = "take a law that needs single samples, or data without gaps"
         raise InputError("data", expected=expected, got=got, fix=fix)
     return Steps(known[complete], before[complete], after[complete])

@@ -235,11 +235,13 @@ def _check_numbers(samples: LatentSamples, settings: PolynomialLaw) -> None:
 
 def _check_contexts(samples: LatentSamples, settings: PolynomialLaw) -> None:
     """Refuse polynomials of contexts that stay, with more terms than there are contexts."""
-    degree, parameters = settings.context_degree, samples.context.shape[-1]
+    degree = settings.context_degree
+    parameters = samples.context.shape[-1]
     (context,) = samples.paths(samples.context)  # (S, C, T, p)
     if degree is None or not bool((context == context[..., :1, :]).all()):
         return
-    contexts, terms = number_of_contexts(samples), math.comb(parameters + degree, degree)
+    contexts = number_of_contexts(samples)
+    terms = math.comb(parameters + degree, degree)
     if terms > contexts:
         expected = f"at most {contexts} terms of the context, one for each of the contexts"
         got = f"{terms} of degree {degree}"
@@ -251,11 +253,13 @@ def _poles(samples: LatentSamples) -> tuple[float, ...]:
     """Poles with which polynomials are in the inverse of parameters that are positive; 0 for others,
     and for inputs.
     """
-    shift, scale = samples.parameters.shift.tolist(), samples.parameters.scale.tolist()
+    shift = samples.parameters.shift.tolist()
+    scale = samples.parameters.scale.tolist()
     poles = [0.0] * len(shift)
     number = len(shift) - len(samples.control_names)
     for k in range(number):
-        low, high = shift[k] - scale[k], shift[k] + scale[k]
+        low = shift[k] - scale[k]
+        high = shift[k] + scale[k]
         if 0 < low < high:
             poles[k] = pole_of_reciprocal(low, high)
     return tuple(poles)

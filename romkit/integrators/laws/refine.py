@@ -30,7 +30,8 @@ def refined(law: LearnedField, samples: LatentSamples, judge: Judge) -> LearnedF
     structure = Structure(problem.motion, theta != 0)
     # of a stiff law, long steps would make a slower one look better than the right one
     resolution = judge.resolution(law, rows)
-    best, least = law, float(judge.errors(law, rows, resolution).nanmean())
+    best = law
+    least = float(judge.errors(law, rows, resolution).nanmean())
     for stage in refinements(structure, problem.runs, theta, returning=False):
         candidate = replace(law, coefficients=problem.coefficients(stage.theta))
         error = float(judge.errors(candidate, rows, resolution).nanmean())

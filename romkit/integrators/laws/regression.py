@@ -144,7 +144,8 @@ def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Eq
 
 def gram(design: Design, start: int, stop: int) -> Tensor:
     """Sum (S, K + m, K + m) over samples start ... stop of the products of all terms and targets."""
-    S, K = len(design.targets), design.size
+    S = len(design.targets)
+    K = design.size
     # matrix products of such sizes are faster
     padded = K + -K % ALIGNMENT
     # chunks stay in the cache
@@ -184,7 +185,8 @@ def judged(R: Tensor, coefficients: Tensor, matrix: Tensor, converged: Tensor) -
     that was solved.
     """
     K = len(coefficients)
-    terms, target = R[:, :K], R[:, K:]
+    terms = R[:, :K]
+    target = R[:, K:]
     condition, residual = quality(terms, target, coefficients, matrix)
     return Fit(coefficients, condition, converged, residual)
 
@@ -259,7 +261,8 @@ def _condition(unit: Tensor) -> Tensor:
 def _by_qr(R: Tensor, m: int, N: int, settings: Thresholds) -> Fit:
     """Fit of one problem from the triangular factor of its terms and targets."""
     K = R.shape[-1] - m
-    terms, targets = R[:, :K], R[:, K:]
+    terms = R[:, :K]
+    targets = R[:, K:]
     scale = nonzero(terms.norm(dim=0))
     square = terms[:K]
     solve = orthogonal(square / scale, targets[:K].mT)

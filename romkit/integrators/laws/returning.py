@@ -30,7 +30,8 @@ class Returning(NamedTuple):
         along = torch.nn.functional.normalize(torch.gradient(w, dim=1)[0], dim=-1)
         observed = runs.observed.unsqueeze(-1)
         beside = _terms(motion, runs, w)
-        groups, K = len(runs.mix), beside.shape[-1]
+        groups = len(runs.mix)
+        K = beside.shape[-1]
         matrix = w.new_zeros(groups, K, K)
         target = w.new_zeros(groups, K, motion.latent_dim)
         for _ in range(COPIES):

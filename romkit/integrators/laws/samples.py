@@ -249,7 +249,8 @@ def check_numbers(argument: str, x: Tensor) -> None:
     elif bool(x.isnan().all()):
         got = "NaN alone"
     if got is not None:
-        expected, fix = "numbers, or NaN where missing", "drop those samples"
+        expected = "numbers, or NaN where missing"
+        fix = "drop those samples"
         raise InputError(argument, expected=expected, got=got, fix=fix)
 
 
@@ -362,6 +363,7 @@ def interval(samples: LatentSamples) -> float:
     times = trajectory_times(samples)
     dt = datasets.even_step(times.numpy())
     if dt is None:
-        got, fix = f"{len(times)} others", "resample the data"
+        got = f"{len(times)} others"
+        fix = "resample the data"
         raise InputError("times", expected="equally spaced times", got=got, fix=fix)
     return dt

@@ -98,7 +98,8 @@ class Scaling:
         """
         if self.symbols == self.names:
             return lambda x: x
-        shift, scale = self.shift.to(like), self.scale.to(like)
+        shift = self.shift.to(like)
+        scale = self.scale.to(like)
         return lambda x: (x - align(shift, x)) / align(scale, x)
 
     @functools.cached_property

@@ -74,7 +74,8 @@ class Motion:
             forcing = torch.nn.functional.pad(forcing, (0, d))
             of_start = torch.eye(d, dtype=change.dtype).expand(n * W, d, d)
             change = torch.cat([change, of_start], -1)
-        derivatives, ends = [change], set(course.ends)
+        derivatives = [change]
+        ends = set(course.ends)
         # the only loop: everything else of a step was made for all steps at once
         steps = zip(tangent.flatten(1, 2), forcing.flatten(1, 2), strict=True)
         for number, (step, added) in enumerate(steps, 1):
@@ -87,7 +88,9 @@ class Motion:
         self, weights: Tensor, start: Tensor, course: Course, stages: list[Tensor] | None
     ) -> Tensor:
         """States at the samples; the points and terms of all stages are appended to `stages`."""
-        state, states, ends = start, [start], set(course.ends)
+        state = start
+        states = [start]
+        ends = set(course.ends)
         for number, h in enumerate(course.steps):
             points, terms, rates = self._stages(weights, state, course, number)
             start_rate, middle_rate, corrected_rate, end_rate = rates
@@ -151,7 +154,8 @@ class Motion:
         phi = torch.stack([phi for _, phi in stages])  # (M, 4, n, W, K)
         J1, J2, J3, J4 = self._jacobians(weights, points, phi, course).unbind(1)
         h = course.steps.unsqueeze(-1)  # (M, n, W, 1, 1)
-        half, sixth = h / 2, h / 6
+        half = h / 2
+        sixth = h / 6
         unit = torch.eye(self.size, dtype=J1.dtype).expand_as(J1)
         M3 = 2 * unit + h * J4
         M2 = 2 * unit + half * M3 @ J3

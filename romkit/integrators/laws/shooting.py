@@ -214,7 +214,8 @@ class Shots:
         if start is None:
             start = self.windows.start
         W = self.weights(theta)
-        motion, course = self.structure.motion, self.windows.course
+        motion = self.structure.motion
+        course = self.windows.course
         reached = motion.rollout(W[self.group], start, course)
         distance = reached - self.windows.truth
         residual = self.heed * distance * _beyond(distance, self.radius)
@@ -262,8 +263,10 @@ class Shots:
 
     def _by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
         """Matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the starts."""
-        groups, size = len(W), W[0].numel()
-        matrix, slope = W.new_zeros(groups, size, size), W.new_zeros(groups, size)
+        groups = len(W)
+        size = W[0].numel()
+        matrix = W.new_zeros(groups, size, size)
+        slope = W.new_zeros(groups, size)
         eliminations = []
         # derivatives of all runs at once would fill the memory
         of_a_run = self.windows.truth[:, 0].numel() * size
@@ -303,7 +306,8 @@ class Shots:
         """Distances of states of some runs from the data as they count, with their derivatives."""
         distance = states - self.windows.truth[:, rows]
         heed = self.heed[:, rows]
-        residual, derivative = heed * distance, heed.unsqueeze(-1) * derivative
+        residual = heed * distance
+        derivative = heed.unsqueeze(-1) * derivative
         if bool((self.radius > 0).any()):
             return _outside(residual, derivative, distance, self.radius)
         return residual, derivative
@@ -469,7 +473,8 @@ def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
     """Durations of windows [time scales], and their samples, from the shortest to the whole
     run.
     """
-    whole, step = len(runs.times) - 1, float(runs.times.diff().median())
+    whole = len(runs.times) - 1
+    step = float(runs.times.diff().median())
     plan: list[tuple[float, int]] = []
     duration, longest = shortest, 0
     while longest < whole:
@@ -541,7 +546,8 @@ def refinements(
     if returning:
         back = Returning.of(structure.motion, runs)
     deviation = noise(runs)
-    noisy, least = deviation > NOISY, LEAST
+    noisy = deviation > NOISY
+    least = LEAST
     if noisy:
         # what noise leaves undetermined must not follow it
         least = max(LEAST, OF_NOISE * deviation**2)
@@ -583,7 +589,8 @@ def polished(
     k, fitted = 0, 0
     while True:
         while k < REFINED:
-            cost, of_finer = finer[k].cost(theta), finer[k + 1].cost(theta)
+            cost = finer[k].cost(theta)
+            of_finer = finer[k + 1].cost(theta)
             if _alike(cost, of_finer):
                 break
             k += 1
@@ -597,7 +604,8 @@ def polished(
             shrinkage=0.1,
             largest=10.0,
         )
-        theta, fitted = end.theta, k
+        theta = end.theta
+        fitted = k
 
 
 def _alike(cost: Tensor, finer: Tensor) -> bool:

@@ -82,7 +82,8 @@ class Sparse(Estimator):
         return unexplained_of(law.residual, samples.complete().targets.double())
 
     def _basis(self, samples: LatentSamples) -> Features:
-        library, context_library = self.library, self.context_library
+        library = self.library
+        context_library = self.context_library
         if library is None:
             library = Polynomial(self.degree)
         if context_library is None:

@@ -79,7 +79,8 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
     datasets.check_dataset(data)
     encoder = Encoder.of(projection, data)
     P = encoder.P
-    x, v = encoder.variable("state"), encoder.variable("velocity")
+    x = encoder.variable("state")
+    v = encoder.variable("velocity")
     with torch.no_grad():
         z, dz = P.encode_jvp(x, v)
         drift = encoder.drift(x)
@@ -112,12 +113,14 @@ def followed_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSa
         return encoded_samples(projection, data)
     datasets.check_states(data)
     encoder = Encoder.of(projection, data)
-    times, x = datasets.times_of(encoder.data), encoder.variable("state")
+    times = datasets.times_of(encoder.data)
+    x = encoder.variable("state")
     if len(times) < 2:
         fix = "give trajectories"
         raise InputError("data", expected="two times or more", got="one", fix=fix)
     with torch.no_grad():
-        z, drift = encoder.encode(x), encoder.drift(x)
+        z = encoder.encode(x)
+        drift = encoder.drift(x)
     # second order in the interval, at uneven times too
     rate = torch.gradient(z, spacing=(times.to(z),), dim=-2)[0]
     if drift is not None:
@@ -269,7 +272,8 @@ def _smooth_stretches(
     for _, piece in pieces:
         if datasets.even_step(times[piece].numpy()) is None:
             steps = times[piece].diff()
-            shortest, longest = steps.min().item(), steps.max().item()
+            shortest = steps.min().item()
+            longest = steps.max().item()
             got = f"steps from {shortest:g} to {longest:g}"
             with_gradient = "romkit.data.with_velocity(data, method='gradient')"
             fix = f"add velocities, {with_gradient}, or resample the data"

@@ -80,7 +80,8 @@ class Steady(Estimator):
         """Raise where samples are of second order, or do not tell how long trajectories are."""
         without_length = self.relaxation is None and samples.times is None
         if samples.order != 1 or without_length:
-            expected, got = "trajectories of first order", repr(samples.complete())
+            expected = "trajectories of first order"
+            got = repr(samples.complete())
             fix = "drop the acceleration, and give relaxation=... for single samples"
             raise InputError("samples", expected=expected, got=got, fix=fix)
 

@@ -92,7 +92,8 @@ def _check_stored(library: Library) -> None:
     """Raise where a library has terms that no file can hold."""
     for nested in _nested(library):
         if type(nested) not in LIBRARIES:
-            expected, got = "terms that a file can hold", repr(nested)[:80]
+            expected = "terms that a file can hold"
+            got = repr(nested)[:80]
             fix = "fit with Polynomial and Fourier, or keep the script that fits it"
             raise InputError("law", expected=expected, got=got, fix=fix)
 
@@ -109,9 +110,11 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
         _check_rates(law.speed, variables=law.shape.latent_dim)
         return
     if isinstance(law, Equation):
-        like, parameters = law.coefficients[..., 0, :], len(law.basis.context)
+        like = law.coefficients[..., 0, :]
+        parameters = len(law.basis.context)
     else:
-        like, parameters = law.rate, len(law.context)
+        like = law.rate
+        parameters = len(law.context)
     if variables is None:
         variables = like.shape[-1] * law.order
     _check_rates_at_zero(law, like, variables, parameters)

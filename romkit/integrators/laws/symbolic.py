@@ -171,7 +171,8 @@ def _features(basis: Features, rates: int) -> Callable[[Array], Array]:
     def values(x: Array) -> Array:
         rows = torch.from_numpy(x)
         velocities = rows[:, d - rates : d].unbind(-1)
-        variables, parameters = rows[:, :d], rows[:, d:]
+        variables = rows[:, :d]
+        parameters = rows[:, d:]
         terms = [term.expand(len(rows)) for term in basis.terms(variables, parameters)]
         return torch.stack([*velocities, *terms], dim=-1).numpy()
 

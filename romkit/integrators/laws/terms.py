@@ -71,7 +71,8 @@ class Monomials(LatentTerms):
         return torch.cat(powers, -1)
 
     def jacobians(self, w: Tensor, phi: Tensor, weights: Tensor) -> Tensor:
-        d, m = len(self.slopes), weights.shape[-1]
+        d = len(self.slopes)
+        m = weights.shape[-1]
         table = torch.einsum("ilk,nkm->nlmi", self.slopes, weights)  # (n, K, m, d)
         slopes = phi @ table.flatten(2)
         return slopes.unflatten(-1, (m, d))

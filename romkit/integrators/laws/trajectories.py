@@ -147,7 +147,8 @@ def _with_rates_at_rest(drift: Tensor, size: int) -> Tensor:
 
 def _boxed_motion(samples: LatentSamples, basis: Features, tau: float) -> Motion:
     """Motion of latents in their box, in time scales, with terms of the variables of a basis."""
-    m, order = samples.targets.shape[-1], samples.order
+    m = samples.targets.shape[-1]
+    order = samples.order
     mean, largest = box(samples)
     speed = None
     if order == 2:
@@ -203,7 +204,8 @@ def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
     """Mean, and largest distance from it, (..., d) of the variables of samples; rates ż count from
     0, and what is at rest has the unit 1.
     """
-    w, m = samples.inputs.double(), samples.targets.shape[-1]
+    w = samples.inputs.double()
+    m = samples.targets.shape[-1]
     complete = w.isfinite().all(-1, keepdim=True)
     w = torch.where(complete, w, torch.nan)
     mean = w.nanmean(-2)
@@ -252,7 +254,9 @@ def equation_rollout(
     """Latents (k, T, m) of a single equation from starts (k, d) at contexts (k, p), or at contexts
     that move, by at least `resolution` steps of RK4 in τ.
     """
-    m, variables, number = law.latent_dim, law.basis.variables, len(start)
+    m = law.latent_dim
+    variables = law.basis.variables
+    number = len(start)
     scale = variables.scale
     terms = LatentTerms.of(law.basis.library, len(variables))
     speed = None

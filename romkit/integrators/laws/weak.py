@@ -136,7 +136,8 @@ def _fit_one(
     measured = Measured(w, drift, terms, slopes)
     by_width = _determined(measured, times, spans, settings.smoothness)
     noise = noise_level(w).nan_to_num(nan=0.0).clamp(min=QUIET)
-    d, m = w.shape[-1], drift.shape[-1]
+    d = w.shape[-1]
+    m = drift.shape[-1]
     candidates = []
     for k in range(m):
         # of a law of second order the variables z come first, whose rates are no targets
@@ -264,7 +265,8 @@ class Column(NamedTuple):
         for _ in range(ROUNDS):
             white = self._whitened(runs, coefficients)
             coefficients = _eliminated(white.terms, white.targets, self.settings)
-            before, support = support, coefficients != 0
+            before = support
+            support = coefficients != 0
             if before is not None and bool((support == before).all()):
                 return Candidate(coefficients, True)
         return Candidate(coefficients, False)

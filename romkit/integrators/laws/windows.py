@@ -118,7 +118,8 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
         InputError: no window has three samples.
     """
     t = times.numpy()
-    begin, end = t[0], t[-1]
+    begin = t[0]
+    end = t[-1]
     length = end - begin
     half = min(width, length) / 2
     centres = np.linspace(begin + half, end - half, number)
