@@ -161,7 +161,8 @@ def compare(
         ['dmd', 'galerkin']
     """
     folder = expanded(folder).absolute()
-    method_settings, law_settings = _methods(methods, settings), _laws(laws)
+    method_settings = _methods(methods, settings)
+    law_settings = _laws(laws)
     make_folder(folder / PROJECTIONS)
     file = folder / f"data-{digest(check_states(data))[:16]}.nc"
     if not file.exists():
@@ -235,7 +236,8 @@ def _labelled(argument: str, value: object, label: Callable[[object], str]) -> d
     else:
         labelled = {label(entry): entry for entry in value}
     if len(labelled) < len(value) or not labelled:
-        expected, fix = "one or more, each once", "name them by a dict"
+        expected = "one or more, each once"
+        fix = "name them by a dict"
         raise InputError(argument, expected=expected, got=repr(value)[:60], fix=fix)
     return labelled
 

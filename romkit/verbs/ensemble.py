@@ -313,7 +313,8 @@ class Ensemble:
         """
         run = self._mean_and_spread(data, None)
         truth = trajectories(data, "state").numpy()
-        error, scale = np.abs(truth - run["state"].values), self._scale(run)
+        error = np.abs(truth - run["state"].values)
+        scale = self._scale(run)
         missing = ~np.isfinite(truth)
         coverage, of_trajectories = [], []
         for level in levels:
@@ -355,7 +356,8 @@ class Ensemble:
         """
         folder = expanded(folder)
         names, centred = _checked_files(folder)
-        projection, law = load(folder / PROJECTION), load(folder / LAW)
+        projection = load(folder / PROJECTION)
+        law = load(folder / LAW)
         calibration = None
         if CALIBRATION in names:
             calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
@@ -474,7 +476,8 @@ def _over_members(run: xr.Dataset, members: np.ndarray | None, centred: bool) ->
         named = f"law of all trajectories; {len(values) - 1} others spread around it"
     else:
         # a spread needs two members
-        middle, spread = values.mean(0), values.std(0, ddof=1)
+        middle = values.mean(0)
+        spread = values.std(0, ddof=1)
         named = f"mean of {len(values)} members"
     units = state.attrs.get("units", "1")
     band = run.drop_vars([name for name, x in run.data_vars.items() if "seed" in x.dims])
@@ -493,7 +496,8 @@ def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.
     """The first of members (B, ...), and the distance of the others from it; their mean where the
     first one is lost.
     """
-    centre, resampled = values[0], values[1:]
+    centre = values[0]
+    resampled = values[1:]
     lost = np.ma.getmaskarray(centre)
     middle = np.ma.where(lost, resampled.mean(0), centre)
     distance = resampled - middle

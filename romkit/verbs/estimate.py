@@ -200,7 +200,8 @@ def _check_for_system(argument: str, run: xr.Dataset, system: System, windows: i
     """Refuse a run that a system cannot go on from."""
     steps = run.sizes["time"] - 1
     if steps < windows:
-        expected, fix = f"{windows} steps or more", "give more, or fewer windows"
+        expected = f"{windows} steps or more"
+        fix = "give more, or fewer windows"
         raise InputError(argument, expected=expected, got=steps, fix=fix)
     if any("time" in run[name].dims for name in system.context_names):
         fix = "follow it at one"
@@ -381,12 +382,14 @@ def _regression(
     indicators: Indicators, rollouts: Indicators, truth: np.ndarray, coverage: float
 ) -> dict[str, np.ndarray]:
     """Error and its interval, from the errors (C, T) of known rollouts."""
-    t, predictors = rollouts.t, rollouts.predictors
+    t = rollouts.t
+    predictors = rollouts.predictors
     use = np.isfinite(truth) & (truth > SMALLEST) & np.isfinite(rollouts.local)
     y = np.log(np.where(use, truth, 1.0))
     usable = np.flatnonzero(use.any(1))
     if len(usable) < 2:
-        expected, fix = "two rollouts that are not lost", "give more of them"
+        expected = "two rollouts that are not lost"
+        fix = "give more of them"
         raise InputError("known", expected=expected, got=len(usable), fix=fix)
     residuals = []
     for k in usable:

@@ -37,7 +37,8 @@ from romkit.verbs.presets import PRESETS, SIZES, sized
 def method_of(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
     kind, sizes = method, {}
     if isinstance(method, functools.partial):
-        kind, sizes = method.func, dict(method.keywords)
+        kind = method.func
+        sizes = dict(method.keywords)
     if isinstance(kind, str):
         kind = METHODS[checks.one_of(argument, kind, METHODS)]
     if isinstance(kind, type) and issubclass(kind, Projection):
@@ -509,7 +510,9 @@ def _system_used(
 
 def _system_for(recipe: Recipe, training: TrainingSet) -> System:
     """The system, for losses and choices that need its field."""
-    system, basis, frame = training.system, training.basis, training.frame
+    system = training.system
+    basis = training.basis
+    frame = training.frame
     if system is None:
         raise InputError(
             "system",
@@ -535,7 +538,8 @@ def _system_for(recipe: Recipe, training: TrainingSet) -> System:
 
 def _check_components(system: System, frame: Frame) -> None:
     """Raise unless a system has the components and the context of a frame, in its order."""
-    size, names = system.state_size, system.context_names
+    size = system.state_size
+    names = system.context_names
     if size != len(frame.state_names) or names != frame.context_names:
         raise InputError(
             "system",
@@ -543,7 +547,8 @@ def _check_components(system: System, frame: Frame) -> None:
             got=f"{system.name} with {size} and {names}",
             fix="pass the one of the data",
         )
-    expected, got = tuple(system.state_names), frame.state_names
+    expected = tuple(system.state_names)
+    got = frame.state_names
     if expected != got and sorted(expected) == sorted(got):
         raise InputError(
             "data",

@@ -191,7 +191,8 @@ def paper(system: str, method: str) -> Recipe:
         fix = "use preset 'quick', and override what you want to be different"
         raise InputError("preset", expected=expected, got=repr(system), fix=fix)
     if method not in _PAPER:
-        expected, fix = "a method of the paper", "use preset 'quick'"
+        expected = "a method of the paper"
+        fix = "use preset 'quick'"
         raise InputError("preset", expected=expected, got=repr(method), fix=fix)
     optimizer, rate, decays, batches = _PAPER[method]
     column = list(SIZES).index(system)

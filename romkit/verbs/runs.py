@@ -295,7 +295,8 @@ def _system_for(
         return system
     if law is not None and law.needs == "nothing":
         return system_of(data)
-    system, name = system_of(data), data.attrs.get("system")
+    system = system_of(data)
+    name = data.attrs.get("system")
     if system is None and name:
         raise InputError(
             "system",
@@ -396,7 +397,8 @@ def _forecast_start(
     for name, value in start.items():
         start[name] = in_order(name, value, frame.state_names, frame.state_units)
     start["initial_state"] = tensors.finite("initial_state", start["initial_state"])
-    shape, latent_dim = start["initial_state"].shape, projection.latent_dim
+    shape = start["initial_state"].shape
+    latent_dim = projection.latent_dim
     if shape[-1:] != (latent_dim,):
         meaning = f"the components of the state, or (..., {latent_dim}), latent coordinates"
         checks.last_axis("initial_state", shape, len(frame.state_names), meaning)
@@ -444,7 +446,8 @@ def _checked_names(start: Mapping[str, object], order: int) -> list[str]:
         raise InputError("initial_velocity", expected="nothing", got="a value", fix=fix)
     for name in names:
         if start[name] is None:
-            expected, fix = "a value for dynamics of order two", f"add {name}=..."
+            expected = "a value for dynamics of order two"
+            fix = f"add {name}=..."
             raise InputError(name, expected=expected, got="none", fix=fix)
     return names
 
@@ -535,12 +538,15 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
     """Both with a dimension of trajectories; raise InputError unless they are of the same runs."""
     for name in ("state", "state_std"):
         if name not in reduced:
-            got, fix = sorted(map(str, reduced.variables)), "score what romkit.follow returned"
+            got = sorted(map(str, reduced.variables))
+            fix = "score what romkit.follow returned"
             expected = f"a variable {name}"
             raise InputError("reduced", expected=expected, got=f"variables {got}", fix=fix)
-    truth, reduced = _with_trajectories(truth), _with_trajectories(reduced)
+    truth = _with_trajectories(truth)
+    reduced = _with_trajectories(reduced)
     for dim in DIMS:
-        size, size_of_truth = reduced.sizes.get(dim), truth.sizes.get(dim)
+        size = reduced.sizes.get(dim)
+        size_of_truth = truth.sizes.get(dim)
         if size != size_of_truth:
             expected = f"the same {dim} as the truth"
             got = f"{size} against {size_of_truth} in the truth"
@@ -552,7 +558,8 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
     _check_contexts(truth, reduced)
     check_components("reduced", reduced, component_names(truth))
     check_units("reduced", reduced, truth, _common_contexts(truth, reduced))
-    size, meaning = truth.sizes["component"], "one for each component"
+    size = truth.sizes["component"]
+    meaning = "one for each component"
     checks.last_axis("reduced.state_std", reduced["state_std"].shape, size, meaning)
     return truth, reduced
 
@@ -741,7 +748,8 @@ def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -
     nrmse_projected, idempotency_square = runtime.computed(
         "projection of the truth", error, largest_square
     )
-    dims, units = reduced["state"].dims, reduced["state"].attrs["units"]
+    dims = reduced["state"].dims
+    units = reduced["state"].attrs["units"]
     whose = "full model" if "system" in truth.attrs else "data"
     image_attrs = {"units": units, "long_name": f"projection of the {whose}"}
     nrmse_attrs = {"units": "1", "long_name": "normalised error of the projection"}

@@ -219,7 +219,8 @@ class Stopping:
 
     def __post_init__(self) -> None:
         if self.plateau is None and self.min_decrease > 0.0:
-            expected, fix = "a number of contexts, with min_decrease", "give plateau=3, say"
+            expected = "a number of contexts, with min_decrease"
+            fix = "give plateau=3, say"
             raise InputError("plateau", expected=expected, got="None", fix=fix)
 
     @property

@@ -122,7 +122,8 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _mapped(self, X: np.ndarray, width: int, method: str) -> np.ndarray:
         """Encode or decode the first columns at the contexts in the others, row by row."""
-        rows, contexts = X[:, :width], X[:, width:]
+        rows = X[:, :width]
+        contexts = X[:, width:]
         c = None
         if self.contexts:
             c = torch.from_numpy(contexts)
