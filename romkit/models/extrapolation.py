@@ -53,7 +53,8 @@ def with_extrapolation(
 
 def _beyond_range(contexts: Tensor, frame: Frame) -> Tensor:
     """Distance (C, p) or (C, T, p) of contexts beyond the training range, in half widths of it."""
-    shift, scale = frame.context_shift, frame.context_scale
+    shift = frame.context_shift
+    scale = frame.context_scale
     # A parameter with one training value has no width: its distance counts from that value.
     half_width = shift.new_tensor([name not in frame.fixed for name in frame.context_names])
     rounding = ROUNDING * (1 + shift.abs() / scale)

@@ -82,7 +82,8 @@ class Flow:
         number = len(w)
         # the last member is repeated up to a power of two, so that few numbers are recorded
         rows = torch.arange(_padded(number)).clamp(max=number - 1)
-        w, parameters = w[rows], parameters[rows]
+        w = w[rows]
+        parameters = parameters[rows]
         if len(rows) not in self._recorded:
             self._recorded[len(rows)] = self._record(w, parameters, times)
         recorded = self._recorded[len(rows)]
@@ -106,7 +107,8 @@ class Flow:
 
     def _family(self, parameters: Tensor) -> Field:
         """The field at contexts and speeds (M, p + 1)."""
-        c, speed = parameters[:, :-1], parameters[:, -1:]
+        c = parameters[:, :-1]
+        speed = parameters[:, -1:]
         rate = self._field_of(c)
         return lambda t, w: speed * rate(t, w)
 

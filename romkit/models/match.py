@@ -76,7 +76,8 @@ def check_dynamics(dynamics: LatentDynamics, projection: Projection) -> None:
     """Raise InputError where a law has another order of the context, or rows were chosen behind
     another basis.
     """
-    names, expected = dynamics.context_names, projection.frame.context_names
+    names = dynamics.context_names
+    expected = projection.frame.context_names
     if names != expected and sorted(names) == sorted(expected):
         raise InputError(
             "dynamics",
@@ -84,7 +85,8 @@ def check_dynamics(dynamics: LatentDynamics, projection: Projection) -> None:
             got=f"one with {', '.join(names)}",
             fix="fit it to data in this order: romkit.data.describe(data, context=[...])",
         )
-    mesh, basis = dynamics.mesh, projection.basis
+    mesh = dynamics.mesh
+    basis = projection.basis
     if mesh is None or basis is None or torch.equal(basis.modes, mesh.basis.modes):
         return
     raise InputError(

@@ -272,7 +272,8 @@ class AtContexts:
                 P = self.operator(self.model.projection, self.contexts.over_time)
                 decoded = record.decoded_in_chunks(P, self.problem, solution.states, chunks)
         warn_of_lost(solution, start)
-        projection, over_time = self.model.projection, self.contexts.over_time
+        projection = self.model.projection
+        over_time = self.contexts.over_time
         run = record.labelled(projection, over_time, solution, decoded)
         run.attrs |= record.provenance(projection, self.model.dynamics, self.model.device)
         return with_extrapolation(run, projection.frame, over_time, self._distance(times))

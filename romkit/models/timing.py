@@ -128,7 +128,8 @@ def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
         raise InputError("projection", expected="a single one", got="a stack", fix=fix)
     dynamics = trained_dynamics(projection)
     if not isinstance(dynamics, Galerkin | PetrovGalerkin):
-        expected, fix = "rollouts by Galerkin or Petrov-Galerkin", "leave the speed out"
+        expected = "rollouts by Galerkin or Petrov-Galerkin"
+        fix = "leave the speed out"
         got = f"one of {type(dynamics).__name__}"
         raise InputError("projection", expected=expected, got=got, fix=fix)
     if system.order != 1:
@@ -145,7 +146,8 @@ def _check_autonomous(at: AtContexts, times: Tensor) -> None:
     start = torch.zeros(*at.lead, at.model.latent_size, dtype=torch.float64)
     if depends_on_time(at.problem.field, times[0], at.decode(start)[0].detach()):
         fix = "leave the speed out: time has a meaning of its own there"
-        expected, got = "a field that does not depend on time", "one that looks at it"
+        expected = "a field that does not depend on time"
+        got = "one that looks at it"
         raise InputError("system", expected=expected, got=got, fix=fix)
 
 
@@ -177,9 +179,11 @@ def _speeds(
     count = len(times)
     step = float(times[-1] - times[0]) / (count - 1)
     longer = times[0] + step * torch.arange(round(LONGER * count), dtype=torch.float64)
-    clock, long_clock = (times - times[0]).numpy(), (longer - longer[0]).numpy()
+    clock = (times - times[0]).numpy()
+    long_clock = (longer - longer[0]).numpy()
     has_period = np.isfinite(periods)
-    ratios, settled = np.ones(len(latents)), np.full(len(latents), np.nan)
+    ratios = np.ones(len(latents))
+    settled = np.full(len(latents), np.nan)
     apart = np.full(len(latents), np.nan)
     for block in range(BLOCKS):
         with torch.no_grad(), one_thread():
@@ -217,7 +221,8 @@ def _ratio(
     within = longer < 2 * period
     # the phase of the first state, to begin with
     gaps = np.square((orbit[within] - truth[0]) / scale).sum(axis=-1)
-    offset, s = float(longer[within][gaps.argmin()]), 1.0
+    offset = float(longer[within][gaps.argmin()])
+    s = 1.0
     window = period
     while True:
         rows = clock <= window
@@ -229,7 +234,8 @@ def _ratio(
             slope = rate(tau) / scale
             columns = np.stack([slope, slope * t[:, None]], axis=-1).reshape(-1, 2)
             change, *_ = np.linalg.lstsq(columns, -residual.reshape(-1), rcond=None)
-            offset, s = offset + change[0], s + change[1]
+            offset = offset + change[0]
+            s = s + change[1]
         if window >= clock[-1]:
             return float(s), float(np.sqrt(np.square(residual).mean()))
         window = 2 * window
