@@ -228,7 +228,8 @@ class Projection(Display, nn.Module):
     def facts(self) -> dict[str, str]:
         """Facts that all seeds share, and the training of a single one."""
         frame = self.frame
-        system, context = frame.system, ", ".join(_ranges(frame))
+        system = frame.system
+        context = ", ".join(_ranges(frame))
         if not system:
             system = "data without a system"
         if not context:
@@ -269,7 +270,8 @@ class Projection(Display, nn.Module):
         return self.report.get("seeds", [self.report])
 
     def _context(self, context: object, named: dict[str, object]) -> Tensor:
-        names, like = self.frame.context_names, self.frame.context_shift
+        names = self.frame.context_names
+        like = self.frame.context_shift
         only_one(context, named)
         if isinstance(context, xr.Dataset):
             check_context("context", context, names)
@@ -375,13 +377,15 @@ def _chain(
     """Sizes (m, ..., n) from the latent side to the state, as given or by default."""
     if layers is None:
         if latent_dim is None:
-            expected, fix = "the number of latent coordinates", "add latent_dim=... (or layers=...)"
+            expected = "the number of latent coordinates"
+            fix = "add latent_dim=... (or layers=...)"
             raise InputError("latent_dim", expected=expected, got="none", fix=fix)
         layers = method.default_layers(latent_dim, n)
         check_chain("latent_dim", layers, n)
         return layers
     if latent_dim not in (None, layers[0]):
-        expected, fix = f"{layers[0]}, as layers begin", "drop one of the two"
+        expected = f"{layers[0]}, as layers begin"
+        fix = "drop one of the two"
         raise InputError("latent_dim", expected=expected, got=latent_dim, fix=fix)
     check_chain("layers", layers, n)
     return layers
@@ -438,8 +442,10 @@ class Path:
         if len(times) < 2:
             fix = "give Path.constant(projection(...)) for a context that stays"
             raise InputError("times", expected="two or more", got="one", fix=fix)
-        self.context, self._family = context, projection.operator
-        self._first, self._last = float(times[0]), float(times[-1])
+        self.context = context
+        self._family = projection.operator
+        self._first = float(times[0])
+        self._last = float(times[-1])
 
     @classmethod
     def constant(cls, operator: Operator) -> "Path":

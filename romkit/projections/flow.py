@@ -239,7 +239,8 @@ class Flow(Projection):
         bandwidth: Positive = 1.0,
     ):
         if len(units) % 2 == 0:
-            expected, fix = "an odd number of couplings", "give units=(24, 16, 24), say"
+            expected = "an odd number of couplings"
+            fix = "give units=(24, 16, 24), say"
             raise InputError("units", expected=expected, got=repr(units), fix=fix)
         n = frame.size
         if latent_dim >= n:

@@ -109,9 +109,11 @@ class Frame(nn.Module):
         self.context_units = context_units
         self.fixed = fixed
         self.time_units = time_units
-        n, p = len(state_names), len(context_names)
+        n = len(state_names)
+        p = len(context_names)
         if basis is not None and basis.size != n:
-            expected, fix = f"the {n} components of the state", "take the basis of these data"
+            expected = f"the {n} components of the state"
+            fix = "take the basis of these data"
             raise InputError("basis", expected=expected, got=basis.size, fix=fix)
         for name, size, value in (
             ("state_shift", self.size, 0.0),
@@ -360,7 +362,8 @@ def _check_float32(frame: Frame) -> None:
 
 def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     """Frame of these data with scales of one."""
-    contexts, layout = context_names(data), layout_of(data)
+    contexts = context_names(data)
+    layout = layout_of(data)
     ranges = zip(contexts, *context_ranges(data), strict=True)
     return Frame(
         str(data.attrs.get("system", "")),

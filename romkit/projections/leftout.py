@@ -100,7 +100,9 @@ class ContextTerms:
 
     def _scaled(self, c: Tensor, k: int) -> Tensor:
         """Parameter k, warped, its training range as [-1, 1]."""
-        u, low, high = c[..., k], self.low[k], self.high[k]
+        u = c[..., k]
+        low = self.low[k]
+        high = self.high[k]
         if self.warps[k] != "c":
             # in units of the end next to zero, which 1/c and log c must not reach
             unit = torch.where(low.abs() < high.abs(), low, high)
@@ -108,7 +110,8 @@ class ContextTerms:
             low = low / unit
             high = high / unit
         warp = WARPS[self.warps[k]]
-        start, end = warp(low), warp(high)
+        start = warp(low)
+        end = warp(high)
         return (2 * warp(u) - start - end) / (end - start)
 
 
@@ -138,7 +141,8 @@ class Division(NamedTuple):
         in blocks of time where no context lies between others, or where contexts move.
         """
         contexts, number = _distinct(c)
-        count, rows = len(contexts), len(c)
+        count = len(contexts)
+        rows = len(c)
         moving = count > 1 and 2 * count > rows
         if moving and rows > 3 * BLOCKS:
             blocks = torch.arange(rows).tensor_split(BLOCKS)
@@ -159,7 +163,8 @@ class Division(NamedTuple):
         """Division of each context's snapshots into blocks of time, of which the k-th of all
         contexts are left out together.
         """
-        blocks, folds = [], [[] for _ in range(BLOCKS)]
+        blocks = []
+        folds = [[] for _ in range(BLOCKS)]
         for piece in pieces:
             for fold, block in zip(folds, piece.tensor_split(BLOCKS), strict=True):
                 fold.append(len(blocks))
@@ -178,11 +183,14 @@ def _inner(contexts: Tensor) -> list[int]:
     """Numbers of contexts to leave out: every second one without which all ranges stay as they are
     and that is no corner of them, since a fit without it would extrapolate.
     """
-    low, high = contexts.amin(0), contexts.amax(0)
+    low = contexts.amin(0)
+    high = contexts.amax(0)
     varies = high > low
     if not bool(varies.any()):
         return []
-    contexts, low, high = contexts[:, varies], low[varies], high[varies]
+    contexts = contexts[:, varies]
+    low = low[varies]
+    high = high[varies]
     at_ends = (contexts == low) | (contexts == high)
     corner = at_ends.all(1)
     alone = _alone_at(contexts, low) | _alone_at(contexts, high)
@@ -388,7 +396,8 @@ class LeftOut:
             return trial(settings.ridge)
         middle = trial(FIRST)
         start = RIDGES.index(FIRST)
-        larger, smaller = RIDGES[:start][::-1], RIDGES[start + 1 :]
+        larger = RIDGES[:start][::-1]
+        smaller = RIDGES[start + 1 :]
         best = _downhill(map(trial, larger), middle)
         if best is middle:
             best = _downhill(map(trial, smaller), middle)

@@ -118,11 +118,13 @@ class BiorthogonalManifold(Manifold):
         """
         shape = tuple(size2shape(*size))
         self._assert_check_shape(shape, "x")
-        n, r = shape[-2] // 2, shape[-1]
+        n = shape[-2] // 2
+        r = shape[-1]
         # Drawn in float64, so that a generator means the same point in every precision.
         like = {"dtype": torch.float64, "device": device}
         noise = torch.randn(*shape[:-2], 3, n, r, **like, generator=generator)
-        around, apart = noise[..., :1, :, :], noise[..., 1:, :, :]
+        around = noise[..., :1, :, :]
+        apart = noise[..., 1:, :, :]
         pair = torch.linalg.qr(around).Q + 0.5 / n**0.5 * apart
         if dtype is None:
             dtype = torch.get_default_dtype()
@@ -227,6 +229,7 @@ def _verdict(what: str, error: Tensor, tolerance: Tensor, fix: str) -> Verdict:
     """(ok, reason) of a matrix (..., r, r) that should vanish; NaN does not pass."""
     if bool((error <= tolerance).all()):
         return True, None
-    lead, r = tuple(error.shape[:-2]), error.shape[-1]
+    lead = tuple(error.shape[:-2])
+    r = error.shape[-1]
     got = f"|{what}| reaches {error.max():.1e}, over the tolerance"
     return False, f"{got}, in points of shape {lead}, r = {r}; {fix}"

@@ -349,7 +349,8 @@ class Operator:
             lead = ["seed", *lead]
         values = self._array(method, values)
         if method == "encode":
-            dims, attrs = (*lead, LATENT), {"long_name": "latent state"}
+            dims = (*lead, LATENT)
+            attrs = {"long_name": "latent state"}
             return xr.DataArray(values, coords, dims, "latent", attrs)
         if method == "__call__" and _is_plain(given):
             return _like(given, values, lead, coords)
@@ -396,7 +397,8 @@ class Operator:
         """Latents (..., m) of states (..., n) in chunks."""
         check_chunks("x", "states", states.shape)
         self._check_shape_of_chunks("x", states, self.state_size)
-        P, basis = self, self._frame.basis
+        P = self
+        basis = self._frame.basis
         if basis is not None:
             frame = self._frame.of_coordinates()
             P = Operator(frame, self._maps, self.context, self.latent_dim, self._seeds, self._at)
@@ -428,7 +430,8 @@ class Operator:
     def _encoded_with_gaps(self, x: Tensor) -> Tensor:
         """z (..., m) of states (..., n) of which components are NaN."""
         missing = x.isnan()
-        frame, std = self._frame, self._frame.state_std
+        frame = self._frame
+        std = self._frame.state_std
         mean = frame.denormalise(torch.zeros_like(frame.state_shift))
         completed = torch.where(missing, mean, x)
         start = self.encode(completed)
@@ -451,7 +454,9 @@ class Operator:
         if self._seeds is not None:
             values = values.rechunk({0: -1})
         x, c = self._beside_contexts(values)
-        frame, at, axes = self._frame, self._at, self.context.ndim
+        frame = self._frame
+        at = self._at
+        axes = self.context.ndim
         make = functools.partial(Operator, frame, latent_dim=self.latent_dim, seeds=self._seeds)
 
         # contexts and operators are no entries of the graph: threads would go through all chunks
@@ -473,7 +478,8 @@ class Operator:
         if self._seeds is not None:
             c = np.broadcast_to(c, (self._seeds, *c.shape[1:]))
         axes = max(values.ndim, c.ndim)
-        x, c = _with_axes(values, axes), _with_axes(c, axes)
+        x = _with_axes(values, axes)
+        c = _with_axes(c, axes)
         chunks = []
         for number, of_states, cut in zip(c.shape[:-1], x.shape, x.chunks, strict=False):
             # a context that many states share goes with every chunk of them
@@ -511,7 +517,8 @@ LATENT, FULL = "latent_component", "component"
 def _latents(z: object) -> xr.DataArray:
     """Latents along the last axis."""
     if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
-        got, fix = type(z).__name__, "give a tensor, an array, or what encode returned"
+        got = type(z).__name__
+        fix = "give a tensor, an array, or what encode returned"
         raise InputError("z", expected=f"latents along {LATENT!r}", got=got, fix=fix)
     return z.transpose(..., LATENT)
 
@@ -519,7 +526,8 @@ def _latents(z: object) -> xr.DataArray:
 def _states(x: object, layout: Layout) -> xr.DataArray:
     """States of romkit's schema, or of variables of the user's own in the dimensions of the layout."""
     if not isinstance(x, xr.DataArray | xr.Dataset):
-        got, fix = type(x).__name__, "give a tensor, an array, or a dataset"
+        got = type(x).__name__
+        fix = "give a tensor, an array, or a dataset"
         raise InputError("x", expected="states", got=got, fix=fix)
     if _is_plain(x):
         return _plain_states(x, layout)

@@ -94,7 +94,8 @@ class Polynomial(Networks):
         self.dual = dual
         zero = dual.new_zeros(dual.shape[-1])
         encoder = Affine(dual, zero)
-        constant, rows = weight[..., 0, :], weight[..., 1:, :]
+        constant = weight[..., 0, :]
+        rows = weight[..., 1:, :]
         decoder = Affine(rows, constant)
         lift = partial(powers, monomials.degree)
         super().__init__([encoder], [lift, decoder])
@@ -187,7 +188,8 @@ class PolynomialManifold(Projection):
 
     def _set_sizes(self, generator: torch.Generator) -> None:
         """Make parameters of the sizes in `config`, of a small manifold where these are open."""
-        n, p = self.frame.size, len(self.frame.context_names)
+        n = self.frame.size
+        p = len(self.frame.context_names)
         small = {"latent_dim": 1, "degree": 2, "context_degree": 1, "warp": ["c"] * p}
         chosen = {name: value for name, value in self.config.items() if value is not None}
         sizes = small | chosen
@@ -210,7 +212,9 @@ class PolynomialManifold(Projection):
         return ContextTerms(low, high, fixed, warp, degree)
 
     def at(self, c: Tensor) -> Polynomial:
-        n, m, size = self.frame.size, self.latent_dim, len(self.monomials)
+        n = self.frame.size
+        m = self.latent_dim
+        size = len(self.monomials)
         unit = self.unit.unsqueeze(-2)
         dual = Subspace(self.modes).dual  # (..., n, m)
         weight = self._weight_at(c, dual)  # (..., K, n)

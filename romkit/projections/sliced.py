@@ -285,7 +285,8 @@ class Wave:
             dphase = (p * dq - q * dp) / (r * r)
             # of the harmonics as they are, then of the turn by the phase
             du, dv = _rotated(dre, dim, -m * phase)
-            du, dv = du + m * dphase * v, dv - m * dphase * u
+            du = du + m * dphase * v
+            dv = dv - m * dphase * u
             dr = du[..., :1, :1]
             dlog = self.amplitude * dr / r
             curve.append(self._joined(du, dv, dmean, dlog, dphase))
@@ -307,7 +308,8 @@ class Wave:
             dphase = rate[..., -1:].unsqueeze(-1)
             # of the harmonics as they are, then of the turn by the phase
             dre, dim = _rotated(du, dv, m * phase)
-            dre, dim = dre - m * dphase * im, dim + m * dphase * re
+            dre = dre - m * dphase * im
+            dim = dim + m * dphase * re
             curve.append(self._state(dre, dim, dmean))
         return tuple(curve)
 
@@ -370,7 +372,8 @@ class Wave:
 
 def _rotated(u: Tensor, v: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
     """Points (u, v) of a plane, turned by an angle."""
-    cos, sin = angle.cos(), angle.sin()
+    cos = angle.cos()
+    sin = angle.sin()
     return u * cos - v * sin, u * sin + v * cos
 
 
@@ -478,8 +481,10 @@ class Sliced(Projection):
         self._hold(method_named(method)(inner, generator, **settings))
 
     def _hold(self, inner: Projection) -> None:
-        self.inner, self.latent_dim = inner, inner.latent_dim + 1
-        self.idempotent, self.trained = inner.idempotent, inner.trained
+        self.inner = inner
+        self.latent_dim = inner.latent_dim + 1
+        self.idempotent = inner.idempotent
+        self.trained = inner.trained
 
     @classmethod
     def of(cls, inner: Projection, wave: Wave, data: xr.Dataset) -> "Sliced":

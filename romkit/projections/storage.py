@@ -58,7 +58,8 @@ def _check_alike(models: Sequence[Projection]) -> None:
     like = models[0]
     for model in models:
         if (model.name, str(model.config)) != (like.name, str(like.config)):
-            expected, fix = "one method and architecture", "stack them separately"
+            expected = "one method and architecture"
+            fix = "stack them separately"
             raise InputError("models", expected=expected, got="several", fix=fix)
         if not _same_frames(like.frame, model.frame):
             fix = "train them on the same data, or stack them separately"
@@ -234,7 +235,8 @@ def _check_packable(projection: Projection, tensors: Tensors) -> None:
         raise InputError("projection", expected=expected, got=got, fix=fix)
     fault = _precision(cls, tensors)
     if fault:
-        expected, fix = "one in float32 or float64", "save projection.float()"
+        expected = "one in float32 or float64"
+        fix = "save projection.float()"
         raise InputError("projection", expected=expected, got=fault, fix=fix)
 
 

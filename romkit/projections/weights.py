@@ -89,7 +89,8 @@ def over_contexts(matrix: Tensor, like: Tensor) -> Tensor:
     n, r).
     """
     missing = like.ndim - matrix.ndim
-    lead, size = matrix.shape[:-2], matrix.shape[-2:]
+    lead = matrix.shape[:-2]
+    size = matrix.shape[-2:]
     return matrix.reshape(*lead, *(1,) * missing, *size)
 
 
