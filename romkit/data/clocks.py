@@ -68,26 +68,30 @@ def check_clock(name: str, times: np.ndarray) -> None:
         fix = f"drop them: data.isel({name}=numpy.isfinite(data[{name!r}].values))"
         got = f"none at {listed(missing)}"
         raise InputError("data", expected=f"a number for every {name}", got=got, fix=fix)
-    unique, counts = np.unique(times, return_counts=True)
-    repeated = unique[counts > 1]
-    if len(repeated):
-        fix = f"keep one of each: data.drop_duplicates({name!r})"
-        got = f"{_values(repeated)} twice (duplicate times)"
-        # a few are samples recorded twice; many are distinct samples whose times lost digits
-        if len(repeated) > len(unique) / 10:
-            fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"
-            got = f"{len(repeated)} of {len(unique)} times twice, as rounding does"
-        raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
+    _check_once(name, times)
     backward = np.flatnonzero(np.diff(times) < 0)
     if len(backward):
+        k = backward[0]
         fix = f"sort them: data.sortby({name!r})"
-        before, after = times[backward[0] : backward[0] + 2]
-        got = f"{before:g} before {after:g}"
+        got = f"{times[k]:g} before {times[k + 1]:g}"
         raise InputError("data", expected="increasing times", got=got, fix=fix)
 
 
-def _values(values: np.ndarray) -> str:
-    return listed(f"{value:g}" for value in values)
+def _check_once(name: str, times: np.ndarray) -> None:
+    """Raise where times are repeated."""
+    unique, counts = np.unique(times, return_counts=True)
+    repeated = unique[counts > 1]
+    number = len(repeated)
+    if not number:
+        return
+    times_in_words = listed(f"{time:g}" for time in repeated)
+    fix = f"keep one of each: data.drop_duplicates({name!r})"
+    got = f"{times_in_words} twice (duplicate times)"
+    # a few are samples recorded twice; many are distinct samples whose times lost digits
+    if number > len(unique) / 10:
+        fix = f"give them anew: data.assign_coords({name}=dt * numpy.arange({len(times)}))"
+        got = f"{number} of {len(unique)} times twice, as rounding does"
+    raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
 
 
 def shared_clock(times: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
@@ -123,12 +127,13 @@ def shared_clock(times: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[st
 def _equal_where_near(times: Sequence[np.ndarray], tolerance: float) -> list[np.ndarray]:
     """Times of which those that differ by less than the tolerance are equal."""
     values, place = np.unique(np.concatenate(times), return_inverse=True)
-    group = np.cumsum(np.diff(values, prepend=values[:1]) > tolerance)
+    steps = np.diff(values, prepend=values[:1])
+    group = np.cumsum(steps > tolerance)
     earliest = values[np.searchsorted(group, group)]
     if (values - earliest).max() > tolerance:  # a chain of times, each near the next: no rounding
         return list(times)
-    ends = np.cumsum([len(run) for run in times])[:-1]
-    return np.split(earliest[place], ends)
+    ends = np.cumsum([len(run) for run in times])
+    return np.split(earliest[place], ends[:-1])
 
 
 def with_missing_times(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, int]:
@@ -150,10 +155,12 @@ def with_missing_times(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, int]:
     # with few of its times there, a grid is a coincidence
     if not missing or len(times) < PRESENT * size:
         return data, 0
-    places = np.concatenate([[0], np.cumsum(counts)]).astype(int)
+    behind = np.cumsum(counts)
+    places = np.concatenate([[0], behind]).astype(int)
     grid = np.interp(np.arange(size), places, times)
     grid[places] = times  # to the bit, or `reindex` would not find them
     about = data[dim].attrs
-    complete = data.assign_coords({dim: (dim, times, about)}).reindex({dim: grid})
+    sparse = data.assign_coords({dim: (dim, times, about)})
+    complete = sparse.reindex({dim: grid})
     complete[dim].attrs.update(about)
     return complete, missing

@@ -1,11 +1,13 @@
 """Delay coordinates: a few sensors, and their past, as a state."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
-from romkit.data.layout import AXIS, component_names
+from romkit.data.layout import component_names
 from romkit.data.schema import DIMS, check_states, of_other_coordinates
 from romkit.data.times import even_step
 from romkit.data.units import state_units
@@ -48,23 +50,24 @@ def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Data
         (['x0', 'x0(t-0.5)'], 190)
     """
     check_states(data)
-    step = _checked_step(data, delays, every)
-    size = data.sizes["time"] - delays * every
-    present = data.isel(time=slice(delays * every, None))
+    delay = every * _checked_step(data, delays, every)
+    begin = delays * every  # of the present, where the longest delay has passed
+    present = data.isel(time=slice(begin, None))
+    size = present.sizes["time"]
+    starts = [begin - k * every for k in range(delays + 1)]
     values = {}
     for name in ("state", "velocity", "acceleration"):
         if name in data:
-            values[name] = _shifted(data[name].transpose(*DIMS), delays, every, size)
+            values[name] = _shifted(data[name].transpose(*DIMS), starts, size)
     present_names = component_names(data)
     names = list(present_names)
     for k in range(1, delays + 1):
-        delay = f"{k * every * step:.6g}"
-        names += [f"{name}(t-{delay})" for name in present_names]
+        names += [f"{name}(t-{k * delay:.6g})" for name in present_names]
     units = state_units(data) * (delays + 1)
     # the layout is that of present states alone
     result = of_other_coordinates(present, values, names, units)
     result.attrs = {key: value for key, value in data.attrs.items() if key != "layout"}
-    return result.assign_attrs(delays=delays, delay=every * step)
+    return result.assign_attrs(delays=delays, delay=delay)
 
 
 def _checked_step(data: xr.Dataset, delays: int, every: int) -> float:
@@ -77,19 +80,18 @@ def _checked_step(data: xr.Dataset, delays: int, every: int) -> float:
     if step is None:
         fix = "resample them: romkit.data.resampled(data)"
         raise InputError("data", expected="even times", got="uneven ones", fix=fix)
-    if data.sizes["time"] <= delays * every + 1:
-        expected = f"more than {delays * every + 1} times"
-        got = data.sizes["time"]
+    times = data.sizes["time"]
+    fewest = delays * every + 1
+    if times <= fewest:
         fix = "take fewer delays, or a smaller every"
-        raise InputError("data", expected=expected, got=got, fix=fix)
+        raise InputError("data", expected=f"more than {fewest} times", got=times, fix=fix)
     return step
 
 
-def _shifted(x: xr.DataArray, delays: int, every: int, size: int) -> np.ndarray:
-    """x (C, T, n) beside its past, (C, size, n (k + 1))."""
+def _shifted(x: xr.DataArray, starts: Sequence[int], size: int) -> np.ndarray:
+    """Stretches of x (C, T, n) from these times on side by side, (C, size, n (k + 1))."""
     shifted = []
-    for k in range(delays + 1):
-        # the present begins where the longest delay has passed
-        start = (delays - k) * every
-        shifted.append(x.isel(time=slice(start, start + size)).data)
-    return np.concatenate(shifted, axis=x.get_axis_num(AXIS))
+    for start in starts:
+        stretch = x.isel(time=slice(start, start + size))
+        shifted.append(stretch.data)
+    return np.concatenate(shifted, axis=-1)

@@ -13,10 +13,17 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.context import ROLE, context_names
 from romkit.data.controls import BETWEEN
 from romkit.data.dates import digits_of_dates
-from romkit.data.layout import Layout, layout_of
-from romkit.data.names import TIMES, TRAJECTORIES
+from romkit.data.layout import AXIS, Layout, layout_of
+from romkit.data.names import TIMES, TRAJECTORIES, unit_of
 from romkit.data.numbers import decoded
-from romkit.data.roles import LEAD, Declared, Roles, along_runs_and_time, roles_of
+from romkit.data.roles import (
+    LEAD,
+    Declared,
+    Roles,
+    along_runs_and_time,
+    refuse_unlike,
+    roles_of,
+)
 from romkit.data.schema import DIMS, MIXED, check_states
 from romkit.data.summary import summary
 from romkit.data.tables import of_table
@@ -140,9 +147,13 @@ def _dataset(
         return data.to_dataset(name=str(data.name or "state")), declared, []
     if isinstance(data, xr.Dataset):
         return data, declared, []
-    context = () if declared.context is None else declared.context
-    source, time, notes = of_table(data, context, declared.trajectory, declared.time)
-    run = declared.trajectory if declared.trajectory in source.dims else None
+    context = declared.context
+    if context is None:
+        context = ()
+    run = declared.trajectory
+    source, time, notes = of_table(data, context, run, declared.time)
+    if run not in source.dims:
+        run = None
     return source, replace(declared, time=time, trajectory=run), notes
 
 
@@ -169,10 +180,12 @@ def _ignored(
 def _ignored_in_words(name: str, values: xr.Variable, roles: Roles) -> str:
     if name in roles.left_out:
         return f"{name} ({roles.left_out[name]})"
-    is_column = values.ndim == 1 and values.dtype.kind in "iuf"
-    if not is_column or values.dims[0] in TIMES:
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
         return name
-    return f"{name} (along {values.dims[0]}; if it is a parameter, name it as the context)"
+    (dim,) = values.dims
+    if dim in TIMES:
+        return name
+    return f"{name} (along {dim}; if it is a parameter, name it as the context)"
 
 
 def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
@@ -182,7 +195,7 @@ def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
         wide += names
     data = along_runs_and_time(data, wide)
     layout = Layout.of(data, roles.states, LEAD)
-    time_units = str(data["time"].attrs.get("units", ""))
+    time_units = unit_of(data["time"])
     layout = replace(layout, runs=roles.runs, time=roles.time, time_units=time_units)
     coords, about = _labels(data, layout)
     variables = {"state": (DIMS, layout.gather(data, LEAD), about)}
@@ -193,24 +206,27 @@ def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
     described = xr.Dataset(variables, coords, dict(data.attrs))
     if not layout.is_plain:
         return described.assign_attrs(layout=layout.to_json())
-    labels = {name: c for name, c in data.coords.items() if c.dims == ("component",)}
+    labels = {name: coord for name, coord in data.coords.items() if coord.dims == (AXIS,)}
     return described.assign_coords(labels)
 
 
 def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple], dict[str, str]]:
     """Coordinates of time and components, and attributes of the state: its unit."""
     time = data["time"]
+    times = time.values.astype(np.float64)
     about_time = {"units": layout.time_units, **time.attrs}
     coords = {
-        "time": ("time", time.values.astype(np.float64), about_time),
-        "component": ("component", list(layout.names)),
+        "time": ("time", times, about_time),
+        AXIS: (AXIS, list(layout.names)),
     }
     units = set(layout.units)
     if len(units) > 1:
-        coords["component_units"] = ("component", list(layout.units))
+        coords["component_units"] = (AXIS, list(layout.units))
         return coords, {"units": MIXED}
-    unit = next(iter(units), "")
-    return coords, {"units": unit} if unit else {}
+    about = {}
+    if any(units):
+        about["units"] = units.pop()
+    return coords, about
 
 
 def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str) -> np.ndarray:
@@ -219,15 +235,15 @@ def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate:
     Raises:
         InputError: variables of other sizes.
     """
-    shapes = [variable.shape for variable in Layout.of(data, names, LEAD).variables]
-    if shapes != [variable.shape for variable in layout.variables]:
-        states = ", ".join(variable.name for variable in layout.variables)
-        expected = f"variables like {states}"
-        fix = "name one for each variable of the state, in its order"
-        raise InputError(rate, expected=expected, got=", ".join(names), fix=fix)
-    pairs = zip(layout.variables, names, strict=True)
-    like = tuple(replace(variable, name=name) for variable, name in pairs)
-    return replace(layout, variables=like).gather(data, LEAD)
+    of_rates = Layout.of(data, names, LEAD).variables
+    shapes = [variable.shape for variable in layout.variables]
+    if [variable.shape for variable in of_rates] != shapes:
+        states = [variable.name for variable in layout.variables]
+        refuse_unlike(states, names, rate)
+    like = []
+    for variable, name in zip(layout.variables, names, strict=True):
+        like.append(replace(variable, name=name))
+    return replace(layout, variables=tuple(like)).gather(data, LEAD)
 
 
 def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple, tuple]:
@@ -240,7 +256,8 @@ def _inputs(data: xr.Dataset, names: Sequence[str]) -> tuple[tuple, tuple]:
     if list(names) == ["control"] and "input" in data.coords:
         labels = [str(label) for label in data["input"].values]
     values = layout.gather(data, LEAD).astype(np.float64)
-    return ("input", labels), ((*LEAD, "input"), values, _about_inputs(data, names))
+    control = ((*LEAD, "input"), values, _about_inputs(data, names))
+    return ("input", labels), control
 
 
 def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
@@ -249,7 +266,7 @@ def _about_inputs(data: xr.Dataset, names: Sequence[str]) -> dict[str, str]:
     between = _rule_between(data, names)
     if between is not None:
         about["between"] = between
-    units = {str(data[name].attrs.get("units", "")) for name in names}
+    units = {unit_of(data[name]) for name in names}
     if len(units) == 1 and "" not in units:
         about["units"] = units.pop()
     return about
@@ -279,21 +296,22 @@ def _with_context(
 
     Those of the context are declared, in its order; others are labels.
     """
-    declared = () if roles.context is None else roles.context
-    coords = {}
+    columns = {}
     for name, coord in data.coords.items():
-        if coord.dims in ALONG_RUNS and name not in ("trajectory", *declared):
-            coords[str(name)] = coord
-    for name in declared:
-        coords[name] = _parameter(data, name)
-    for name, coord in coords.items():
-        coords[name] = coord.transpose(*LEAD, missing_dims="ignore").variable
+        if coord.dims in ALONG_RUNS and name != "trajectory":
+            columns[str(name)] = coord
+    for name in roles.context or ():
+        columns.pop(name, None)  # those of the context stand behind the labels, in its order
+        columns[name] = _parameter(data, name)
+    coords = {}
+    for name, column in columns.items():
+        coords[name] = column.transpose(*LEAD, missing_dims="ignore").variable
     described = described.assign_coords(coords)
     if roles.context is None:
         names, notes = _guessed_context(described)
     else:
-        names = declared
-        notes = _constants_in_words(described, declared)
+        names = roles.context
+        notes = _constants_in_words(described, names)
     for name in coords:
         described[name].attrs[ROLE] = "context" if name in names else "label"
     return described, names, notes
@@ -335,14 +353,14 @@ def _constants_in_words(described: xr.Dataset, declared: Sequence[str]) -> list[
     if number == 1:
         return []
     constant = [name for name in declared if _is_constant(described[name])]
-    if constant and len(constant) == len(declared):
-        names = ", ".join(constant)
+    if not constant:
+        return []
+    names = ", ".join(constant)
+    if len(constant) == len(declared):
         got = f"one in all {number} runs"
         fix = "leave it out, or give the value of each run"
         raise InputError("context", expected=f"several values of {names}", got=got, fix=fix)
-    if not constant:
-        return []
-    return [f"{', '.join(constant)}: one value in all runs; models know nothing of another"]
+    return [f"{names}: one value in all runs; models know nothing of another"]
 
 
 def _number(attribute: object) -> xr.DataArray:
@@ -358,7 +376,7 @@ def _number(attribute: object) -> xr.DataArray:
 def _is_constant(values: xr.DataArray) -> bool:
     numbers = np.asarray(values.values, dtype=np.float64)
     known = numbers[np.isfinite(numbers)]
-    return known.size > 0 and bool((known == known[0]).all())
+    return len(np.unique(known)) == 1
 
 
 def _guessed_context(described: xr.Dataset) -> tuple[tuple[str, ...], list[str]]:

@@ -18,6 +18,7 @@ from romkit.core import tensors
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data.context import check_dims, check_has
+from romkit.data.names import unit_of
 
 AXIS = "component"
 
@@ -159,10 +160,12 @@ class Layout:
                 another order.
         """
         # numbers alone do not show that a grid was turned round
-        labelled = [dim for dim in data.dims if dim in data.coords]
-        self.check_order({str(dim): data[dim].values for dim in labelled})
+        self.check_order({str(dim): data[dim].values for dim in data.dims if dim in data.coords})
         flat = [self._flat(variable, data, lead) for variable in self.variables]
-        return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=-1)
+        # large states of one variable are spared the copy
+        if len(flat) == 1:
+            return flat[0]
+        return np.concatenate(flat, axis=-1)
 
     @staticmethod
     def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray | da.Array:
@@ -171,19 +174,19 @@ class Layout:
         Raises:
             InputError: it is missing, or has other dimensions or sizes.
         """
-        check_has(data, variable.name)
-        values = data[variable.name]
+        name = variable.name
+        check_has(data, name)
+        values = data[name]
         dims = (*lead, *variable.dims)
         shape = tuple(values.sizes.get(dim) for dim in variable.dims)
         if set(values.dims) != set(dims) or shape != variable.shape:
-            expected = f"{variable.name} with dims {dims} of sizes {variable.shape} at the end"
+            expected = f"{name} with dims {dims} of sizes {variable.shape} at the end"
             got = str(dict(values.sizes))
             fix = "rename or select dims"
             raise InputError("data", expected=expected, got=got, fix=fix)
         array = values.transpose(*dims).data
-        cells = math.prod(variable.shape)
         leading_shape = array.shape[: len(lead)]
-        flat = array.reshape(*leading_shape, cells)
+        flat = array.reshape(*leading_shape, math.prod(shape))
         if variable.mask:
             return flat[..., variable.cells]
         return flat
@@ -326,7 +329,7 @@ def _stored_layout(data: xr.Dataset) -> Layout | None:
     layout = _parsed(text)
     if layout.size != data.sizes[AXIS]:  # some components were selected
         return None
-    if AXIS in data.coords and _reordered(component_names(data), layout.names):
+    if AXIS in data.coords and reordered(component_names(data), layout.names):
         return None
     return layout
 
@@ -337,7 +340,7 @@ def _parsed(text: str) -> Layout:
     return Layout.from_json(text)
 
 
-def _reordered(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
+def reordered(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
     """Whether the names are the same in another order."""
     return names != others and sorted(names) == sorted(others)
 
@@ -395,7 +398,8 @@ def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
         layout = _parsed(data.attrs["layout"])
     if layout is None:
         return data
-    data = _with_numbers_as_times(_in_leading_dims(data, layout))
+    data = _in_leading_dims(data, layout)
+    data = _with_numbers_as_times(data)
     lead = [dim for dim in ("trajectory", "time") if dim in data.dims]
     space = set(data.dims) - set(lead)
     variables = {}
@@ -457,7 +461,8 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
     trajectory and time.
     """
     if AXIS not in data.dims and "layout" in data.attrs:
-        return _with_schema_names(data)
+        # in the dimensions that they came in, with `trajectory` and `time` by these names
+        return _in_leading_dims(data, _parsed(data.attrs["layout"]))
     layout = layout_of(data)
     if layout.is_plain:
         return data
@@ -489,11 +494,6 @@ def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
     return split.rename({key: f"{name}_{key}" for key in split.data_vars})
 
 
-def _with_schema_names(data: xr.Dataset) -> xr.Dataset:
-    """Data in the dimensions that they came in, with `trajectory` and `time` by these names."""
-    return _in_leading_dims(data, _parsed(data.attrs["layout"]))
-
-
 def _renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
     """Dimension by another name; a coordinate of that name along it becomes its own."""
     if before not in data.dims and before not in data.coords:
@@ -510,11 +510,14 @@ def _in_cells(values: np.ndarray | da.Array, variable: Variable) -> np.ndarray |
     values = values.astype(variable.dtype or values.dtype, copy=False)
     if variable.mask:
         # place of each cell among the components and one NaN behind them
-        place = np.full(math.prod(variable.shape), variable.size)
-        place[variable.cells] = np.arange(variable.size)
+        size = variable.size
+        place = np.full(math.prod(variable.shape), size)
+        place[variable.cells] = np.arange(size)
         missing = np.full_like(values[..., :1], np.nan)
-        values = np.concatenate([values, missing], axis=-1)[..., place]
-    return values.reshape((*values.shape[:-1], *variable.shape))
+        extended = np.concatenate([values, missing], axis=-1)
+        values = extended[..., place]
+    lead = values.shape[:-1]
+    return values.reshape((*lead, *variable.shape))
 
 
 def _about(variable: Variable) -> dict[str, str]:
@@ -533,7 +536,7 @@ def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
         name=str(values.name),
         dims=dims,
         shape=tuple(values.sizes[dim] for dim in dims),
-        units=str(values.attrs.get("units", "")),
+        units=unit_of(values),
         long_name=str(values.attrs.get("long_name", "")),
     )
     if values.dtype.kind == "f":
@@ -564,6 +567,9 @@ def _coordinate(coord: xr.DataArray) -> dict[str, object]:
 def _names(variable: Variable) -> list[str]:
     if not variable.dims:
         return [variable.name]
-    places = np.stack(np.unravel_index(variable.cells, variable.shape), axis=-1).tolist()
-    indices = [", ".join(map(str, place)) for place in places]
-    return [f"{variable.name}[{index}]" for index in indices]
+    names = []
+    indices = np.unravel_index(variable.cells, variable.shape)  # of each dimension
+    for place in np.stack(indices, axis=-1).tolist():
+        index = ", ".join(map(str, place))
+        names.append(f"{variable.name}[{index}]")
+    return names

@@ -43,6 +43,11 @@ UNIT = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*$")
 """A unit in brackets behind a name."""
 
 
+def unit_of(values: xr.DataArray | xr.Variable) -> str:
+    """The unit that a variable has by its attributes, "" where nobody said."""
+    return str(values.attrs.get("units", ""))
+
+
 def guessed_time(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[str | None, list[str]]:
     """The name that is time's, None where there is none, and a warning where that is a guess.
 

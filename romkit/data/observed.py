@@ -8,9 +8,8 @@ from romkit.core import runtime
 from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.clocks import check_clock
-from romkit.data.context import context_matrix
 from romkit.data.schema import DIMS, variable_of
-from romkit.data.trajectories import Snapshots, trajectories
+from romkit.data.trajectories import Snapshots, snapshots_at, trajectories
 
 
 def check_observations(observations: xr.Dataset) -> xr.Dataset:
@@ -81,10 +80,8 @@ def partial_snapshots(data: xr.Dataset, fewest: int) -> Snapshots:
 
     Velocities are NaN where data have none.
     """
-    state = trajectories(data, "state")
-    velocity = trajectories(data, "velocity") if "velocity" in data else state * torch.nan
-    context = torch.from_numpy(context_matrix(data))
-    if context.ndim == 2:
-        context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)  # (C, T, p)
-    rows = torch.from_numpy(observed(data, fewest)).flatten()
-    return Snapshots(*(values.flatten(0, 1)[rows] for values in (state, velocity, context)))
+    if "velocity" in data:
+        velocity = trajectories(data, "velocity")
+    else:
+        velocity = trajectories(data, "state") * torch.nan
+    return snapshots_at(data, velocity, observed(data, fewest))

@@ -5,7 +5,7 @@ import xarray as xr
 
 from romkit.core import runtime
 from romkit.data.layout import Layout
-from romkit.data.times import pieces
+from romkit.data.times import stretches
 
 LARGEST = 200_000
 """Numbers that are compared at most."""
@@ -36,22 +36,16 @@ def disagreement(x: np.ndarray, rates: np.ndarray, times: np.ndarray, order: int
 
     observed, predicted = [], []
     is_known = np.isfinite(x) & np.isfinite(rates)
-    for run, row in enumerate(is_known.all(-1)):
-        for stretch in _stretches(row):
-            t = times[stretch]
-            spline = CubicSpline(t, rates[run, stretch])
-            # integrated rather than x differentiated: integration does not amplify noise
-            antiderivative = spline.antiderivative(order)(t)
-            observed.append(_quotients(x[run, stretch], t, order))
-            predicted.append(_quotients(antiderivative, t, order))
+    for run, stretch in stretches(is_known.all(-1), FEWEST):
+        t = times[stretch]
+        spline = CubicSpline(t, rates[run, stretch])
+        # integrated rather than x differentiated: integration does not amplify noise
+        antiderivative = spline.antiderivative(order)(t)
+        observed.append(_quotients(x[run, stretch], t, order))
+        predicted.append(_quotients(antiderivative, t, order))
     if not observed:
         return ""
     return _slope_in_words(np.concatenate(observed), np.concatenate(predicted))
-
-
-def _stretches(is_known: np.ndarray) -> list[slice]:
-    """Stretches of samples (T,) without a gap that are long enough."""
-    return [piece for piece in pieces(is_known) if piece.stop - piece.start >= FEWEST]
 
 
 def _quotients(x: np.ndarray, t: np.ndarray, order: int) -> np.ndarray:

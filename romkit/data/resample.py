@@ -86,7 +86,7 @@ def _coords(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> dict[objec
         if "time" not in coord.dims:
             coords[name] = coord
         elif name in context:
-            coords[name] = _at_times(coord, DIMS[:2], times, grid, _lines)
+            coords[name] = _at_times(coord, DIMS[:2], times, grid, np.interp)
     return coords
 
 
@@ -109,30 +109,34 @@ def _checked_step(clocks: list[np.ndarray], step: float | None) -> float:
         expected = f"{FEWEST} samples in each run"
         got = f"fewer in {listed(short, 8)}"
         raise InputError("data", expected=expected, got=got, fix="drop these runs")
-    usual = [float(np.median(np.diff(run))) for run in clocks]
+    usual = max(_usual_interval(run) for run in clocks)
     if step is None:
-        return max(usual)
+        return usual
     longest = max(run[-1] - run[0] for run in clocks)
-    if step >= longest:
-        fix = f"give step={max(usual):.3g}, say"
-        raise InputError("step", expected=f"less than {longest:g}", got=step, fix=fix)
-    if longest > MOST * step:
-        fix = f"give step={max(usual):.3g}, say"
-        raise InputError("step", expected=f"at most {MOST:g} times in a run", got=step, fix=fix)
-    return step
+    if longest / MOST <= step < longest:
+        return step
+    expected = f"less than {longest:g}, and at most {MOST:g} times in a run"
+    raise InputError("step", expected=expected, got=step, fix=f"give step={usual:.3g}, say")
+
+
+def _usual_interval(run: np.ndarray) -> float:
+    """Median of the intervals of a clock."""
+    return float(np.median(np.diff(run)))
 
 
 def _outside(run: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Whether times (K,) lie beside a run, or in a long gap of it."""
-    usual = np.median(np.diff(run))
+    usual = _usual_interval(run)
     tolerance = 1e-9 * max(abs(grid[-1]), usual)
     # interval of the run around each time
-    right = np.searchsorted(run, grid - tolerance).clip(1, len(run) - 1)
+    places = np.searchsorted(run, grid - tolerance)
+    right = places.clip(1, len(run) - 1)
     before = run[right - 1]
     after = run[right]
     is_long = after - before > LONGEST * usual
-    distance = np.minimum(np.abs(grid - before), np.abs(grid - after))
-    is_sample = distance <= tolerance
+    from_before = np.abs(grid - before)
+    from_after = np.abs(grid - after)
+    is_sample = np.minimum(from_before, from_after) <= tolerance
     is_early = grid < run[0] - tolerance
     is_late = grid > run[-1] + tolerance
     return is_early | is_late | (is_long & ~is_sample)
@@ -144,23 +148,23 @@ def _interpolated(data: xr.Dataset, name: str, grid: np.ndarray) -> np.ndarray:
     States with velocities meet both.
     """
     times = data["time"].values.astype(np.float64)
-    values = data[name].transpose(*DIMS).values.astype(np.float64)  # (C, T, n)
-    known = np.isfinite(values)
-    slopes = None
+    names = [name]
     if name == "state" and "velocity" in data:
-        slopes = data["velocity"].transpose(*DIMS).values.astype(np.float64)
-        known &= np.isfinite(slopes)
-    runs, _, n = values.shape
+        names.append("velocity")
+    # values, and slopes where they are known
+    curves = [data[name].transpose(*DIMS).values.astype(np.float64) for name in names]  # (C, T, n)
+    known = np.isfinite(curves).all(0)
+    runs, _, n = known.shape
     result = np.full((runs, len(grid), n), np.nan)
     for k in range(runs):
         for rows, components in _alike(known[k]):
             if len(rows) < FEWEST:
                 continue
+            run = times[rows]
             samples = np.ix_(rows, components)
-            samples_of_rate = None if slopes is None else slopes[k][samples]
-            curve = _curve(times[rows], values[k][samples], samples_of_rate)
+            curve = _curve(run, *(numbers[k][samples] for numbers in curves))
             course = curve(grid)
-            course[_outside(times[rows], grid)] = np.nan
+            course[_outside(run, grid)] = np.nan
             result[k][:, components] = course
     return result
 
@@ -180,7 +184,7 @@ def _alike(known: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     return groups
 
 
-def _curve(times: np.ndarray, values: np.ndarray, slopes: np.ndarray | None) -> Rule:
+def _curve(times: np.ndarray, values: np.ndarray, slopes: np.ndarray | None = None) -> Rule:
     from scipy.interpolate import CubicHermiteSpline, CubicSpline  # slow to import
 
     if slopes is None:
@@ -190,22 +194,21 @@ def _curve(times: np.ndarray, values: np.ndarray, slopes: np.ndarray | None) -> 
 
 def _inputs(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> xr.DataArray:
     """Inputs at the times of the grid, held or straight lines as in the data, which say so."""
-    is_held = inputs_held(data)
-    rule = _steps if is_held else _lines
+    rule, between = np.interp, LINEAR
+    if inputs_held(data):
+        rule, between = _steps, HELD
     inputs = _at_times(data["control"], (*DIMS[:2], "input"), times, grid, rule)
     # a finer grid would show a staircase where there are lines
-    return inputs.assign_attrs(between=HELD if is_held else LINEAR)
-
-
-def _lines(grid: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return np.interp(grid, times, values)
+    return inputs.assign_attrs(between=between)
 
 
 def _steps(grid: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values that stay until the next sample."""
-    tolerance = 1e-9 * np.abs([grid[-1], times[-1]]).max()  # times of the grid are rounded
-    place = np.searchsorted(times, grid + tolerance, side="right") - 1
-    return values[np.clip(place, 0, None)]
+    largest = max(abs(grid[-1]), abs(times[-1]))
+    tolerance = 1e-9 * largest  # times of the grid are rounded
+    later = np.searchsorted(times, grid + tolerance, side="right")
+    place = np.clip(later - 1, 0, None)
+    return values[place]
 
 
 def _at_times(
@@ -225,7 +228,9 @@ def _at_times(
         if is_known.any():
             course = rule(grid, times[is_known], row[is_known])
         courses.append(course)
-    result = np.reshape(courses, (*rows.shape[:-1], len(grid)))
+    *lead, _ = rows.shape
+    result = np.reshape(courses, (*lead, len(grid)))
     result = np.moveaxis(result, -1, 1)  # (C, K, ...)
-    coords = {name: c for name, c in ordered.coords.items() if "time" not in c.dims}
+    along_time = [name for name, coord in ordered.coords.items() if "time" in coord.dims]
+    coords = ordered.drop_vars(along_time).coords
     return xr.DataArray(result, dims=ordered.dims, coords=coords, attrs=ordered.attrs)

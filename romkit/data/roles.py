@@ -129,14 +129,14 @@ def _with_time(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, str, l
     data = _with_numbers(data.set_coords(name), name)
     if data[name].ndim == 2:
         data, clock_notes = _on_one_clock(data, name)
-        notes = [*notes, *clock_notes]
+        notes += clock_notes
     data, dim_notes = _with_dim_of_times(data, name)
     # checked before the grid is filled: an interval of zero or of NaN has no grid
     times = data[name].values.astype(np.float64)
     if times.size:
         check_clock(name, times)
     data, missing = with_missing_times(data, name)
-    notes = [*notes, *dim_notes]
+    notes += dim_notes
     if missing:
         notes.append(f"{missing} times are missing from an even grid; they are NaN")
     if name != "time":
@@ -227,15 +227,14 @@ def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
     fixed = {key: values for key, values in data.variables.items() if step not in values.dims}
     moving = data.drop_vars(list(fixed))
     runs, times = [], []
-    for k in range(data.sizes[run]):
-        clock = clock_of_runs.isel({run: k}).values.astype(np.float64)
+    clocks = clock_of_runs.transpose(run, step).values.astype(np.float64)
+    moving = moving.drop_vars([name, step], errors="ignore")
+    for k, clock in enumerate(clocks):
         is_known = np.isfinite(clock)  # shorter runs have no times at the end
-        clock = clock[is_known]
-        check_clock(name, clock)
-        values = moving.isel({run: k})
-        values = values.drop_vars([name, step], errors="ignore")
-        runs.append(values.isel({step: is_known}))
-        times.append(clock)
+        known_times = clock[is_known]
+        check_clock(name, known_times)
+        runs.append(moving.isel({run: k, step: is_known}))
+        times.append(known_times)
     times, notes = shared_clock(times)
     clocked = []
     for values, clock in zip(runs, times, strict=True):
@@ -308,10 +307,7 @@ def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:
 def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
     """The name of a variable along time that holds real numbers."""
     if name not in data.data_vars or "time" not in data[name].dims:
-        known = []
-        for key, values in data.data_vars.items():
-            if "time" in values.dims:
-                known.append(str(key))
+        known = [str(key) for key, values in data.data_vars.items() if "time" in values.dims]
         fields = [f"{name}_real", f"{name}_imag"]
         fix = "check the spelling"
         if set(fields) <= set(known):
@@ -432,9 +428,14 @@ def _check_declared_rate(
 ) -> None:
     """Raise where declared rates have other dimensions than the states."""
     if not _is_like(data, states, names):
-        fix = "name one for each variable of the state, in its order"
-        expected = f"variables like {', '.join(states)}"
-        raise InputError(rate, expected=expected, got=", ".join(names), fix=fix)
+        refuse_unlike(states, names, rate)
+
+
+def refuse_unlike(states: Sequence[str], names: Sequence[str], rate: str) -> NoReturn:
+    """Raise InputError: variables are no rates of the states."""
+    expected = f"variables like {', '.join(states)}"
+    fix = "name one for each variable of the state, in its order"
+    raise InputError(rate, expected=expected, got=", ".join(names), fix=fix)
 
 
 def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> bool:
@@ -442,8 +443,11 @@ def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> b
     if len(states) != len(names):
         return False
     # what all runs share has neither of the leading dimensions
-    dims = [{*data[name].dims, *LEAD} for name in states]
-    return dims == [{*data[name].dims, *LEAD} for name in names]
+    for state, name in zip(states, names, strict=True):
+        differing = set(data[state].dims) ^ set(data[name].dims)
+        if not differing <= set(LEAD):
+            return False
+    return True
 
 
 def _named_rate(
@@ -488,17 +492,19 @@ def _disagreement(
 ) -> str:
     """Why variables are no rates of others, "" where they may be, each compared with its own."""
     integrated, order = states, 1
-    if rate == "acceleration":
-        # the rate of the velocity where there is one: a second difference amplifies noise
-        integrated, order = states, 2
-        if "velocity" in rates:
-            integrated = rates["velocity"]
-            order = 1
+    # the rate of the velocity where there is one: a second difference amplifies noise
+    if rate == "acceleration" and "velocity" in rates:
+        integrated = rates["velocity"]
+    elif rate == "acceleration":
+        order = 2
     times = data["time"].values.astype(np.float64)
-    for name, derivative in zip(integrated, rates[rate], strict=True):
-        pair = along_runs_and_time(data[[name, derivative]], [name, derivative])
-        x = sampled(pair, Layout.of(pair, [name], LEAD), LEAD)  # (C, T, k)
-        v = sampled(pair, Layout.of(pair, [derivative], LEAD), LEAD)
+    for pair in zip(integrated, rates[rate], strict=True):
+        variables = along_runs_and_time(data[[*pair]], pair)
+        samples = []
+        for name in pair:
+            layout = Layout.of(variables, [name], LEAD)
+            samples.append(sampled(variables, layout, LEAD))
+        x, v = samples  # (C, T, k)
         if x.shape != v.shape:
             return "other cells are missing"
         reason = disagreement(x, v, times[: x.shape[1]], order)

@@ -10,7 +10,7 @@ import xarray as xr
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
 from romkit.data.clocks import check_clock, shared_clock
-from romkit.data.names import TRAJECTORIES
+from romkit.data.names import TIMES, TRAJECTORIES, unit_of
 from romkit.data.schema import RESERVED
 from romkit.data.storage import group_of, open_dataset, with_plain_attributes
 from romkit.data.units import without_origin
@@ -31,8 +31,6 @@ PROVENANCE = {"history", "id", "key", "layout", "uuid", "versions"} | {
 
 IN_MEMORY = 2e9
 """Size of runs in several files [bytes] up to which they are read as a whole."""
-
-TIMES = ("time", "t")
 
 MORE_WAYS = "xarray.open_mfdataset has more ways, and romkit.data.describe takes its result"
 
@@ -74,7 +72,8 @@ def joined_runs(paths: Sequence[Path]) -> xr.Dataset:
     if len(paths) == 1:
         return open_dataset(paths[0])
     with _lazy(paths[0]) as data:
-        along = next((name for name in TRAJECTORIES if name in data.dims), TRAJECTORIES[0])
+        dims = [name for name in TRAJECTORIES if name in data.dims]
+    along = (dims or TRAJECTORIES)[0]
     data = opened(paths, along)
     if data.nbytes > IN_MEMORY:
         return data
@@ -143,7 +142,7 @@ def _check_units(paths: Sequence[Path], sources: Sequence[xr.Dataset]) -> None:
     for path, source in zip(paths, sources, strict=True):
         for name, variable in source.variables.items():
             # files of a simulation may count from dates of their own
-            unit = without_origin(str(variable.attrs.get("units", "")))
+            unit = without_origin(unit_of(variable))
             wanted = known.setdefault(name, unit)
             if unit != wanted:
                 own = unit or "no unit"
@@ -264,7 +263,7 @@ def _has_numbers(source: xr.Dataset, time: str) -> bool:
 
 def _common_unit(sources: Sequence[xr.Dataset], time: str, is_moved: bool) -> dict[str, str]:
     """The unit of times of all files, as an attribute; no date is the zero of all clocks."""
-    units = [str(source[time].attrs.get("units", "")) for source in sources]
+    units = [unit_of(source[time]) for source in sources]
     unit = units[0]
     if is_moved or len(set(units)) > 1:
         unit = without_origin(unit)

@@ -10,9 +10,10 @@ from romkit.core.display import listed, with_unit
 from romkit.data.context import context_names, is_declared
 from romkit.data.controls import control_names
 from romkit.data.layout import Variable, layout_of
+from romkit.data.names import unit_of
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.times import even_step
-from romkit.data.units import without_origin
+from romkit.data.units import common_unit, without_origin
 
 NAMED = 8
 """Most trajectories that are named."""
@@ -58,10 +59,10 @@ def summary(data: xr.Dataset) -> str:
 
 
 def _states_in_words(data: xr.Dataset) -> str:
-    unit = str(data["state"].attrs.get("units", ""))
-    common = "" if unit.startswith("mixed") else unit
-    variables = [_variable_in_words(variable, common) for variable in layout_of(data).variables]
-    return f"{', '.join(variables)}, {data['state'].dtype}"
+    state = data["state"]
+    unit = common_unit(state)
+    variables = [_variable_in_words(variable, unit) for variable in layout_of(data).variables]
+    return f"{', '.join(variables)}, {state.dtype}"
 
 
 def _variable_in_words(variable: Variable, common_unit: str) -> str:
@@ -110,7 +111,7 @@ def _time_in_words(data: xr.Dataset) -> str:
 
 
 def _unit(variable: xr.DataArray) -> str:
-    return with_unit(str(variable.attrs.get("units", "")))
+    return with_unit(unit_of(variable))
 
 
 def _missing_in_words(whole: np.ndarray) -> str:

@@ -193,7 +193,11 @@ def _name_of_time(table: pd.DataFrame, time: str | None) -> tuple[str, list[str]
     """The column of time, and a warning where it is a guess."""
     if time is not None:
         return time, []
-    time, notes = guessed_time(_facts(table))
+    facts = {}
+    for name in table.columns:
+        is_date = pd.api.types.is_datetime64_any_dtype(table[name])
+        facts[name] = (is_date, {})  # a table has no attributes
+    time, notes = guessed_time(facts)
     if time is None:
         _refuse_without_time(table)
     return time, notes
@@ -338,16 +342,9 @@ def _units_in_names(names: Sequence[str]) -> dict[str, str]:
 def _is_plain(column: pd.Series) -> bool:
     """Whether a column holds numbers or dates."""
     kinds = pd.api.types
-    return (
-        kinds.is_numeric_dtype(column)
-        or kinds.is_datetime64_any_dtype(column)
-        or (kinds.is_timedelta64_dtype(column))
-    )
-
-
-def _facts(table: pd.DataFrame) -> dict[str, tuple[bool, dict]]:
-    """Whether each column holds dates, and its attributes, of which a table has none."""
-    return {name: (pd.api.types.is_datetime64_any_dtype(table[name]), {}) for name in table.columns}
+    if kinds.is_numeric_dtype(column) or kinds.is_timedelta64_dtype(column):
+        return True
+    return kinds.is_datetime64_any_dtype(column)
 
 
 def _refuse_without_time(table: pd.DataFrame) -> NoReturn:
@@ -371,11 +368,16 @@ def _check_columns(table: pd.DataFrame, context: Sequence[str], run: str | None,
     if run is None:
         return
     checks.one_of("trajectory", run, columns)
-    missing = int(table[run].isna().sum())
+    _check_every_row(table[run], run)
+
+
+def _check_every_row(column: pd.Series, name: str) -> None:
+    """Raise where a row has no number of a run, or no time."""
+    missing = int(column.isna().sum())
     if missing:
-        fix = f"fill or drop its rows: table.dropna(subset=[{run!r}])"
+        fix = f"fill or drop these rows: table.dropna(subset=[{name!r}])"
         got = f"{missing} rows without"
-        raise InputError("data", expected=f"a {run} in every row", got=got, fix=fix)
+        raise InputError("data", expected=f"a {name} in every row", got=got, fix=fix)
 
 
 def _times(column: pd.Series, name: str) -> pd.Series:
@@ -395,11 +397,7 @@ def _times(column: pd.Series, name: str) -> pd.Series:
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         # in UTC no hour is there twice, as it is where clocks are put back
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    missing = int(column.isna().sum())
-    if missing:
-        fix = f"drop these rows: table.dropna(subset=[{name!r}])"
-        got = f"{missing} rows without"
-        raise InputError("data", expected=f"a {name} in every row", got=got, fix=fix)
+    _check_every_row(column, name)
     return column
 
 
@@ -419,13 +417,15 @@ def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
     repeated = table.duplicated(list(keys))
     if not repeated.any():
         return
-    row = table.loc[repeated, list(keys)].iloc[0].drop(run)
+    repeated_keys = table.loc[repeated, list(keys)]
+    row = repeated_keys.iloc[0].drop(run)
     got = ", ".join(f"{name}={_shown(value)}" for name, value in row.items())
+    names = ", ".join(name for name in keys if name != "trajectory")
     fix = (
         "name the runs, trajectory='...', or put dimensions into the index, "
         "data.set_index(['run', 't', 'x']); rows that are there twice: data.drop_duplicates()"
     )
-    expected = f"one row for each {', '.join(name for name in keys if name != 'trajectory')}"
+    expected = f"one row for each {names}"
     raise InputError("data", expected=expected, got=f"several for {got}", fix=fix)
 
 
@@ -460,6 +460,10 @@ def _with_constant_coordinates(table: pd.DataFrame, keys: Sequence[str]) -> xr.D
     data = table.set_index(list(keys)).to_xarray()
     # a parameter stands in each row of its run
     for name in table.columns:
-        if name not in keys and groups[name].nunique(dropna=False).max() <= 1:
-            data = data.drop_vars(name).assign_coords({name: (run, groups[name].first().values)})
+        if name in keys:
+            continue
+        column = groups[name]
+        if column.nunique(dropna=False).max() <= 1:
+            coordinate = (run, column.first().values)
+            data = data.drop_vars(name).assign_coords({name: coordinate})
     return data

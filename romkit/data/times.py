@@ -38,19 +38,23 @@ def even_step(times: np.ndarray) -> float | None:
         0.0333
     """
     times = np.atleast_1d(times).astype(np.float64)
-    if times.ndim != 1:
-        got = f"shape {times.shape}"
-        fix = "give those of one trajectory"
-        raise InputError("times", expected="shape (times,)", got=got, fix=fix)
-    steps = np.diff(times)
-    if len(steps) == 0:
+    _check_one_axis("times", times)
+    if len(times) < 2:
         return None
+    steps = np.diff(times)
     mean = float(steps.mean())
     if mean <= 0:
         return None
     if np.abs(steps - mean).max() <= EVEN * mean:
         return mean
     return _step_before_rounding(times)
+
+
+def _check_one_axis(argument: str, values: np.ndarray) -> None:
+    if values.ndim != 1:
+        got = f"shape {values.shape}"
+        fix = "give those of one trajectory"
+        raise InputError(argument, expected="shape (times,)", got=got, fix=fix)
 
 
 def _step_before_rounding(times: np.ndarray) -> float | None:
@@ -86,22 +90,32 @@ def pieces(observed: Mask) -> list[slice]:
         [slice(0, 2, None), slice(3, 6, None)]
     """
     observed = np.asarray(observed)
-    if observed.ndim != 1:
-        got = f"shape {observed.shape}"
-        fix = "give those of one trajectory"
-        raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
-    padded = np.concatenate([[False], observed, [False]]).astype(np.int8)
-    edges = np.flatnonzero(np.diff(padded)).tolist()
-    return [slice(start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+    _check_one_axis("observed", observed)
+    padded = np.concatenate([[False], observed, [False]])
+    edges = np.flatnonzero(padded[1:] != padded[:-1])
+    # a stretch begins at one edge and ends at the next
+    return [slice(*ends) for ends in edges.reshape(-1, 2).tolist()]
+
+
+def stretches(is_complete: np.ndarray, shortest: int = 1) -> list[tuple[int, slice]]:
+    """Trajectory and times of each stretch without a missing sample, of samples (C, T) that are
+    complete or not.
+    """
+    places = []
+    for k, row in enumerate(is_complete):
+        for piece in pieces(row):
+            if piece.stop - piece.start >= shortest:
+                places.append((k, piece))
+    return places
 
 
 def held(values: Tensor) -> Tensor:
     """(C, T, k) with the last finite value of each trajectory in place of the NaN behind it."""
-    finite = values.isfinite().all(-1)
-    count = torch.arange(finite.shape[1])
-    end = (finite * (count + 1)).amax(1, keepdim=True).clamp(min=1) - 1  # (C, 1) last finite
-    index = torch.minimum(count.expand_as(finite), end)
-    return values.gather(1, index.unsqueeze(-1).expand_as(values))
+    is_finite = values.isfinite().all(-1)
+    index = torch.arange(is_finite.shape[1])
+    end = (is_finite * index).amax(1, keepdim=True)  # (C, 1) last finite
+    index = torch.minimum(index, end).unsqueeze(-1)  # (C, T, 1)
+    return values.gather(1, index.expand_as(values))
 
 
 @validated

@@ -20,7 +20,7 @@ from romkit.data.context import (
     is_declared,
 )
 from romkit.data.controls import Control, by_name, control_of
-from romkit.data.layout import Layout, component_names, layout_of
+from romkit.data.layout import Layout, component_names, layout_of, reordered
 from romkit.data.schema import check_states, complete, variable_of
 from romkit.data.times import times_of
 from romkit.data.units import Units, in_units_of, state_in_units
@@ -44,12 +44,13 @@ def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None
 
 def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequence[str]) -> None:
     """Raise unless data have as many components; where it has these, they must be in this order."""
-    if data.sizes["component"] != len(names):
-        expected = f"{len(names)} components"
-        got = f"{data.sizes['component']}"
-        raise InputError(argument, expected=expected, got=got, fix="use matching data")
+    size = data.sizes["component"]
+    count = len(names)
+    if size != count:
+        fix = "use matching data"
+        raise InputError(argument, expected=f"{count} components", got=size, fix=fix)
     labels = component_names(data)
-    if labels != tuple(names) and sorted(labels) == sorted(names):
+    if reordered(labels, tuple(names)):
         expected = f"components in the order {names[0]} ... {names[-1]}"
         got = f"{labels[0]} ... {labels[-1]}"
         fix = "select them in this order: data.sel(component=[...])"
@@ -148,10 +149,10 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
     is_inner = _inner(data, groups, count)
     order = np.random.default_rng(seed).permutation(count)
     # in random order, but ends of the range only where nothing inside is left
-    chosen = np.concatenate([order[is_inner[order]], order[~is_inner[order]]])
+    is_end = ~is_inner[order]
+    chosen = order[np.argsort(is_end, kind="stable")]
     is_held_out = np.isin(groups, chosen[:number])
-    train = data.isel(trajectory=np.flatnonzero(~is_held_out))
-    return train, data.isel(trajectory=np.flatnonzero(is_held_out))
+    return data.isel(trajectory=~is_held_out), data.isel(trajectory=is_held_out)
 
 
 def _groups(data: xr.Dataset) -> np.ndarray:
@@ -340,15 +341,20 @@ def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """
     if "time" in data.dims:
         data = data.isel(time=slice(None, None, every))
-    state = trajectories(data, "state")
     velocity = trajectories(data, "velocity")
+    return snapshots_at(data, velocity, complete(data, ("state", "velocity")))
+
+
+def snapshots_at(data: xr.Dataset, velocity: Tensor, is_wanted: np.ndarray) -> Snapshots:
+    """Snapshots of a dataset, with these velocities (C, T, n), where they are wanted (C, T)."""
     context = torch.from_numpy(context_matrix(data))
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)  # (C, T, p)
-    flat = [values.flatten(0, 1) for values in (state, velocity, context)]  # (C T, ...)
-    rows = torch.from_numpy(complete(data, ("state", "velocity"))).flatten()
+    values = (trajectories(data, "state"), velocity, context)
+    flat = [numbers.flatten(0, 1) for numbers in values]  # (C T, ...)
+    rows = torch.from_numpy(is_wanted).flatten()
     if not bool(rows.all()):  # indexing copies, which large data should be spared
-        flat = [values[rows] for values in flat]
+        flat = [numbers[rows] for numbers in flat]
     return Snapshots(*flat)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.data.names import unit_of
 
 NAMES = {
     "s": ("second", "seconds", "sec", "secs"),
@@ -86,25 +87,33 @@ class Units(NamedTuple):
     @classmethod
     def of(cls, data: xr.Dataset, context: Sequence[str]) -> "Units":
         """Units of a dataset in romkit's schema, and of these parameters of it."""
-        contexts = [str(data[name].attrs.get("units", "")) for name in context]
+        contexts = [unit_of(data[name]) for name in context]
         return cls(state_units(data), contexts, time_units(data))
 
 
 def state_units(data: xr.Dataset) -> list[str]:
     """The unit of each component of the state."""
-    common = str(data["state"].attrs.get("units", "")) if "state" in data else ""
-    if common.startswith("mixed"):
-        common = ""
+    common = ""
+    if "state" in data:
+        common = common_unit(data["state"])
     if not common and "component_units" in data.coords:
         return [str(unit) for unit in data["component_units"].values]
     return [common] * data.sizes["component"]
+
+
+def common_unit(state: xr.DataArray) -> str:
+    """The unit of all components of a state, "" where nobody said, or where they have several."""
+    unit = unit_of(state)
+    if unit.startswith("mixed"):
+        return ""
+    return unit
 
 
 def time_units(data: xr.Dataset) -> str:
     """The unit of the times of a dataset, "" where nobody said."""
     if "time" not in data.coords:
         return ""
-    return str(data["time"].attrs.get("units", ""))
+    return unit_of(data["time"])
 
 
 def factors(unit: str) -> dict[str, int] | None:
@@ -313,33 +322,39 @@ def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) ->
     Raises:
         InputError: units that differ and cannot be converted.
     """
-    source = str(state.attrs.get("units", ""))
-    if not source or source.startswith("mixed") or len({*wanted}) != 1:
+    source = common_unit(state)
+    if not source or len({*wanted}) != 1:
         return state
-    if same_unit(source, wanted[0]):
+    target = wanted[0]
+    if same_unit(source, target):
         return state
-    factor, offset = conversion(argument, "the state", source, wanted[0])
-    return (state * factor + offset).assign_attrs(state.attrs | {"units": wanted[0]})
+    factor, offset = conversion(argument, "the state", source, target)
+    converted = state * factor + offset
+    return converted.assign_attrs(state.attrs | {"units": target})
 
 
 def _context_in_unit(
     argument: str, data: xr.Dataset, name: str, source: str, target: str
 ) -> xr.Dataset:
     factor, offset = conversion(argument, name, source, target)
-    about = data[name].attrs | {"units": target}
+    parameter = data[name]
+    about = parameter.attrs | {"units": target}
     # the range is in the unit of the data, too
     if "training_range" in about:
         about["training_range"] = [factor * end + offset for end in about["training_range"]]
-    values = data[name].astype(np.float64) * factor + offset
-    return data.assign_coords({name: values.assign_attrs(about).variable})
+    values = parameter.astype(np.float64) * factor + offset
+    values = values.assign_attrs(about)
+    return data.assign_coords({name: values.variable})
 
 
 def _times_in_unit(argument: str, data: xr.Dataset, source: str, target: str) -> xr.Dataset:
     factor, _ = conversion(argument, "time", without_origin(source), without_origin(target))
-    about = data["time"].attrs | {"units": target}
-    data = data.assign_coords(time=("time", data["time"].values * factor, about))
+    times = data["time"]
+    about = times.attrs | {"units": target}
+    data = data.assign_coords(time=("time", times.values * factor, about))
     # rates are by time, whose unit they do not name
-    for order, rate in enumerate(("velocity", "acceleration"), start=1):
-        if rate in data:
-            data[rate] = (data[rate] / factor**order).assign_attrs(data[rate].attrs)
+    for order, name in enumerate(("velocity", "acceleration"), start=1):
+        if name in data:
+            rate = data[name]
+            data[name] = (rate / factor**order).assign_attrs(rate.attrs)
     return data

@@ -127,7 +127,7 @@ def _own_member(name: object, group: object, key: str, path: str) -> object:
 
 def is_store(path: Path) -> bool:
     """Whether a folder is a zarr store."""
-    names = (".zgroup", ".zarray", ".zmetadata", "zarr.json")
+    names = (".zgroup", *DESCRIPTIONS)
     return path.is_dir() and any((path / name).is_file() for name in names)
 
 

@@ -13,7 +13,7 @@ from romkit.core.boundary import Mask, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.layout import Layout, layout_of
 from romkit.data.schema import DIMS, check_states, complete
-from romkit.data.times import even_step, pieces
+from romkit.data.times import even_step, stretches
 
 Differentiate = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(x (T, n), t (T,)) -> ẋ (T, n); what pysindy's differentiation methods are."""
@@ -83,18 +83,6 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
         raise InputError("data", expected="states to differentiate", got=got, fix=fix)
     about = {"long_name": "time derivative of the state", "method": name}
     return data.assign(velocity=(DIMS, velocity, about))
-
-
-def stretches(is_complete: np.ndarray, shortest: int = 1) -> list[tuple[int, slice]]:
-    """Trajectory and times of each stretch without a missing sample, of samples (C, T) that are
-    complete or not.
-    """
-    places = []
-    for k, row in enumerate(is_complete):
-        for piece in pieces(row):
-            if piece.stop - piece.start >= shortest:
-                places.append((k, piece))
-    return places
 
 
 def differentiated(

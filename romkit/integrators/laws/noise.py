@@ -9,7 +9,8 @@ from torch import Tensor
 
 from romkit.core.types import Array
 from romkit.data import even_step
-from romkit.data.velocity import differentiated, smoothest, stretches
+from romkit.data.times import stretches
+from romkit.data.velocity import differentiated, smoothest
 
 ORDERS = 4, 6
 """Orders of the differences by which noise is measured."""

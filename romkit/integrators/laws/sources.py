@@ -19,8 +19,9 @@ from romkit.core.boundary import Count, NotNegative, Order, Seed, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data.controls import control_matrix, held_if_told
+from romkit.data.times import stretches
 from romkit.data.trajectories import check_grid, matched
-from romkit.data.velocity import Smoothing, differentiated, smoothest, stretches
+from romkit.data.velocity import Smoothing, differentiated, smoothest
 from romkit.integrators.base import LatentField
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.laws.samples import LatentSamples, complete_rows
