@@ -84,8 +84,10 @@ class Combination(tasks.Task):
     def _projection(self, train: xr.Dataset) -> Projection:
         """Load the projection that all combinations of this method share, or train and save it."""
         facts = [self.data, self.method, self.method_settings, self.test, self.seed]
-        name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-        file = Path(self.data).parent / PROJECTIONS / f"{self.method}-{name}.safetensors"
+        text = json.dumps(facts, sort_keys=True)
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        folder = Path(self.data).parent / PROJECTIONS
+        file = folder / f"{self.method}-{name}.safetensors"
         with FileLock(f"{file}.lock"):
             if file.exists():
                 return load(file)
@@ -251,7 +253,8 @@ def digest(data: xr.Dataset) -> str:
     for name in sorted(map(str, data.variables)):
         variable = data[name]
         declared = sorted((str(key), str(value)) for key, value in variable.attrs.items())
-        numbers.update(f"{name} {variable.dims} {variable.dtype} {declared}".encode())
+        kind = f"{name} {variable.dims} {variable.dtype} {declared}"
+        numbers.update(kind.encode())
         values = variable.values
         if values.dtype.kind == "O":  # text of any length, whose bytes are addresses
             values = values.astype(str)

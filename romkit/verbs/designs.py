@@ -57,7 +57,8 @@ def _counts(p: int, number: int) -> list[int]:
 def _product(axes: Sequence[np.ndarray]) -> np.ndarray:
     """(N, p) points of a grid with these axes."""
     p = len(axes)
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, p)
+    grid = np.meshgrid(*axes, indexing="ij")
+    return np.stack(grid, axis=-1).reshape(-1, p)
 
 
 def _uniform(count: int) -> np.ndarray:
@@ -107,5 +108,6 @@ def worst(estimate: np.ndarray, places: np.ndarray, chosen: list[int], number: i
     while len(entering) < number and value.any():
         entering.append(int(value.argmax()))
         # a second one beside the one just taken would learn little
-        value = value * distance(places, places[entering[-1:]])[:, 0]
+        taken = places[entering[-1:]]
+        value = value * distance(places, taken)[:, 0]
     return entering

@@ -105,7 +105,8 @@ class Calibration:
                 of_others = _growth_and_profile(np.delete(error, k, axis=0), std)
             scores[k] /= _scale(spread[k], *of_others)
         seen = (~np.isnan(error)).any(axis=(1, 2))
-        return cls(times - times[0], growth, profile, _quantiles(scores), int(seen.sum()))
+        quantiles = _quantiles(scores)
+        return cls(times - times[0], growth, profile, quantiles, int(seen.sum()))
 
     def scale(self, lead: np.ndarray, spread: np.ndarray) -> np.ndarray:
         """s (..., T, n) at times (T,) since the start; behind the last one of validation, the
@@ -559,7 +560,8 @@ def bootstrap(
     laws, drawn = _resampled_laws(projection, law, data, members, seed, executor, start)
     ensemble = Ensemble(stack([projection] * members), laws)
     number = data.sizes["trajectory"]
-    unseen = np.stack([~np.isin(np.arange(number), draw) for draw in drawn])
+    runs = np.arange(number)
+    unseen = np.stack([np.isin(runs, draw, invert=True) for draw in drawn])
     usable = unseen.sum(0) >= 2
     if usable.sum() < 2:
         return ensemble

@@ -221,8 +221,10 @@ def _indicators(run: xr.Dataset, system: System | None, windows: int, share: flo
     t = times.numpy() - float(times[0])
     std = run["state_std"].values
     count = min(len(std), ROWS)
-    rows = np.sort(np.random.default_rng(0).choice(len(std), count, replace=False))
-    x = np.take(run["state"].values, rows, axis=-1) / std[rows]  # (C, T, r), a copy
+    chosen = np.random.default_rng(0).choice(len(std), count, replace=False)
+    rows = np.sort(chosen)
+    states = run["state"].values
+    x = np.take(states, rows, axis=-1) / std[rows]  # (C, T, r), a copy
     variance = np.ma.masked_invalid(x).var(1).mean(-1)
     extent = np.sqrt(variance.filled(np.inf))  # (C,) of the path, from its mean
     if system is None:
@@ -289,14 +291,17 @@ def _windows(
     contexts = torch.from_numpy(contexts).expand(len(x), -1)  # (C, p)
     names = ("state", "velocity")[: system.order]
     fields = [run[name].values for name in names]  # (C, T, n)
-    gaps = Gaps(*np.empty((4, len(begins.steps), len(x))))
+    shape = (4, len(begins.steps), len(x))
+    gaps = Gaps(*np.empty(shape))
     for k, i in enumerate(track(begins.steps, "windows of the full model")):
         end = i + begins.length + 1
-        start = tuple(torch.from_numpy(values[:, i].astype(float)) for values in fields)
-        y = system.solution(start, contexts, times[i:end], label="window").states.numpy()
+        start = [torch.from_numpy(values[:, i].astype(float)) for values in fields]
+        motion = system.solution(tuple(start), contexts, times[i:end], label="window")
+        y = motion.states.numpy()
         path = x[:, i:end]
         after = t[i:end] - t[i]
-        gap = np.take(y, rows, axis=-1) / std - path  # (C, w + 1, r)
+        scaled = np.take(y, rows, axis=-1) / std
+        gap = scaled - path  # (C, w + 1, r)
         speed = np.gradient(path, after, axis=1)
         gaps.rates[k], gaps.trust[k] = _lag(gap, speed, after)
         gaps.early[k] = _root_mean_square(gap[:, 1])
@@ -308,19 +313,23 @@ def _of_windows(
     x: np.ndarray, t: np.ndarray, gaps: Gaps, begins: Begins, extent: np.ndarray
 ) -> Indicators:
     """Indicators of a path (C, T, r) at all times, from its windows."""
-    middle = (t[begins.steps] + t[begins.steps + begins.length]) / 2
+    ends = begins.steps + begins.length
+    middle = (t[begins.steps] + t[ends]) / 2
     local = _between(t, middle, gaps.local)
     rates = _between(t, middle, gaps.rates)
     trust = _between(t, middle, gaps.trust)
     lag = integrate.cumulative_trapezoid(rates, t, initial=0)  # (C, T)
-    shift = np.stack([_shifted(*pair, t) for pair in zip(x, np.abs(lag), strict=True)])
-    lost = ~np.isfinite(local) | ~np.isfinite(x).all(-1)
-    local = np.where(lost, np.inf, local)
-    shift = np.where(lost, 0.0, shift)
-    trusted = np.where(lost, 0.0, trust * shift)
+    pairs = zip(x, np.abs(lag), strict=True)
+    shift = np.stack([_shifted(path, late, t) for path, late in pairs])
+    known = np.isfinite(local) & np.isfinite(x).all(-1)
+    local = np.where(known, local, np.inf)
+    shift = np.where(known, shift, 0.0)
+    trusted = np.where(known, trust * shift, 0.0)
     predictors = _predictors(gaps.early.T, local, (shift, trusted), extent)
-    share = len(begins.steps) * begins.length / (len(t) - 1)
-    return Indicators(t, local, trusted, lag[:, -1] / t[-1], predictors, share)
+    steps = len(t) - 1
+    share = len(begins.steps) * begins.length / steps
+    speed = lag[:, -1] / t[-1]
+    return Indicators(t, local, trusted, speed, predictors, share)
 
 
 def _between(t: np.ndarray, middle: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -366,7 +375,8 @@ def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
     rate = (along * late).sum(1) / spread
     rate = np.clip(np.nan_to_num(rate), -1, 1)
     # a lag grows from zero
-    across = gap - (rate[:, None] * t)[..., None] * speed
+    lag = rate[:, None] * t
+    across = gap - lag[..., None] * speed
     total = np.maximum(np.square(gap).sum((1, 2)), tiny)
     unexplained = np.square(across).sum((1, 2)) / total
     return rate, np.nan_to_num(np.maximum(1 - unexplained, 0))
@@ -374,7 +384,8 @@ def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
 
 def _shifted(x: np.ndarray, lag: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Distances (T,) of states (T, n) from those a lag before."""
-    before = interpolate.interp1d(t, x, axis=0)(np.clip(t - lag, 0, None))
+    path = interpolate.interp1d(t, x, axis=0)
+    before = path(np.clip(t - lag, 0, None))
     return _root_mean_square(before - x)
 
 
@@ -384,7 +395,8 @@ def _regression(
     """Error and its interval, from the errors (C, T) of known rollouts."""
     t = rollouts.t
     predictors = rollouts.predictors
-    use = np.isfinite(truth) & (truth > SMALLEST) & np.isfinite(rollouts.local)
+    use = np.isfinite(truth) & np.isfinite(rollouts.local)
+    use &= truth > SMALLEST
     y = np.log(np.where(use, truth, 1.0))
     usable = np.flatnonzero(use.any(1))
     if len(usable) < 2:
@@ -394,9 +406,11 @@ def _regression(
     residuals = []
     for k in usable:
         # each rollout by a regression without it, as a new one will be
-        fit = _fit(t, np.delete(predictors, k, 0), np.delete(y, k, 0), np.delete(use, k, 0))
-        apart = np.abs(y[k] - _predicted(fit, t, predictors[k]))
-        residuals += [*apart[use[k]]]
+        without = [np.delete(values, k, axis=0) for values in (predictors, y, use)]
+        fit = _fit(t, *without)
+        predicted = _predicted(fit, t, predictors[k])
+        apart = np.abs(y[k] - predicted)
+        residuals.extend(apart[use[k]])
     # a new rollout has a vote as well
     level = min(1.0, coverage * (1 + 1 / len(usable)))
     width = np.exp(np.quantile(residuals, level))
@@ -428,5 +442,7 @@ def _predicted(fit: Fit, t: np.ndarray, predictors: np.ndarray) -> np.ndarray:
     """Logarithms (..., T) of errors at times t, from predictors (..., T, k); at others, means of
     the nearest time.
     """
-    means = np.stack([np.interp(t, fit.t, column) for column in fit.means.T], axis=-1)
-    return (predictors - means[:, :-1]) @ fit.exponents + means[:, -1]
+    means = _between(t, fit.t, fit.means)  # (k + 1, T)
+    *of_predictors, target = means
+    deviations = predictors - np.stack(of_predictors, axis=-1)
+    return deviations @ fit.exponents + target

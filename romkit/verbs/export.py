@@ -394,10 +394,12 @@ def _write_programs(model: ReducedModel, target: Path) -> None:
     if q:
         inputs = (control[:, :q],)
     if _takes_lines(model):
-        inputs = (control[:, :q], control[:, :q].clone())
+        at_end = control[:, :q].clone()
+        inputs = (control[:, :q], at_end)
 
     def step(t: Tensor, h: Tensor, w: Tensor, c: Tensor, *u: Tensor) -> Tensor:
-        return step_by_tensor(_bound(model, c, _over_step(t, h, *u))[0], t, w, h)
+        rate, *_ = _bound(model, c, _over_step(t, h, *u))
+        return step_by_tensor(rate, t, w, h)
 
     def encode(x: Tensor, c: Tensor) -> Tensor:
         return _bound(model, c, _over_step(t, 1.0, *inputs))[1](x)

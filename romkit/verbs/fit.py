@@ -335,7 +335,8 @@ def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list
 
 
 def _in_words(models: Sequence[Projection]) -> str:
-    return f"{len(models)} of {models[0].name} with {pairs(models[0].config)}"
+    model = models[0]
+    return f"{len(models)} of {model.name} with {pairs(model.config)}"
 
 
 def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Dataset | None:
@@ -470,7 +471,9 @@ def check_settings(kind: type[Projection], settings: Mapping[str, object]) -> No
             fix = checks.nearest(name, [*sizes, *SETTINGS, *NAMES])
             if not fix:
                 plain = [setting for setting in SETTINGS if "." not in setting]
-                fix = f"{kind.name} takes {', '.join(sorted(sizes))}, fit {', '.join(plain)}"
+                of_kind = ", ".join(sorted(sizes))
+                of_fit = ", ".join(plain)
+                fix = f"{kind.name} takes {of_kind}, fit {of_fit}"
             expected = f"a setting of the training or of {kind.name}"
             raise InputError(name, expected=expected, got="an unknown name", fix=fix)
 

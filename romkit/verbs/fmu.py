@@ -85,7 +85,8 @@ def variables(
             about = {"start": "0.0", "derivative": str(place)}
             table.append(Variable(f"der({name})", "1", set_by_simulation | about))
     for k, start in enumerate(latent):
-        table.append(Variable(f"latent[{k}]", "1", started | {"start": repr(start)}))
+        about = started | {"start": repr(start)}
+        table.append(Variable(f"latent[{k}]", "1", about))
     for name, unit in state:
         table.append(Variable(name, unit, decoded))
     return table
@@ -204,7 +205,8 @@ def _libraries(
         # the compiler of this machine is tried first, by which most FMUs are made
         target = None if chosen == here else PLATFORMS[chosen]
         system = chosen.rpartition("-")[2]
-        libraries[f"binaries/{chosen}/{name}.{SUFFIXES[system]}"] = _library(sources, target)
+        file = f"{name}.{SUFFIXES[system]}"
+        libraries[f"binaries/{chosen}/{file}"] = _library(sources, target)
     return libraries
 
 

@@ -172,8 +172,12 @@ def _simulated(
     system's own.
     """
     # a start by default costs a transient, which a given state does not need
-    default = system.at_rest(contexts) if "initial_state" in start else system.start(contexts)
-    parts = tuple(start.get(name, part) for name, part in zip(NAMES, default, strict=False))
+    if "initial_state" in start:
+        default = system.at_rest(contexts)
+    else:
+        default = system.start(contexts)
+    named = dict(zip(NAMES, default, strict=False)) | start
+    parts = tuple(named.values())
     with torch.no_grad():
         return unchecked(system.simulate)(parts, path or contexts, times, engine=engine)
 
@@ -573,8 +577,12 @@ def _with_trajectories(data: xr.Dataset) -> xr.Dataset:
 
 def _same_times(times: Tensor, others: Tensor) -> bool:
     """Whether times are equal up to the precision of float32, and nearer than a step."""
-    step = float(others.diff().min()) if len(others) > 1 else torch.inf
-    return bool(((times - others).abs() <= torch.clamp(1e-6 * others.abs(), max=step / 100)).all())
+    step = torch.inf
+    if len(others) > 1:
+        step = float(others.diff().min())
+    tolerance = torch.clamp(1e-6 * others.abs(), max=step / 100)
+    is_near = (times - others).abs() <= tolerance
+    return bool(is_near.all())
 
 
 def _common_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> list[str]:
@@ -608,9 +616,11 @@ def _nrmse_of_known(
     """
     truth, reduced = (x.astype(np.float64, copy=False) for x in (truth, reduced))
     missing = np.isnan(truth)
-    square = np.where(missing, 0.0, ((truth - reduced) / std) ** 2)
+    error = (truth - reduced) / std
+    square = np.where(missing, 0.0, error**2)
     count = (~missing).sum(-1)
-    mean_square = square.sum(-1) / np.where(count > 0, count, np.nan)
+    divisor = np.where(count > 0, count, np.nan)
+    mean_square = square.sum(-1) / divisor
     return np.sqrt(mean_square), count
 
 
@@ -619,8 +629,10 @@ def _valid_time(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
     last other one.
     """
     nothing = nothing.expand(errors.shape)
-    last = torch.where(nothing, times[0], times).amax(-1) - times[0]
-    return torch.minimum(unchecked(valid_time)(times, torch.where(nothing, 0.0, errors)), last)
+    known = torch.where(nothing, times[0], times)
+    longest = known.amax(-1) - times[0]
+    errors = torch.where(nothing, 0.0, errors)
+    return torch.minimum(unchecked(valid_time)(times, errors), longest)
 
 
 COST = ("solver", "engine", "seconds_compiling", "seconds_computing")

@@ -453,7 +453,9 @@ def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
         "estimate": (("round", "candidate"), estimates, attrs),
         "entered": ("candidate", entered),
     }
-    coords = {name: ("candidate", *values[1:]) for name, values in rounds[-1].contexts.items()}
+    coords = {}
+    for name, (_, *values) in rounds[-1].contexts.items():
+        coords[name] = ("candidate", *values)
     return xr.Dataset(variables, coords)
 
 
@@ -513,7 +515,9 @@ def _in_pieces(
     size = math.prod(data["state"].shape[1:])
     count = PIECES if executor else 1
     step = max(1, min(math.ceil(number / count), NUMBERS // size))
-    pieces = [(data.isel(trajectory=slice(k, k + step)),) for k in range(0, number, step)]
+    pieces = []
+    for k in range(0, number, step):
+        pieces.append((data.isel(trajectory=slice(k, k + step)),))
     return np.concatenate(mapped(function, pieces, executor, "candidates"))
 
 

@@ -111,7 +111,8 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
     if isinstance(source, tuple):
         paths = [files.expanded(path) for path in source]
     else:
-        paths = [Path(name) for name in sorted(glob.glob(str(files.expanded(source))))]
+        pattern = str(files.expanded(source))
+        paths = [Path(name) for name in sorted(glob.glob(pattern))]
     if not paths:
         name = "an empty list" if isinstance(source, tuple) else source
         raise FileError(name, problem="does not exist", fix="check the path or pattern")
