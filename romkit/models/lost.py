@@ -24,7 +24,8 @@ def warn_of_lost(solution: Solution, start: Tensor) -> None:
     ends = []
     for k in lost.nonzero().flatten().tolist()[:NAMED]:
         end = max(int(alive[k].sum()) - 1, 0)  # index of the last time that it has
-        ends.append(f"{k} (t={float(solution.times[end]):.4g})")
+        time = float(solution.times[end])
+        ends.append(f"{k} (t={time:.4g})")
     count = int(lost.sum())
     if count > NAMED:
         ends.append("...")

@@ -237,7 +237,8 @@ class AtContexts:
             if model.basis is not None:
                 state = model.basis.encode(state)
                 velocities = map(model.basis.encode_tangent, velocities)
-            start = tuple(x.expand(*self.lead, -1) for x in (state, *velocities))
+            parts = (state, *velocities)
+            start = tuple(x.expand(*self.lead, -1) for x in parts)
             return model.dynamics.start(self.problem, t.to(model.device), start)
 
     def solve(

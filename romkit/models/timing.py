@@ -94,7 +94,8 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
         fix = "give longer runs, after a longer transient, or leave the speed out"
         raise InputError("data", expected=expected, got=f"{timed_rows.sum()} of them", fix=fix)
     speed = Speed.fitted(contexts[timed_rows], speeds[timed_rows])
-    deviation = float(np.sqrt(np.square(speeds[timed_rows] - 1).mean()))
+    squares = np.square(speeds[timed_rows] - 1)
+    deviation = float(np.sqrt(squares.mean()))
     if speed.error > WORTH * deviation + RESOLUTION:
         got = f"an error of {speed.error:.1e} at runs left out, where 1 - s is {deviation:.1e}"
         fix = "give longer runs at more contexts, or leave the speed out"
@@ -155,7 +156,8 @@ def _period(times: Tensor, z: Array) -> float:
     """Mean time between returns to the start of latents (T, m); infinite where they are too few."""
     if not np.isfinite(z).all():
         return np.inf
-    distance = np.linalg.norm((z - z[0]) / z.std(axis=0).clip(1e-12), axis=-1)
+    spread = z.std(axis=0).clip(1e-12)
+    distance = np.linalg.norm((z - z[0]) / spread, axis=-1)
     returns, was_away = [], False
     for k, far in enumerate(distance / distance.max()):
         if far > AWAY:
@@ -165,7 +167,8 @@ def _period(times: Tensor, z: Array) -> float:
             was_away = False
     if len(returns) < RETURNS:
         return np.inf
-    return float(times[returns[-1]] - times[0]) / len(returns)
+    elapsed = times[returns[-1]] - times[0]
+    return float(elapsed) / len(returns)
 
 
 def _speeds(
@@ -178,7 +181,8 @@ def _speeds(
     """
     count = len(times)
     step = float(times[-1] - times[0]) / (count - 1)
-    longer = times[0] + step * torch.arange(round(LONGER * count), dtype=torch.float64)
+    steps = torch.arange(round(LONGER * count), dtype=torch.float64)
+    longer = times[0] + step * steps
     clock = (times - times[0]).numpy()
     long_clock = (longer - longer[0]).numpy()
     has_period = np.isfinite(periods)
@@ -220,7 +224,8 @@ def _ratio(
     scale = truth.std(axis=0).clip(1e-12)
     within = longer < 2 * period
     # the phase of the first state, to begin with
-    gaps = np.square((orbit[within] - truth[0]) / scale).sum(axis=-1)
+    apart = (orbit[within] - truth[0]) / scale
+    gaps = np.square(apart).sum(axis=-1)
     offset = float(longer[within][gaps.argmin()])
     s = 1.0
     window = period
@@ -232,7 +237,8 @@ def _ratio(
             tau = (offset + s * t).clip(0, longer[-1])
             residual = (motion(tau) - truth[rows]) / scale  # (T, m)
             slope = rate(tau) / scale
-            columns = np.stack([slope, slope * t[:, None]], axis=-1).reshape(-1, 2)
+            drift = slope * t[:, None]
+            columns = np.stack([slope, drift], axis=-1).reshape(-1, 2)
             change, *_ = np.linalg.lstsq(columns, -residual.reshape(-1), rcond=None)
             offset = offset + change[0]
             s = s + change[1]
