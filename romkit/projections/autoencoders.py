@@ -72,7 +72,8 @@ class ContextAE(AE):
     def _make_layers(
         self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator
     ) -> None:
-        super()._make_layers([encoder[0] + p, *encoder[1:]], decoder, p, generator)
+        inputs, *units = encoder
+        super()._make_layers([inputs + p, *units], decoder, p, generator)
 
     def at(self, c: Tensor) -> JointMaps:
         return JointMaps(super().at(c), c, self.frame.size)

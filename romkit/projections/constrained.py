@@ -111,7 +111,9 @@ class CAE(Constrained):
         self, frame: Frame, generator: torch.Generator, *, layers: Sizes, slope: Slope = math.pi / 8
     ):
         check_chain("layers", layers, frame.size)
-        sizes = [*layers[:-1], layers[-1] + self.joint * len(frame.context_names)]
+        *inner, n = layers
+        beside = self.joint * len(frame.context_names)
+        sizes = [*inner, n + beside]
         super().__init__(frame, generator, {"layers": list(layers), "slope": slope}, sizes, 0)
         self.embedding = nn.Identity()
 

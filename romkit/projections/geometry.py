@@ -109,7 +109,8 @@ def sylvester(grams: Tensor, c: Tensor) -> Tensor:
     ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another.
     """
     eye = _eye(grams)
-    stacked = [gram.reshape(-1, *c.shape[-2:]) for gram in grams.unbind(-3)]
+    shape = c.shape[-2:]
+    stacked = [gram.reshape(-1, *shape) for gram in grams.unbind(-3)]
     shifted = torch.cat(stacked) + eye
     inverse = torch.linalg.inv_ex(shifted).inverse  # of all A, then of all B
     left, right = inverse.chunk(2)

@@ -113,7 +113,9 @@ def pointwise(sigma: Derivatives, x: Curve) -> Curve:
     value, *rates = sigma(x[0], len(x) - 1)
     moved = [rates[0] * rate for rate in x[1:]]
     if len(x) == 3:
-        moved[1] = moved[1] + rates[1] * x[1] * x[1]
+        _, bend = rates
+        velocity = x[1]
+        moved[1] = moved[1] + bend * velocity * velocity
     return value, *moved
 
 
@@ -124,7 +126,10 @@ def product(form: Callable[[Tensor, Tensor], Tensor], x: Curve, y: Curve) -> Cur
         rate = form(x[1], y[0]) + form(x[0], y[1])
         curve.append(rate)
     if len(x) > 2:
-        acceleration = form(x[2], y[0]) + 2 * form(x[1], y[1]) + form(x[0], y[2])
+        of_x = form(x[2], y[0])
+        of_y = form(x[0], y[2])
+        mixed = form(x[1], y[1])
+        acceleration = of_x + 2 * mixed + of_y
         curve.append(acceleration)
     return tuple(curve)
 

@@ -462,7 +462,8 @@ class Operator:
         # contexts and operators are no entries of the graph: threads would go through all chunks
         # that wait for the same entry before they go on with one, and keep them
         def of_chunk(x: np.ndarray, c: np.ndarray) -> np.ndarray:
-            c = c.reshape(*c.shape[: axes - 1], -1)[..., 1:]  # less axes of size 1 and the zero
+            lead = c.shape[: axes - 1]
+            c = c.reshape(*lead, -1)[..., 1:]  # less axes of size 1 and the zero
             c = torch.from_numpy(c)
             with one_thread(), torch.no_grad():
                 maps = at(frame.normalise_context(c))

@@ -93,7 +93,8 @@ class Shifts:
             raise InputError("symmetry", expected=expected, got=k, fix=fix)
         # the first field alone defines the phase; the others are aligned with it
         leading = x[..., 0, :]
-        coefficient = np.fft.fft(leading)[..., k % points] * (2 / points) ** 0.5
+        spectrum = np.fft.fft(leading)
+        coefficient = spectrum[..., k % points] * (2 / points) ** 0.5
         _check_amplitude(leading, coefficient, k, dominant)
         _check_even(x, coefficient)
         amplitude = float(np.nanmean(np.abs(coefficient)))
@@ -365,8 +366,11 @@ class Wave:
         """Re Y, Im Y and means of coordinates and phase (..., r + 1), with Re Y₁ as given."""
         M = self.harmonics
         zero = torch.zeros_like(first)  # Im Y₁
-        columns = [first, y[..., 1:M], zero, y[..., M:-1]]
-        fields = torch.cat(columns, dim=-1).unflatten(-1, (len(self.units), -1))
+        further = y[..., 1:M]
+        imaginary_and_means = y[..., M:-1]
+        columns = [first, further, zero, imaginary_and_means]
+        fields = torch.cat(columns, dim=-1)
+        fields = fields.unflatten(-1, (len(self.units), -1))
         return fields.split((M, M, 1), dim=-1)
 
 
@@ -385,7 +389,8 @@ def _modes(points: int, number: int, harmonics: int) -> Tensor:
     orders = torch.arange(1, harmonics + 1)
     turns = torch.outer(torch.arange(points), number * orders) % points
     angle = 2 * torch.pi / points * turns.double()
-    waves = torch.cat([angle.cos(), angle.sin()], dim=-1) * (2 / points) ** 0.5
+    height = (2 / points) ** 0.5
+    waves = height * torch.cat([angle.cos(), angle.sin()], dim=-1)
     constant = torch.full((points, 1), points**-0.5, dtype=torch.float64)
     return torch.cat([waves, constant], dim=-1)
 
