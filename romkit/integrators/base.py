@@ -252,7 +252,12 @@ class LearnedField(LatentField, Display):
         g = self.right_hand_side(c)
         if self.order == 1:
             return lambda t, w: g(w)
-        return lambda t, w: torch.cat([w[..., self.latent_dim :], g(w)], dim=-1)
+
+        def motion(t: Tensor, w: Tensor) -> Tensor:
+            rate = w[..., self.latent_dim :]
+            return torch.cat([rate, g(w)], dim=-1)
+
+        return motion
 
     def at(self, P: Operator, control: Tensor | None = None) -> TensorMap:
         """w -> the highest latent rate at the context of P and inputs (..., q).
@@ -302,7 +307,8 @@ class LearnedField(LatentField, Display):
         if control is None:
             fix = "give them: control=..., or data with `control`"
             raise InputError("control", expected=f"inputs {names}", got="none", fix=fix)
-        checks.last_axis("control", control(T0).shape, len(self.control_names), f"({names})")
+        shape = control(T0).shape
+        checks.last_axis("control", shape, len(self.control_names), f"({names})")
 
 
 def default_solver(problem: Problem | None = None, times: Tensor | None = None) -> Solver:

@@ -124,7 +124,8 @@ class NormalEquations(NamedTuple):
         m = monomials.variables
         p = monomials.degree
         force = math.comb(m + 3 * p - 1, m) * (m + 1)
-        gram = math.comb(m + 2 * p - 2, m) * m * (m + 1) // 2
+        pairs = m * (m + 1) // 2
+        gram = math.comb(m + 2 * p - 2, m) * pairs
         return force + gram
 
     @classmethod
@@ -177,5 +178,7 @@ def _collected(coefficients: Tensor, products: Tensor) -> Tensor:
     """
     # products that are the same monomial meet
     flat = coefficients.flatten(-2)  # (..., k, I J)
-    sums = flat.new_zeros(*flat.shape[:-1], int(products.max()) + 1)
+    *lead, _ = flat.shape
+    size = int(products.max()) + 1
+    sums = flat.new_zeros(*lead, size)
     return sums.index_add(-1, products.flatten(), flat)

@@ -249,8 +249,9 @@ class AverageAccelerationRule(Rule):
         reached = torch.cat([z, dz, u], dim=-1)
         unit = torch.eye(m, dtype=u.dtype, device=u.device)
         unit = unit.expand(*u.shape, -1)
-        by_u = [quarter.unsqueeze(-1) * unit, half.unsqueeze(-1) * unit, unit]
-        along = torch.cat(by_u, dim=-2)  # (..., 3 m, m)
+        z_by_u = quarter.unsqueeze(-1) * unit
+        dz_by_u = half.unsqueeze(-1) * unit
+        along = torch.cat([z_by_u, dz_by_u, unit], dim=-2)  # (..., 3 m, m)
         value, slopes = _along_columns(residual, reached, along)
         return -least_squares(self.problem.metric, P.decode(start), slopes, value)
 
@@ -544,7 +545,8 @@ def _sums(
         _, slopes, residual = rule.linearised(t + h, known, u)
         Q, _ = torch.linalg.qr(roots.unsqueeze(-1) * slopes)  # (n, m)
         residual = normalize(roots * residual, dim=0, eps=TINY)
-        a, b = torch.randn(2, Q.shape[-1], count, generator=draw, dtype=torch.float64)
+        size = Q.shape[-1]
+        a, b = torch.randn(2, size, count, generator=draw, dtype=torch.float64)
         # positive squares would add up to the same combination
         signs = torch.randn(count, generator=draw, dtype=torch.float64).sign()
         squares = (Q @ a).square_()

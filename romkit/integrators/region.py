@@ -64,7 +64,8 @@ class Region:
         if times is not None:
             length = len(times)
         run = torch.arange(size) // length
-        observed = z.isfinite().all(-1).reshape(-1, size).all(0)
+        is_finite = z.isfinite().all(-1)
+        observed = is_finite.reshape(-1, size).all(0)
         z = z[..., observed, :]
         run = run[observed]
         spread = z.std(-2)
@@ -76,7 +77,8 @@ class Region:
         points = z[..., rows, :].contiguous()  # (..., P, m)
         reach = _reach(points / scale.unsqueeze(-2), run[rows])
         # regions of a stack have as many points each
-        filling = points[..., -1:, :].expand(*lead, most - len(rows), -1)
+        missing = most - len(rows)
+        filling = points[..., -1:, :].expand(*lead, missing, -1)
         return cls(torch.cat([points, filling], dim=-2), scale, reach)
 
     @classmethod

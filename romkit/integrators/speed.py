@@ -128,7 +128,8 @@ class Speed:
         error = float(np.sqrt(squares.mean()))
         jumps = []
         for k in cuts:
-            middle = float(c[k - 1, 0] + c[k, 0]) / 2
+            before, after = c[k - 1 : k + 1, 0].tolist()
+            middle = (before + after) / 2
             jumps.append(middle)
         return cls(tuple(pieces), tuple(jumps), error)
 

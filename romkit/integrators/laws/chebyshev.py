@@ -66,7 +66,8 @@ class Chebyshev(Library):
         columns = []
         for variable, pole in self._with_poles(x):
             warped = _warped(variable, pole)
-            columns.append([sympy.chebyshevt(k, warped) for k in range(self.degree + 1)])
+            degrees = range(self.degree + 1)
+            columns.append([sympy.chebyshevt(k, warped) for k in degrees])
         return self._products(columns, sympy.S.One)
 
     def _products(self, columns: list[list], one: object) -> list:
@@ -101,7 +102,10 @@ def _symbol(name: str, pole: float) -> str:
 
 def _name(symbols: Sequence[str], powers: Sequence[int]) -> str:
     """Name of the product of the polynomials of these degrees."""
-    factors = [f"T{k}({symbol})" for symbol, k in zip(symbols, powers, strict=True) if k > 0]
+    factors = []
+    for symbol, k in zip(symbols, powers, strict=True):
+        if k > 0:
+            factors.append(f"T{k}({symbol})")
     return " ".join(factors) if factors else CONSTANT
 
 

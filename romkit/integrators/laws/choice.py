@@ -165,9 +165,9 @@ def held_out(
         inside = _inside(contexts)
         if len(inside) >= count:
             candidates = inside
-    last = len(candidates) - 1
-    even = [(k + 1) * len(candidates) // (count + 1) for k in range(count)]
-    places = [min(place + shift, last) for place in even]
+    number = len(candidates)
+    even = [k * number // (count + 1) for k in range(1, count + 1)]
+    places = [min(place + shift, number - 1) for place in even]
     return sorted({int(candidates[place]) for place in places})
 
 

@@ -80,7 +80,8 @@ class Equation(LearnedField):
     @property
     def context_names(self) -> tuple[str, ...]:
         """Names of the parameters that the law depends on, without its inputs."""
-        return self.basis.context.names[: len(self.basis.context) - len(self.control_names)]
+        names = self.basis.context.names
+        return names[: len(names) - len(self.control_names)]
 
     @property
     def affine(self) -> bool:
@@ -155,7 +156,8 @@ class Equation(LearnedField):
             ("z", z, self.basis.variables),
             ("context", context, self.basis.context),
         ):
-            checks.last_axis(name, values.shape, len(scaling), f"({', '.join(scaling.names)})")
+            meaning = ", ".join(scaling.names)
+            checks.last_axis(name, values.shape, len(scaling), f"({meaning})")
         law = self.right_hand_side(context.to(z))
         return law(z)
 
@@ -208,7 +210,8 @@ class Equation(LearnedField):
         columns = self.coefficients.T.tolist()
         # variables of a law of second order have rates behind them, which have no equation
         for name, column in zip(self.basis.variables.symbols, columns, strict=False):
-            equations.append(f"{name}{dots} = {symbolic.formula(column, self.terms, digits)}")
+            formula = symbolic.formula(column, self.terms, digits)
+            equations.append(f"{name}{dots} = {formula}")
         return equations
 
     def details(self) -> list[str]:

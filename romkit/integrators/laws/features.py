@@ -114,7 +114,8 @@ class Features:
         absent = 0
         if lead:
             absent = max(0, context.ndim - 1 - len(lead))
-        shape = (*lead, *(1,) * absent, -1, context.shape[-1], m)
+        axes = (1,) * absent
+        shape = (*lead, *axes, -1, context.shape[-1], m)
         grid = coefficients.to(c).reshape(shape)
         weights = torch.einsum("...kcm,...c->...km", grid, context)
         return weights * self.rate_scale(weights)

@@ -180,7 +180,10 @@ class Judge:
         complete = w.isfinite().all(-1)
         of_some_run = complete.flatten(0, -2).any(0)  # (T,)
         begin = int(of_some_run.int().argmax())
-        return Starts(begin, w[..., begin, :], context[..., begin:, :], drift[..., begin:, :])
+        start = w[..., begin, :]
+        context = context[..., begin:, :]
+        drift = drift[..., begin:, :]
+        return Starts(begin, start, context, drift)
 
     def _rolled(
         self, law: LearnedField, starts: "Starts", longer: int, resolution: float
@@ -234,7 +237,8 @@ class Starts(NamedTuple):
     @property
     def moves(self) -> bool:
         """Whether a context moves."""
-        return not bool((self.context == self.context[..., :1, :]).all())
+        begin = self.context[..., :1, :]
+        return not torch.equal(self.context, begin.expand_as(self.context))
 
     def with_displaced(self, w: Tensor) -> "Starts":
         """These starts and displaced ones behind them, for latent states w (..., C, T, d)."""

@@ -362,7 +362,8 @@ class Shooting(NamedTuple):
         c = c.expand(S, *c.shape[1:])
         context = course(ticks, c[index], self.paths.held)
         # the drift is that of positions, behind which velocities stand
-        drift = torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))
+        missing = d - drift.shape[-1]
+        drift = torch.nn.functional.pad(drift, (0, missing))
         beside = interpolated(ticks, drift[index])
         return lambda t, w: field.motion(context(t))(t, w) + beside(t)
 
@@ -382,7 +383,9 @@ def regression_error(
     rates = paths.rates
     c = paths.context
     if rows is None:
-        path, k = (torch.randint(size, (batch,), generator=draw) for size in w.shape[1:3])
+        _, number, times, _ = w.shape
+        path = torch.randint(number, (batch,), generator=draw)
+        k = torch.randint(times, (batch,), generator=draw)
     else:
         drawn = torch.randint(len(rows), (batch,), generator=draw)
         path, k = rows[drawn].unbind(-1)
@@ -557,7 +560,8 @@ class NeuralODE(Estimator):
         scale = w.std(1)
         # ż counts from zero, where a system of second order rests
         shift[:, m:] = 0.0
-        scale[:, m:] = w[..., m:].square().mean(1).sqrt()
+        square = w[..., m:].square()
+        scale[:, m:] = square.mean(1).sqrt()
         rate = rates.square().mean(1).sqrt()
         inputs = w.shape[-1] + paths.context.shape[-1]
         unknown = torch.full((S,), torch.nan, dtype=w.dtype)

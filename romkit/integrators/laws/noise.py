@@ -31,8 +31,9 @@ def noise_level(z: Tensor, order: int = ORDERS[1]) -> Tensor:
     if z.shape[1] <= order:
         return z.new_full(z.shape[-1:], torch.nan)
     differences = z.diff(n=order, dim=1)
-    squares = sum(comb(order, k) ** 2 for k in range(order + 1))  # of the weights of a difference
-    return (differences.square().nanmean((0, 1)) / squares).sqrt()
+    squares = comb(2 * order, order)  # sum of the squared weights of a difference
+    variance = differences.square().nanmean((0, 1)) / squares
+    return variance.sqrt()
 
 
 def is_noisy(z: Tensor) -> bool:

@@ -165,7 +165,8 @@ class DMD(Estimator):
         w, drift = basis.scaled(samples.inputs, samples.drift)
         d = w.shape[-1]
         # the drift is no part of the law, and enters by the trapezoidal rule
-        half = torch.nn.functional.pad(step / 2 * drift, (0, d - m))
+        shift = step / 2 * drift
+        half = torch.nn.functional.pad(shift, (0, d - m))
         c = basis.context.on(w)(samples.context.double())
         c = c.expand(*lead, *c.shape[-2:])
         linear = 0
@@ -194,8 +195,10 @@ class DMD(Estimator):
         projected = U[:, keep].mT @ moved
         inverse = Vh[keep].mT / s[keep]
         change = inverse @ projected  # (d + 1 + p + linear, d)
-        missed = (moved - steps.known @ change)[:, -m:].norm(dim=0)
-        residual = missed / nonzero(moved[:, -m:].norm(dim=0))
+        of_rates = slice(-m, None)
+        missed = (moved - steps.known @ change)[:, of_rates].norm(dim=0)
+        size = moved[:, of_rates].norm(dim=0)
+        residual = missed / nonzero(size)
         operator = change[: len(change) - linear].clone()
         if linear:
             # an input that stays has the effect of both ends of its line
@@ -203,7 +206,8 @@ class DMD(Estimator):
         operator[:d] += torch.eye(d, dtype=operator.dtype)
         generator = _generator(operator.mT.numpy(), step)[-m:]  # (m, d + 1 + p)
         coefficients = _of_linear_terms(generator, d)
-        return Fit(coefficients, s[0] / s[-1], torch.tensor(True), residual)
+        condition = s[0] / s[-1]
+        return Fit(coefficients, condition, torch.tensor(True), residual)
 
 
 def _of_linear_terms(generator: Tensor, d: int) -> Tensor:

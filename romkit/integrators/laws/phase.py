@@ -93,7 +93,8 @@ class PhaseLaw(LearnedField):
         """Lines of the law of the shape, and the speed of the phase."""
         if self.speed.coefficients.ndim > 2:
             return self.shape.details()
-        speed = formula(self.speed.coefficients[:, 0].tolist(), self.speed.terms, 4)
+        coefficients = self.speed.coefficients[:, 0].tolist()
+        speed = formula(coefficients, self.speed.terms, 4)
         unit = float(self.speed.basis.variables.scale[0])
         residual = float(self.speed.residual)
         line = f"phase' = {unit:.6g} ({speed})   (residual {residual:.1e})"

@@ -308,7 +308,9 @@ def _flat(scaling: Scaling) -> Scaling:
     """Scaling of a stack of problems on one axis."""
     if scaling.shift.ndim == 1:
         return scaling
-    return Scaling(scaling.names, scaling.shift.flatten(0, -2), scaling.scale.flatten(0, -2))
+    shift = scaling.shift.flatten(0, -2)
+    scale = scaling.scale.flatten(0, -2)
+    return Scaling(scaling.names, shift, scale)
 
 
 def _of(basis: Features, problem: int) -> Features:
@@ -328,7 +330,8 @@ class Fit:
     def __init__(self, samples: LatentSamples, basis: Features, ridge: float):
         self.problem = ShootingProblem.of(samples, basis)
         self.ridge = ridge
-        self.zero = torch.zeros(len(basis.names), samples.targets.shape[-1], dtype=torch.float64)
+        m = samples.targets.shape[-1]
+        self.zero = torch.zeros(len(basis.names), m, dtype=torch.float64)
         free = torch.ones_like(self.problem.theta(self.zero), dtype=torch.bool)
         self.structure = Structure(self.problem.motion, free)
 
@@ -431,7 +434,8 @@ def equation(
     terms = basis.terms(complete.inputs, complete.context)
     terms = torch.stack(torch.broadcast_tensors(*terms), -1).double()  # (..., N, K)
     rates = terms @ coefficients
-    scale = align(basis.variables.scale, complete.targets)[..., : rates.shape[-1]]
+    scale = align(basis.variables.scale, complete.targets)
+    scale = scale[..., : rates.shape[-1]]
     target = complete.targets.double() / scale
     size = target.square().mean(-2)
     missed = (rates - target).square().mean(-2)

@@ -339,7 +339,9 @@ def stlsq(solve: Solve, scale: Tensor, norms: Tensor, N: int, settings: Threshol
         return sizes >= torch.minimum(settings.share * norms, largest)
 
     terms = scale.shape[-1]
-    mask = torch.ones((*norms.shape[:-1], terms), dtype=torch.bool, device=scale.device)
+    *stack, _ = norms.shape
+    shape = (*stack, terms)
+    mask = torch.ones(shape, dtype=torch.bool, device=scale.device)
     mask, w, converged = _thresholded(solve, large, mask, ridge, settings.max_iter)
     if settings.unbias:
         # without the ridge a coefficient may be below the threshold, which only then is its size

@@ -47,7 +47,9 @@ class Returning(NamedTuple):
 
     def cost(self, W: Tensor) -> Tensor:
         """Mean square of what rates of laws (G, K, m) differ from leading back, up to a constant."""
-        return torch.einsum("gkm,gkl,glm->", W, self.matrix, W) + 2 * (W * self.target).sum()
+        square = torch.einsum("gkm,gkl,glm->", W, self.matrix, W)
+        product = (W * self.target).sum()
+        return square + 2 * product
 
     def normal_equations(self, W: Tensor) -> tuple[Tensor, Tensor]:
         """Half the derivatives of the cost by W: (G, K m, K m), and (G, K m)."""

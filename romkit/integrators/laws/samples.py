@@ -163,7 +163,8 @@ class LatentSamples:
             source = f"{self.source}; and {other.source}"
         joined = {}
         for name in SAMPLED:
-            joined[name] = torch.cat([getattr(self, name), getattr(other, name)], dim=-2)
+            values = [getattr(samples, name) for samples in (self, other)]
+            joined[name] = torch.cat(values, dim=-2)
         return replace(self, **joined, source=source, times=None)
 
     def _check_same_scaling(self, other: "LatentSamples") -> None:
@@ -216,7 +217,9 @@ def latent_samples(
     parameters = _checked_parameters(parameters, c.shape[-1])
     names = _checked_names(names, z.shape[-1], parameters)
     # of second order, ż is a variable too
-    rate_names = tuple(f"{name}'" for name in names) * (len(rates) - 1)
+    rate_names = ()
+    if len(rates) == 2:
+        rate_names = tuple(f"{name}'" for name in names)
     return LatentSamples(
         inputs=torch.cat([z, *rates[:-1]], dim=-1),
         targets=rates[-1],
@@ -281,8 +284,8 @@ def _checked_names(names: Sequence[str] | None, size: int, parameters: Scaling) 
     """Names of so many latents, unlike each other and those of the parameters."""
     if names is None:
         names = tuple(f"z{k}" for k in range(size))
-    of_parameters = {*parameters.names}
-    different = len({*names, *of_parameters}) == len(names) + len(of_parameters)
+    distinct = {*names, *parameters.names}
+    different = len(distinct) == len(names) + len(parameters.names)
     if len(names) != size or not different:
         expected = f"{size} names, one per latent, unlike each other and the context's"
         raise InputError("names", expected=expected, got=str(names), fix="name each latent once")
@@ -331,7 +334,8 @@ def _covers(shape: Sequence[int], samples: Sequence[int]) -> bool:
 
 def complete_rows(x: Tensor) -> Tensor:
     """(N,) which rows of (..., N, k) are finite, in every problem."""
-    return x.isfinite().all(-1).reshape(-1, x.shape[-2]).all(0)
+    is_finite = x.isfinite().all(-1)
+    return is_finite.reshape(-1, x.shape[-2]).all(0)
 
 
 def one_axis(x: Tensor) -> Tensor:

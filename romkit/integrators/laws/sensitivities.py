@@ -138,7 +138,8 @@ class Motion:
     def _motion(self, point: Tensor, rate: Tensor) -> Tensor:
         if self.order == 1:
             return rate
-        return torch.cat([self.speed * point[..., self.latent_dim :], rate], -1)
+        velocity = self.speed * point[..., self.latent_dim :]
+        return torch.cat([velocity, rate], -1)
 
     def _linearised(
         self, weights: Tensor, stages: list[tuple[Tensor, Tensor]], course: Course

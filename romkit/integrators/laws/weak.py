@@ -67,7 +67,8 @@ class Measured(NamedTuple):
     @property
     def missing(self) -> Tensor:
         """(C, T) which samples are missing."""
-        return torch.cat([self.terms, self.states, self.drift], dim=-1).isnan().any(-1)
+        columns = torch.cat([self.terms, self.states, self.drift], dim=-1)
+        return columns.isnan().any(-1)
 
 
 class Integrals(NamedTuple):
@@ -283,7 +284,8 @@ class Column(NamedTuple):
         # noise was measured by itself; a residual below it is chance
         size = max(1.0, float(missed.square().mean()))
         number = int((candidate.coefficients != 0).sum())
-        return N * math.log(size) + white.log_determinant + number * math.log(N)
+        misfit = N * math.log(size) + white.log_determinant
+        return misfit + number * math.log(N)
 
     def _whitened(self, runs: Sequence[Integrals], coefficients: Tensor) -> Whitened:
         """Terms and targets of all trajectories whose noise is white and of size 1.
@@ -330,7 +332,8 @@ def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tenso
     coefficients = torch.zeros_like(least)
     while kept:
         # the factor holds all that costs of terms need
-        columns = torch.cat([terms[:, kept], targets.unsqueeze(-1)], -1)
+        kept_terms = terms[:, kept]
+        columns = torch.cat([kept_terms, targets.unsqueeze(-1)], -1)
         R = torch.linalg.qr(columns, mode="r").R
         value, cost = _costs(R)
         weakest = int(cost.argmin())
