@@ -346,7 +346,9 @@ class System(abc.ABC):
         # datasets begin at time 0
         times = torch.linspace(-self.transient, 0, SETTLING, dtype=parts[0].dtype)
         motion = unchecked(self.simulate)(parts, contexts, times, label="transient")
-        settled = motion.state[..., -1, :], motion.velocity[..., -1, :]
+        state = motion.state[..., -1, :]
+        velocity = motion.velocity[..., -1, :]
+        settled = state, velocity
         return settled[: self.order]
 
     @validated

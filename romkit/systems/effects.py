@@ -124,7 +124,8 @@ def _points(system: System, motion: Motion, times: Tensor) -> Points:
             x = part[sample]
             size = 1 + x.abs()
             along.append(x)
-            beside.append(x + size * torch.randn(x.shape, generator=draw).to(x))
+            noise = torch.randn(x.shape, generator=draw).to(x)
+            beside.append(x + size * noise)
         states = torch.stack([torch.cat(along), torch.cat(beside)])
         points.append((times[sample].double(), states))
         points.append((time, states))

@@ -65,7 +65,9 @@ class Lorenz96(System):
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         # one copy is cheaper than three rolls
-        ring = torch.cat([x[..., -2:], x, x[..., :1]], dim=-1)
+        end = x[..., -2:]
+        begin = x[..., :1]
+        ring = torch.cat([end, x, begin], dim=-1)
         ahead = ring[..., 3:]
         before = ring[..., 1:-2]
         two_before = ring[..., :-3]

@@ -76,7 +76,8 @@ class Quadratic(NamedTuple):
         constant = _rows(self.constant, test)
         linear = rows @ self.linear @ test  # (..., K, k)
         full = symmetric(self.quadratic) @ test.unsqueeze(-3)  # (..., r, r, k)
-        lead = torch.broadcast_shapes(linear.shape[:-2], full.shape[:-3], constant.shape[:-1])
+        leads = (linear.shape[:-2], full.shape[:-3], constant.shape[:-1])
+        lead = torch.broadcast_shapes(*leads)
         coefficients = linear.new_zeros(*lead, len(doubled), k)
         coefficients[..., 0, :] = constant
         # monomials are ordered by degree, so those of lower degree come first in both
@@ -213,4 +214,6 @@ def _image(term: Term, columns: Tensor, dual: Tensor) -> Image:
         rows.append((products @ dual).cpu())
     image = torch.stack(rows)  # (r + 1, r + 1, r)
     linear = image[0, 1:] + image[1:, 0]
-    return image[0, 0], linear, upper_triangle(image[1:, 1:])
+    constant = image[0, 0]
+    quadratic = upper_triangle(image[1:, 1:])
+    return constant, linear, quadratic

@@ -247,7 +247,8 @@ def check_fits(system: System, basis: Basis) -> None:
             fix=f"make it of data in the units of {system.name}",
         )
     gram = basis.modes.mT @ weigher(system.weight, basis.size)(basis.modes)
-    error = (gram - torch.eye(basis.rank, dtype=gram.dtype)).abs().max().item()
+    identity = torch.eye(basis.rank, dtype=gram.dtype)
+    error = (gram - identity).abs().max().item()
     # a metric that depends on the state has no matrix to compare with
     metric_moves = type(system).weigh is not System.weigh and system.weight is None
     if error > METRIC or metric_moves:

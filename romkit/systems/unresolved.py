@@ -68,7 +68,8 @@ def _of_rows(image: Sampled, times: Tensor, y: Tensor, c: Tensor) -> Tensor:
     contexts = c.expand(-1, len(times), -1)
     shares = []
     for k, t in enumerate(times):
-        shares.append(image.unresolved(t, y[:, k], contexts[:, k]))  # (C,)
+        share = image.unresolved(t, y[:, k], contexts[:, k])  # (C,)
+        shares.append(share)
     return torch.stack(shares, dim=1)
 
 

@@ -110,7 +110,8 @@ class Burgers2D(System):
         inflow = mu1**2 / (2 * self.spacing)
         first = source[..., :1] + inflow
         row = torch.cat([first, source[..., 1:]], dim=-1)
-        rows = row.unsqueeze(-2).expand(*row.shape[:-1], self.cells, self.cells)
+        *lead, cells = row.shape
+        rows = row.unsqueeze(-2).expand(*lead, cells, cells)
         on_u = rows.flatten(-2)
         on_both = torch.cat([on_u, torch.zeros_like(on_u)], dim=-1)  # (..., n)
         return self._advection(x, x) + on_both

@@ -101,7 +101,8 @@ class Trapezoidal(Solver):
         """One step for members (..., 2 N²), by the diagonals i + j = d of cells."""
         size = self.sources.shape[-1]
         a = h / 2 / self.spacing
-        u, v = y.unflatten(-1, (2, size, size)).unbind(-3)
+        fields = y.unflatten(-1, (2, size, size))
+        u, v = fields.unbind(-3)
         new_u = torch.zeros_like(u)
         new_v = torch.zeros_like(v)
         for d in range(2 * size - 1):

@@ -278,7 +278,8 @@ class BDF2(Solver):
     ) -> tuple[Run, str]:
         def run(y: Tensor, times: Tensor) -> Tensor:
             states = y.new_full((len(times), *y.shape), torch.nan)
-            members = states.view(len(times), -1, y.shape[-1]).unbind(1)
+            runs = states.view(len(times), -1, y.shape[-1])
+            members = runs.unbind(1)
             starts = y.reshape(-1, y.shape[-1])
             viscosities = self.viscosity.flatten().tolist()
             for member, start, nu in zip(members, starts, viscosities, strict=True):

@@ -159,7 +159,8 @@ def discretisation(mesh: str) -> Discretisation:
     entering = inlet[along[inlet] == 0]
     y = places[entering, 1]
     inflow = np.zeros(velocity.N)
-    inflow[entering] = 6 * MEAN_INFLOW * y * (HEIGHT - y) / HEIGHT**2
+    below = 6 * MEAN_INFLOW * y
+    inflow[entering] = below * (HEIGHT - y) / HEIGHT**2
     mass = skfem.BilinearForm(lambda u, v, w: dot(u, v))
     stiffness = skfem.BilinearForm(lambda u, v, w: ddot(grad(u), grad(v)))
     divergence = skfem.BilinearForm(lambda u, q, w: div(u) * q)

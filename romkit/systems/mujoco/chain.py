@@ -35,7 +35,8 @@ def capsule_inertia(lengths: Tensor) -> Tensor:
     caps = MASS * 4 * RADIUS / (4 * RADIUS + 3 * lengths)
     cylinder = MASS - caps
     of_cylinder = cylinder * (3 * RADIUS**2 + lengths**2) / 12
-    about_centre = 2 * RADIUS**2 / 5 + lengths * (2 * lengths + 3 * RADIUS) / 8
+    of_ends = 2 * RADIUS**2 / 5
+    about_centre = of_ends + lengths * (2 * lengths + 3 * RADIUS) / 8
     return of_cylinder + caps * about_centre
 
 

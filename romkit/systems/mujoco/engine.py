@@ -98,7 +98,8 @@ class Simulator(Solver):
             physics = self._integrated(models, q, v, begin, len(times), (substeps, step), label)
             clock = np.arange(len(times)) * substeps * step
             # MuJoCo's clock stops where a member diverges
-            on_time = np.abs(physics[..., 0] - clock) < step / 2
+            late = np.abs(physics[..., 0] - clock)
+            on_time = late < step / 2
             states = self._states(physics[..., 1:], q.shape[-1], on_time)  # (N, T, d)
             states = torch.from_numpy(states).to(y)
             return states.movedim(1, 0).reshape(len(times), *y.shape)
@@ -138,7 +139,8 @@ class Simulator(Solver):
                     controls = self.controls(begin + middles * step)
                 before = physics[:, output - 1]
                 states, _ = pool.rollout(models, datas, before, controls, nstep=number)
-                physics[:, output : output + count] = states[:, substeps - 1 :: substeps]
+                outputs = slice(output, output + count)
+                physics[:, outputs] = states[:, substeps - 1 :: substeps]
         return physics
 
     def _states(self, motion: Array, positions: int, on_time: Array) -> Array:

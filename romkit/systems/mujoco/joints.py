@@ -85,7 +85,8 @@ class Joints(NamedTuple):
         rates = np.zeros(q.shape)
         rates[..., positions] = v[..., velocities]
         for quaternion, angular in self._turns():
-            rates[..., quaternion] = _turned(q[..., quaternion], v[..., angular]) / 2
+            turned = _turned(q[..., quaternion], v[..., angular])
+            rates[..., quaternion] = turned / 2
         return rates
 
     def states(self, q: Array, v: Array) -> Array:
@@ -101,7 +102,8 @@ class Joints(NamedTuple):
         v = np.zeros((*q.shape[:-1], count))
         v[..., velocities] = rates[..., positions]
         for quaternion, angular in self._turns():
-            v[..., angular] = _angular(q[..., quaternion], rates[..., quaternion])
+            u = q[..., quaternion]
+            v[..., angular] = _angular(u, rates[..., quaternion])
         return q, v
 
     def second(self, q: Array, v: Array, a: Array) -> Array:
@@ -109,7 +111,8 @@ class Joints(NamedTuple):
         second = self.rates(q, a)
         rates = self.rates(q, v)
         for quaternion, angular in self._turns():
-            second[..., quaternion] += _turned(rates[..., quaternion], v[..., angular]) / 2
+            turned = _turned(rates[..., quaternion], v[..., angular])
+            second[..., quaternion] += turned / 2
         return second
 
     def _turns(self) -> list[tuple[slice, slice]]:

@@ -117,14 +117,18 @@ def may_touch(model: "mujoco.MjModel") -> list[str]:
     Links of one mechanism often overlap at their joints, so pairs of these are left out.
     """
     i, j = _allowed_pairs(model)
-    body_i, body_j = np.sort([model.geom_bodyid[i], model.geom_bodyid[j]], axis=0)
+    bodies = [model.geom_bodyid[i], model.geom_bodyid[j]]
+    body_i, body_j = np.sort(bodies, axis=0)
     signature = (body_i << 16) + body_j
     excluded = np.isin(signature, model.exclude_signature)
     # -1 for what does not move
     apart = model.body_treeid[body_i] != model.body_treeid[body_j]
     touching = np.flatnonzero(apart & ~excluded)
-    names = [model.geom(k).name or f"geom {k}" for k in range(model.ngeom)]
-    return [f"{names[i[k]]} and {names[j[k]]}" for k in touching]
+    pairs = []
+    for geoms in zip(i[touching].tolist(), j[touching].tolist(), strict=True):
+        names = [model.geom(k).name or f"geom {k}" for k in geoms]
+        pairs.append(" and ".join(names))
+    return pairs
 
 
 def _allowed_pairs(model: "mujoco.MjModel") -> tuple[Array, Array]:

@@ -191,7 +191,8 @@ class MuJoCo(MechanicalSystem):
     def _rows(self, context: Tensor) -> Array:
         """Contexts (..., p) as (N, p)."""
         members = context.shape[:-1].numel()
-        return context.detach().cpu().double().reshape(members, len(self.context)).numpy()
+        rows = context.detach().cpu().double()
+        return rows.reshape(members, len(self.context)).numpy()
 
     def _middle(self) -> list[float]:
         return [(p.low + p.high) / 2 for p in self.parameters.values()]
@@ -359,7 +360,8 @@ class MuJoCo(MechanicalSystem):
             if parameter.low == parameter.high:
                 continue
             if self._same_at_ends(number, parameter):
-                raise _without_effect(name, f"{name}={parameter.low:g} to {parameter.high:g}")
+                span = f"{parameter.low:g} to {parameter.high:g}"
+                raise _without_effect(name, f"{name}={span}")
             for target, alone in _single_targets(parameter).items():
                 if self._same_at_ends(number, alone):
                     raise _without_effect(name, repr(target))

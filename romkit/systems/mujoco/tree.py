@@ -90,7 +90,9 @@ def like(tree: multibody.Tree, q: Tensor) -> multibody.Tree:
     def lifted(x: object) -> object:
         if not isinstance(x, Tensor):
             return x
-        return x.to(q).reshape((*x.shape[:lead], *missing, *x.shape[lead:]))
+        context = x.shape[:lead]
+        size = x.shape[lead:]
+        return x.to(q).reshape((*context, *missing, *size))
 
     return tree_map(lifted, tree)
 
