@@ -201,9 +201,9 @@ class Calibration:
         distance = torch.stack(distances, dim=1)  # (B, C)
         rows = torch.stack(rows, dim=1)  # (B, C, G)
         count = min(count, distance.shape[1])
-        nearest = distance.topk(count, largest=False).indices  # (B, S)
-        nearest = nearest.unsqueeze(-1).expand(-1, -1, rows.shape[-1])
-        rows = rows.gather(1, nearest)  # (B, S, G)
+        nearest = distance.topk(count, largest=False).indices.unsqueeze(-1)  # (B, S, 1)
+        groups = rows.shape[-1]
+        rows = rows.gather(1, nearest.expand(-1, -1, groups))  # (B, S, G)
         # all samples of a trajectory have one context
         return self.d[rows[..., 0]], self.w[rows]
 

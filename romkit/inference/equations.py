@@ -214,7 +214,9 @@ class Orbits(Equations):
         """
         if u[-2] <= 0:
             count = len(u) - 1
-            return np.full(count, np.nan), np.full((count, len(u)), np.nan)
+            residual = np.full(count, np.nan)
+            jacobian = np.full((count, len(u)), np.nan)
+            return residual, jacobian
         residual, jacobian = _by_differences(self, u, self.step)
         self.step = _step(jacobian)
         return residual, jacobian
