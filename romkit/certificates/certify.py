@@ -305,7 +305,8 @@ class _Certified:
         h = torch.diag(steps)
         c = c.unsqueeze(1)
         near = torch.stack([c + h, c - h], 1)  # (points, 2, p, p)
-        states = x[:, None, None].expand(*near.shape[:-1], -1)
+        *lead, _ = near.shape
+        states = x[:, None, None].expand(*lead, -1)
         ahead, behind = self._map(states, near).unbind(1)
         slopes = (ahead - behind) / (2 * steps.unsqueeze(-1))  # (points, p, r)
         return slopes.mT
