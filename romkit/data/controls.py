@@ -86,7 +86,8 @@ def control_of(data: xr.Dataset, by_law: bool | None = None) -> Control | None:
     columns = 0
     if is_held(values, data["control"].attrs.get("between"), by_law):
         columns = values.shape[-1]
-    return course(times_of(data), held(torch.from_numpy(values)).movedim(1, 0), columns)
+    inputs = held(torch.from_numpy(values))
+    return course(times_of(data), inputs.movedim(1, 0), columns)
 
 
 HELD, LINEAR = BETWEEN = "held", "linear"
@@ -173,8 +174,8 @@ def stepwise(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
 
     def at(t: Tensor) -> Tensor:
         # a solver's stage at a jump belongs to the interval that begins there
-        k = int(torch.searchsorted(times, t.detach().to(times), right=True)) - 1
-        return values[min(max(k, 0), len(times) - 1)]
+        later = int(torch.searchsorted(times, t.detach().to(times), right=True))
+        return values[max(later - 1, 0)]
 
     return at
 
@@ -206,7 +207,8 @@ def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
 
     def at(t: Tensor) -> Tensor:
         t = t.detach().to(times)  # an index has no derivative
-        after = int(torch.searchsorted(times, t, right=True).clamp(1, len(times) - 1))
+        later = torch.searchsorted(times, t, right=True)
+        after = int(later.clamp(1, len(times) - 1))
         before = after - 1
         share = (t - times[before]) / (times[after] - times[before])
         share = share.clamp(0, 1)  # the values at the ends are held outside
@@ -256,7 +258,8 @@ def given_control(
     columns = 0
     if is_held(values.cpu().numpy(), declared, by_law):
         columns = len(names)
-    return course(times, values.expand(number, -1, -1).movedim(1, 0), columns)
+    of_all = values.expand(number, -1, -1)
+    return course(times, of_all.movedim(1, 0), columns)
 
 
 def _check_wanted(control: object, names: Sequence[str]) -> None:
@@ -279,8 +282,8 @@ def _checked_samples(control: object, count: int, number: int, names: Sequence[s
     if values.ndim == 2:
         values = values.unsqueeze(0)
     q = len(names)
-    has_shape = values.shape[1:] == (count, q) and len(values) in (1, number)
-    if has_shape and bool(values.isfinite().all()):
+    shapes = [(1, count, q), (number, count, q)]
+    if values.shape in shapes and bool(values.isfinite().all()):
         return values
     expected = f"finite inputs ({count} times, {q}: {', '.join(names)})"
     got = f"shape {tuple(values.shape)}"

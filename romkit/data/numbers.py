@@ -100,7 +100,8 @@ def _valid(variable: xr.Variable) -> tuple[xr.Variable, int]:
     outside = (values < low) | (values > high) | (values == FILL)
     if not outside.any():
         return variable, 0
-    return variable.copy(data=np.where(outside, np.nan, values)), int(outside.sum())
+    masked = np.where(outside, np.nan, values)
+    return variable.copy(data=masked), int(outside.sum())
 
 
 def _doubtful_marks(name: str, variable: xr.Variable) -> list[str]:

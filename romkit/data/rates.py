@@ -66,7 +66,8 @@ def _slope_in_words(observed: np.ndarray, predicted: np.ndarray) -> str:
         return "" if not observed.any() else "it is zero, and the state changes"
     slope = float((observed * predicted).sum()) / power
     residual = observed - slope * predicted
-    error = SIGNIFICANT * float(np.sqrt(np.square(residual).mean() / power))
+    variance = np.square(residual).mean() / power
+    error = SIGNIFICANT * float(np.sqrt(variance))
     # rates of noise alone have a slope within its error of both zero and one
     if abs(slope - 1) <= TOLERANCE + error and slope > error:
         return ""
@@ -80,7 +81,8 @@ def sampled(data: xr.Dataset, layout: Layout, lead: tuple[str, ...]) -> np.ndarr
     run_step = max(1, runs // 20)
     component_step = max(1, n // 50)
     # whole runs of few numbers, the beginnings of larger ones
-    longest = max(FEWEST, LARGEST * run_step * component_step // max(1, runs * n))
+    share = run_step * component_step
+    longest = max(FEWEST, LARGEST * share // max(1, runs * n))
     sample = values[::run_step, :longest, ::component_step]
     (sample,) = runtime.computed("check of the rates", sample)
     return np.asarray(sample, dtype=np.float64)

@@ -64,7 +64,8 @@ def resampled(data: xr.Dataset, step: Positive | None = None) -> xr.Dataset:
     check_states(data)
     times = data["time"].values.astype(np.float64)
     # a sample of a run has a number in any of its components: the others have gaps there
-    known = np.isfinite(data["state"].transpose(*DIMS).values).any(-1)  # (C, T)
+    states = data["state"].transpose(*DIMS).values
+    known = np.isfinite(states).any(-1)  # (C, T)
     clocks = [times[row] for row in known]
     step = _checked_step(clocks, step)
     grid = _grid(times, step)  # (K,)
@@ -197,7 +198,8 @@ def _inputs(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> xr.DataArr
     rule, between = np.interp, LINEAR
     if inputs_held(data):
         rule, between = _steps, HELD
-    inputs = _at_times(data["control"], (*DIMS[:2], "input"), times, grid, rule)
+    dims = (*DIMS[:2], "input")
+    inputs = _at_times(data["control"], dims, times, grid, rule)
     # a finer grid would show a staircase where there are lines
     return inputs.assign_attrs(between=between)
 
