@@ -68,7 +68,8 @@ def levenberg_marquardt(
         trial = current.moved(members, damping[members])
         gain = current.cost - trial.cost
         lower = gain > 0
-        model = model.replaced(members[lower], trial.select(lower.nonzero().squeeze(-1)))
+        rows = lower.nonzero().squeeze(-1)
+        model = model.replaced(members[lower], trial.select(rows))
         factor = torch.where(lower, shrinkage, GROWTH).to(damping)
         damping[members] = (damping[members] * factor).clamp(min=SMALLEST)
         settled = (gain.abs() < absolute) | (lower & (gain < relative * current.cost))

@@ -69,7 +69,9 @@ class Jet(NamedTuple):
 
     def __mul__(self, other: "Jet") -> "Jet":
         (x, v, a), (y, w, b) = self, other
-        return Jet(x * y, v * y + x * w, a * y + 2 * v * w + x * b)
+        velocity = v * y + x * w
+        acceleration = a * y + 2 * v * w + x * b
+        return Jet(x * y, velocity, acceleration)
 
     def through(self, value: Tensor, slope: Tensor, bend: Tensor) -> "Jet":
         """σ along the curve, component by component, from σ, σ' and σ'' at its value."""
