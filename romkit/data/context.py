@@ -66,6 +66,13 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
         raise InputError(", ".join(names), expected=expected, got=got, fix=fix) from error
 
 
+def ends_of(context: Sequence[ContextParameter]) -> tuple[np.ndarray, np.ndarray]:
+    """Low and high ends (p,) of the training ranges."""
+    ends = np.array([(parameter.low, parameter.high) for parameter in context], dtype=np.float64)
+    low, high = ends.reshape(-1, 2).T
+    return low, high
+
+
 def _check_given(names: Sequence[str], values: Mapping[str, object]) -> None:
     """Raise where a parameter is unknown, or has no value."""
     for name in values:

@@ -8,7 +8,7 @@ from romkit.core import runtime
 from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.clocks import check_clock
-from romkit.data.schema import DIMS, variable_of
+from romkit.data.schema import DIMS, check_finite, check_known, variable_of
 from romkit.data.trajectories import Snapshots, snapshots_at, trajectories
 
 
@@ -34,17 +34,9 @@ def check_observations(observations: xr.Dataset) -> xr.Dataset:
             observations = observations.expand_dims(dim)
     _check_times(observations)
     values = variable_of(observations, "state", fix="add it").values
-    is_infinite = np.isinf(values).any((1, 2))
-    if is_infinite.any():
-        got = f"infinity in {int(is_infinite.sum())} trajectories"
-        expected = "finite numbers, or NaN where they are missing"
-        raise InputError("observations", expected=expected, got=got, fix="mask or drop them")
-    empty = np.flatnonzero(np.isnan(values).all((1, 2)))
-    if len(empty):
-        got = f"none in {listed(empty, 8)}"
-        fix = f"drop it: observations.drop_isel(trajectory={empty[:8].tolist()})"
-        expected = "numbers in each trajectory"
-        raise InputError("observations", expected=expected, got=got, fix=fix)
+    check_finite("observations", "state", np.isinf(values).any((1, 2)))
+    # a number of any sensor is enough
+    check_known("observations", np.isfinite(values).any(-1), whole=False)
     return observations
 
 

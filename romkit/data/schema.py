@@ -170,6 +170,13 @@ def of_other_coordinates(
     return xr.Dataset(variables, coords).assign_coords(labels)
 
 
+def with_trajectories(run: xr.Dataset) -> xr.Dataset:
+    """Data with a dimension of trajectories, which runs of a single one leave out."""
+    if "trajectory" in run.dims:
+        return run
+    return run.expand_dims("trajectory")
+
+
 def check_dataset(data: xr.Dataset) -> xr.Dataset:
     """`data`, if a projection can be trained on it.
 
@@ -255,11 +262,11 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
     results = runtime.computed("check of the data", *looks)
     is_complete = []
     for name, ((has_all, has_some), infinite) in zip(fixes, results, strict=True):
-        _check_finite(name, infinite)
+        check_finite("data", name, infinite)
         is_complete.append(has_all)
         if name == "state":
             known = has_all if whole else has_some
-            _check_known(known, whole)
+            check_known("data", known, whole)
     _check_context(data, known)
     if "control" in data:
         _check_control(data, known)
@@ -283,25 +290,26 @@ def _known(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return is_number.all(-1), is_number.any(-1)
 
 
-def _check_finite(name: str, infinite: np.ndarray) -> None:
+def check_finite(argument: str, name: str, infinite: np.ndarray) -> None:
     """Raise where trajectories (C,) have infinite values."""
     if infinite.any():
         got = f"infinity in {infinite.sum()} trajectories"
         expected = f"finite {name}, or NaN where it is missing"
-        raise InputError("data", expected=expected, got=got, fix="drop or mask it")
+        raise InputError(argument, expected=expected, got=got, fix="drop or mask it")
 
 
-def _check_known(known: np.ndarray, whole: bool) -> None:
+def check_known(argument: str, known: np.ndarray, whole: bool) -> None:
     """Raise where nothing is known of a trajectory, by snapshots (C, T)."""
     empty = np.flatnonzero(~known.any(1))
     if not len(empty):
         return
     names = ", ".join(map(str, empty[:8]))
-    fix = f"drop them: data.drop_isel(trajectory=[{names}])"
+    fix = f"drop them: {argument}.drop_isel(trajectory=[{names}])"
     expected = "a snapshot in every trajectory"
     if whole:
         expected = "a complete snapshot in every trajectory"
-    raise InputError("data", expected=expected, got=f"NaN in every snapshot of {names}", fix=fix)
+    got = f"NaN in every snapshot of {names}"
+    raise InputError(argument, expected=expected, got=got, fix=fix)
 
 
 def _check_context(data: xr.Dataset, known: np.ndarray) -> None:

@@ -367,8 +367,7 @@ class _Stretch:
         def value(length: float) -> float:
             if self.look(length):
                 return test(self.at(length))
-            (low, left), (high, right) = self._neighbours(length)
-            share = (length - low) / (high - low)
+            left, right, share = self._neighbours(length)
             return (1 - share) * test(left) + share * test(right)
 
         accuracy = 1e-12 * max(1.0, self.step)
@@ -376,8 +375,7 @@ class _Stretch:
 
     def knows(self, length: float) -> bool:
         """Whether there is a point at this distance."""
-        (low, _), _ = self._neighbours(length)
-        return length in (low, self.step)
+        return any(length == distance for distance, _ in self.known)
 
     def look(self, length: float) -> bool:
         """Solve at a distance; whether there is a point."""
@@ -397,21 +395,22 @@ class _Stretch:
 
     def at(self, length: float) -> Point:
         """The point at a distance, or the one that its neighbours give."""
-        if not self.knows(length):
-            return self.branch.taken(self._guess(length), self.before.tangent)
-        _, point = min(self.known, key=lambda sample: abs(sample[0] - length))
-        return point
+        for distance, point in self.known:
+            if distance == length:
+                return point
+        return self.branch.taken(self._guess(length), self.before.tangent)
 
     def _guess(self, length: float) -> Array:
-        (low, left), (high, right) = self._neighbours(length)
-        share = (length - low) / (high - low)
+        left, right, share = self._neighbours(length)
         return left.u + share * (right.u - left.u)
 
-    def _neighbours(self, length: float) -> tuple[Sample, Sample]:
-        """Known points at most, and at least, so far."""
+    def _neighbours(self, length: float) -> tuple[Point, Point, float]:
+        """Known points at most, and at least, so far, and the share of the way between them."""
         after = sum(distance <= length for distance, _ in self.known)
         after = min(max(after, 1), len(self.known) - 1)
-        return self.known[after - 1], self.known[after]
+        low, left = self.known[after - 1]
+        high, right = self.known[after]
+        return left, right, (length - low) / (high - low)
 
 
 def _distance(before: Point, after: Point) -> float:

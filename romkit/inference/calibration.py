@@ -288,11 +288,15 @@ class Calibration:
 
     def freedom(self, y: Tensor) -> Tensor:
         """Degrees of freedom (B,) of a fit of observations (B, G, N)."""
+        numbers, unknowns = self.counted(y)
+        return (numbers - unknowns).clamp(min=1).double()
+
+    def counted(self, y: Tensor) -> Pair:
+        """Numbers (B,) in observations (B, G, N), and unknowns (B,) of a fit to them."""
         observed = y.isfinite()
         samples = observed.any(-1).sum(1)
         unknowns = self.d.shape[1] + self.w.shape[1] * samples
-        freedom = observed.sum((1, 2)) - unknowns
-        return freedom.clamp(min=1).double()
+        return observed.sum((1, 2)), unknowns
 
 
 def _check_prior(name: str, pair: Sequence[float]) -> None:

@@ -217,10 +217,7 @@ def _check(calibration: Calibration, seen: Observations, y: Tensor) -> None:
     """
     if calibration.predict.dynamics is not None:
         _check_times(calibration, seen, y)
-    observed = y.isfinite()  # (B, G, N)
-    numbers = observed.sum((1, 2))
-    samples = observed.any(-1).sum(1)
-    unknowns = calibration.d.shape[1] + calibration.w.shape[1] * samples  # (B,)
+    numbers, unknowns = calibration.counted(y)
     too_few = (numbers < unknowns).nonzero()
     if len(too_few):
         k = int(too_few[0])

@@ -25,7 +25,7 @@ from romkit.core.errors import (
 )
 from romkit.core.files import expanded
 from romkit.data.context import context_matrix, context_ranges
-from romkit.data.schema import complete
+from romkit.data.schema import complete, with_trajectories
 from romkit.data.several import joined_runs
 from romkit.data.tables import joined_tables
 from romkit.integrators import LAWS, Estimator, LearnedField
@@ -131,9 +131,7 @@ def learn(
     _check_contexts(data)
     train, test = datasets.split(data, _held_out(data, held_out, members))
     best, trials = _chosen(train, latent_dim, seconds, seed)
-    run = _quietly(rollout, test, best.projection, dynamics=best.law)
-    if "trajectory" not in run.dims:
-        run = run.expand_dims("trajectory")
+    run = with_trajectories(_quietly(rollout, test, best.projection, dynamics=best.law))
     ensemble = _ensemble(best, train, test, members, seed)
     return Learned(
         projection=best.projection,

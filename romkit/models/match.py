@@ -6,6 +6,7 @@ import torch
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.data.layout import reordered
 from romkit.data.units import check_same
 from romkit.integrators import Estimator, LatentDynamics, LatentField
 from romkit.projections import Frame, Projection
@@ -78,7 +79,7 @@ def check_dynamics(dynamics: LatentDynamics, projection: Projection) -> None:
     """
     names = dynamics.context_names
     expected = projection.frame.context_names
-    if names != expected and sorted(names) == sorted(expected):
+    if reordered(names, expected):
         raise InputError(
             "dynamics",
             expected=f"a law with the context {', '.join(expected)}",

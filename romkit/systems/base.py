@@ -22,7 +22,7 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Field, Metric
 from romkit.data import ContextParameter, check_states, make_dataset
-from romkit.data.context import bound_context, context_rows, one_context, varies
+from romkit.data.context import bound_context, context_rows, ends_of, one_context, varies
 from romkit.data.units import Units
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
@@ -141,7 +141,7 @@ class System(abc.ABC):
 
     def train_contexts(self, rng: Generator) -> Array:
         """(C, p) contexts of the training set: by default 20, uniform over the training range."""
-        low, high = self._ranges()
+        low, high = ends_of(self.context)
         return rng.uniform(low, high, size=(TRAINING, len(self.context)))
 
     def test_contexts(self) -> Array:
@@ -533,8 +533,9 @@ class System(abc.ABC):
             return self.only_solver
         if self.solver is not None:
             return str(self.solver)
-        middle = torch.from_numpy(np.mean(self._ranges(), axis=0))
-        return type(self.default_solver(middle)).__name__
+        middle = np.mean(ends_of(self.context), axis=0)
+        solver = self.default_solver(torch.from_numpy(middle))
+        return type(solver).__name__
 
     def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
         check_members(self, motion, times, contexts)
@@ -586,8 +587,3 @@ class System(abc.ABC):
 
     def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
         return bound_context(self.context_names, context, named)
-
-    def _ranges(self) -> tuple[Array, Array]:
-        low = np.array([p.low for p in self.context])
-        high = np.array([p.high for p in self.context])
-        return low, high

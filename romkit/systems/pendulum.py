@@ -20,6 +20,7 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Jet
 from romkit.data import ContextParameter
+from romkit.data.context import ends_of
 from romkit.solvers import Solver
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco import chain
@@ -221,7 +222,7 @@ class Pendulum(MechanicalSystem):
 
     def train_contexts(self, rng: Generator) -> Array:
         """100 sets of lengths, uniform over the range."""
-        return rng.uniform(*self._ranges(), size=(100, DRIVING))
+        return rng.uniform(*ends_of(self.context), size=(100, DRIVING))
 
     def test_contexts(self) -> Array:
         """All 256 combinations of four lengths per link."""

@@ -37,7 +37,7 @@ def unresolved(system: ThroughBasis, data: xr.Dataset) -> xr.DataArray:
             shares = _of_rows(system.image, times, y, c)
         else:
             shares = _of_terms(system, y, c)
-    coords = {"time": data["time"], **{name: data[name] for name in system.context_names}}
+    coords = {name: data[name] for name in ("time", *system.context_names)}
     attrs = {"units": "1", "long_name": "share of the velocity outside of the subspace"}
     return xr.DataArray(shares.numpy(), coords, ("trajectory", "time"), attrs=attrs)
 

@@ -16,6 +16,7 @@ from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.data import DIMS, times_of
 from romkit.data.context import context_columns
+from romkit.data.schema import with_trajectories
 from romkit.data.trajectories import check_components
 from romkit.data.units import same_unit, state_units
 from romkit.systems import System
@@ -168,9 +169,7 @@ def _checked(
     if system is not None and system.order == 2:
         names += ("velocity",)
     _check_run(argument, run, names)
-    if "trajectory" not in run.dims:
-        run = run.expand_dims("trajectory")
-    run = run.transpose(*DIMS, ...)
+    run = with_trajectories(run).transpose(*DIMS, ...)
     if system is not None:
         _check_for_system(argument, run, system, windows)
     elif "spread" not in run:

@@ -21,6 +21,7 @@ from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.runtime import bars
 from romkit.data import check_dataset, check_states, context_names, snapshots
 from romkit.data.context import is_declared
+from romkit.data.layout import reordered
 from romkit.data.velocity import needing_velocity
 from romkit.engine import Device, Engine
 from romkit.projections import METHODS, Frame, Projection, Shifts, Sliced, stack, unstack
@@ -550,13 +551,13 @@ def _check_components(system: System, frame: Frame) -> None:
             got=f"{system.name} with {size} and {names}",
             fix="pass the one of the data",
         )
-    expected = tuple(system.state_names)
-    got = frame.state_names
-    if expected != got and sorted(expected) == sorted(got):
+    components = tuple(system.state_names)
+    if reordered(components, frame.state_names):
+        order = f"{components[0]} ... {components[-1]}"
         raise InputError(
             "data",
-            expected=f"components in the order {expected[0]} ... {expected[-1]}, as {system.name}",
-            got=f"{got[0]} ... {got[-1]}",
+            expected=f"components in the order {order}, as {system.name}",
+            got=f"{frame.state_names[0]} ... {frame.state_names[-1]}",
             fix="data.sel(component=[...])",
         )
 

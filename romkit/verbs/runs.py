@@ -18,7 +18,7 @@ from romkit.core.types import ContextFunction
 from romkit.data import DIMS, Contexts, Layout, context_names, fields
 from romkit.data.controls import given_control
 from romkit.data.layout import component_names
-from romkit.data.schema import variable_of
+from romkit.data.schema import variable_of, with_trajectories
 from romkit.data.times import times_of
 from romkit.data.trajectories import Trajectories, check_components, check_grid, in_order
 from romkit.data.units import check_units
@@ -546,8 +546,8 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
             fix = "score what romkit.follow returned"
             expected = f"a variable {name}"
             raise InputError("reduced", expected=expected, got=f"variables {got}", fix=fix)
-    truth = _with_trajectories(truth)
-    reduced = _with_trajectories(reduced)
+    truth = with_trajectories(truth)
+    reduced = with_trajectories(reduced)
     for dim in DIMS:
         size = reduced.sizes.get(dim)
         size_of_truth = truth.sizes.get(dim)
@@ -566,13 +566,6 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
     meaning = "one for each component"
     checks.last_axis("reduced.state_std", reduced["state_std"].shape, size, meaning)
     return truth, reduced
-
-
-def _with_trajectories(data: xr.Dataset) -> xr.Dataset:
-    """Data with a dimension of trajectories, which runs of a single one leave out."""
-    if "trajectory" in data.dims:
-        return data
-    return data.expand_dims("trajectory")
 
 
 def _same_times(times: Tensor, others: Tensor) -> bool:

@@ -27,7 +27,7 @@ from romkit.data import (
     open_dataset,
     save_dataset,
 )
-from romkit.data.context import context_array
+from romkit.data.context import ContextParameter, context_array, ends_of
 from romkit.integrators import Estimator, LatentDynamics
 from romkit.projections import Projection
 from romkit.systems import System, system_of
@@ -470,19 +470,25 @@ def _candidates(
         return names, grid.min(0), grid.max(0), grid
     names = source.context_names
     _check_contexts(names, False)
-    low = np.array([parameter.low for parameter in source.context])
-    high = np.array([parameter.high for parameter in source.context])
+    low, high = ends_of(source.context)
     if isinstance(requested, int):
         points = design("uniform", len(names), requested, 0)
         return names, low, high, low + points * (high - low)
     grid = context_array(names, requested).reshape(-1, len(names))
-    for name, least, most, values in zip(names, low, high, grid.T, strict=True):
-        if values.min() < least or values.max() > most:
-            got = f"{values.min():g} to {values.max():g}"
-            expected = f"{name} within {least:g} to {most:g}"
+    _check_candidates(source.context, grid)
+    return names, low, high, grid
+
+
+def _check_candidates(context: Sequence[ContextParameter], grid: np.ndarray) -> None:
+    """Refuse candidates (N, p) beyond the training range."""
+    for parameter, values in zip(context, grid.T, strict=True):
+        smallest = values.min()
+        largest = values.max()
+        if smallest < parameter.low or largest > parameter.high:
+            expected = f"{parameter.name} within {parameter.low:g} to {parameter.high:g}"
+            got = f"{smallest:g} to {largest:g}"
             fix = "leave those beyond the range out"
             raise InputError("candidates", expected=expected, got=got, fix=fix)
-    return names, low, high, grid
 
 
 def _check_contexts(names: Sequence[str], moving: bool) -> None:

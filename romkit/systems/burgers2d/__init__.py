@@ -15,6 +15,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.types import Array
 from romkit.data import ContextParameter
+from romkit.data.context import ends_of
 from romkit.solvers import Solver
 from romkit.systems.base import System
 from romkit.systems.burgers2d.trapezoidal import Trapezoidal
@@ -191,7 +192,7 @@ class Burgers2D(System):
 
     def train_contexts(self, rng: Generator) -> Array:
         """The published grid of three by three."""
-        low, high = self._ranges()
+        low, high = ends_of(self.context)
         grid = np.meshgrid(*np.linspace(low, high, 3).T, indexing="ij")
         return np.stack(grid, axis=-1).reshape(-1, 2)
 

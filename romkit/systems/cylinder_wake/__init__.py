@@ -23,7 +23,12 @@ from romkit.core.types import Array, Field, TensorMap
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.solvers.base import Run, Solver, inside
 from romkit.systems.base import System
-from romkit.systems.cylinder_wake.elements import MESHES, Discretisation, discretisation
+from romkit.systems.cylinder_wake.elements import (
+    MESHES,
+    Discretisation,
+    convected,
+    discretisation,
+)
 from romkit.systems.cylinder_wake.flow import integrate, steady
 from romkit.systems.terms import Term
 
@@ -244,11 +249,8 @@ class CylinderWake(System):
 
     def _convection(self, x: Tensor, y: Tensor) -> Tensor:
         """∫ (x · ∇) y · test."""
-        u, v, *_ = self._at_points(x)
-        _, _, ux, uy, vx, vy = self._at_points(y)
-        along = u * ux + v * uy
-        across = u * vx + v * vy
-        return self._linear("tested")(torch.cat([along, across], dim=-1))
+        changes = convected(self._at_points(x), self._at_points(y))
+        return self._linear("tested")(torch.cat(changes, dim=-1))
 
     def _at_points(self, x: Tensor) -> tuple[Tensor, ...]:
         """u, v, uₓ, u_y, vₓ and v_y (..., q) at the quadrature points."""

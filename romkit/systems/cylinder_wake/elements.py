@@ -1,12 +1,15 @@
 """Finite elements of the channel with a cylinder: quadratic velocities, linear pressures."""
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
+from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.types import Array
@@ -18,6 +21,8 @@ MEAN_INFLOW = 1.0
 """Lengths of the channel and of the cylinder in m, and velocity in m/s (Schäfer & Turek 1996)."""
 
 Matrix = sparse.csr_array
+
+T = TypeVar("T", Array, Tensor)
 
 MESHES = {
     file.stem.removeprefix("mesh-"): file
@@ -64,11 +69,8 @@ class Discretisation:
 
     def convection(self, a: Array, b: Array) -> Array:
         """∫ (a · ∇) b · test (n, ...) of velocities a and b (n, ...)."""
-        u, v, *_ = self._at_points(a)
-        _, _, ux, uy, vx, vy = self._at_points(b)
-        along = u * ux + v * uy
-        across = u * vx + v * vy
-        return self.tested @ np.concatenate([along, across])
+        changes = convected(self._at_points(a), self._at_points(b))
+        return self.tested @ np.concatenate(changes)
 
     def linearised_convection(self, u: Array) -> Matrix:
         """(n, n): δ -> (u · ∇) δ + (δ · ∇) u, tested."""
@@ -130,6 +132,15 @@ class Discretisation:
         """(6, q, ...)."""
         values = self.sampled @ u
         return values.reshape(6, -1, *u.shape[1:])
+
+
+def convected(a: Sequence[T], b: Sequence[T]) -> tuple[T, T]:
+    """(a · ∇) b along and across, from u, v, uₓ, u_y, vₓ and v_y of both at points."""
+    u, v, *_ = a
+    _, _, ux, uy, vx, vy = b
+    along = u * ux + v * uy
+    across = u * vx + v * vy
+    return along, across
 
 
 @functools.lru_cache(maxsize=4)
