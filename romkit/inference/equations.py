@@ -164,23 +164,44 @@ class Equilibria(Equations):
         return difference / SECOND_DIFFERENCE**2
 
 
-class Orbits(Equations):
-    """φ_T(w; λ) = w of u = (w, T, λ), with w on a plane across the field.
+class Returns(Equations):
+    """Equations of states that a flow leads back to, whose Jacobian is one of differences.
 
     Args:
         flow: parameters (B,), states (B, d) and a time -> states at that time.
+    """
+
+    rank = 1e-7
+    noise = 1e-9
+
+    def __init__(self, field: Field, flow: Flow):
+        super().__init__(field)
+        self.flow = flow
+        self.step = DIFFERENCE
+
+    def linearised(self, u: Array) -> Linearisation:
+        """Residual and Jacobian at u, by one call for all differences."""
+        residual, jacobian = _by_differences(self, u, self.step)
+        self.step = _step(jacobian)
+        return residual, jacobian
+
+    def bifurcation(self, value: complex, pair: bool) -> str:
+        return _of_multiplier(value, pair)
+
+
+class Orbits(Returns):
+    """φ_T(w; λ) = w of u = (w, T, λ), with w on a plane across the field.
+
+    Args:
+        flow: as of `Returns`.
         unit: of the period, so that T is about one.
     """
 
     tail = 2
-    rank = 1e-7
-    noise = 1e-9
 
     def __init__(self, field: Field, flow: Flow, unit: float = 1.0):
-        super().__init__(field)
-        self.flow = flow
+        super().__init__(field, flow)
         self.unit = unit
-        self.step = DIFFERENCE
 
     def anchor(self, u: Array) -> Array:
         """Lay the plane through the state of u; its row (1, d + 2) of the Jacobian."""
@@ -209,17 +230,11 @@ class Orbits(Equations):
         return self.rate(w, u[-1:])[0]
 
     def linearised(self, u: Array) -> Linearisation:
-        """Residual and Jacobian at u, by one call for all differences; NaN where Newton's method
-        left all periods.
-        """
-        if u[-2] <= 0:
-            count = len(u) - 1
-            residual = np.full(count, np.nan)
-            jacobian = np.full((count, len(u)), np.nan)
-            return residual, jacobian
-        residual, jacobian = _by_differences(self, u, self.step)
-        self.step = _step(jacobian)
-        return residual, jacobian
+        """Residual and Jacobian at u; NaN where Newton's method left all periods."""
+        if u[-2] > 0:
+            return super().linearised(u)
+        count = len(u) - 1
+        return np.full(count, np.nan), np.full((count, count + 1), np.nan)
 
     def __call__(self, u: Array) -> Array:
         """Residuals (B, d + 1) at u (B, d + 2), whose periods differ from the first one by small
@@ -248,30 +263,18 @@ class Orbits(Equations):
         trivial = np.argmin(abs(values - 1))
         return _by_modulus(np.delete(values, trivial))
 
-    def bifurcation(self, value: complex, pair: bool) -> str:
-        return _of_multiplier(value, pair)
 
-
-class ForcedOrbits(Equations):
+class ForcedOrbits(Returns):
     """φ_T(w; λ) = w of u = (w, λ), where T is a multiple of the period of the force.
 
     No phase is free and no multiplier is trivial.
     """
 
     tail = 1
-    rank = 1e-7
-    noise = 1e-9
 
     def __init__(self, field: Field, flow: Flow, period: float):
-        super().__init__(field)
-        self.flow = flow
+        super().__init__(field, flow)
         self.period = period
-        self.step = DIFFERENCE
-
-    def linearised(self, u: Array) -> Linearisation:
-        residual, jacobian = _by_differences(self, u, self.step)
-        self.step = _step(jacobian)
-        return residual, jacobian
 
     def __call__(self, u: Array) -> Array:
         """Residuals (B, d) at u (B, d + 1)."""
@@ -287,9 +290,6 @@ class ForcedOrbits(Equations):
         """Multipliers, and logarithms of their moduli."""
         values = np.linalg.eigvals(self.linear(jacobian))
         return _by_modulus(values)
-
-    def bifurcation(self, value: complex, pair: bool) -> str:
-        return _of_multiplier(value, pair)
 
 
 def _ends(flow: Flow, parameter: Array, w: Array, time: float) -> Array:

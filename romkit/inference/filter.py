@@ -102,11 +102,12 @@ class Setup:
     deviation: Array
     size: int
 
-    def contexts(self, members: Array) -> Array:
-        """Contexts (N, p) of members (N, d + f), known parameters included."""
+    def parted(self, members: Array) -> tuple[Array, Array]:
+        """States (N, d) and contexts (N, p), known parameters included, of members (N, d + f)."""
+        w, free = np.split(members, [self.size], axis=1)
         c = np.repeat(self.known[None], len(members), axis=0)
-        c[:, self.free] = members[:, self.size :]
-        return c
+        c[:, self.free] = free
+        return w, c
 
     def distances(self, values: Array, seen: Array) -> Array:
         """Squared distances (L,) of training states from an observation, in deviations."""
@@ -166,8 +167,7 @@ def walk(setup: Setup, state: State, std: Array, move: Callable) -> Array:
     """Change the contexts of members by random numbers, and states by `view` or `forecast`; what
     sensors see of them (N, s).
     """
-    w = state.members[:, : setup.size]
-    c = setup.contexts(state.members)
+    w, c = setup.parted(state.members)
     steps = state.rng.standard_normal((setup.count, len(setup.free)))
     # the mean does not walk, so that the estimate has no noise of its own
     steps = steps - steps.mean(0)
@@ -197,8 +197,7 @@ def revive(setup: Setup, state: State, views: Array, values: Array, seen: Array)
 
 def look(setup: Setup, state: State) -> Array:
     """Observations of the members by the sensors (N, s)."""
-    w = state.members[:, : setup.size]
-    c = setup.contexts(state.members)
+    w, c = setup.parted(state.members)
     views, _ = setup.model.view(w, c, c)
     return views
 

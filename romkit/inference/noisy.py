@@ -45,26 +45,30 @@ Viewed = Callable[[float, Tensor], Tensor]
 """Time and inputs (N, k) of `Noisy.view` -> its outputs (N, k)."""
 
 
-class Exact:
-    """A full model, which is taken to be without error.
+class Forecasting:
+    """A model of which some components are observed.
 
     Args:
-        model: full.
+        model: full or reduced.
         rows: (s,) numbers of the observed components.
     """
 
-    def __init__(self, model: FullModel, rows: Tensor):
+    def __init__(self, model: FullModel | LatentModel, rows: Tensor):
         self.model = model
         self.rows = rows.numpy()
         self.order = model.order
         self.names = model.names
 
+    def encode(self, states: Sequence[Tensor], c: Array) -> Array:
+        """First-order states, or latent ones, (N, d) of full ones."""
+        return self.model.encode(torch.from_numpy(c), states).numpy()
+
+
+class Exact(Forecasting):
+    """A full model, which is taken to be without error."""
+
     def calibrate(self, w: Array, c: Array, times: Array) -> None:
         """Nothing."""
-
-    def encode(self, states: Sequence[Tensor], c: Array) -> Array:
-        """First-order states (N, d)."""
-        return self.model.encode(torch.from_numpy(c), states).numpy()
 
     def view(self, w: Array, c: Array, moved: Array) -> View:
         """The observed components (N, s), and the states at other contexts."""
@@ -83,7 +87,7 @@ class Exact:
         return self.view(states[:, -1].numpy(), c, moved)
 
 
-class Noisy:
+class Noisy(Forecasting):
     """A latent field, whose speed is corrected and whose other errors are noise.
 
     Attributes:
@@ -95,10 +99,7 @@ class Noisy:
     """
 
     def __init__(self, model: LatentModel, rows: Tensor):
-        self.model = model
-        self.rows = rows.numpy()
-        self.order = model.order
-        self.names = model.names
+        super().__init__(model, rows)
         self.size = model.size
         self.coordinates = model.reduced.coordinates
         projection = model.reduced.projection
@@ -114,10 +115,6 @@ class Noisy:
             mean = projection.basis.mean[rows].numpy()
             modes = projection.basis.modes[rows].mT.numpy()
             self._basis = mean, modes
-
-    def encode(self, states: Sequence[Tensor], c: Array) -> Array:
-        """Latent states (N, d) of full ones."""
-        return self.model.encode(torch.from_numpy(c), states).numpy()
 
     def view(
         self, w: Array, c: Array, moved: Array, noise: Array | None = None, t: float = 0.0

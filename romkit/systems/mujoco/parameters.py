@@ -43,13 +43,11 @@ class Target(NamedTuple):
         if match is None:
             expected = "kind/name.attribute or kind/name.attribute[index]"
             fix = "write 'geom/upper.size[0]', 'option.gravity[2]' or 'default/main.joint.damping'"
-            raise InputError("sets", expected=expected, got=repr(text), fix=fix)
-        kind, name, option, attribute, index = match.groups()
-        target = cls(text, kind or option, name or "", attribute, int(index or 0))
+            raise _refused(text, expected, fix)
+        kind, name, option, attribute, index = match.groups(default="")
+        target = cls(text, kind or option, name, attribute, int(index or 0))
         if target.kind == "option" and attribute == "timestep":
-            expected = "a quantity of the model"
-            fix = "give step=... to the system"
-            raise InputError("sets", expected=expected, got=repr(text), fix=fix)
+            raise _refused(text, "a quantity of the model", "give step=... to the system")
         return target
 
     @property
@@ -67,12 +65,10 @@ class Target(NamedTuple):
             for element in self._elements(spec):
                 self._set(element, value)
         except IndexError as error:
-            fix = "lower it"
-            raise InputError("sets", expected=f"{error}", got=repr(self.text), fix=fix) from error
+            raise _refused(self.text, str(error), "lower it") from error
         except (AttributeError, TypeError, ValueError) as error:
             expected = "an element and a number or numbers of it"
-            fix = "compare with the names in the file"
-            raise InputError("sets", expected=expected, got=repr(self.text), fix=fix) from error
+            raise _refused(self.text, expected, "compare with the names in the file") from error
 
     def address(self, model: "mujoco.MjModel") -> int:
         """Place of a command among the controls of a compiled model."""
@@ -81,13 +77,10 @@ class Target(NamedTuple):
         except KeyError as error:
             names = [model.actuator(k).name for k in range(model.nactuator)]
             expected = f"one of the actuators {', '.join(names) or '(there are none)'}"
-            fix = "compare with the names in the file"
-            raise InputError("sets", expected=expected, got=repr(self.text), fix=fix) from error
+            raise _refused(self.text, expected, "compare with the names in the file") from error
         count = model.actuator_ctrlnum[actuator]
         if self.index >= count:
-            expected = f"an index below {count}"
-            fix = "lower it"
-            raise InputError("sets", expected=expected, got=repr(self.text), fix=fix)
+            raise _refused(self.text, f"an index below {count}", "lower it")
         return int(model.actuator_ctrladr[actuator]) + self.index
 
     def _elements(self, spec: "mujoco.MjSpec") -> Iterator[object]:
@@ -127,6 +120,10 @@ class Target(NamedTuple):
             raise IndexError(f"an index below {entries.size}")
         entries.flat[self.index] = value
         setattr(element, self.attribute, entries if entries.ndim else value)
+
+
+def _refused(text: str, expected: str, fix: str) -> InputError:
+    return InputError("sets", expected=expected, got=repr(text), fix=fix)
 
 
 def _classes_within(spec: "mujoco.MjSpec", name: str) -> set[str]:
