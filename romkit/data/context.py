@@ -1,6 +1,7 @@
 """Contexts of trajectories: named parameters, constant or functions of time."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -362,7 +363,9 @@ def one_context(context: object, names: Sequence[str]) -> Tensor:
     return c
 
 
-def bound_context(names: Sequence[str], context: object, named: Mapping[str, object]) -> Tensor:
+def bound_context(
+    names: Sequence[str], context: object, named: Mapping[str, object] = MappingProxyType({})
+) -> Tensor:
     """A context (..., p) that came by names, or without them."""
     if context is None:
         return torch.from_numpy(context_array(names, named))

@@ -345,17 +345,14 @@ def _dynamics_of(report: dict[str, object]) -> LatentDynamics:
 def _looked_at(
     dynamics: LatentDynamics, system: System | None, basis: Basis | None
 ) -> System | None:
-    """The system in the form that dynamics look at."""
-    if dynamics.needs == "nothing" and basis is not None:
-        return None  # its image in the basis takes seconds and would not be used
-    if dynamics.needs == "full":
+    """The system in the form that dynamics look at: in the coordinates of a basis, if it has
+    polynomial terms.
+    """
+    if basis is None or system is None:
         return system
-    return in_coordinates(basis, system)
-
-
-def in_coordinates(basis: Basis | None, system: System | None) -> System | None:
-    """System in the coordinates of a basis, if it has polynomial terms, else the system itself."""
-    if basis is None or system is None or system.basis is not None:
+    if dynamics.needs == "nothing":
+        return None  # its image in the basis takes seconds and would not be used
+    if dynamics.needs == "full" or system.basis is not None:
         return system
     # without terms its image would be sampled, which a user asks for by system.through(basis, data)
     if not system.terms():

@@ -259,7 +259,7 @@ class System(abc.ABC):
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
         if not varies(context):
-            context = self._context_tensor(context, named)
+            context = bound_context(self.context_names, context, named)
         return bound(self.rhs, context)
 
     def phase_field(self, context: Tensor | ContextFunction) -> Field:
@@ -292,7 +292,7 @@ class System(abc.ABC):
         if varies(context):
             c = context(torch.zeros(()))
         else:
-            c = self._context_tensor(context, {})
+            c = bound_context(self.context_names, context)
         if type(self).weigh is System.weigh:
             return euclidean
         return lambda x, u: self.weigh(x, u, align(c.to(x), x))
@@ -584,6 +584,3 @@ class System(abc.ABC):
             return torch.from_numpy(self.test_contexts()), None
         rng = np.random.default_rng(seed)
         return torch.from_numpy(self.train_contexts(rng)), rng
-
-    def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
-        return bound_context(self.context_names, context, named)

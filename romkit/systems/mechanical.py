@@ -8,6 +8,7 @@ from torch import Tensor
 
 from romkit.core.broadcast import align
 from romkit.core.types import SecondOrderField
+from romkit.data.context import bound_context
 from romkit.projections import Path
 from romkit.systems.base import System
 from romkit.systems.derivatives import differentiable
@@ -60,7 +61,7 @@ class MechanicalSystem(System):
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
         """The right-hand side f(t, q, q̇) at a fixed context, by name or as a tensor (..., p)."""
-        c = self._context_tensor(context, named)
+        c = bound_context(self.context_names, context, named)
         acceleration = differentiable(self.acceleration)
 
         def f(t: Tensor, q: Tensor, v: Tensor) -> Tensor:

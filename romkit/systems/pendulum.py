@@ -20,7 +20,7 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Jet
 from romkit.data import ContextParameter
-from romkit.data.context import ends_of
+from romkit.data.context import bound_context, ends_of
 from romkit.solvers import Solver
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco import chain
@@ -202,7 +202,7 @@ class Pendulum(MechanicalSystem):
         """(q, q̇) -> energy (...) of the four links in J, with the context bound. Zero at rest
         hanging down.
         """
-        c = self._context_tensor(context, named)
+        c = bound_context(self.context_names, context, named)
 
         def energy(q: Tensor, v: Tensor) -> Tensor:
             lengths = align(c.to(q), q)

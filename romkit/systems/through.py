@@ -14,7 +14,7 @@ from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Field
-from romkit.data.context import varies
+from romkit.data.context import bound_context, varies
 from romkit.data.units import Units, check_same
 from romkit.engine import Device
 from romkit.systems.base import System
@@ -106,7 +106,7 @@ class SystemThroughBasis(System):
         """
         if isinstance(self.image, Sampled) or varies(context):
             return super().field(context, **named)
-        c = self._context_tensor(context, named)
+        c = bound_context(self.context_names, context, named)
         polynomials: dict[tuple, Quadratic] = {}
 
         def f(t: Tensor, y: Tensor) -> Tensor:

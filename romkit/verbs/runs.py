@@ -92,9 +92,8 @@ def simulate(
     times = _output_times(duration, dt)
     contexts = unchecked(Contexts.of)(system.context_names, named | (context or {}), times)
     _check_moving(system, contexts, executor)
-    contexts, start = _matched(
-        system, contexts, _initial_states(system, initial_state, initial_velocity)
-    )
+    start = _initial_states(system, initial_state, initial_velocity)
+    contexts, start = _matched(contexts, start, system.state_size)
     pieces = []
     for rows in cut(len(contexts.initial), executor):
         states = {name: value[rows] for name, value in start.items()}
@@ -106,7 +105,7 @@ def simulate(
 
 
 def _matched(
-    system: System, contexts: Contexts, start: dict[str, Tensor]
+    contexts: Contexts, start: dict[str, Tensor], size: int
 ) -> tuple[Contexts, dict[str, Tensor]]:
     """Contexts and states of as many trajectories: a single one of either stands for all."""
     number = len(contexts.initial)
@@ -117,7 +116,7 @@ def _matched(
         contexts = unchecked(contexts.expanded)(number)
     matched = {}
     for name, states in start.items():
-        matched[name] = tensors.states(name, states, system.state_size, number)
+        matched[name] = tensors.states(name, states, size, number)
     return contexts, matched
 
 

@@ -17,6 +17,7 @@ from romkit.core.errors import FileError, InputError, warn
 from romkit.core.files import existing, reason
 from romkit.core.types import Array, Metric, SecondOrderField
 from romkit.data import ContextParameter
+from romkit.data.context import bound_context
 from romkit.solvers import Solver
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco import engine, model, multibody
@@ -269,7 +270,7 @@ class MuJoCo(MechanicalSystem):
         return multibody.acceleration(like(tree, q), q, v)
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
-        driven = self._driven(self._context_tensor(context, named))
+        driven = self._driven(bound_context(self.context_names, context, named))
         return lambda t, q, v: multibody.acceleration(like(driven.at(t), q), q, v)
 
     def weigh(self, q: Tensor, u: Tensor, c: Tensor) -> Tensor:
@@ -278,7 +279,7 @@ class MuJoCo(MechanicalSystem):
         return multibody.mass_matrix(like(tree, q), q) @ u
 
     def metric(self, context: Tensor) -> Metric:
-        tree = self._driven(self._context_tensor(context, {})).tree
+        tree = self._driven(bound_context(self.context_names, context)).tree
         return lambda q, u: multibody.mass_matrix(like(tree, q), q) @ u
 
     def _driven(self, c: Tensor) -> Driven:
