@@ -275,10 +275,10 @@ class Candidate(NamedTuple):
         return np.inf if best is None else best.error
 
     @property
-    def size(self) -> int:
-        """Number of coefficients of the best law, zero where there is none."""
+    def complexity(self) -> tuple[int, float]:
+        """That of the best law."""
         best = self.laws.best
-        return 0 if best is None else best.size
+        return (0, 0.0) if best is None else best.complexity
 
     @property
     def good(self) -> bool:
@@ -312,7 +312,7 @@ def _chosen(
 
 def _best(candidates: list[Candidate]) -> Candidate:
     """The manifold whose law is best; where that is a close call, on other contexts too, and of
-    laws that are as good the one with the fewest coefficients.
+    laws that are as good the simplest one.
     """
     least = min(candidate.law_error for candidate in candidates)
     close = [candidate for candidate in candidates if candidate.law_error <= CLOSE_CALL * least]
@@ -320,8 +320,8 @@ def _best(candidates: list[Candidate]) -> Candidate:
         return close[0]
     # a few contexts rank laws of nearly equal errors by chance
     errors = [_quietly(candidate.laws.confirmed) for candidate in close]
-    sizes = [candidate.size for candidate in close]
-    return close[order_of_preference(errors, sizes)[0]]
+    complexities = [candidate.complexity for candidate in close]
+    return close[order_of_preference(errors, complexities)[0]]
 
 
 def _candidates(

@@ -68,10 +68,10 @@ def law(
     five times the projection's error. Each is fitted to a part of the contexts, and forecasts the
     others: contexts between those of training, or of a single trajectory its last part; of five
     contexts or fewer each inner one is held out in turn, and forecast in pieces of some periods.
-    Errors are those of decoded states. Of laws whose error is at most 1.2 times the least one, that
-    with the fewest coefficients is the best. It is then fitted to all trajectories. Its rollouts
-    stay near the data for ten times their length, also from displaced starts, or another law is
-    taken.
+    Errors are those of decoded states. Of laws whose error is at most 1.2 times the least one the
+    simplest is taken: that with the fewest coefficients, and of these with the largest ridge. It is
+    then fitted to all trajectories. Its rollouts stay near the data for ten times their length,
+    also from displaced starts, or another law is taken.
 
     A law knows states that data come near. A fixed point inside a limit cycle, and its growth rate,
     are extrapolated unless some runs start beside it.

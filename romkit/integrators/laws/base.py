@@ -45,6 +45,9 @@ class Estimator(abc.ABC):
     quick: bool = False
     """Whether `compared` takes a small part of the time of a fit."""
 
+    ridge: float = 0.0
+    """Weight of the squares of the coefficients."""
+
     @validated
     def fit(
         self,
@@ -112,8 +115,14 @@ class Estimator(abc.ABC):
         """
         return [self]
 
+    def is_last_resort(self, samples: LatentSamples) -> bool:
+        """Whether to try these settings only where forecasts of no others keep the phase."""
+        return False
+
     def neighbours(self, samples: LatentSamples) -> "list[list[Estimator]]":
-        """Chains of further settings, to try where these are the best, each as long as it helps."""
+        """Chains of further settings, to try where these are the best, each as long as the one
+        before is as good.
+        """
         return []
 
     def affordable(

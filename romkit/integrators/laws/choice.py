@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import NamedTuple, Protocol
 
@@ -30,7 +30,7 @@ NEGLIGIBLE = 1e-3
 """Error [deviations of the data] from which on the search ends, too."""
 
 AS_GOOD = 1.2
-"""Error relative to the least one up to which a law with fewer coefficients is preferred."""
+"""Error relative to the least one up to which a simpler law is preferred."""
 
 NEARLY = 0.9
 """Share of the largest error from which on all rollouts count as lost: their first samples are
@@ -52,12 +52,19 @@ class Settings(Protocol):
 
     Attributes:
         quick: whether `compared` takes a small part of the time of a fit.
+        ridge: weight of the squares of the coefficients.
     """
 
     quick: bool
+    ridge: float
+
+    def is_last_resort(self, samples: LatentSamples) -> bool:
+        """Whether to try these settings only where forecasts of no others keep the phase."""
 
     def neighbours(self, samples: LatentSamples) -> "list[list[Settings]]":
-        """Chains of further settings, to try where these are the best, each as long as it helps."""
+        """Chains of further settings, to try where these are the best, each as long as the one
+        before is as good.
+        """
 
     def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
         """Law that is good enough to be compared with others."""
@@ -85,11 +92,11 @@ class Ranked(NamedTuple):
     seconds: float
 
     @property
-    def size(self) -> int:
-        """Number of coefficients of the law."""
+    def complexity(self) -> tuple[int, float]:
+        """Number of coefficients of the law, and how little a ridge holds them."""
         if self.law is None:
-            return 0
-        return self.law.coefficient_count
+            return 0, 0.0
+        return self.law.coefficient_count, -self.estimator.ridge
 
     @property
     def enough(self) -> bool:
@@ -230,8 +237,9 @@ def ranked(
     """Fit each of the settings to a part of the contexts, and forecast the others; the best first,
     as `preferred` has it.
 
-    Settings that are as good as the projection end the search. Of each chain of neighbours of the
-    best, the next one is tried as long as that helps.
+    Settings that are as good as the projection end the search, and those that are a last resort are
+    left out where others keep the phase. Of each chain of neighbours of the best, the next one is
+    tried as long as the one before is as good.
 
     Args:
         candidates: settings, and whole trajectories to fit them to.
@@ -240,43 +248,68 @@ def ranked(
         seed: of the fits.
         seconds: of the processor, after which no further candidate is tried.
     """
+    deadline = time.process_time() + seconds
+
+    def tried(estimator: Settings, samples: LatentSamples) -> Ranked:
+        return _ranked(estimator, samples, judge, validation, seed)
+
     ranking: list[Ranked] = []
-    begun = time.process_time()
     for estimator, samples in track(candidates, "choosing a law"):
-        if ranking and time.process_time() - begun > seconds:
+        if ranking and time.process_time() > deadline:
             break
-        ranking.append(_ranked(estimator, samples, judge, validation, seed))
+        if estimator.is_last_resort(samples) and _keeps_phase(ranking):
+            continue
+        ranking.append(tried(estimator, samples))
         if ranking[-1].enough:
             break
     ranking = preferred(ranking)
-    if not ranking or ranking[0].enough or not ranking[0].error < math.inf:
-        return ranking
-    best = ranking[0]
+    if ranking and not ranking[0].enough and ranking[0].error < math.inf:
+        ranking += _neighbours(ranking[0], tried, deadline)
+    return preferred(ranking)
+
+
+def _neighbours(
+    best: Ranked, tried: Callable[[Settings, LatentSamples], Ranked], deadline: float
+) -> list[Ranked]:
+    """Neighbours of the best settings, of each chain as long as one is as good."""
+    neighbours: list[Ranked] = []
     for chain in best.estimator.neighbours(best.samples):
         least = best.error
         for estimator in chain:
-            if time.process_time() - begun > seconds:
+            if time.process_time() > deadline:
+                return neighbours
+            neighbours.append(tried(estimator, best.samples))
+            if not neighbours[-1].error <= AS_GOOD * least:
                 break
-            ranking.append(_ranked(estimator, best.samples, judge, validation, seed))
-            if not ranking[-1].error < least:
-                break
-            least = ranking[-1].error
-    return preferred(ranking)
+            least = min(least, neighbours[-1].error)
+    return neighbours
+
+
+def _keeps_phase(ranking: Sequence[Ranked]) -> bool:
+    """Whether forecasts of a law that is no last resort keep the phase."""
+    for candidate in ranking:
+        resort = candidate.estimator.is_last_resort(candidate.samples)
+        if not resort and candidate.error <= OUT_OF_PHASE:
+            return True
+    return False
 
 
 def preferred(ranking: Sequence[Ranked]) -> list[Ranked]:
     """Settings in their order of preference."""
     errors = [candidate.error for candidate in ranking]
-    sizes = [candidate.size for candidate in ranking]
-    return [ranking[number] for number in order_of_preference(errors, sizes)]
+    complexities = [candidate.complexity for candidate in ranking]
+    return [ranking[number] for number in order_of_preference(errors, complexities)]
 
 
-def order_of_preference(errors: Sequence[float], sizes: Sequence[int]) -> list[int]:
+def order_of_preference(
+    errors: Sequence[float], complexities: Sequence[tuple[int, float]]
+) -> list[int]:
     """Numbers of the laws whose error is at most `AS_GOOD` times the least one, those with the
-    fewest coefficients first; then of the others, the smallest error first.
+    fewest coefficients, and of these with the largest ridge, first; then of the others, the smallest
+    error first.
 
     A few held-out contexts do not tell such errors apart, and of laws that forecast as well the
-    smaller one is faster, and extrapolates more tamely.
+    simpler one is faster, and tamer between the contexts.
     """
     by_error = sorted(range(len(errors)), key=errors.__getitem__)
     if not by_error or not errors[by_error[0]] < math.inf:
@@ -284,7 +317,7 @@ def order_of_preference(errors: Sequence[float], sizes: Sequence[int]) -> list[i
     limit = AS_GOOD * errors[by_error[0]]
     as_good = [number for number in by_error if errors[number] <= limit]
     worse = by_error[len(as_good) :]
-    return sorted(as_good, key=sizes.__getitem__) + worse
+    return sorted(as_good, key=complexities.__getitem__) + worse
 
 
 def confirmed(ranking: Ranked, judge: Judge, validation: float, seed: int) -> float:

@@ -36,23 +36,26 @@ from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
 from romkit.integrators.laws.trajectories import ShootingProblem, box
 from romkit.integrators.region import Region
 
+LINEAR = ((1, 2), (1, 1))
+"""Degrees in the latents and in the context of linear laws."""
+
 DEGREES = {
     1: ((3, 1), (5, 1), (5, 2)),
-    2: ((5, 1), (5, 2), (7, 1), (3, 2), (1, 1)),
-    3: ((3, 1), (3, 2), (5, 1), (1, 2), (1, 1)),
-    4: ((3, 1), (3, 2), (1, 2), (1, 1)),
-    5: ((3, 1), (2, 1), (1, 2), (1, 1)),
+    2: ((5, 1), (5, 2), (7, 1), (3, 2), *LINEAR),
+    3: ((3, 1), (3, 2), (5, 1), *LINEAR),
+    4: ((3, 1), (3, 2), *LINEAR),
+    5: ((3, 1), (2, 1), *LINEAR),
 }
 """Degrees in the latents and in the context that are tried, by the number of latents."""
 
-WIDE = ((2, 1), (1, 1), (1, 2))
+WIDE = ((2, 1), *LINEAR)
 """Degrees for more latents than those."""
 
 COEFFICIENTS = 700
 """Most coefficients of a law whose degrees are left open."""
 
 RIDGES = (1e-8, 1e-7, 1e-6)
-"""Ridges that are tried, each as long as the one before helps."""
+"""Ridges that are tried, each as long as the one before does no harm."""
 
 COMPARED = 8.0
 """Longest windows [time scales] of fits that are only compared: longer ones change no order."""
@@ -90,7 +93,7 @@ class PolynomialLaw(Estimator):
             best of them.
         ridge: weight of the squares of the coefficients, beside the mean square distance from the
             data, both in units of the largest latent. Where degrees are chosen, 1e-8 is tried with
-            the best of them, and ten times as much as long as that helps.
+            the best of them, then ten times as much, as long as forecasts stay as good.
 
     Samples have to be whole trajectories, arrays z (C, T, m) with `times` (T,).
 
@@ -142,6 +145,12 @@ class PolynomialLaw(Estimator):
         if self.context_degree is not None:
             context_degree = self.context_degree
         return replace(self, degree=degree, context_degree=context_degree)
+
+    def is_last_resort(self, samples: LatentSamples) -> bool:
+        """Whether the law is linear in a few latents: it follows an orbit on which it starts, but
+        nothing leads back to the orbit.
+        """
+        return self.degree == 1 and samples.inputs.shape[-1] in DEGREES
 
     def neighbours(self, samples: LatentSamples) -> "list[list[PolynomialLaw]]":
         """Laws of the same degrees with a ridge, and with polynomials in the inverse of the context.

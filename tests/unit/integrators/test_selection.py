@@ -10,7 +10,7 @@ import sympy
 import torch
 
 import romkit
-from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
+from romkit.integrators import DMD, LatentSamples, OperatorInference, PolynomialLaw, SINDy
 from romkit.integrators.laws.choice import Ranked, confirmed, fold, folds, preferred, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import LOST, Judge
@@ -111,7 +111,12 @@ class Faster(NamedTuple):
     """Settings of a law that turns too fast by a factor."""
 
     factor: float
+    resort: bool = False
     quick = False
+    ridge = 0.0
+
+    def is_last_resort(self, samples):
+        return self.resort
 
     def compared(self, samples, seed):
         off = replace(samples, targets=self.factor * samples.targets)
@@ -121,17 +126,35 @@ class Faster(NamedTuple):
         return []
 
 
-@pytest.mark.parametrize("factors", [(1.1, 1.03), (0.9, 0.96), (1.3, 1.001)])
-def test_laws_that_lose_the_phase_are_ranked_by_pieces(factors):
-    times = torch.arange(2001, dtype=torch.float64) * 0.1
+def turning(samples):
+    """Eight circles, run through at eight speeds."""
+    times = torch.arange(samples, dtype=torch.float64) * 0.1
     speed = torch.linspace(1.0, 1.1, 8, dtype=torch.float64)[:, None]
     phase = speed * times
     z = torch.stack([phase.cos(), phase.sin()], -1)
     rate = speed.unsqueeze(-1) * torch.stack([-phase.sin(), phase.cos()], -1)
-    samples = LatentSamples.first_order(z, rate, speed, times=times)
-    candidates = [(Faster(factor), samples) for factor in factors]
+    return LatentSamples.first_order(z, rate, speed, times=times)
+
+
+def factors_of_the_ranking(settings, samples):
+    candidates = [(each, samples) for each in settings]
     ranking = ranked(candidates, Judge.of_latents(samples), 0.25, 0)
-    assert [each.estimator.factor for each in ranking] == [factors[1], factors[0]]
+    return [each.estimator.factor for each in ranking]
+
+
+@pytest.mark.parametrize("factors", [(1.1, 1.03), (0.9, 0.96), (1.3, 1.001)])
+def test_laws_that_lose_the_phase_are_ranked_by_pieces(factors):
+    ranking = factors_of_the_ranking(map(Faster, factors), turning(2001))
+    assert ranking == [factors[1], factors[0]]
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [((1.02,), [1.02]), ((1.5, 1.02), [1.02, 1.5]), ((1.5,), [1.0, 1.5]), ((), [1.0])],
+)
+def test_a_last_resort_is_tried_where_no_other_law_keeps_the_phase(others, expected):
+    settings = [*map(Faster, others), Faster(1.0, resort=True)]
+    assert factors_of_the_ranking(settings, turning(101)) == expected
 
 
 class Searched(NamedTuple):
@@ -139,6 +162,10 @@ class Searched(NamedTuple):
 
     factor: float
     quick = False
+    ridge = 0.0
+
+    def is_last_resort(self, samples):
+        return False
 
     def compared(self, samples, seed):
         return Faster(self.factor).compared(samples, seed)
@@ -147,15 +174,9 @@ class Searched(NamedTuple):
         return [[Searched(1.02), Searched(1.01), Searched(1.03), Searched(1.0)], [Searched(1.05)]]
 
 
-def test_a_chain_of_neighbours_ends_where_it_does_not_help():
-    times = torch.arange(101, dtype=torch.float64) * 0.1
-    speed = torch.linspace(1.0, 1.1, 8, dtype=torch.float64)[:, None]
-    phase = speed * times
-    z = torch.stack([phase.cos(), phase.sin()], -1)
-    rate = speed.unsqueeze(-1) * torch.stack([-phase.sin(), phase.cos()], -1)
-    samples = LatentSamples.first_order(z, rate, speed, times=times)
-    ranking = ranked([(Searched(1.04), samples)], Judge.of_latents(samples), 0.25, 0)
-    assert [each.estimator.factor for each in ranking] == [1.01, 1.02, 1.03, 1.04, 1.05]
+def test_a_chain_of_neighbours_ends_where_it_does_harm():
+    ranking = factors_of_the_ranking([Searched(1.04)], turning(101))
+    assert ranking == [1.01, 1.02, 1.03, 1.04, 1.05]
 
 
 def test_more_contexts_have_one_fold(samples):
@@ -175,8 +196,18 @@ def test_more_contexts_have_one_fold(samples):
 def test_of_laws_that_are_as_good_the_one_of_fewest_coefficients_is_taken(errors, sizes, order):
     ranking = []
     for error, size in zip(errors, sizes, strict=True):
-        ranking.append(Ranked(None, None, SimpleNamespace(coefficient_count=size), error, 0.0, 0.0))
+        law = SimpleNamespace(coefficient_count=size)
+        ranking.append(Ranked(DMD(), None, law, error, 0.0, 0.0))
     assert [ranking.index(each) for each in preferred(ranking)] == list(order)
+
+
+def test_of_laws_of_one_size_the_one_of_the_largest_ridge_is_taken():
+    law = SimpleNamespace(coefficient_count=9)
+    errors = {0.0: 0.11, 1e-8: 0.10, 1e-7: 0.119, 1e-6: 0.13}
+    ranking = []
+    for ridge, error in errors.items():
+        ranking.append(Ranked(PolynomialLaw(ridge=ridge), None, law, error, 0.0, 0.0))
+    assert [each.estimator.ridge for each in preferred(ranking)] == [1e-7, 1e-8, 0.0, 1e-6]
 
 
 def test_coefficients_are_counted_as_far_as_they_are_not_zero(samples):
