@@ -15,16 +15,19 @@ import romkit
 from benchmarks.harness import Disagreement, close
 from romkit.core.types import Field
 from romkit.engine import RungeKutta
+from romkit.engine.captured import CapturedSteps
 from romkit.integrators import Galerkin
 from romkit.projections import Frame, NcAE, Path, Projection
 from romkit.projections.operator import Operator
 from romkit.solvers import RK4, Adaptive, Solver
+from romkit.solvers.fixed import step_by_tensor
 from romkit.systems import Lorenz96
 
 DT = 0.01
 STEPS = 100
 """Steps of RK4 between two outputs, which are one time unit apart."""
 ROMKIT, EAGER = "romkit, RK4", "romkit, RK4, eager"
+CAPTURED = "romkit, RK4, a launch per step"
 ROMKIT_ADAPTIVE = "romkit, adaptive (default)"
 TORCHDIFFEQ, COMPILED = "torchdiffeq, rk4", "torchdiffeq, rk4, field by torch.compile"
 SCAN, DIFFRAX, DIFFRAX_ADAPTIVE = (
@@ -91,8 +94,10 @@ def fixed_steps(problem: Problem) -> dict[str, Solve]:
     """Steps of DT by methods of order four. torchdiffeq's is the 3/8 rule, romkit's the classical
     one.
     """
+    on_gpu = {CAPTURED: captured(problem)} if problem.z0.is_cuda else {}
     return {
         ROMKIT: prepared(problem, RK4(DT)),
+        **on_gpu,
         EAGER: partial(rk4, problem, engine="torch"),
         TORCHDIFFEQ: partial(_torchdiffeq_rk4, problem, problem.g),
     }
@@ -103,6 +108,25 @@ def rk4(problem: Problem, intervals: int, engine: str = "auto", dt: float = DT) 
     return RK4(dt)(problem.g, problem.z0, problem.times(intervals), engine=engine).states.movedim(
         -2, 0
     )[1:]
+
+
+def captured(problem: Problem) -> Solve:
+    """RK4 on a GPU whose step torch has fused and captured."""
+    captured_steps = {}
+
+    def solve(intervals: int) -> Tensor:
+        times = problem.times(intervals)
+        h = times.new_full((intervals,), DT)
+        if not captured_steps:
+            example = (problem.g, times[0], problem.z0, h[0])
+            captured_steps["kernel"] = CapturedSteps(step_by_tensor, *example, fused=True)
+        states = times.new_empty(intervals, *problem.z0.shape)
+        steps = torch.full((intervals,), STEPS)
+        kernel = captured_steps["kernel"]
+        kernel.integrate(times[:-1], h, steps, torch.inf, problem.z0.clone(), states)
+        return states
+
+    return solve
 
 
 def fused_field(problem: Problem) -> Solve:
@@ -183,7 +207,7 @@ def check_trajectories(problem: Problem, states: dict[str, Tensor]) -> dict[str,
     """
     exact = rk4(problem, 1, dt=DT / 10)[-1]  # a ten thousandth of the error
     errors = {name: float((z - exact).abs().max()) for name, z in states.items()}
-    same_method = [name for name in states if name in (ROMKIT, EAGER, SCAN, DIFFRAX)]
+    same_method = [name for name in states if name in (ROMKIT, EAGER, CAPTURED, SCAN, DIFFRAX)]
     for name in same_method:
         close(f"the trajectory of {name}", states[name], states[same_method[0]], TOLERANCE)
     for name, error in errors.items():

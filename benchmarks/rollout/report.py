@@ -21,7 +21,7 @@ CLOCKS = {
         "where": "all on this GPU",
         "times": "Times are by the clock on the wall, until the GPU has finished.",
         "picture": "times-cuda.png",
-        "recording": "romkit's later calls still record the field, and their times include that.",
+        "recording": "Kernels of romkit are recorded and compiled once; a call of a solver records the field anew.",
     },
 }
 CHECK = """

@@ -1,8 +1,8 @@
 """The room for speed: compiled fields and training steps, devices and threads.
 
 Two engines run the same mathematics: `torch`, one call after the other on any device, and
-`compiled`: on a CPU the traced field and the loop around it as native code, on a GPU the step as one
-launch. "auto" compiles where that pays and is possible.
+`compiled`: the traced field and the loop around it as native code, on a GPU with a thread for each
+member. "auto" compiles where that pays and is possible.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.engine.build import Unavailable, Unsupported
 from romkit.engine.kernel import Newton, RungeKutta
-from romkit.engine.policy import captured_if, compiled_if, pays
+from romkit.engine.policy import compiled_if, launched_if, pays
 from romkit.engine.trace import Parametrised, Trace, trace, trace_field
 
 __all__ = [
     "ENGINES", "Device", "Engine", "Newton", "Parametrised", "RungeKutta", "Trace", "Unavailable", "Unsupported",
-    "captured_if", "compiled_if", "pays", "trace", "trace_field",
+    "compiled_if", "launched_if", "pays", "trace", "trace_field",
 ]  # fmt: skip
 
 ENGINES = ("auto", "torch", "compiled")

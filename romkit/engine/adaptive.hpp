@@ -162,12 +162,11 @@ static void run(Block &block, const Limits &limits, int64_t attempts, int64_t fi
 // Take at most so many steps with every member that is RUNNING. All that a member is, is kept in arrays of `members`
 // entries: time, length of the next step, the error before as a logarithm, the largest component so far, the state,
 // the next output, a code, and a count of steps that only stability bounds.
-extern "C" void advance(const T *times, int64_t outputs, const T *jumps, int64_t jump_count, T rtol, T atol, T floor,
-                        T longest, T bound, int64_t attempts, T *t, T *h, T *previous, T *scale, T *y, int64_t *next,
-                        int64_t *code, int64_t *stiff, int64_t *taken, int64_t *rejected, T *states, const T *C, const V *M,
-                        int64_t members) {
+KERNEL advance(const T *times, int64_t outputs, const T *jumps, int64_t jump_count, T rtol, T atol, T floor, T longest,
+               T bound, int64_t attempts, T *t, T *h, T *previous, T *scale, T *y, int64_t *next, int64_t *code,
+               int64_t *stiff, int64_t *taken, int64_t *rejected, T *states, const T *C, const V *M, int64_t members) {
   const Limits limits{times, jumps, outputs, jump_count, rtol, atol, floor, longest, bound};
-  for (int64_t first = 0; first < members; first += W) {
+  EACH_BLOCK(first, members) {
     Block block{};
     bool running = false;
     for (int l = 0; l < W; l++) {
@@ -179,8 +178,9 @@ extern "C" void advance(const T *times, int64_t outputs, const T *jumps, int64_t
       running |= block.code[l] == RUNNING;
     }
     if (!running) continue;
+    CONSTANTS(own, first);
     load(block.y, y, first, members);
-    run(block, limits, attempts, first, members, states, taken, C, M + first / W * M_SIZE);
+    run(block, limits, attempts, first, members, states, taken, C, own);
     store(y, block.y, first, members);
     for (int l = 0; l < W && first + l < members; l++) {
       const int64_t member = first + l;

@@ -50,7 +50,7 @@ class Unavailable(Unsupported):
 
 
 def source_text(name: str) -> str:
-    """The text of a file in C or C++ of this room."""
+    """The text of a file in C, C++ or CUDA of this room."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

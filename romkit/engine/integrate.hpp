@@ -9,10 +9,10 @@ static void reset_outside(V *y, T bound) {
 
 // states (intervals, members, D) from y (members, D), which is left at the last state.
 // Interval k starts at t[k] and takes steps[k] steps of length h[k].
-extern "C" void integrate(const T *t, const T *h, const int64_t *steps, int64_t intervals, T bound, T *y, T *states,
-                          const T *C, const V *M, int64_t members) {
-  for (int64_t first = 0; first < members; first += W) {
-    const V *own = M + first / W * M_SIZE;
+KERNEL integrate(const T *t, const T *h, const int64_t *steps, int64_t intervals, T bound, T *y, T *states, const T *C,
+                 const V *M, int64_t members) {
+  EACH_BLOCK(first, members) {
+    CONSTANTS(own, first);
     V block[D];
     load(block, y, first, members);
     for (int64_t k = 0; k < intervals; k++) {

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Field
+from romkit.engine import cuda
 from romkit.engine.build import Unsupported, library, source_text
 from romkit.engine.emit import ConstantPools
 from romkit.engine.lower import KernelBody, lower
@@ -75,14 +76,14 @@ class Kernel(abc.ABC):
     def __init__(self, field: Field, times: Tensor, y: Tensor, trace: Trace | None = None):
         if trace is None:
             trace = trace_field(field, y)
+        self._is_renewed = isinstance(field, Parametrised)
+        if self._is_renewed and y.is_cuda:
+            raise Unsupported("its parameters change, which a GPU's kernel does not see")
         self._members, self._size = math.prod(y.shape[:-1]), y.shape[-1]
         self._real = TYPES[y.dtype][1]
         self._library, constants, lanes = self._build(trace, y)
-        shared, by_member = constants.pack(lanes)
-        self._shared, self._by_member = shared.to(y.device), by_member.to(y.device)
-        self._renewed = None
-        if isinstance(field, Parametrised):
-            self._renewed = functools.partial(constants.pack, lanes)
+        self._pack = functools.partial(_packed, constants, lanes, y.device)
+        self._shared, self._by_member = self._pack()
         self._check_trials(field, trace, times, y)
 
     def _check_trials(self, field: Field, trace: Trace, times: Tensor, y: Tensor) -> None:
@@ -108,7 +109,7 @@ class Kernel(abc.ABC):
         block of these.
         """
         if y.is_cuda:
-            raise Unsupported("on a GPU RK4 alone is compiled")
+            return self._build_for_gpu(trace, y)
         name, _, block = TYPES[y.dtype]
         # a single member uses wide vectors within its own arrays
         lanes = block if self._members > 1 else 1
@@ -120,14 +121,23 @@ class Kernel(abc.ABC):
         text = source(body, name, lanes, self._size, self.loop, self.tables)
         return library(text), body.constants, lanes
 
+    def _build_for_gpu(self, trace: Trace, y: Tensor) -> tuple[object, ConstantPools, int]:
+        """`_build` with a thread for each member."""
+        body = lower(trace.on_cpu())
+        numbers = body.scratch + self.numbers_kept(self._size) + body.constants.own_size
+        if numbers * y.element_size() > cuda.LOCAL_LIMIT:
+            raise Unsupported("its intermediate results are too many for a thread")
+        text = source(body, TYPES[y.dtype][0], 1, self._size, self.loop, self.tables)
+        return cuda.module(text, y.device), body.constants, cuda.THREADS
+
     @staticmethod
     @abc.abstractmethod
     def numbers_kept(size: int) -> int:
         """Number of values of each member the loop keeps, of a state of so many components."""
 
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
-        if self._renewed is not None:
-            self._shared, self._by_member = self._renewed()
+        if self._is_renewed:
+            self._shared, self._by_member = self._pack()
         return at(self._shared), at(self._by_member), ctypes.c_int64(self._members)
 
     def _check(self, field: Field, trace: Trace, t: Tensor, y: Tensor) -> None:
@@ -149,6 +159,12 @@ class Kernel(abc.ABC):
         change = _largest(field(t, y * (1 + 4 * unit)) - expected)
         if not _equal(compiled, expected, allowed + SENSITIVITY * change):
             raise Unsupported("its compiled form disagrees with torch")
+
+
+def _packed(constants: ConstantPools, lanes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The constants as they are now, where the kernel reads them."""
+    shared, by_member = constants.pack(lanes)
+    return shared.to(device), by_member.to(device)
 
 
 def _rounding(trace: Trace, t: Tensor, y: Tensor) -> Tensor:
@@ -204,7 +220,7 @@ def source(
     head = [f"#define {name} {value}" for name, value in sizes.items()]
     head.append(f"using T = {real};\n")
     arithmetic = map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h"))
-    field = "static void field(V time, const V *y, V *out, const T *C, const V *M)"
+    field = "static APART void field(V time, const V *y, V *out, const T *C, const V *M)"
     declared = f"{field};\n{SAME_TIME}"
     opening = f"{field} {{\nconst V t[1] = {{time}};"
     texts = [*head, *arithmetic, declared, tables, *map(source_text, loop)]

@@ -8,13 +8,13 @@ static bool any(V truth) {
 
 // y (members, D) += field(t, y) until the components from `start` on move by at most tolerance (1 + their norm). A
 // member moves no more once it is there; one that is lost has NaN, which is never far from anything.
-extern "C" void settle(T t, int64_t start, int64_t iterations, T tolerance, T *y, const T *C, const V *M,
-                       int64_t members) {
-  for (int64_t first = 0; first < members; first += W) {
+KERNEL settle(T t, int64_t start, int64_t iterations, T tolerance, T *y, const T *C, const V *M, int64_t members) {
+  EACH_BLOCK(first, members) {
+    CONSTANTS(own, first);
     V block[D], move[D], moving = vec(T(1));
     load(block, y, first, members);
     for (int64_t k = 0; k < iterations && any(moving); k++) {
-      field(vec(t), block, move, C, M + first / W * M_SIZE);
+      field(vec(t), block, move, C, own);
       V length = vec(T(0)), size = vec(T(0));
       for (int i = 0; i < D; i++) block[i] = each_where(moving, block[i] + move[i], block[i]);
       for (int i = start; i < D; i++) length += move[i] * move[i], size += block[i] * block[i];

@@ -3,9 +3,11 @@
 No clock is asked, since engines differ by rounding and a run has to be the same every time.
 """
 
+import math
 from typing import TypeVar
 
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from romkit.core.errors import InputError
 from romkit.core.types import Field
@@ -25,6 +27,20 @@ CALL, NUMBER = 5e-6, 1e-9
 """Seconds in torch: of a call (2 to 8 µs on a free core), and of a number it computes (batches of
 100 members).
 """
+
+CALL_ON_GPU, CAPTURED_CALL = 9e-6, 1e-6
+"""Seconds of a call of torch on an H200, by itself and within a captured step."""
+
+CALLS_OF_STAGE = 5
+"""Calls of torch in a captured step for each evaluation of the field, beside those of the field."""
+
+THREAD_RATE = 1.5e8
+"""Operations per second of one thread of an H200: between 6e7, where its numbers leave the cache,
+and 3e8.
+"""
+
+GPU_COMPILER = 0.5
+"""Seconds to compile a kernel for a GPU, load it and compare it with torch."""
 
 FUSED = 200_000
 """Evaluations of a field on a GPU from which compiling its step pays."""
@@ -67,7 +83,12 @@ def compiled_if(
         return None, short
     try:
         recorded = trace_field(field, y)
-        if engine == "auto" and not pays(recorded, evaluations, further_calls):
+        if engine == "auto" and y.is_cuda:
+            calls = evaluations * len(recorded.calls) + further_calls
+            worth = _pays_on_gpu(field, times[0], y, recorded, evaluations, calls * CALL_ON_GPU)
+        else:
+            worth = engine == "compiled" or pays(recorded, evaluations, further_calls)
+        if not worth:
             return None, short
         return kernel(field, times, y, recorded), "compiled"
     except Unsupported as verdict:
@@ -88,21 +109,58 @@ def _refuse_if_wanted(engine: str, verdict: Unsupported) -> None:
         ) from verdict
 
 
-def captured_if(
-    engine: str, step: Step, field: Field, times: Tensor, y: Tensor, h: Tensor, evaluations: float
-) -> tuple[CapturedSteps | None, str]:
-    """`compiled_if` for a state on a GPU: the captured step of length h, or None."""
+def launched_if(
+    engine: str,
+    kernel: type[K],
+    step: Step,
+    field: Field,
+    times: Tensor,
+    y: Tensor,
+    h: Tensor,
+    evaluations: float,
+) -> tuple[K | CapturedSteps | None, str]:
+    """`compiled_if` for fixed steps on a GPU: the run as one launch, else each step of length h as
+    one, or None.
+    """
     if engine == "torch":
         return None, "torch"
     if engine == "auto" and evaluations < FEW:
         return None, "torch (too short a run to capture)"
+    name = "captured"
+    try:
+        recorded = trace_field(field, y)
+        calls = evaluations * (len(recorded.calls) + CALLS_OF_STAGE)
+        seconds = calls * CAPTURED_CALL
+        worth = engine == "compiled"
+        if not worth:
+            worth = _pays_on_gpu(field, times[0], y, recorded, evaluations, seconds)
+        if worth:
+            return kernel(field, times, y, recorded), "compiled"
+    except Unsupported as verdict:
+        name = f"captured ({verdict})"
     # fusing takes seconds, a capture alone none
     fused = engine == "compiled" or evaluations >= FUSED
     try:
-        return CapturedSteps(step, field, times[0], y, h, fused=fused), "captured"
+        return CapturedSteps(step, field, times[0], y, h, fused=fused), name
     except Unsupported as verdict:
         _refuse_if_wanted(engine, verdict)
         return None, f"torch ({verdict})"
+
+
+def _pays_on_gpu(
+    field: Field, t: Tensor, y: Tensor, recorded: Trace, evaluations: float, seconds: float
+) -> bool:
+    """Whether a thread for each member takes less time than torch, which takes so many seconds.
+
+    A thread does alone what torch spreads over the GPU, so members that are much work do not pay.
+    """
+    members = math.prod(y.shape[:-1])
+    numbers = sum(output.numel() for call in recorded.calls for output in call.outputs)
+    with FlopCounterMode(display=False) as products:
+        field(t, y)
+    operations = (products.get_total_flops() + numbers) / members
+    seconds_of_threads = evaluations * operations / THREAD_RATE
+    return GPU_COMPILER + seconds_of_threads < seconds
 
 
 def pays(recorded: Trace, evaluations: float, further_calls: float = 0.0) -> bool:

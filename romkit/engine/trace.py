@@ -75,6 +75,16 @@ class Trace(NamedTuple):
             calls.append(Call(call.op, args, kwargs, call.outputs))
         return Trace(calls, self.inputs, tree_map(change, self.result))
 
+    def on_cpu(self) -> "Trace":
+        """The calls with all constants on the CPU, where they are read as indices and packed."""
+        copies: dict[int, Tensor] = {}
+
+        def moved(leaf: object) -> object:
+            constant = isinstance(leaf, Tensor) and not is_symbol(leaf)
+            return copies.setdefault(id(leaf), leaf.cpu()) if constant else leaf
+
+        return self.replaced(moved)
+
     def parted(self, *late: Tensor) -> tuple[list[Call], list[Call]]:
         """Calls that depend on none of these inputs, and those that do."""
         early, dependent = [], []

@@ -1,8 +1,16 @@
 // Arithmetic on blocks of W members. V is one number of each member of a block, T one number.
 // Every member is computed by the same operations whatever its neighbours hold, so none can change another.
 
+#ifdef __CUDACC_RTC__
+typedef long long int64_t;  // there are no headers
+#define NAN __builtin_nan("")
+#define INFINITY __longlong_as_double(0x7ff0000000000000LL)
+#define APART __noinline__  // one copy of the field for all stages, which compiles in a tenth of the time
+#else
+#define APART
 #include <stdint.h>
 #include <math.h>
+#endif
 
 #if W > 1
 typedef T V __attribute__((vector_size(W * sizeof(T))));

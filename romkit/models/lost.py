@@ -16,7 +16,8 @@ def warn_of_lost(solution: Solution, start: Tensor) -> None:
         solution: states (..., T, d).
         start: (..., d) where they begin.
     """
-    started = start.isfinite().all(-1)
+    # the start may be on a GPU, from which the solution has come
+    started = start.isfinite().all(-1).to(solution.status.device)
     lost = ((solution.status == Status.DIVERGED) & started).flatten()  # (N,)
     if not bool(lost.any()):
         return

@@ -15,7 +15,7 @@ from romkit.core.checks import MOST_STEPS
 from romkit.core.errors import InputError
 from romkit.core.runtime import pieces, track
 from romkit.core.types import Field, Pair
-from romkit.engine import Newton, RungeKutta, captured_if, compiled_if
+from romkit.engine import Newton, RungeKutta, compiled_if, launched_if
 from romkit.engine.captured import CapturedSteps
 from romkit.solvers.base import Run, Solver, check_field, inside
 
@@ -91,7 +91,7 @@ class RK4(Solver):
 
     On a CPU, a field that consists of calls to torch can be compiled together with the loop around
     it (`romkit.engine`), which is tens to hundreds of times faster than one call after the other
-    and equal to rounding; on a GPU its steps are launched as a whole. Compiled for a
+    and equal to rounding; on a GPU the run, or each of its steps, is one launch. Compiled for a
     CPU, a member's result does not depend on its neighbours or their number, bit for bit, in
     batches of two and more.
 
@@ -119,8 +119,8 @@ class RK4(Solver):
         grid = Grid.between(times, self.dt)
         evaluations = STAGES * grid.count
         if y0.is_cuda and grid.count:
-            captured = (step_by_tensor, field, times, y0, grid.h[0])
-            kernel, name = captured_if(engine, *captured, evaluations)
+            example = (field, times, y0, grid.h[0])
+            kernel, name = launched_if(engine, RungeKutta, step_by_tensor, *example, evaluations)
         else:
             kernel, name = compiled_if(engine, RungeKutta, field, times, y0, evaluations)
         if kernel is None:

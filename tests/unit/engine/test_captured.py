@@ -58,16 +58,15 @@ def relaxing(t, y):
 
 @pytest.mark.parametrize("field", [logistic, relaxing])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_steps_to_a_tolerance_go_call_by_call_and_are_those_of_a_cpu(field, dtype):
+def test_steps_to_a_tolerance_are_those_of_a_cpu(field, dtype):
     y0 = torch.rand(20, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
     solver = Adaptive(rtol=1e-4)
-    there = solver(field, y0.cuda(), TIMES)
+    there = solver(field, y0.cuda(), TIMES, engine="torch")
     here = solver(field, y0, TIMES, engine="torch")
     assert there.states.is_cuda
     assert there.cost["engine"].startswith("torch")
     assert there.status.tolist() == here.status.tolist()
     assert torch.allclose(there.states.cpu(), here.states, rtol=0, atol=1e-3)
-    refused("engine", solver, field, y0.cuda(), TIMES, engine="compiled")
 
 
 @pytest.mark.parametrize("make", [Galerkin, PetrovGalerkin, LSPG, SINDy, NeuralODE])
