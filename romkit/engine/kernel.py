@@ -77,8 +77,6 @@ class Kernel(abc.ABC):
         if trace is None:
             trace = trace_field(field, y)
         self._is_renewed = isinstance(field, Parametrised)
-        if self._is_renewed and y.is_cuda:
-            raise Unsupported("its parameters change, which a GPU's kernel does not see")
         self._members, self._size = math.prod(y.shape[:-1]), y.shape[-1]
         self._real = TYPES[y.dtype][1]
         self._library, constants, lanes = self._build(trace, y)
