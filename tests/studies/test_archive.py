@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from romkit import tasks
 from romkit.core import runtime
-from romkit.core.errors import FileError, InputError
+from romkit.core.errors import FileError
 from romkit.data import open_dataset
 from romkit.integrators import SINDy
 from studies.__main__ import app
 from studies.runner import Numbers, Study, archived_keys, merge, numbers, read, rekey
+from tests.refusals import refused
 from tests.studies.sweeps import Raised, Seeded
 
 TASKS = [Seeded(seed, size=20) for seed in range(3)]
@@ -71,15 +72,13 @@ def test_a_truncated_archive_is_refused_and_other_programs_read_a_whole_one(fold
     for use in (archived_keys, read):
         with pytest.raises(FileError, match="cannot be read as an archive"):
             use(folder)
-    with pytest.raises(InputError, match="expected a folder with results"):
-        merge(folder, archive)
+    refused("folder", merge, folder, archive)
 
 
 def test_keys_are_renewed_where_the_settings_are_the_same_and_that_is_noted(folder):
     archive = folder.with_suffix(".nc")
     renamed = [Renamed(task.seed, task.size) for task in TASKS]
-    with pytest.raises(InputError, match=r"results of the present settings, got 3 others"):
-        rekey(archive, renamed)
+    refused("got 3 others", rekey, archive, renamed)
     assert rekey(archive, renamed, vouch=True) == [task.name for task in TASKS]
     assert tasks.run(renamed, folder, known=archived_keys(folder)).complete == []
     with h5py.File(archive) as file:
@@ -89,10 +88,9 @@ def test_keys_are_renewed_where_the_settings_are_the_same_and_that_is_noted(fold
     assert rekey(archive, renamed) == []
     rekey(archive, TASKS, vouch=True)
     assert json.loads(read(folder)[0].attrs["computed_as"]) == before
-    with pytest.raises(InputError, match="1 others, the first of which is seeded-2"):
-        rekey(archive, TASKS[:2], vouch=True)
-    with pytest.raises(InputError, match="present settings"):
-        rekey(archive, [Raised(task.seed, task.size) for task in TASKS])
+    refused("got 1 others.* seeded-2", rekey, archive, TASKS[:2], vouch=True)
+    raised = [Raised(task.seed, task.size) for task in TASKS]
+    refused("present settings", rekey, archive, raised)
 
 
 def test_the_commands_say_what_they_did_and_refuse_in_one_line(folder):

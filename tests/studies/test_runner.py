@@ -21,9 +21,9 @@ from tqdm import tqdm
 
 import romkit.tasks
 from romkit.core import runtime
-from romkit.core.errors import InputError
 from romkit.data import open_dataset
 from romkit.tasks import Executor, run
+from tests.refusals import refused
 from tests.studies.sweeps import (
     Doing,
     Raised,
@@ -183,17 +183,16 @@ def _alive(pid):
 @pytest.mark.parametrize(
     ("tasks", "only", "reason"),
     [
-        ([Seeded(0), Seeded(0, size=2)], "", "2 different ones named 'seeded-0'"),
-        ([Seeded(0)], "seeded-7", "text in the name of a task"),
-        ([Doing("a/b")], "", "letters, digits"),
-        ([Doing(".hidden")], "", "letters, digits"),
-        ([Doing("")], "", "letters, digits"),
+        ([Seeded(0), Seeded(0, size=2)], "", "tasks: .*'seeded-0'"),
+        ([Seeded(0)], "seeded-7", "only"),
+        ([Doing("a/b")], "", "task.name"),
+        ([Doing(".hidden")], "", "task.name"),
+        ([Doing("")], "", "task.name"),
         ([Doing("a", np.ones(3))], "", "plain values"),
     ],
 )
 def test_bad_sweeps_are_refused_before_the_work(tmp_path, tasks, only, reason):
-    with pytest.raises(InputError, match=reason):
-        run(tasks, tmp_path, only=only)
+    refused(reason, run, tasks, tmp_path, only=only)
     assert not list(tmp_path.glob("*.nc"))
 
 
@@ -248,15 +247,12 @@ def test_without_submitit_tasks_run_in_this_process_alone(monkeypatch, tmp_path)
     monkeypatch.setitem(sys.modules, "submitit", None)
     assert run([Seeded(0)], tmp_path).complete == ["seeded-0"]
     for cluster in ("local", "slurm"):
-        with pytest.raises(InputError, match="slurm") as caught:
-            Executor(cluster)
-        assert caught.value.argument == "executor"
+        refused("executor: .*submitit", Executor, cluster)
 
 
 def test_without_a_scheduler_the_error_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="sbatch, squeue and srun"):
-        Executor("slurm")
+    refused("executor: .*sbatch, squeue and srun", Executor, "slurm")
 
 
 @pytest.fixture
@@ -274,10 +270,7 @@ def programs(tmp_path, monkeypatch):
 
 def test_what_sbatch_refuses_is_one_line_with_its_reason(programs, tmp_path):
     programs(squeue="", srun="", sbatch="echo invalid partition >&2; exit 1")
-    with pytest.raises(
-        InputError, match=r"executor: expected jobs that sbatch takes, got .*invalid partition"
-    ):
-        run([Seeded(0)], tmp_path, Executor("slurm"))
+    refused("executor: .*invalid partition", run, [Seeded(0)], tmp_path, Executor("slurm"))
 
 
 def test_a_queue_that_does_not_answer_means_that_jobs_go_on(programs, monkeypatch, tmp_path):
