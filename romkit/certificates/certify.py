@@ -104,7 +104,7 @@ def certify(
     if center is None:
         center = mean
     else:
-        center = tensors.states("center", center, len(mean), 1)[0]
+        (center,) = tensors.states("center", center, len(mean), 1)
     with torch.no_grad():
         bounds = _of_maps(model, (center, c), (radius, context_radius))
     columns = {}

@@ -315,7 +315,8 @@ def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
     """Second derivatives are zero, or, on a piece with the kink, any number that is not negative."""
     # the kink bends down
     if slope > 1:
-        mirrored = _leaky_relu(x.times(-1), 1 / slope)
+        mirror = x.times(-1)
+        mirrored = _leaky_relu(mirror, 1 / slope)
         return mirrored.times(-slope)
 
     def leaky_relu(end: Tensor) -> Tensor:
@@ -346,7 +347,8 @@ def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
     if high is not None:
         # high - max(high - x, 0)
         bound = constant(high, x)
-        below = _leaky_relu(bound + x.times(-1), 0.0)
+        gap = bound + x.times(-1)
+        below = _leaky_relu(gap, 0.0)
         x = bound + below.times(-1)
     return x
 
@@ -503,7 +505,9 @@ def _of_pieces(bounds: Range, done: Tensor) -> Range:
     done = done.unsqueeze(-1)
     low = bounds.low.where(done, math.inf)
     high = bounds.high.where(done, -math.inf)
-    return Range(low.amin(-2), high.amax(-2))
+    lowest = low.amin(-2)
+    highest = high.amax(-2)
+    return Range(lowest, highest)
 
 
 def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
@@ -524,8 +528,8 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     slopes = _joined(gradient, jet.second, (*shape, k, k), -2)  # (..., pieces, 1 + k, k)
     rising = slopes.low >= 0
     falling = slopes.high <= 0
-    radii = torch.stack([piece.radius.expand(shape) for piece in pieces], -1)
-    radii = radii.unsqueeze(-2)
+    radii = [piece.radius.expand(shape) for piece in pieces]
+    radii = torch.stack(radii, -1).unsqueeze(-2)  # (..., pieces, 1, k)
     change = _zero_for_nan(slopes.largest * radii)
     monotone = rising | falling
     beyond_middle = change.where(~monotone, 0.0)
@@ -546,9 +550,9 @@ def _bounds(function: Function, pieces: list[Range]) -> tuple[Range, Range]:
     low = low.nan_to_num(-math.inf, None, -math.inf)
     # an exact derivative stays so
     low = torch.minimum(low, high)
-    lowest = values.low.nan_to_num(math.inf)
-    highest = values.high.nan_to_num(-math.inf)
-    attained = Range(lowest.amin(-2), highest.amax(-2))
+    lowest = values.low.nan_to_num(math.inf).amin(-2)
+    highest = values.high.nan_to_num(-math.inf).amax(-2)
+    attained = Range(lowest, highest)
     return Range(low, high), attained
 
 

@@ -202,7 +202,8 @@ def links(units: Units, output: Signal, which: int) -> Links:
         start = end
     last = _wide(output.rows, units.columns) @ known
     enclosure = _enclosure(output, columns)
-    return Links(size, tuple(blocks), last[:, :used], enclosure)
+    of_units = last[:, :used]
+    return Links(size, tuple(blocks), of_units, enclosure)
 
 
 def _free(moved: Sequence[Tensor], arguments: Sequence[Argument]) -> Tensor:

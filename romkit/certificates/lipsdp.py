@@ -101,7 +101,8 @@ def _directions(links: Links) -> Array:
     for block in links.blocks:
         matrices.extend(block.matrices)
     matrices.append(links.last)
-    rows = torch.cat([matrix[:, : links.size] for matrix in matrices])
+    of_input = slice(links.size)
+    rows = torch.cat([matrix[:, of_input] for matrix in matrices])
     _, values, directions = torch.linalg.svd(rows, full_matrices=False)
     smallest = ROUNDING * values[0]
     return directions[values > smallest].mT.numpy()

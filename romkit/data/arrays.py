@@ -221,7 +221,8 @@ def _placed(
 def _padded(runs: Sequence[np.ndarray], places: Sequence[np.ndarray], size: int) -> np.ndarray:
     """(C, T, k) with NaN where a run has no sample."""
     shape = (len(runs), size, runs[0].shape[1])
-    padded = np.full(shape, np.nan, dtype=np.result_type(*runs, np.float32))
+    dtype = np.result_type(*runs, np.float32)
+    padded = np.full(shape, np.nan, dtype=dtype)
     for row, place, run in zip(padded, places, runs, strict=True):
         row[place] = run
     return padded

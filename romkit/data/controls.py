@@ -117,7 +117,8 @@ def is_held(values: np.ndarray, declared: object = None, by_law: bool | None = N
         return False
     # a signal that is sampled coarsely rests as well, but then moves for several samples
     follows_another = changed[:, 1:] & changed[:, :-1]
-    return bool(follows_another.sum() <= (1 - ISOLATED) * number)
+    most = (1 - ISOLATED) * number
+    return bool(follows_another.sum() <= most)
 
 
 @validated
@@ -140,7 +141,8 @@ def inputs_held(data: xr.Dataset) -> bool:
     """
     if "control" not in data:
         return False
-    return is_held(unchecked(control_matrix)(data), data["control"].attrs.get("between"))
+    declared = data["control"].attrs.get("between")
+    return is_held(unchecked(control_matrix)(data), declared)
 
 
 def held_if_told(data: xr.Dataset) -> bool | None:
@@ -174,7 +176,8 @@ def stepwise(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
 
     def at(t: Tensor) -> Tensor:
         # a solver's stage at a jump belongs to the interval that begins there
-        later = int(torch.searchsorted(times, t.detach().to(times), right=True))
+        t = t.detach().to(times)
+        later = int(torch.searchsorted(times, t, right=True))
         return values[max(later - 1, 0)]
 
     return at
@@ -210,7 +213,8 @@ def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
         later = torch.searchsorted(times, t, right=True)
         after = int(later.clamp(1, len(times) - 1))
         before = after - 1
-        share = (t - times[before]) / (times[after] - times[before])
+        elapsed = t - times[before]
+        share = elapsed / (times[after] - times[before])
         share = share.clamp(0, 1)  # the values at the ends are held outside
         return torch.lerp(values[before], values[after], share.to(values))
 

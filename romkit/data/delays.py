@@ -66,7 +66,8 @@ def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Data
     units = state_units(data) * (delays + 1)
     # the layout is that of present states alone
     result = of_other_coordinates(present, values, names, units)
-    result.attrs = {key: value for key, value in data.attrs.items() if key != "layout"}
+    result.attrs = dict(data.attrs)
+    result.attrs.pop("layout", None)
     return result.assign_attrs(delays=delays, delay=delay)
 
 

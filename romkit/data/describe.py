@@ -114,7 +114,8 @@ def describe(
     described, names, guesses = _with_context(described, aligned, roles)
     described.attrs["ignored"] = _ignored(source, described, roles, names)
     check_states(described)
-    notes = [*notes, *unpacked, *roles.notes, *guesses, *_doubtful_times(described)]
+    doubts = _doubtful_times(described)
+    notes = [*notes, *unpacked, *roles.notes, *guesses, *doubts]
     # who names the states knows what is left out
     if roles.left_out and declared.state is None:
         words = [f"{name} ({text})" for name, text in roles.left_out.items()]

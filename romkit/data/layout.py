@@ -444,7 +444,8 @@ def _gathered(
     for name in names:
         if "level" in values[name].attrs:
             attrs["level"] = values[name].attrs["level"]
-    return (*lead, AXIS), layout.gather(values.rename(names), lead), attrs
+    array = layout.gather(values.rename(names), lead)
+    return (*lead, AXIS), array, attrs
 
 
 def _with_numbers_as_times(data: xr.Dataset) -> xr.Dataset:
@@ -491,7 +492,8 @@ def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
             variable.attrs.clear()  # unit and name of the state
     if name == "state":
         return split
-    return split.rename({key: f"{name}_{key}" for key in split.data_vars})
+    names = {key: f"{name}_{key}" for key in split.data_vars}
+    return split.rename(names)
 
 
 def _renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:

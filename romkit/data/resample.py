@@ -95,7 +95,8 @@ def _grid(times: np.ndarray, step: float) -> np.ndarray:
     """Even times from the first to the last."""
     duration = times[-1] - times[0]
     # the end is kept where rounding puts it just before the last step
-    count = int(np.floor(duration / step * (1 + 1e-9))) + 1
+    intervals = duration / step * (1 + 1e-9)
+    count = int(np.floor(intervals)) + 1
     return times[0] + step * np.arange(count)
 
 

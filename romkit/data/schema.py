@@ -87,7 +87,7 @@ def make_dataset(
         (('trajectory', 'time', 'component'), 'kg')
     """
     _check_parts(variables, times, state_names, state_units, contexts, len(context))
-    common = state_units[0] if len(set(state_units)) == 1 else MIXED
+    common = shared_unit(state_units, MIXED)
     unit_of_each = {"long_name": "unit of each state component"}
     coords = {
         "time": ("time", times, {"units": time_units, "long_name": "time"}),
@@ -143,6 +143,13 @@ def _check_parts(
         raise InputError("state_units", expected=expected, got=f"{len(state_units)}", fix=fix)
 
 
+def shared_unit(units: Sequence[str], several: str) -> str:
+    """The unit of all components; `several` where they have more than one."""
+    if len(set(units)) == 1:
+        return units[0]
+    return several
+
+
 def of_other_coordinates(
     data: xr.Dataset, values: Mapping[str, np.ndarray], names: Sequence[str], units: Sequence[str]
 ) -> xr.Dataset:
@@ -158,8 +165,7 @@ def of_other_coordinates(
     for name, array in values.items():
         about = dict(data[name].attrs)
         if name == "state":
-            is_common = len(set(units)) == 1
-            about["units"] = units[0] if is_common else MIXED
+            about["units"] = shared_unit(units, MIXED)
         variables[name] = (DIMS, array, about)
     if "control" in data:
         variables["control"] = data["control"]

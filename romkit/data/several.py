@@ -172,7 +172,8 @@ def _with_attributes_as_coordinates(
                 value = (along, np.full(source.sizes[along], value))
             coords[name] = value
         about = {key: value for key, value in source.attrs.items() if key not in differing}
-        labelled.append(source.drop_attrs(deep=False).assign_attrs(about).assign_coords(coords))
+        common = source.drop_attrs(deep=False).assign_attrs(about)
+        labelled.append(common.assign_coords(coords))
     return labelled
 
 

@@ -243,7 +243,11 @@ class Branch:
     def _at_end(self, point: Point, ahead: Point) -> Point:
         """The point at the end of the range, between two."""
         bound = float(ahead.u[-1] > 1)
-        located = self._located(point, ahead, lambda p: p.u[-1] - bound)
+
+        def beyond(point: Point) -> float:
+            return point.u[-1] - bound
+
+        located = self._located(point, ahead, beyond)
         if located is None:
             return ahead
         return located[1]
@@ -264,7 +268,8 @@ class Branch:
     def _longest(self, point: Point) -> float:
         """Longest step from a point: a part of the range, and of the size of the state."""
         tail = self.equations.tail
-        size = max(1.0, _mean_root(point.u[:-tail]))
+        state = point.u[:-tail]
+        size = max(1.0, _mean_root(state))
         of_state = _mean_root(point.tangent[:-tail]) / size
         of_tail = np.abs(point.tangent[-tail:]).max()
         return LARGEST / max(of_tail, of_state)
@@ -383,7 +388,8 @@ class _Stretch:
             return False
         if self.knows(length):
             return True
-        point = self.branch.near(self.before, self._guess(length))
+        guess = self._guess(length)
+        point = self.branch.near(self.before, guess)
         if point is None:
             return False
         # near a branch point Newton's method may reach the branch that crosses
@@ -398,7 +404,8 @@ class _Stretch:
         for distance, point in self.known:
             if distance == length:
                 return point
-        return self.branch.taken(self._guess(length), self.before.tangent)
+        guess = self._guess(length)
+        return self.branch.taken(guess, self.before.tangent)
 
     def _guess(self, length: float) -> Array:
         left, right, share = self._neighbours(length)

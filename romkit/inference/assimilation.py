@@ -97,7 +97,8 @@ def assimilate(
         tracker.restart(settings["seed"] + k)
         values = seen.values[k].numpy()
         runs.append(_run(tracker, times.tolist(), values, smooth))
-    estimated = Estimated(*(np.array(column) for column in zip(*runs, strict=True)))
+    columns = zip(*runs, strict=True)
+    estimated = Estimated(*map(np.array, columns))
     attrs = {
         "noise": noise.tolist(),
         "smooth": int(smooth),

@@ -147,7 +147,8 @@ def continuation(
     walk = branch.points(first, count)
     for point, events in runtime.track(walk, f"{kind} along {name}"):
         for event, at_event in events:
-            special.append(Special(len(walked) - 1, event, at_event))
+            after = len(walked) - 1
+            special.append(Special(after, event, at_event))
         walked.append(point)
     _warn_of_end(branch.end, points, line, walked[-1])
     _warn_of_extrapolation(line, walked)
@@ -312,7 +313,8 @@ def _first_of_branch(
     special = _checked_special(start, at, line)
     kind = start.attrs["kind"]
     special_state = start["special_state"].values[at]
-    typical = line.model.typical(line.contexts(np.zeros(1)))
+    c = line.contexts(np.zeros(1))
+    typical = line.model.typical(c)
     largest = _largest(start["state"])
     line.measure(np.stack([special_state, largest, typical]))
     if kind == "orbits":
@@ -327,7 +329,8 @@ def _first_of_branch(
         kind = "orbits"
         line.period = 2 * np.pi / frequency
         branch = line.branch(kind)
-        begin = of_orbits(np.insert(u, -1, 1.0), direction, bend)
+        with_period = np.insert(u, -1, 1.0)
+        begin = of_orbits(with_period, direction, bend)
     elif special == "branch point":
         begin = crossing(branch, u, _chord(start, at, line))
     else:
@@ -439,7 +442,8 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
     if "period" in branch:
         line.period = float(branch["period"][0])
     first = state.values[0]
-    line.measure(np.stack([first, _largest(state)]))
+    largest = _largest(state)
+    line.measure(np.stack([first, largest]))
     return line
 
 

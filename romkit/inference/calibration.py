@@ -140,7 +140,8 @@ class Calibration:
         """Contexts and latent states of observations (B, G, N)."""
         unknowns = self.d.shape[1] + self.w.shape[1]
         # each start has differences to both sides of all unknowns
-        predicted = starts * (1 + 2 * unknowns) * y[0].numel()
+        moves = 1 + 2 * unknowns
+        predicted = starts * moves * y[0].numel()
         at_once = max(1, NUMBERS // predicted)
         pieces = []
         for piece in runtime.track(y.split(at_once), "estimates"):
@@ -168,7 +169,8 @@ class Calibration:
         # a step without a bound says where the search would go from the end of the range
         unbounded = d + torch.linalg.solve(matrix, slope)
         beyond = (unbounded.abs() - self.bound) / std
-        strange = torch.stack([excess, beyond.amax(1)], dim=1)
+        farthest = beyond.amax(1)
+        strange = torch.stack([excess, farthest], dim=1)
         return Estimates(d, w, covariance, std, residual, strange)
 
     def _best_start(self, y: Tensor, prior: Prior, starts: int) -> Pair:
@@ -226,7 +228,8 @@ class Calibration:
         error = self.error(of_samples, w.flatten(0, 1))
         error = error.unflatten(0, (-1, groups))  # (M, G, N)
         covariance = self.error.covariance(d)
-        weight = Weight.of(self.error.modes / noise, covariance, y.isfinite())
+        modes = self.error.modes / noise
+        weight = Weight.of(modes, covariance, y.isfinite())
         corrected = y - self.noise * error
         mean, precision = prior
         priors = mean.expand(len(y), -1), precision
@@ -281,8 +284,10 @@ class Calibration:
             error = (estimates.d - self.d[origin]).abs()
             alike = trajectory[origin][:, None] == trajectory[origin]
             votes = 1 / alike.sum(1).double()
-            trials.append((error / estimates.std, votes, estimates.strange, estimates.residual))
-        scores, votes, strange, residual = map(torch.cat, zip(*trials, strict=True))
+            score = error / estimates.std
+            trials.append((score, votes, estimates.strange, estimates.residual))
+        columns = zip(*trials, strict=True)
+        scores, votes, strange, residual = map(torch.cat, columns)
         mean = float(residual.mean())
         return dataclasses.replace(self, scores=scores, votes=votes, strange=strange, residual=mean)
 
@@ -314,7 +319,8 @@ def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
     rows = []
     for samples in of_trajectories:
         complete = len(samples) // together * together
-        rows.append(samples[:complete].unflatten(0, (-1, together)))
+        groups_of_samples = samples[:complete].unflatten(0, (-1, together))
+        rows.append(groups_of_samples)
     rows = torch.cat(rows)
     chosen = tensors.evenly(len(rows), FITS)
     return rows[chosen.unique()]
@@ -470,7 +476,8 @@ def training_samples(
     d = (data.contexts.initial - predict.shift) / predict.scale
     d = d.repeat_interleave(len(offsets), 0)
     trajectory = torch.arange(number).repeat_interleave(len(offsets))
-    complete = torch.cat([values, *starts], dim=1).isfinite().all(1)
+    numbers = torch.cat([values, *starts], dim=1)
+    complete = numbers.isfinite().all(1)
     d = d[complete]
     values = values[complete]
     starts = [states[complete] for states in starts]
@@ -512,7 +519,8 @@ def _steps(predict: Prediction, data: Trajectories) -> Tensor:
     if len(data.times) > 1:
         step = float(data.times.diff().median())
     steps = (predict.times / step).round().long()
-    recur = torch.allclose(step * steps.double(), predict.times, atol=RECUR * step)
+    on_grid = step * steps.double()
+    recur = torch.allclose(on_grid, predict.times, atol=RECUR * step)
     if int(steps[-1]) >= len(data.times) or not recur:
         window = float(predict.times[-1])
         span = float(data.times[-1] - data.times[0])

@@ -3,6 +3,7 @@ spectra.
 """
 
 import abc
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -102,8 +103,10 @@ class Equations(abc.ABC):
         """Whether value k has a complex conjugate, and is no double real one that errors split."""
         if k + 1 == len(values):
             return False
-        error = np.sqrt(self.noise * np.abs(values).max())
-        return bool(abs(values[k].imag) > 10 * error)
+        largest = np.abs(values).max()
+        error = np.sqrt(self.noise * largest)
+        imaginary = abs(values[k].imag)
+        return bool(imaginary > 10 * error)
 
 
 class Equilibria(Equations):
@@ -131,7 +134,8 @@ class Equilibria(Equations):
         members = torch.from_numpy(w).repeat(size, 1)
         directions = torch.eye(size, dtype=torch.float64)
         with torch.no_grad(), one_thread():
-            _, slopes = torch.func.jvp(lambda y: field(t, y), (members,), (directions,))
+            rate = functools.partial(field, t)
+            _, slopes = torch.func.jvp(rate, (members,), (directions,))
         return slopes.numpy().T
 
     def linear(self, jacobian: Array) -> Array:
@@ -159,7 +163,8 @@ class Equilibria(Equations):
         states = w + np.concatenate([none, steps, -steps])  # (1 + 2k, d)
         parameters = np.full(len(states), parameter)
         rates = self.rate(states, parameters)
-        middle, ahead, behind = np.split(rates, [1, 1 + len(moves)])
+        middle, moved = np.split(rates, [1])
+        ahead, behind = np.split(moved, 2)
         difference = ahead - 2 * middle + behind
         return difference / SECOND_DIFFERENCE**2
 
@@ -244,7 +249,8 @@ class Orbits(Returns):
         periods = u[:, -2]
         parameter = u[:, -1]
         period = periods[0]
-        ends = _ends(self.flow, parameter, w, self.unit * float(period))
+        time = self.unit * float(period)
+        ends = _ends(self.flow, parameter, w, time)
         # one run serves all periods: the steps of differences are too short to bend the orbit
         late = self.unit * (periods - period)
         rates = self.rate(ends, parameter)
@@ -294,7 +300,8 @@ class ForcedOrbits(Returns):
 
 def _ends(flow: Flow, parameter: Array, w: Array, time: float) -> Array:
     with torch.no_grad(), one_thread(), runtime.bars(False):
-        return flow(parameter, torch.from_numpy(w.copy()), time).numpy()
+        ends = flow(parameter, torch.from_numpy(w.copy()), time)
+        return ends.numpy()
 
 
 def _step(jacobian: Array) -> float:
@@ -311,9 +318,10 @@ def _by_differences(residuals: Callable[[Array], Array], u: Array, step: float) 
     steps = np.diag(lengths)
     points = np.vstack([u, u + steps, u - steps])
     values = residuals(points)
-    residual, ahead, behind = np.split(values, [1, 1 + len(u)])
+    middle, moved = np.split(values, [1])
+    ahead, behind = np.split(moved, 2)
     slopes = (ahead - behind) / (2 * lengths[:, None])  # (k + 1, k)
-    return residual[0], slopes.T
+    return middle[0], slopes.T
 
 
 def _by_modulus(values: Array) -> Spectrum:

@@ -168,13 +168,15 @@ def walk(setup: Setup, state: State, std: Array, move: Callable) -> Array:
     sensors see of them (N, s).
     """
     w, c = setup.parted(state.members)
-    steps = state.rng.standard_normal((setup.count, len(setup.free)))
+    shape = (setup.count, len(setup.free))
+    steps = state.rng.standard_normal(shape)
     # the mean does not walk, so that the estimate has no noise of its own
     steps = steps - steps.mean(0)
     moved = c.copy()
     moved[:, setup.free] += std * steps
     views, w = move(w, c, moved)
-    state.members = np.concatenate([w, moved[:, setup.free]], axis=1)
+    free = moved[:, setup.free]
+    state.members = np.concatenate([w, free], axis=1)
     return views
 
 
@@ -184,7 +186,8 @@ def revive(setup: Setup, state: State, views: Array, values: Array, seen: Array)
     alive = np.isfinite(numbers).all(1)
     if alive.any():
         lost = ~alive
-        copied = state.rng.choice(np.flatnonzero(alive), lost.sum())
+        alive_rows = np.flatnonzero(alive)
+        copied = state.rng.choice(alive_rows, lost.sum())
         state.members[lost] = state.members[copied]
         views[lost] = views[copied]
         return views
@@ -209,7 +212,8 @@ def draw(setup: Setup, state: State) -> None:
 
 def _start_from(setup: Setup, state: State, numbers: Array) -> None:
     """Draw members from the training states of these numbers."""
-    chosen = state.rng.choice(numbers, setup.count, replace=len(numbers) < setup.count)
+    is_repeated = len(numbers) < setup.count
+    chosen = state.rng.choice(numbers, setup.count, replace=is_repeated)
     state.members = setup.library[chosen]
     state.map = None
 
@@ -222,7 +226,8 @@ def begin(setup: Setup, state: State, values: Array, seen: Array, limit: float =
     apart = setup.distances(values, seen)
     if apart.min() >= limit:
         return
-    count = max(setup.count, int(ANALOGUES * len(apart)))
+    analogues = int(ANALOGUES * len(apart))
+    count = max(setup.count, analogues)
     nearest = np.argsort(apart)[:count]
     _start_from(setup, state, nearest)
 
@@ -245,7 +250,8 @@ def analyse(setup: Setup, state: State, values: Array, views: Array, number: int
     parameters = basis.T @ state.members[:, setup.size :]  # (n, f)
     innovation = values - views.mean(0)
     gram = anomalies @ anomalies.T
-    spread, axes = np.linalg.eigh(gram + n * np.eye(n))
+    precision = gram + n * np.eye(n)
+    spread, axes = np.linalg.eigh(precision)
     root = (axes / np.sqrt(spread)) @ axes.T  # (n I + Y Yᵀ)^-1/2
     projected = root @ (anomalies @ innovation)
     gain = projected @ root  # (n,) weights of the mean
@@ -288,7 +294,8 @@ def measured(setup: Setup, state: State, ends: tuple[Array, Array]) -> dict[str,
     low, high = ends
     residual = (chi - freedom) / np.sqrt(2 * freedom)
     beyond = np.maximum(low - mean, mean - high) / std
-    moved = np.abs(change) / np.sqrt(lost.clip(TINY))
+    deviation = np.sqrt(lost.clip(TINY))
+    moved = np.abs(change) / deviation
     values = residual, beyond.max(initial=-np.inf), moved.max(initial=0.0)
     return dict(zip(TESTS, map(float, values), strict=True))
 
@@ -469,13 +476,15 @@ class Tracker:
             unit = seen / setup.deviation  # what is missing weighs nothing
             scaled = np.where(seen, values, 0.0) * unit
             anew = state.map is None
-            analyse(setup, state, scaled, views * unit, int(seen.sum()))
+            number = int(seen.sum())
+            analyse(setup, state, scaled, views * unit, number)
             if anew:
                 # members before do not lead to those that started anew
                 state.map = None
             jump = self._test(values, seen)
         c = state.members[:, setup.size :]
-        return Track(c.mean(0), c.std(0, ddof=1), state.alarm, jump)
+        spread = c.std(0, ddof=1)
+        return Track(c.mean(0), spread, state.alarm, jump)
 
     def _forecast(self, t: float, values: Array, seen: Array) -> Array:
         """Members at a time, and what sensors see of them (N, s)."""
@@ -529,10 +538,12 @@ class Tracker:
         times = data.times.numpy()
         every = 1
         if interval is not None:
-            every = max(1, round(interval / (times[1] - times[0])))
+            step = times[1] - times[0]
+            every = max(1, round(interval / step))
         times = times[::every]
         observed = data.states[:, ::every, rows].numpy()  # (C, T, s)
-        window = min(self._setup.window, (len(times) - 1) // 2)
+        longest = (len(times) - 1) // 2
+        window = min(self._setup.window, longest)
         self._setup = replace(self._setup, window=window)
         rng = np.random.default_rng(self._seed)
         largest = []
@@ -650,7 +661,8 @@ def _learned(
     runs = w.reshape(len(c), -1, size)
     model.calibrate(runs, c, data.times.numpy())
     count = min(len(w), LIBRARY)
-    chosen = np.linspace(0, len(w) - 1, count).astype(int)
+    places = np.linspace(0, len(w) - 1, count)
+    chosen = places.astype(int)
     w = w[chosen]
     contexts = contexts[chosen]
     views, _ = model.view(w, contexts, contexts)
@@ -683,5 +695,6 @@ def _mean_free(n: int) -> Array:
     """Orthonormal basis (n, n - 1) of vectors whose mean is zero."""
     constant = np.ones(n)
     units = np.eye(n)[:, 1:]
-    orthonormal, _ = np.linalg.qr(np.column_stack([constant, units]))
+    columns = np.column_stack([constant, units])
+    orthonormal, _ = np.linalg.qr(columns)
     return orthonormal[:, 1:]

@@ -61,7 +61,8 @@ def _times(scale: float, span: float) -> Array:
     """Times of all decades about the time scale, and times in the span of a run."""
     powers = np.linspace(-DECADES / 2, DECADES / 2, 4 * DECADES + 1)
     # irrational factors, so that no period divides all times
-    factors = np.sqrt(2 + np.arange(len(powers)))
+    numbers = np.arange(len(powers))
+    factors = np.sqrt(2 + numbers)
     times = scale * 10**powers * factors
     numbers = np.arange(WITHIN_SPAN) + 0.5
     return np.concatenate([times, span * numbers / WITHIN_SPAN])

@@ -136,7 +136,8 @@ class LeastSquares:
         """
         groups = w.shape[1]
         of_samples = d.repeat_interleave(groups, 0)
-        x, jacobian = with_derivatives(self.predict, of_samples, w.flatten(0, 1))
+        latents = w.flatten(0, 1)
+        x, jacobian = with_derivatives(self.predict, of_samples, latents)
         x = x.unflatten(0, (-1, groups))  # (M, G, N)
         jacobian = jacobian.unflatten(0, (-1, groups))  # (M, G, N, p + q)
         y = self.y[members]

@@ -85,7 +85,8 @@ class Line:
         """(B, p)."""
         c = self._fixed.repeat(len(parameter), 1)
         column = self.model.context_names.index(self.name)
-        c[:, column] = torch.from_numpy(self.physical(parameter))
+        values = self.physical(parameter)
+        c[:, column] = torch.from_numpy(values)
         return c
 
     def field(self, parameter: Array) -> Field:
@@ -142,7 +143,8 @@ class Line:
             period = u[:, len(self.size)]
             if self.forced:
                 # that of the force, where there is a solution
-                period = np.where(np.isnan(u[:, 0]), np.nan, 1.0)
+                is_missing = np.isnan(u[:, 0])
+                period = np.where(is_missing, np.nan, 1.0)
             variables[f"{prefix}period"] = (dim, self.period * period)
         parameter = self.physical(u[:, -1])
         variables[f"{prefix}parameter"] = (dim, parameter)

@@ -128,7 +128,8 @@ class ModelError:
                 if score < least:
                     least = score
                     best = lengths, alpha, modes, residuals
-        return cls(points, trajectory, *best, unresolved.square().mean(), d.shape[1])
+        variance = unresolved.square().mean()
+        return cls(points, trajectory, *best, variance, d.shape[1])
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         """Mean (M, N) at contexts and latent states."""
@@ -142,7 +143,8 @@ class ModelError:
         trajectories = len(self.trajectory.unique())
         near = max(FEWEST, NEAR * trajectories)
         samples = round(near * gap.shape[1] / trajectories)
-        finite = int(gap.isfinite().sum(1).min())
+        numbers = gap.isfinite().sum(1)
+        finite = int(numbers.min())
         count = min(samples, finite)
         farthest = gap.sort(1).values[:, count - 1, None]
         # a little more, so that the farthest one has a weight

@@ -116,7 +116,8 @@ class LatentModel:
 
     def decode(self, c: Tensor, w: Tensor) -> Tensor:
         """States (B, n) of the full model, or of its image in a basis."""
-        return torch.cat(self.reduced.at_constant(c).decode(w), -1)
+        parts = self.reduced.at_constant(c).decode(w)
+        return torch.cat(parts, -1)
 
     def encode(self, c: Tensor, states: Sequence[Tensor]) -> Tensor:
         """Latent states (B, d) of full states, and of velocities, (B, n)."""

@@ -84,7 +84,8 @@ class Exact(Forecasting):
         field = self.model.field(context)
         with runtime.bars(False):
             states = solver(field, torch.from_numpy(w), times).states  # (N, 2, d)
-        return self.view(states[:, -1].numpy(), c, moved)
+        ends = states[:, -1].numpy()
+        return self.view(ends, c, moved)
 
 
 class Noisy(Forecasting):
@@ -147,7 +148,8 @@ class Noisy(Forecasting):
     ) -> View:
         """`view` of members (N, d) at time `end`, with noise."""
         root = np.sqrt(end - start)
-        normal = rng.standard_normal((len(w), 1 + self.size))
+        shape = (len(w), 1 + self.size)
+        normal = rng.standard_normal(shape)
         jitter = self.jitter / root * normal[:, 0]
         speed = self.speed(c) + jitter
         noise = normal[:, 1:] @ (root * self.noise.T)
@@ -216,7 +218,8 @@ class Noisy(Forecasting):
     def _errors(self, w: Array, c: Array, times: Array, lag: int) -> Array:
         """(C, T - lag, d) errors of runs over the lag from each training state."""
         number = len(times) - lag
-        starts = w[:, :-lag].reshape(-1, self.size)
+        begin = w[:, :-lag]
+        starts = begin.reshape(-1, self.size)
         contexts = np.repeat(c, number, axis=0)
         speed = np.ones(len(starts))
         ends = self._moved(starts, contexts, speed, times[0], times[lag])
@@ -242,13 +245,15 @@ class Noisy(Forecasting):
         serves all contexts: a filter steps once between observations, where this costs least.
         """
         members = len(y)
+        sizes = [self.size, self.context_size, 1]
         if members in self._motions:
             return self._motions[members]
 
         def field(t: Tensor, y: Tensor) -> Tensor:
-            w, c, speed = y.split([self.size, self.context_size, 1], dim=-1)
+            w, c, speed = y.split(sizes, dim=-1)
             rate = self.model.field(c)(t, w)
-            return torch.cat([speed * rate, 0 * c, 0 * speed], dim=-1)
+            still = 0 * c, 0 * speed
+            return torch.cat([speed * rate, *still], dim=-1)
 
         life = torch.tensor([0.0, MANY * self.step], dtype=torch.float64)
         run, _ = RK4(self.step).prepare(field, y, life, "auto", "")

@@ -88,7 +88,8 @@ def sensors(
     chosen, criterion, bound = [], [], []
     total = prior.expand(len(information), -1, -1)  # (K, u, u)
     for _ in runtime.track(range(count), "sensors"):
-        value = torch.logdet(total.unsqueeze(1) + information).mean(0)  # (s,)
+        with_sensor = total.unsqueeze(1) + information  # (K, s, u, u)
+        value = torch.logdet(with_sensor).mean(0)  # (s,)
         value[chosen] = -torch.inf
         best = int(value.argmax())
         total = total + information[:, best]
@@ -112,7 +113,8 @@ def sensors(
         "parameter": list(frame.context_names),
         "units": ("parameter", list(frame.context_units)),
     }
-    return xr.Dataset(variables, coords, {"noise": sorted({*sigma.tolist()})})
+    attrs = {"noise": sorted({*sigma.tolist()})}
+    return xr.Dataset(variables, coords, attrs)
 
 
 def _check(count: int, candidates: int, times: Tensor | None, dynamics: Dynamics | None) -> None:
@@ -141,7 +143,8 @@ def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> Pa
         square = (values[k] - x) ** 2
         square = square.reshape(-1, len(noise))  # (T, s)
         error += square.mean(0) / len(chosen)
-        slopes = jacobian.reshape(-1, len(noise), jacobian.shape[-1])  # (T, s, u)
+        unknowns = jacobian.shape[-1]
+        slopes = jacobian.reshape(-1, len(noise), unknowns)  # (T, s, u)
         information.append(torch.einsum("tsi,tsj->sij", slopes, slopes))
     variance = (noise**2 + error)[:, None, None]
     precision = torch.diag(1 / spread)

@@ -88,8 +88,10 @@ class Prediction:
         with torch.no_grad(), one_thread():
             c = self.context(d)
             if self.dynamics is None:
-                return self.projection.operator(c).encode(states[0])
-            return self.model.at_constant(c).start(self.times[0], tuple(states))
+                operator = self.projection.operator(c)
+                return operator.encode(states[0])
+            model = self.model.at_constant(c)
+            return model.start(self.times[0], tuple(states))
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         with torch.no_grad(), one_thread(), runtime.bars(False):
@@ -135,7 +137,9 @@ def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> Pair:
     moves = moves.unsqueeze(1)
     moved_d = d + moves[..., :p]  # (1 + 2 (p + q), M, p)
     moved_w = w + moves[..., p:]
-    values = function(moved_d.flatten(0, 1), moved_w.flatten(0, 1))
+    of_d = moved_d.flatten(0, 1)
+    of_w = moved_w.flatten(0, 1)
+    values = function(of_d, of_w)
     values = values.unflatten(0, (-1, m))
     ahead, behind = values[1:].chunk(2)
     derivatives = (ahead - behind) / (2 * STEP)  # (p + q, M, N)

@@ -98,7 +98,8 @@ def hopf(rest: Equilibria, u: Array, frequency: float) -> tuple[Array, Array]:
     B_q_conjugate = B_rr + B_ss
     # A may be singular, where a symmetry makes it so
     h11, *_ = np.linalg.lstsq(A, -B_q_conjugate, rcond=rest.rank)
-    twice = 2j * frequency * np.eye(len(A)) - A
+    identity = np.eye(len(A))
+    twice = 2j * frequency * identity - A
     h20, *_ = np.linalg.lstsq(twice, B_qq, rcond=rest.rank)
     # the largest component grows first, so that the sign of an eigenvector does not matter
     return _largest_positive(r), (h11 + h20.real) / 4

@@ -543,7 +543,8 @@ def _sums(
         rate = Galerkin().latent_rate(problem)(t, z)
         known, u = rule.begin(t, z, rate, h)
         _, slopes, residual = rule.linearised(t + h, known, u)
-        Q, _ = torch.linalg.qr(roots.unsqueeze(-1) * slopes)  # (n, m)
+        weighed = roots.unsqueeze(-1) * slopes
+        Q, _ = torch.linalg.qr(weighed)  # (n, m)
         residual = normalize(roots * residual, dim=0, eps=TINY)
         size = Q.shape[-1]
         a, b = torch.randn(2, size, count, generator=draw, dtype=torch.float64)

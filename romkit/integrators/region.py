@@ -75,7 +75,8 @@ class Region:
         most = min(POINTS, size)
         rows = tensors.evenly(count, most)
         points = z[..., rows, :].contiguous()  # (..., P, m)
-        reach = _reach(points / scale.unsqueeze(-2), run[rows])
+        scaled = points / scale.unsqueeze(-2)
+        reach = _reach(scaled, run[rows])
         # regions of a stack have as many points each
         missing = most - len(rows)
         filling = points[..., -1:, :].expand(*lead, missing, -1)
@@ -110,7 +111,8 @@ class Region:
         for chunk in rows.split(ROWS, dim=-2):
             apart = torch.cdist(chunk, points)
             nearest.append(apart.amin(-1))
-        distance = torch.cat(nearest, dim=-1) / self.reach.unsqueeze(-1)
+        distance = torch.cat(nearest, dim=-1)
+        distance = distance / self.reach.unsqueeze(-1)
         return distance.reshape(z.shape[:-1])
 
     def clamp(self, z: Tensor) -> Tensor:
@@ -162,6 +164,7 @@ def _reach(points: Tensor, run: Tensor) -> Tensor:
     to_other_runs = apart.masked_fill(is_same_run, torch.inf).amin(-1)  # (..., P)
     between = []
     for k in runs:
-        between.append(to_other_runs[..., run == k].amin(-1))
+        of_run = to_other_runs[..., run == k]
+        between.append(of_run.amin(-1))
     between = torch.stack(between, dim=-1)
     return torch.maximum(reach, between.quantile(0.95, dim=-1))

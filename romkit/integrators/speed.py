@@ -238,14 +238,16 @@ def _fitted_piece(c: Array, s: Array) -> tuple[Piece, Array]:
     smallest = np.inf
     for degree in DEGREES:
         exponents = total_degree(c.shape[1], degree)
-        columns = np.stack([np.prod(d**powers, axis=1) for powers in exponents], axis=1)
+        products = [np.prod(d**powers, axis=1) for powers in exponents]
+        columns = np.stack(products, axis=1)
         if not _is_determined(columns):
             break
         coefficients, errors = _left_out(columns, s)
         square = np.square(errors).sum()
         if best is None or square < smallest:
             numbers = [tuple(values.tolist()) for values in (shift, scale, coefficients)]
-            piece = Piece(numbers[0], numbers[1], tuple(exponents), numbers[2])
+            of_shift, of_scale, of_terms = numbers
+            piece = Piece(of_shift, of_scale, tuple(exponents), of_terms)
             best = (piece, errors)
             smallest = square
     return best

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from romkit.core import runtime
 from romkit.core.types import Array
+from romkit.data.schema import shared_unit
 from romkit.integrators import LatentDynamics
 from romkit.projections import Frame, Operator, Projection
 from romkit.solvers import Solution, Status
@@ -77,7 +78,7 @@ def _coords(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object]:
 
 
 def _units(frame: Frame) -> str:
-    return frame.state_units[0] if len(set(frame.state_units)) == 1 else "mixed"
+    return shared_unit(frame.state_units, "mixed")
 
 
 def _flags() -> dict[str, object]:

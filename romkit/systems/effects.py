@@ -99,7 +99,8 @@ def _parts(system: System, motion: Motion) -> tuple[Tensor, ...]:
 def _rate(system: System, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
     """The right-hand side at a state, which it may write into, and a context."""
     with torch.no_grad():
-        return torch.as_tensor(system.rhs(t, x.clone(), align(c, x)))
+        rate = system.rhs(t, x.clone(), align(c, x))
+        return torch.as_tensor(rate)
 
 
 Points = list[Pair]
@@ -110,7 +111,8 @@ def _points(system: System, motion: Motion, times: Tensor) -> Points:
     """States along the motion, at their times and at others, and states beside them."""
     parts = [_first_member(part) for part in _parts(system, motion)]  # each (T, n)
     # members that are lost have no state
-    alive = int(parts[0].isfinite().all(-1).sum())
+    is_alive = parts[0].isfinite().all(-1)
+    alive = int(is_alive.sum())
     if alive == 0:
         return []
     samples = tensors.evenly(alive, PROBES)
@@ -134,7 +136,8 @@ def _points(system: System, motion: Motion, times: Tensor) -> Points:
 
 def _first_member(states: Tensor) -> Tensor:
     """(T, n) of states (..., T, n)."""
-    members = states.double().reshape(-1, *states.shape[-2:])
+    shape = states.shape[-2:]
+    members = states.double().reshape(-1, *shape)
     return members[0]
 
 

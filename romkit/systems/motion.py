@@ -59,7 +59,8 @@ def lost_in(motion: Motion, start: Parts) -> Lost:
     rows = diverged.reshape(-1).nonzero().flatten().tolist()
     count = motion.status.numel()
     known = motion.state.isfinite().all(-1)  # (..., T)
-    return Lost(rows, known.reshape(count, -1).sum(-1), count)
+    ends = known.reshape(count, -1).sum(-1)
+    return Lost(rows, ends, count)
 
 
 def warn_of_lost(
@@ -89,7 +90,8 @@ def warn_of_lost(
         if contexts is not None:
             pairs = zip(names, contexts[row].tolist(), strict=True)
             values = [f"{name}={value:.4g}" for name, value in pairs]
-        values.append(f"t={float(times[lost.ends[row]]):.4g}")
+        end = float(times[lost.ends[row]])
+        values.append(f"t={end:.4g}")
         labels.append(f"{row} ({', '.join(values)})")
     if len(lost.rows) > NAMED:
         labels.append("...")

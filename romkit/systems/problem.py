@@ -183,11 +183,13 @@ class FirstOrder(Problem):
 
     def decoded(self, t: Tensor, w: Tensor) -> Decoded:
         x = self.path.at(t).decode(w)
-        return Decoded(x, self.path.relative(t, w, self.field(t, x)))
+        rate = self.field(t, x)
+        return Decoded(x, self.path.relative(t, w, rate))
 
     def linearised(self, t: Tensor, w: Tensor) -> Linearised:
         x, J = self.path.at(t).decode_jacobian(w)
-        return Linearised(x, J, self.path.relative(t, w, self.field(t, x)))
+        rate = self.field(t, x)
+        return Linearised(x, J, self.path.relative(t, w, rate))
 
     def motion(self, w: Tensor, rate: Tensor) -> Tensor:
         return rate
@@ -218,7 +220,8 @@ class SecondOrder(Problem):
     def decoded(self, t: Tensor, w: Tensor) -> Decoded:
         P, (z, dz) = self.path.at(t), self.split(w)
         q, v = P.decode_jvp(z, dz)
-        return Decoded(q, self.field(t, q, v) - P.decode_curvature(z, dz))
+        target = self.field(t, q, v) - P.decode_curvature(z, dz)
+        return Decoded(q, target)
 
     def linearised(self, t: Tensor, w: Tensor) -> Linearised:
         P, (z, dz) = self.path.at(t), self.split(w)

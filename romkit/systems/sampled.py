@@ -140,7 +140,8 @@ def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> It
         rates = []
         for i in numbers:
             field = system.field(c[i])
-            rates.append(field(t[i], basis.decode(y[i])))
+            x = basis.decode(y[i])
+            rates.append(field(t[i], x))
         rates = torch.stack(rates)
         if not bool(rates.isfinite().all()):
             expected = "snapshots at which the right-hand side is finite, behind the basis"

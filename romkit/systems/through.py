@@ -113,7 +113,8 @@ class SystemThroughBasis(System):
             kind = (y.ndim, y.dtype, y.device)
             # the sum over terms costs as much as many evaluations
             if kind not in polynomials:
-                polynomials[kind] = self.image.at(align(c.to(y), y))
+                c_of_kind = align(c.to(y), y)
+                polynomials[kind] = self.image.at(c_of_kind)
             return polynomials[kind](y)
 
         return f
@@ -246,7 +247,8 @@ def check_fits(system: System, basis: Basis) -> None:
             context=[],
             fix=f"make it of data in the units of {system.name}",
         )
-    gram = basis.modes.mT @ weigher(system.weight, basis.size)(basis.modes)
+    weigh = weigher(system.weight, basis.size)
+    gram = basis.modes.mT @ weigh(basis.modes)
     identity = torch.eye(basis.rank, dtype=gram.dtype)
     error = (gram - identity).abs().max().item()
     # a metric that depends on the state has no matrix to compare with

@@ -110,7 +110,8 @@ class Burgers2D(System):
         source = SOURCE * torch.exp(mu2 * self._columns(x))  # (..., cells)
         inflow = mu1**2 / (2 * self.spacing)
         first = source[..., :1] + inflow
-        row = torch.cat([first, source[..., 1:]], dim=-1)
+        further = source[..., 1:]
+        row = torch.cat([first, further], dim=-1)
         *lead, cells = row.shape
         rows = row.unsqueeze(-2).expand(*lead, cells, cells)
         on_u = rows.flatten(-2)
@@ -170,7 +171,8 @@ class Burgers2D(System):
         is_u = (rows < count).to(x)
         at_left = (column == 0).to(x)
         lowest = (cell < self.cells).to(x)
-        u, v = x.unflatten(-1, (2, 3)).unbind(-2)  # in the cell, left of it, below it
+        stencils = x.unflatten(-1, (2, 3))  # in the cell, left of it, below it
+        u, v = stencils.unbind(-2)
         # by the flow: the velocity of the row
         carried = v + is_u.unsqueeze(-1) * (u - v)
         right = u * carried / 2

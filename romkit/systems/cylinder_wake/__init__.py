@@ -280,9 +280,10 @@ class BDF2(Solver):
     ) -> tuple[Run, str]:
         def run(y: Tensor, times: Tensor) -> Tensor:
             states = y.new_full((len(times), *y.shape), torch.nan)
-            runs = states.view(len(times), -1, y.shape[-1])
+            n = y.shape[-1]
+            runs = states.view(len(times), -1, n)
             members = runs.unbind(1)
-            starts = y.reshape(-1, y.shape[-1])
+            starts = y.reshape(-1, n)
             viscosities = self.viscosity.flatten().tolist()
             for member, start, nu in zip(members, starts, viscosities, strict=True):
                 self._fill(member, start, nu, times, label)

@@ -78,7 +78,8 @@ class Discretisation:
         points = x.shape[0]
         operators = []
         for k in range(6):
-            operators.append(self.sampled[k * points : (k + 1) * points])
+            begin = k * points
+            operators.append(self.sampled[begin : begin + points])
         X, Y, dUx, dUy, dVx, dVy = operators
         along = x @ dUx + y @ dUy + ux @ X + uy @ Y
         across = x @ dVx + y @ dVy + vx @ X + vy @ Y
@@ -154,7 +155,8 @@ def discretisation(mesh: str) -> Discretisation:
     from skfem.helpers import ddot, div, dot, grad
 
     stored = np.load(MESHES[mesh], allow_pickle=False)
-    grid = skfem.MeshTri(stored["points"], stored["triangles"].astype(np.int64))
+    triangles = stored["triangles"].astype(np.int64)
+    grid = skfem.MeshTri(stored["points"], triangles)
     # quadratic velocities and linear pressures are stable together (Taylor and Hood)
     quadratic = skfem.ElementVector(skfem.ElementTriP2())
     velocity = skfem.Basis(grid, quadratic)

@@ -92,10 +92,12 @@ class Simulator(Solver):
         models = self.models(step)
 
         def run(y: Tensor, times: Tensor) -> Tensor:
-            members = y.reshape(-1, y.shape[-1]).cpu().double()
+            members = y.reshape(-1, y.shape[-1])
+            members = members.cpu().double()
             q, v = self.joints(members.numpy())
             begin = float(times[0])
-            physics = self._integrated(models, q, v, begin, len(times), (substeps, step), label)
+            steps = (substeps, step)
+            physics = self._integrated(models, q, v, begin, len(times), steps, label)
             clock = np.arange(len(times)) * substeps * step
             # MuJoCo's clock stops where a member diverges
             late = np.abs(physics[..., 0] - clock)
@@ -123,7 +125,8 @@ class Simulator(Solver):
         # one workspace for each thread serves all members: their models have equal sizes
         datas = [mujoco.MjData(models[0]) for _ in range(threads)]
         start = np.concatenate([q, v], axis=-1)
-        physics = np.zeros((members, outputs, 1 + start.shape[-1]))
+        shape = (members, outputs, 1 + start.shape[-1])
+        physics = np.zeros(shape)
         physics[:, 0, 1:] = start
         if threads == 1:
             # MuJoCo's word for none beside this one

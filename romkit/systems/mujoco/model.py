@@ -60,7 +60,8 @@ def _check_mocap(model: "mujoco.MjModel") -> None:
     bodies = bodies[order]
     places = model.key_mpos[0].reshape(-1, 3)
     turns = model.key_mquat[0].reshape(-1, 4)
-    in_file = np.concatenate([model.body_pos[bodies], model.body_quat[bodies]], axis=-1)
+    placed = (model.body_pos[bodies], model.body_quat[bodies])
+    in_file = np.concatenate(placed, axis=-1)
     in_keyframe = np.concatenate([places, turns], axis=-1)
     if not np.allclose(in_file, in_keyframe):
         expected = "mocap bodies where the bodies of the file are"

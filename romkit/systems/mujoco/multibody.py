@@ -113,7 +113,9 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> Pair:
         momentum = matvec(inertia, frame.omega)
         gyroscopic = cross(frame.omega, momentum)
         twist = matvec(inertia, frame.alpha) + gyroscopic
-        force = force - matvec(V.mT, pull) - matvec(W.mT, twist)
+        by_motion = matvec(V.mT, pull)
+        by_turning = matvec(W.mT, twist)
+        force = force - by_motion - by_turning
     return mass, force
 
 
@@ -183,7 +185,8 @@ def rotation(axis: Tensor, angle: Tensor) -> Tensor:
     a, b, c = axis.unbind(-1)
     zero = torch.zeros_like(a)
     entries = [zero, -c, b, c, zero, -a, -b, a, zero]
-    K = torch.stack(entries, dim=-1).unflatten(-1, (3, 3))
+    K = torch.stack(entries, dim=-1)
+    K = K.unflatten(-1, (3, 3))
     sine = angle.sin()
     # 1 - cos without its cancellation at small angles
     versine = 2 * (angle / 2).sin().square()

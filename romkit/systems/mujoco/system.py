@@ -117,7 +117,8 @@ class MuJoCo(MechanicalSystem):
             checks.last_axis("spread", self.spread.shape, middle.nq, "the joints")
         self._start = None
         if start is not None:
-            self._start = tensors.states("start", start, middle.nq, 1)[0].numpy()
+            (state,) = tensors.states("start", start, middle.nq, 1)
+            self._start = state.numpy()
         self._check_quaternions(self._positions(middle))
         self.control = self._signal_of(control, middle)
         self._unsmooth = model.unsmooth(middle)
@@ -221,7 +222,8 @@ class MuJoCo(MechanicalSystem):
         if starts:
             q = np.stack(starts).reshape(shape)
         if rng is not None:
-            q = q + rng.uniform(-1, 1, size=shape) * self.spread.numpy()
+            shift = rng.uniform(-1, 1, size=shape)
+            q = q + shift * self.spread.numpy()
         return torch.from_numpy(self.joints.normalised(q))
 
     def initial_velocity(self, contexts: Tensor, rng: Generator | None) -> Tensor:
@@ -231,7 +233,8 @@ class MuJoCo(MechanicalSystem):
             velocities.append(self._velocities(compiled))
         q = self.joints.normalised(np.stack(positions))
         rates = self.joints.rates(q, np.stack(velocities))
-        return torch.from_numpy(rates.reshape(*contexts.shape[:-1], -1))
+        *lead, _ = contexts.shape
+        return torch.from_numpy(rates.reshape(*lead, -1))
 
     def _signal_of(self, control: object, middle: "mujoco.MjModel"):
         if callable(control) or len(control) > 0:
