@@ -69,7 +69,8 @@ def from_arrays(
     """
     runs = _runs_by_name(states, velocity, control)
     _check_shapes(runs)
-    clocks = _times_of_runs(times, [len(run) for run in runs["states"]])
+    lengths = [len(run) for run in runs["states"]]
+    clocks = _times_of_runs(times, lengths)
     clock, places, notes = _placed(clocks)
     for note in notes:
         warn(note, DataWarning)

@@ -150,7 +150,8 @@ def held_if_told(data: xr.Dataset) -> bool | None:
     if "control" not in data:
         return None
     # NaN behind the end of a run is a change, and then the samples tell
-    is_constant = not np.ptp(control_matrix(data), axis=1).any()
+    spans = np.ptp(control_matrix(data), axis=1)
+    is_constant = not spans.any()
     if is_constant and "between" not in data["control"].attrs:
         return None
     return inputs_held(data)
@@ -216,7 +217,8 @@ def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
         elapsed = t - times[before]
         share = elapsed / (times[after] - times[before])
         share = share.clamp(0, 1)  # the values at the ends are held outside
-        return torch.lerp(values[before], values[after], share.to(values))
+        share = share.to(values)
+        return torch.lerp(values[before], values[after], share)
 
     return at
 
@@ -302,14 +304,16 @@ def _function(
     trajectory.
     """
     q = len(names)
-    size = np.size(at_time(control, times[0], "control"))
+    begin = at_time(control, times[0], "control")
+    size = np.size(begin)
     if size not in (q, number * q):
         got = f"{size} numbers"
         fix = "return one number for each input"
         raise InputError("control", expected=f"{q} inputs, ({', '.join(names)})", got=got, fix=fix)
 
     def inputs(t: Tensor) -> Tensor:
-        values = np.asarray(at_time(control, t, "control"), dtype=np.float64)
+        values = at_time(control, t, "control")
+        values = np.asarray(values, dtype=np.float64)
         return torch.as_tensor(values).reshape(-1, q).expand(number, q)
 
     return inputs

@@ -58,7 +58,8 @@ def delayed(data: xr.Dataset, delays: Count = 1, *, every: Count = 1) -> xr.Data
     values = {}
     for name in ("state", "velocity", "acceleration"):
         if name in data:
-            values[name] = _shifted(data[name].transpose(*DIMS), starts, size)
+            ordered = data[name].transpose(*DIMS)
+            values[name] = _shifted(ordered, starts, size)
     present_names = component_names(data)
     names = list(present_names)
     for k in range(1, delays + 1):

@@ -48,7 +48,8 @@ class Variable:
         """Places of the components among the cells, in C order."""
         if not self.mask:
             return np.arange(math.prod(self.shape))
-        packed = np.frombuffer(base64.b64decode(self.mask), np.uint8)
+        bits = base64.b64decode(self.mask)
+        packed = np.frombuffer(bits, np.uint8)
         return np.flatnonzero(np.unpackbits(packed))
 
     @property
@@ -318,7 +319,9 @@ def layout_of(data: xr.Dataset) -> Layout:
     """
     check_dims(data, AXIS)
     layout = _stored_layout(data)
-    return Layout.plain(component_names(data)) if layout is None else layout
+    if layout is None:
+        return Layout.plain(component_names(data))
+    return layout
 
 
 def _stored_layout(data: xr.Dataset) -> Layout | None:
@@ -410,7 +413,8 @@ def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
     for name, values in _without(space, data.data_vars).items():
         variables.setdefault(name, values)
     coords = _without(space, data.coords) | {AXIS: list(layout.names)}
-    return xr.Dataset(variables, coords, data.attrs | {"layout": layout.to_json()})
+    attrs = data.attrs | {"layout": layout.to_json()}
+    return xr.Dataset(variables, coords, attrs)
 
 
 def _without(dims: set, arrays: Mapping[Hashable, xr.DataArray]) -> dict[str, object]:
@@ -555,7 +559,8 @@ def _mask(values: xr.DataArray, dims: Sequence[str]) -> str:
     is_known = values.notnull().any(lead).transpose(*dims).values
     if is_known.all():
         return ""
-    return base64.b64encode(np.packbits(is_known).tobytes()).decode()
+    bits = np.packbits(is_known).tobytes()
+    return base64.b64encode(bits).decode()
 
 
 def _coordinate(coord: xr.DataArray) -> dict[str, object]:

@@ -63,7 +63,8 @@ def _check_times(observations: xr.Dataset) -> None:
 def observed(data: xr.Dataset, fewest: int) -> np.ndarray:
     """(C, T) whether this many components of the state, or all, are there in a snapshot."""
     state = variable_of(data, "state", fix="add it").data
-    (counts,) = runtime.computed("check of the data", np.isfinite(state).sum(-1))
+    counts = np.isfinite(state).sum(-1)
+    (counts,) = runtime.computed("check of the data", counts)
     return counts >= min(fewest, data.sizes["component"])
 
 

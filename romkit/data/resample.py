@@ -223,7 +223,8 @@ def _at_times(
 ) -> xr.DataArray:
     """Inputs or contexts at the times of the grid, by a rule through what is known."""
     ordered = values.transpose(*[dim for dim in dims if dim in values.dims])
-    rows = np.moveaxis(ordered.values.astype(np.float64), 1, -1)  # (C, ..., T)
+    numbers = ordered.values.astype(np.float64)
+    rows = np.moveaxis(numbers, 1, -1)  # (C, ..., T)
     courses = []
     for row in rows.reshape(-1, len(times)):
         is_known = np.isfinite(row)

@@ -115,7 +115,8 @@ def _loaded(
     try:
         settings = {}
         if engine == "h5netcdf":
-            settings["group"] = group_of(name, checked_groups(name, source), group)
+            groups = checked_groups(name, source)
+            settings["group"] = group_of(name, groups, group)
         with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
             data.load()
     except FileError:

@@ -409,7 +409,8 @@ def _with_runs(
         return table.assign(trajectory=0), "trajectory"
     if len(context) == 1:
         return table, context[0]
-    return table.assign(trajectory=table.groupby(list(context)).ngroup()), "trajectory"
+    runs = table.groupby(list(context)).ngroup()
+    return table.assign(trajectory=runs), "trajectory"
 
 
 def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
@@ -444,7 +445,8 @@ def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFram
             return table, []  # dates stay dates, which forecasts give back
         times = (times - times.min()) / np.timedelta64(1, "s")
     values = times.to_numpy(np.float64)
-    rows_of_runs = list(table.groupby(run, sort=True).indices.values())
+    groups = table.groupby(run, sort=True)
+    rows_of_runs = list(groups.indices.values())
     clocks = [np.unique(values[rows]) for rows in rows_of_runs]
     shared, notes = shared_clock(clocks)
     moved = np.empty_like(values)

@@ -134,5 +134,6 @@ def times_of(data: xr.Dataset) -> Tensor:
     if "time" not in data.coords or data["time"].dtype.kind not in "fiu":
         fix = "add them: data.assign_coords(time=...), or romkit.data.describe(data)"
         raise InputError("data", expected="times, as numbers", got="none", fix=fix)
-    check_clock("time", data["time"].values.astype(np.float64))
-    return tensors.times("data's time", data["time"].values).double()
+    times = data["time"].values
+    check_clock("time", times.astype(np.float64))
+    return tensors.times("data's time", times).double()

@@ -145,7 +145,8 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
         got = "a single one"
         fix = "give data of more contexts, or hold out nothing"
         raise InputError("data", expected="two contexts or more", got=got, fix=fix)
-    number = min(count - 1, max(1, round(share * count)))
+    wanted = max(1, round(share * count))
+    number = min(count - 1, wanted)
     is_inner = _inner(data, groups, count)
     order = np.random.default_rng(seed).permutation(count)
     # in random order, but ends of the range only where nothing inside is left
@@ -322,7 +323,8 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
         >>> x.shape, x.dtype
         (torch.Size([2, 10, 36]), torch.float64)
     """
-    values = np.array(variable_of(data, name, fix=fix), dtype=np.float64, order="C")
+    variable = variable_of(data, name, fix=fix)
+    values = np.array(variable, dtype=np.float64, order="C")
     return torch.from_numpy(values)
 
 
@@ -371,7 +373,8 @@ def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
         >>> romkit.data.trajectories.whole_trajectories(data, every=5).velocity.shape
         torch.Size([2, 2, 36])
     """
-    missing = int((~complete(data, ("state", "velocity"))).any(1).sum())
+    is_complete = complete(data, ("state", "velocity")).all(1)
+    missing = int((~is_complete).sum())
     if missing:
         expected = "whole trajectories for training by rollouts"
         got = f"missing samples in {missing} of them"
@@ -382,4 +385,5 @@ def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
         raise InputError("data", expected=expected, got=got, fix=fix)
     count = data.sizes["trajectory"]
     flat = snapshots(data, every=every)
-    return Snapshots(*(values.unflatten(0, (count, -1)) for values in flat))
+    shape = (count, -1)
+    return Snapshots(*(values.unflatten(0, shape) for values in flat))

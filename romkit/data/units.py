@@ -189,7 +189,8 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
         images = []
         for value in (0.0, 1.0):
             quantity = registry.Quantity(value, _for_pint(source))
-            images.append(float(quantity.to(_for_pint(target)).magnitude))
+            image = quantity.to(_for_pint(target))
+            images.append(float(image.magnitude))
     except Exception as error:  # pint raises many kinds on text that is no unit
         fix = "convert it, or give its unit another name"
         raise InputError(argument, expected=f"{name} in {target}", got=got, fix=fix) from error
@@ -285,7 +286,8 @@ def _states_in_units(
         before = data[name]
         values = values.transpose(*before.dims)
         values = values.astype(before.dtype.newbyteorder("="))
-        data = data.assign({name: values.assign_attrs(before.attrs | about)})
+        values = values.assign_attrs(before.attrs | about)
+        data = data.assign({name: values})
     if "component_units" in data.coords:
         data = data.assign_coords(component_units=("component", list(targets)))
     return data
@@ -348,7 +350,8 @@ def _context_in_unit(
 
 
 def _times_in_unit(argument: str, data: xr.Dataset, source: str, target: str) -> xr.Dataset:
-    factor, _ = conversion(argument, "time", without_origin(source), without_origin(target))
+    units = (without_origin(source), without_origin(target))
+    factor, _ = conversion(argument, "time", *units)
     times = data["time"]
     about = times.attrs | {"units": target}
     data = data.assign_coords(time=("time", times.values * factor, about))

@@ -75,7 +75,8 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     times = data["time"].values.astype(np.float64)
     is_complete = complete(data, ("state",))  # (C, T)
     x = data["state"].transpose(*DIMS).values
-    rule, name, shortest = _differentiator(method, x, times, is_complete, layout_of(data))
+    layout = layout_of(data)
+    rule, name, shortest = _differentiator(method, x, times, is_complete, layout)
     velocity = differentiated(x, times, stretches(is_complete, shortest), rule)
     if not np.isfinite(velocity).any():
         got = f"stretches shorter than {shortest} samples"
@@ -97,7 +98,8 @@ def differentiated(
     rates = np.full(x.shape, np.nan, dtype=np.result_type(x, np.float32))
     for place in places:
         states = x[place].astype(np.float64)
-        rate = np.asarray(rule(states, times[place[1]]))
+        _, stretch = place
+        rate = np.asarray(rule(states, times[stretch]))
         if rate.shape != states.shape:
             expected = f"a method that gives the shape of its states, {states.shape}"
             fix = "return a velocity for each state"
@@ -135,7 +137,8 @@ def _differentiator(
 ) -> tuple[Differentiate, str, int]:
     """Differentiation rule, its name, and the fewest samples that it needs."""
     if callable(method):
-        return method, getattr(method, "__name__", type(method).__name__), 5
+        name = getattr(method, "__name__", type(method).__name__)
+        return method, name, 5
     checks.one_of("method", method, ("auto", "savitzky-golay", "gradient"))
     is_even = even_step(times) is not None
     if method == "savitzky-golay" and not is_even:

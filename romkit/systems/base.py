@@ -278,7 +278,8 @@ class System(abc.ABC):
         t = torch.zeros((), dtype=x.dtype)
         rate = f(t, x)
         # one point generates all shifts
-        difference = f(t, shifts.turned(x)) - shifts.turned(rate)
+        of_turned = f(t, shifts.turned(x))
+        difference = of_turned - shifts.turned(rate)
         return float(difference.abs().max() / rate.abs().max())
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
@@ -471,7 +472,8 @@ class System(abc.ABC):
         contexts, rng = self._contexts(split, seed, context)
         count = checks.steps(duration or self.duration, self.dt)
         times = torch.arange(count, dtype=torch.float64) * self.dt
-        motion = unchecked(self.simulate)(self.start(contexts, rng), contexts, times)
+        start = self.start(contexts, rng)
+        motion = unchecked(self.simulate)(start, contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))
 
@@ -520,7 +522,8 @@ class System(abc.ABC):
         """States to be replaced by given ones, each (C, n): with no velocity, where a system has
         any.
         """
-        return (contexts.new_zeros(len(contexts), self.state_size),) * self.order
+        zero = contexts.new_zeros(len(contexts), self.state_size)
+        return (zero,) * self.order
 
     # -- inside ---------------------------------------------------------------------------------------
 

@@ -60,7 +60,8 @@ class _Foreign(torch.autograd.Function):
     def forward(function: Function, t: Tensor, *arguments: Tensor) -> Tensor:
         arguments = [argument.detach() for argument in arguments]
         try:
-            return torch.as_tensor(function(t, *arguments)).to(arguments[0])
+            rate = function(t, *arguments)
+            return torch.as_tensor(rate).to(arguments[0])
         except InputError:
             raise
         except FAILURES as error:

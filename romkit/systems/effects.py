@@ -128,7 +128,8 @@ def _points(system: System, motion: Motion, times: Tensor) -> Points:
             along.append(x)
             noise = torch.randn(x.shape, generator=draw).to(x)
             beside.append(x + size * noise)
-        states = torch.stack([torch.cat(along), torch.cat(beside)])
+        rows = [torch.cat(along), torch.cat(beside)]
+        states = torch.stack(rows)
         points.append((times[sample].double(), states))
         points.append((time, states))
     return points

@@ -102,7 +102,8 @@ class KuramotoSivashinsky(System):
         phase = k.to(theta)
         if rng is not None:
             shape = (len(contexts), 4, 1)
-            height = torch.from_numpy(rng.uniform(0, 1, shape)).to(theta)
+            heights = rng.uniform(0, 1, shape)
+            height = torch.from_numpy(heights).to(theta)
             angles = rng.uniform(0, 2 * np.pi, shape)
             phase = torch.from_numpy(angles).to(theta)
         waves = height * torch.cos(k * theta + phase)  # (C or 1, 4, n)

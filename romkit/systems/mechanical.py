@@ -65,7 +65,8 @@ class MechanicalSystem(System):
         acceleration = differentiable(self.acceleration)
 
         def f(t: Tensor, q: Tensor, v: Tensor) -> Tensor:
-            return acceleration(t, q, v, align(c.to(q), q))
+            context = align(c.to(q), q)
+            return acceleration(t, q, v, context)
 
         return f
 

@@ -247,7 +247,8 @@ class Pendulum(MechanicalSystem):
             q = torch.from_numpy(q)
             v = torch.from_numpy(v)
             a = torch.zeros_like(v)
-            angles, velocities, _ = couple(q, v, a, align(lengths, q))
+            aligned = align(lengths, q)
+            angles, velocities, _ = couple(q, v, a, aligned)
             return torch.cat([angles, velocities], dim=-1).numpy()
 
         return Simulator("MuJoCo RK4", self.dt, models, driving, states)

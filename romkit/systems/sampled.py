@@ -68,7 +68,8 @@ def basis_of_rates(
     left_out = tolerance
     if tolerance is None:
         left_out = _left_out(basis)
-    rank = int((1 - held > left_out).sum()) + 1
+    is_short = 1 - held > left_out
+    rank = int(is_short.sum()) + 1
     if rank > most and tolerance is not None:
         expected = f"a tolerance that {most} modes reach"
         got = f"{1 - held[-1].item():.1e} left by {most} modes"
@@ -81,7 +82,8 @@ def _summary(system: System, basis: Basis, data: TrainingData) -> Summary:
     weigh = weigher(None, basis.size)
     total = None
     for block in _blocks(system, basis, *data):
-        summary = Summary.of(block, min(MOST, len(block)), weigh)
+        most = min(MOST, len(block))
+        summary = Summary.of(block, most, weigh)
         if total is None:
             total = summary
         else:

@@ -122,7 +122,8 @@ class Projected:
             tests = basis.dual
         tests = tests.to(device)
         # ŷ = (1, y) are the coordinates in these
-        columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # (r + 1, n)
+        mean = basis.mean.unsqueeze(0)
+        columns = torch.cat([mean, basis.modes.mT])  # (r + 1, n)
         columns = columns.to(device)
         self.images = [_image(term, columns, tests) for term in terms]
         self.coefficients = [term.coefficient for term in terms]

@@ -107,7 +107,8 @@ class Burgers2D(System):
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         mu1, mu2 = c.unsqueeze(-1).unbind(-2)
-        source = SOURCE * torch.exp(mu2 * self._columns(x))  # (..., cells)
+        growth = mu2 * self._columns(x)
+        source = SOURCE * torch.exp(growth)  # (..., cells)
         inflow = mu1**2 / (2 * self.spacing)
         first = source[..., :1] + inflow
         further = source[..., 1:]
@@ -115,7 +116,8 @@ class Burgers2D(System):
         *lead, cells = row.shape
         rows = row.unsqueeze(-2).expand(*lead, cells, cells)
         on_u = rows.flatten(-2)
-        on_both = torch.cat([on_u, torch.zeros_like(on_u)], dim=-1)  # (..., n)
+        on_v = torch.zeros_like(on_u)
+        on_both = torch.cat([on_u, on_v], dim=-1)  # (..., n)
         return self._advection(x, x) + on_both
 
     def terms(self) -> tuple[Term, ...]:
@@ -195,7 +197,8 @@ class Burgers2D(System):
     def train_contexts(self, rng: Generator) -> Array:
         """The published grid of three by three."""
         low, high = ends_of(self.context)
-        grid = np.meshgrid(*np.linspace(low, high, 3).T, indexing="ij")
+        axes = np.linspace(low, high, 3).T
+        grid = np.meshgrid(*axes, indexing="ij")
         return np.stack(grid, axis=-1).reshape(-1, 2)
 
     def test_contexts(self) -> Array:

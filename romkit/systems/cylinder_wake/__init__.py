@@ -58,7 +58,8 @@ class LinearMap(torch.autograd.Function):
     def forward(x: Tensor, function: Map, transposed: Map) -> Tensor:
         rows = x.detach().reshape(-1, x.shape[-1])
         rows = rows.to("cpu", torch.float64).numpy()
-        image = torch.from_numpy(np.ascontiguousarray(function(rows))).to(x)
+        image = np.ascontiguousarray(function(rows))
+        image = torch.from_numpy(image).to(x)
         return image.reshape(*x.shape[:-1], -1)
 
     @staticmethod
@@ -279,7 +280,8 @@ class BDF2(Solver):
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
         def run(y: Tensor, times: Tensor) -> Tensor:
-            states = y.new_full((len(times), *y.shape), torch.nan)
+            shape = (len(times), *y.shape)
+            states = y.new_full(shape, torch.nan)
             n = y.shape[-1]
             runs = states.view(len(times), -1, n)
             members = runs.unbind(1)

@@ -236,8 +236,10 @@ def _at_points(basis: object) -> tuple[Matrix, Matrix]:
     matrices = []
     for column in values:
         entries = np.concatenate(column)
-        matrices.append(_csr(sparse.csr_array((entries, places), size)))
-    weights = sparse.diags_array(np.tile(basis.dx.ravel(), 2))
+        matrix = sparse.csr_array((entries, places), size)
+        matrices.append(_csr(matrix))
+    of_points = basis.dx.ravel()
+    weights = sparse.diags_array(np.tile(of_points, 2))
     sampled = sparse.vstack(matrices)
     tested = weights @ sparse.vstack(matrices[:2])
     return _csr(sampled), _csr(tested.T)

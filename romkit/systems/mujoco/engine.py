@@ -88,7 +88,8 @@ class Simulator(Solver):
     def prepare(
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
-        substeps, step = substeps_of(times.cpu().numpy(), self.step)
+        clock = times.cpu().numpy()
+        substeps, step = substeps_of(clock, self.step)
         models = self.models(step)
 
         def run(y: Tensor, times: Tensor) -> Tensor:
@@ -104,7 +105,8 @@ class Simulator(Solver):
             on_time = late < step / 2
             states = self._states(physics[..., 1:], q.shape[-1], on_time)  # (N, T, d)
             states = torch.from_numpy(states).to(y)
-            return states.movedim(1, 0).reshape(len(times), *y.shape)
+            over_time = states.movedim(1, 0)
+            return over_time.reshape(len(times), *y.shape)
 
         return run, "MuJoCo"
 

@@ -119,7 +119,9 @@ class Joints(NamedTuple):
         """Places of each quaternion among positions, and of its ω among velocities."""
         slices = []
         for place, velocity in self.turns:
-            slices.append((slice(place, place + 4), slice(velocity, velocity + 3)))
+            quaternion = slice(place, place + 4)
+            angular = slice(velocity, velocity + 3)
+            slices.append((quaternion, angular))
         return slices
 
 

@@ -124,7 +124,8 @@ def _world(tree: Tree, q: Tensor) -> Placement:
     # states may have leading axes that constants lack, and the other way round
     zero = torch.zeros_like(q[..., :1]) + torch.zeros_like(tree.gravity)
     eye = torch.eye(3, dtype=q.dtype, device=q.device)
-    return Placement(eye + 0 * zero.unsqueeze(-1), zero, zero, zero, zero, zero)
+    R = eye + 0 * zero.unsqueeze(-1)
+    return Placement(R, zero, zero, zero, zero, zero)
 
 
 def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
@@ -156,7 +157,8 @@ def _turned(frame: Placement, joint: Joint, step: Tensor, rate: Tensor) -> Place
     """A frame behind a hinge, about whose anchor it turns."""
     axis = matvec(frame.R, joint.axis)
     hinge = frame.moved(matvec(frame.R, joint.anchor))
-    R = frame.R @ rotation(joint.axis, step.squeeze(-1))
+    angle = step.squeeze(-1)
+    R = frame.R @ rotation(joint.axis, angle)
     omega = frame.omega + axis * rate
     alpha = frame.alpha + cross(frame.omega, axis) * rate
     joints = (*frame.joints, (joint.k, axis, hinge.x))

@@ -332,7 +332,8 @@ class MuJoCo(MechanicalSystem):
         """MuJoCo's own accelerations, with contacts and all."""
         motion = torch.cat([q, v], dim=-1)
         motion = motion.reshape(-1, *motion.shape[-2:])  # (N, T, 2n)
-        positions, velocities = self.joints.of_states(motion.cpu().numpy())
+        states = motion.cpu().numpy()
+        positions, velocities = self.joints.of_states(states)
         clock = times.cpu().double().numpy()
         models = self._compiled(context)
         commands = self._commands(models, self._rows(context))
