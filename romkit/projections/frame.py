@@ -17,7 +17,8 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
 from romkit.data.context import context_ranges
 from romkit.data.layout import component_names
-from romkit.data.units import Units, state_units, time_units
+from romkit.data.schema import shared_unit
+from romkit.data.units import Units, state_units
 
 FIELDS = (
     "system",
@@ -222,9 +223,7 @@ class Frame(nn.Module):
         """The frame of coordinates in the basis; the frame itself without one."""
         if self.basis is None:
             return self
-        unit = "mixed"
-        if len({*self.state_units}) == 1:
-            unit = self.state_units[0]
+        unit = shared_unit(self.state_units, "mixed")
         frame = Frame(
             self.system,
             [f"y{k}" for k in range(self.size)],
@@ -363,18 +362,19 @@ def _check_float32(frame: Frame) -> None:
 def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     """Frame of these data with scales of one."""
     contexts = context_names(data)
+    units = Units.of(data, contexts)
     layout = layout_of(data)
     ranges = zip(contexts, *context_ranges(data), strict=True)
     return Frame(
         str(data.attrs.get("system", "")),
         component_names(data),
-        state_units(data),
+        units.state,
         contexts,
-        [str(data[name].attrs.get("units", "")) for name in contexts],
+        units.context,
         "" if layout.is_plain else layout.to_json(),
         [name for name, low, high in ranges if low == high],
         basis=basis,
-        time_units=time_units(data),
+        time_units=units.time,
     )
 
 

@@ -107,13 +107,14 @@ def export(
         True
     """
     asked = {"outputs": outputs, "dt": dt, "platforms": platforms}
-    target, options = _checked(projection, path, system, asked)
+    target, ending = _checked(projection, path, system)
+    options = _options(ending, system, asked)
     model = ReducedModel.of(projection, dynamics, system)
     _check_steps(model.dynamics)
     with torch.no_grad(), one_thread():
         _try(model)
         try:
-            WRITERS[_ending(target)](model, target, **options)
+            WRITERS[ending](model, target, **options)
         except Unavailable as verdict:
             fix = "set CC to one, or export model.c"
             raise InputError(
@@ -129,13 +130,8 @@ def export(
     return target
 
 
-def _checked(
-    projection: Projection,
-    path: FilePath,
-    system: System | None,
-    asked: dict[str, object],
-) -> tuple[Path, dict[str, object]]:
-    """The file to write, and the options of its writer."""
+def _checked(projection: Projection, path: FilePath, system: System | None) -> tuple[Path, str]:
+    """The file to write, and its ending."""
     target = files.expanded(path)
     ending = checks.ending("path", target, WRITERS)
     if not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
@@ -154,7 +150,7 @@ def _checked(
         )
     if system is not None:
         check_match(system, projection)
-    return target, _options(ending, system, asked)
+    return target, ending
 
 
 def _options(ending: str, system: System | None, asked: dict[str, object]) -> dict[str, object]:
@@ -183,10 +179,6 @@ def _check_steps(dynamics: LatentDynamics) -> None:
         got=type(dynamics).__name__,
         fix="take Galerkin(), PetrovGalerkin() or a law",
     )
-
-
-def _ending(target: Path) -> str:
-    return target.suffix.removeprefix(".").lower()
 
 
 def _try(model: ReducedModel) -> None:
@@ -265,7 +257,9 @@ def _write_together(contents: Mapping[Path, bytes | memoryview]) -> None:
 
 def _lines(model: ReducedModel) -> int:
     """Number of inputs that are straight lines."""
-    return len(model.dynamics.control_names) if _takes_lines(model) else 0
+    if not _takes_lines(model):
+        return 0
+    return len(model.dynamics.control_names)
 
 
 def _about(model: ReducedModel) -> list[str]:
