@@ -174,7 +174,8 @@ class Conditioner(nn.Module):
     ):
         super().__init__()
         self.inner = Linear(inputs, units[0], generator)
-        self.signal = nn.Parameter(uniform((signal, units[0]), 1 / math.sqrt(signal), generator))
+        bound = 1 / math.sqrt(signal)
+        self.signal = nn.Parameter(uniform((signal, units[0]), bound, generator))
         self.films = nn.ModuleList(FilmHead(signal, width, generator) for width in units[:-1])
         self.hidden = linears(units, generator)
         self.outer = Linear(units[-1], outputs, generator, scale=0.0)

@@ -308,7 +308,8 @@ class Frame(nn.Module):
 def _scaled(data: xr.Dataset) -> Frame:
     """Frame of a training set, with shift and scale of its states and contexts."""
     check_states(data)
-    states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
+    states = data["state"].transpose(*DIMS).values
+    states = states.reshape(-1, states.shape[-1])
     complete = np.isfinite(states).all(-1)
     if not complete.all():
         states = states[complete]

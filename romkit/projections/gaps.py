@@ -39,7 +39,8 @@ def encoded(x: Tensor, start: Tensor, decode_jacobian: Callable[[Tensor], Dual])
         z = torch.where(closer, candidate, z)
         smallest = torch.minimum(distance, smallest)
         gram = J.mT @ J  # (..., m, m)
-        size = gram.diagonal(dim1=-2, dim2=-1).amax(-1)[..., None, None]
+        squares = gram.diagonal(dim1=-2, dim2=-1)
+        size = squares.amax(-1)[..., None, None]
         gradient = (J.mT @ r.unsqueeze(-1)).squeeze(-1)
         step = linear_solve(gram + DAMPING * size * unit, gradient)
         candidate = z + torch.where(closer, step, 0.25 * step)

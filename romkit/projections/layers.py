@@ -40,7 +40,8 @@ class ModulatedSlope(nn.Module):
 
     def __init__(self, signal: int, size: int, generator: torch.Generator):
         super().__init__()
-        self.weight = nn.Parameter(uniform((signal, size), 1 / math.sqrt(signal), generator))
+        bound = 1 / math.sqrt(signal)
+        self.weight = nn.Parameter(uniform((signal, size), bound, generator))
 
     def forward(self, signal: Tensor) -> Tensor:
         low, high = SLOPE_RANGE
@@ -63,7 +64,8 @@ class ModulatedBias(nn.Module):
 
     def __init__(self, signal: int, size: int, generator: torch.Generator):
         super().__init__()
-        self.weight = nn.Parameter(uniform((signal, size), 0.1 / math.sqrt(signal), generator))
+        bound = 0.1 / math.sqrt(signal)
+        self.weight = nn.Parameter(uniform((signal, size), bound, generator))
         self.bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, signal: Tensor) -> Tensor:

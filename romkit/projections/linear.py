@@ -81,7 +81,10 @@ def leading_modes(y: Tensor, number: int) -> Tensor:
         modes = decompose(y, number).modes
         # snapshots may vary along fewer directions: others, orthogonal to these, follow
         further = torch.eye(len(modes), number - modes.shape[1], dtype=modes.dtype)
-        return torch.linalg.qr(torch.cat([modes, further], dim=1)).Q if further.numel() else modes
+        if not further.numel():
+            return modes
+        columns = torch.cat([modes, further], dim=1)
+        return torch.linalg.qr(columns).Q
     gram = y.mT @ y
     if not bool(gram.isfinite().all()):
         raise InputError(

@@ -123,7 +123,9 @@ def product(form: Callable[[Tensor, Tensor], Tensor], x: Curve, y: Curve) -> Cur
     """B(x, y) along two curves, of a form that is linear in each."""
     curve = [form(x[0], y[0])]
     if len(x) > 1:
-        rate = form(x[1], y[0]) + form(x[0], y[1])
+        of_x = form(x[1], y[0])
+        of_y = form(x[0], y[1])
+        rate = of_x + of_y
         curve.append(rate)
     if len(x) > 2:
         of_x = form(x[2], y[0])

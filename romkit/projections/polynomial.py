@@ -222,14 +222,16 @@ class PolynomialManifold(Projection):
         if self.modes.ndim == 3:  # seeds come first, then contexts
             of_contexts = (1,) * (weight.ndim - 3)
             modes = modes.reshape(-1, *of_contexts, m, n)
-        constant, linear, further = weight.split([1, m, size - 1 - m], dim=-2)
+        numbers = [1, m, size - 1 - m]
+        constant, linear, further = weight.split(numbers, dim=-2)
         weight = torch.cat([constant, linear + modes, further], dim=-2)
         return Polynomial(self.monomials, weight, dual / unit)
 
     def _weight_at(self, c: Tensor, dual: Tensor) -> Tensor:
         """W(c) (..., K, n) beside the modes, of which these are the dual ones."""
         # modes that were rounded to float32 are dual to others: Eᵀ W = 0 to rounding of float64
-        inside = self.correction @ dual.unsqueeze(-3) @ self.modes.mT.unsqueeze(-3)
+        coordinates = self.correction @ dual.unsqueeze(-3)
+        inside = coordinates @ self.modes.mT.unsqueeze(-3)
         correction = self.correction - inside  # (..., Q, K, n)
         terms = self.terms(self.frame, self.warp, self.context_degree)
         if len(terms) == 1:

@@ -375,7 +375,8 @@ class Ensemble:
         """Mean and spread of the members, without an interval."""
         check_states(data)
         C = data.sizes["trajectory"]
-        of_a_trajectory = len(self) * math.prod(data.sizes[dim] for dim in DIMS[1:])
+        shape = [data.sizes[dim] for dim in DIMS[1:]]
+        of_a_trajectory = len(self) * math.prod(shape)
         at_once = max(1, NUMBERS // of_a_trajectory)
         bands = []
         for begin in range(0, C, at_once):
@@ -481,9 +482,11 @@ def _over_members(run: xr.Dataset, members: np.ndarray | None, centred: bool) ->
         spread = values.std(0, ddof=1)
         named = f"mean of {len(values)} members"
     units = state.attrs.get("units", "1")
-    band = run.drop_vars([name for name, x in run.data_vars.items() if "seed" in x.dims])
+    of_members = [name for name, values in run.data_vars.items() if "seed" in values.dims]
+    band = run.drop_vars(of_members)
     if "state_distance" in run:
-        band = band.assign(state_distance=run["state_distance"].mean("seed", keep_attrs=True))
+        distance = run["state_distance"].mean("seed", keep_attrs=True)
+        band = band.assign(state_distance=distance)
     diverged = {"units": "1", "long_name": "share of the members that diverged"}
     deviation = {"units": units, "long_name": "standard deviation of the members"}
     return band.assign(
