@@ -9,7 +9,7 @@ from romkit.core.errors import InputError
 from romkit.data.layout import reordered
 from romkit.data.units import check_same
 from romkit.integrators import Estimator, LatentDynamics, LatentField
-from romkit.projections import Frame, Projection
+from romkit.projections import Projection
 from romkit.systems import System
 
 NAMES_SHOWN = 4
@@ -26,8 +26,18 @@ def check_match(system: System, projection: Projection) -> None:
     if system.basis is not None and projection.basis is not None:
         _check_same_basis(system, projection)
         frame = frame.of_coordinates()
-    _check_names("state components", system, frame, frame.state_names, system.state_names)
-    _check_names("context parameters", system, frame, frame.context_names, system.context_names)
+    for meaning, names, expected in (
+        ("state components", frame.state_names, tuple(system.state_names)),
+        ("context parameters", frame.context_names, system.context_names),
+    ):
+        if names != expected:
+            trained_on = frame.system or "other data"
+            raise InputError(
+                "projection",
+                expected=f"one of {system.name!r}, with {meaning} {_short(expected)}",
+                got=f"one of {trained_on!r}, with {_short(names)}",
+                fix="load or fit a projection of this system",
+            )
     check_same(
         "projection",
         frame.units,
@@ -46,24 +56,6 @@ def _check_same_basis(system: System, projection: Projection) -> None:
         expected=f"a model behind the {system.basis} of the system",
         got=f"one behind {projection.basis}",
         fix="fit it with basis=system.basis",
-    )
-
-
-def _check_names(
-    meaning: str,
-    system: System,
-    frame: Frame,
-    names: tuple[str, ...],
-    expected: tuple[str, ...],
-) -> None:
-    if names == tuple(expected):
-        return
-    trained_on = frame.system or "other data"
-    raise InputError(
-        "projection",
-        expected=f"one of {system.name!r}, with {meaning} {_short(expected)}",
-        got=f"one of {trained_on!r}, with {_short(names)}",
-        fix="load or fit a projection of this system",
     )
 
 

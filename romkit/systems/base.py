@@ -373,7 +373,8 @@ class System(abc.ABC):
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
         """
-        begin, context = self._starting(parts, context)
+        tensors.parts("parts", parts, self.order, self.state_size)
+        begin, context = _starting(parts, context, self.context_names)
         solution = self.solution(begin, context, times, engine=engine, label=label)
         states = solution.states.chunk(self.order, dim=-1)  # each (..., T, n)
         with torch.no_grad():
@@ -547,29 +548,6 @@ class System(abc.ABC):
     def _initial_parts(self, contexts: Tensor, rng: Generator | None) -> Parts:
         return (self.initial_state(contexts, rng),)
 
-    def _starting(
-        self, parts: Parts, context: Tensor | ContextFunction
-    ) -> tuple[Parts, Tensor | ContextFunction]:
-        """Start and context (..., p) of a motion in float64, each with all leading axes of both, if
-        they fit.
-        """
-        tensors.parts("parts", parts, self.order, self.state_size)
-        states = [part.double() for part in parts]
-        if callable(context):
-            return tuple(states), context
-        c = one_context(context, self.context_names).double()
-        axes = max(c.ndim, *(x.ndim for x in states))
-        like = c.new_empty((1,) * axes)
-        c = align(c, like)
-        states = [align(x, like) for x in states]
-        for x in states:
-            # without their last axes, since there may be no parameters
-            tensors.broadcast(contexts=c.sum(-1), parts=x.sum(-1))
-        leads = [x.shape[:-1] for x in states]
-        lead = torch.broadcast_shapes(c.shape[:-1], *leads)
-        states = [x.expand(*lead, -1) for x in states]
-        return tuple(states), c.expand(*lead, -1)
-
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]
     ) -> tuple[Tensor, Generator | None]:
@@ -587,3 +565,26 @@ class System(abc.ABC):
             return torch.from_numpy(self.test_contexts()), None
         rng = np.random.default_rng(seed)
         return torch.from_numpy(self.train_contexts(rng)), rng
+
+
+def _starting(
+    parts: Parts, context: Tensor | ContextFunction, names: Sequence[str]
+) -> tuple[Parts, Tensor | ContextFunction]:
+    """Start and context (..., p) of a motion in float64, each with all leading axes of both, if
+    they fit.
+    """
+    states = [part.double() for part in parts]
+    if callable(context):
+        return tuple(states), context
+    c = one_context(context, names).double()
+    axes = max(c.ndim, *(x.ndim for x in states))
+    like = c.new_empty((1,) * axes)
+    c = align(c, like)
+    states = [align(x, like) for x in states]
+    for x in states:
+        # without their last axes, since there may be no parameters
+        tensors.broadcast(contexts=c.sum(-1), parts=x.sum(-1))
+    leads = [x.shape[:-1] for x in states]
+    lead = torch.broadcast_shapes(c.shape[:-1], *leads)
+    states = [x.expand(*lead, -1) for x in states]
+    return tuple(states), c.expand(*lead, -1)

@@ -1,8 +1,9 @@
 """Refusal of right-hand sides that mix trajectories, or do not depend on a context parameter."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,6 +11,8 @@ from romkit.core import tensors
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Pair
+from romkit.data import ContextParameter
+from romkit.data.context import ends_of
 
 System = Any
 """A `romkit.systems.System`, whose module imports this one."""
@@ -41,11 +44,21 @@ def check_effects(system: System, motion: Motion, times: Tensor) -> None:
     """
     if not any(parameter.low < parameter.high for parameter in system.context):
         return
-    points = _points(system, motion, times)
+    points = _points(_parts(motion, system.order), times, system.horizon)
+    if not points:
+        return
+
+    def rates(c: Tensor) -> Iterable[Tensor]:
+        return (_rate(system.rhs, t, x, c) for t, x in points)
+
+    def starts(c: Tensor) -> Iterable[Tensor]:
+        return system._initial_parts(c, None)
+
     for k, parameter in enumerate(system.context):
         if parameter.low == parameter.high:
             continue
-        if _enters_field(system, k, points) or _enters_start(system, k):
+        contexts = _contexts(system.context, k)
+        if _depends(rates, *contexts) or _depends(starts, *contexts):
             continue
         expected = f"a parameter that the equations of {system.name} depend on"
         got = f"one that is read nowhere, from {parameter.low:g} to {parameter.high:g}"
@@ -74,10 +87,10 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
     c = contexts
     if contexts.ndim == 3:
         c = contexts[:, 0]  # (C, p)
-    starts = [part[:, 0] for part in _parts(system, motion)]
+    starts = [part[:, 0] for part in _parts(motion, system.order)]
     x = torch.cat(starts, dim=-1)  # (C, order · n)
-    together = _rate(system, times[0], x, c)[-1]
-    alone = _rate(system, times[0], x[-1], c[-1])
+    together = _rate(system.rhs, times[0], x, c)[-1]
+    alone = _rate(system.rhs, times[0], x[-1], c[-1])
     if not bool(alone.isfinite().all()):
         return
     error = (together - alone).abs().max()
@@ -91,15 +104,15 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
     raise InputError(f"{type(system).__name__}.{kind}", expected=expected, got=got, fix=fix)
 
 
-def _parts(system: System, motion: Motion) -> tuple[Tensor, ...]:
+def _parts(motion: Motion, order: int) -> tuple[Tensor, ...]:
     """(x,), or (q, q̇), each (..., T, n)."""
-    return (motion.state, motion.velocity)[: system.order]
+    return (motion.state, motion.velocity)[:order]
 
 
-def _rate(system: System, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+def _rate(rhs: Callable[..., object], t: Tensor, x: Tensor, c: Tensor) -> Tensor:
     """The right-hand side at a state, which it may write into, and a context."""
     with torch.no_grad():
-        rate = system.rhs(t, x.clone(), align(c, x))
+        rate = rhs(t, x.clone(), align(c, x))
         return torch.as_tensor(rate)
 
 
@@ -107,16 +120,18 @@ Points = list[Pair]
 """Times and states (k, order · n) there."""
 
 
-def _points(system: System, motion: Motion, times: Tensor) -> Points:
-    """States along the motion, at their times and at others, and states beside them."""
-    parts = [_first_member(part) for part in _parts(system, motion)]  # each (T, n)
+def _points(motion: Sequence[Tensor], times: Tensor, horizon: float) -> Points:
+    """States along a motion, whose parts are (..., T, n), at their times and at others, and states
+    beside them.
+    """
+    parts = [_first_member(part) for part in motion]  # each (T, n)
     # members that are lost have no state
     is_alive = parts[0].isfinite().all(-1)
     alive = int(is_alive.sum())
     if alive == 0:
         return []
     samples = tensors.evenly(alive, PROBES)
-    probed = torch.linspace(0, system.horizon, PROBES, dtype=torch.float64)
+    probed = torch.linspace(0, horizon, PROBES, dtype=torch.float64)
     draw = torch.Generator().manual_seed(0)
     points = []
     for sample, time in zip(samples.tolist(), probed, strict=False):
@@ -142,42 +157,25 @@ def _first_member(states: Tensor) -> Tensor:
     return members[0]
 
 
-def _contexts(system: System, k: int) -> Tensor:
-    """(3, p): the middle of the range, with the k-th parameter at both ends and NaN."""
-    middles = [(parameter.low + parameter.high) / 2 for parameter in system.context]
-    contexts = torch.tensor(middles, dtype=torch.float64).repeat(3, 1)
-    parameter = system.context[k]
-    contexts[:, k] = torch.tensor([parameter.low, parameter.high, torch.nan])
-    return contexts
+def _contexts(context: Sequence[ContextParameter], k: int) -> tuple[Tensor, ...]:
+    """The middle of the range, each (1, p), with the k-th parameter at both ends, and NaN."""
+    ends = torch.from_numpy(np.stack(ends_of(context)))
+    contexts = ends.mean(0).repeat(3, 1)
+    contexts[:2, k] = ends[:, k]
+    contexts[2, k] = torch.nan
+    return contexts.split(1)
 
 
-def _enters_field(system: System, k: int, points: Points) -> bool:
-    if not points:
-        return True
-    low, high, unknown = _contexts(system, k)
-    for t, x in points:
-        at_low = _rate(system, t, x, low)
-        at_high = _rate(system, t, x, high)
+def _depends(
+    evaluate: Callable[[Tensor], Iterable[Tensor]], low: Tensor, high: Tensor, unknown: Tensor
+) -> bool:
+    """Whether values at contexts (1, p) depend on the parameter in which these differ."""
+    for at_low, at_high in zip(evaluate(low), evaluate(high), strict=True):
         if not torch.equal(at_low, at_high):
             return True
-    return _reads(lambda: [_rate(system, t, x, unknown) for t, x in points])
-
-
-def _enters_start(system: System, k: int) -> bool:
-    contexts = _contexts(system, k)
-    low = system._initial_parts(contexts[0:1], None)
-    high = system._initial_parts(contexts[1:2], None)
-    for at_low, at_high in zip(low, high, strict=True):
-        if not torch.equal(at_low, at_high):
-            return True
-    return _reads(lambda: system._initial_parts(contexts[2:], None))
-
-
-def _reads(evaluate: Callable[[], Iterable[Tensor]]) -> bool:
-    """Whether values, of which an argument is NaN, show it."""
     try:
         with torch.no_grad():
-            return any(bool(value.isnan().any()) for value in evaluate())
+            return any(bool(value.isnan().any()) for value in evaluate(unknown))
     except (ValueError, RuntimeError, ArithmeticError):
         # it looked at the NaN, and refused it
         return True
