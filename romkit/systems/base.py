@@ -509,10 +509,14 @@ class System(abc.ABC):
         parameters = {}
         if dataclasses.is_dataclass(self):
             parameters = dataclasses.asdict(self)
+        solver = self.only_solver or self.solver
+        if solver is None:
+            middle = np.mean(ends_of(self.context), axis=0)
+            solver = type(self.default_solver(torch.from_numpy(middle))).__name__
         return {
             "system": recorded_name(type(self), self.name, System),
             "parameters": parameters,
-            "solver": self._solver_name(),
+            "solver": str(solver),
             "dt": self.dt,
             "step": self.step or self.dt,
             "transient": self.transient,
@@ -532,14 +536,7 @@ class System(abc.ABC):
         fix = "write stencil and rhs_rows"
         return InputError("rows", expected="a system that gives them", got=self.name, fix=fix)
 
-    def _solver_name(self) -> str:
-        if self.only_solver:
-            return self.only_solver
-        if self.solver is not None:
-            return str(self.solver)
-        middle = np.mean(ends_of(self.context), axis=0)
-        solver = self.default_solver(torch.from_numpy(middle))
-        return type(solver).__name__
+
 
     def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
         check_members(self, motion, times, contexts)
