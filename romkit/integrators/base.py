@@ -422,7 +422,8 @@ class Reencoded(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         def jump(t: Tensor, w: Tensor) -> Tensor:
-            return self.start(problem, t, problem.decode(problem.path.at(t), w))
+            P = problem.path.at(t)
+            return self.start(problem, t, problem.decode(P, w))
 
         between = suited(solver or unchecked(Adaptive)(), problem, times)
         return self.dynamics.solve(

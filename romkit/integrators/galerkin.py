@@ -86,7 +86,8 @@ def _paced(problem: Problem, speed: Speed) -> Problem:
         raise InputError("speed", expected=expected, got="one of second order", fix=fix)
 
     def field(t: Tensor, x: Tensor) -> Tensor:
-        factor = speed(problem.path.at(t).context.to(x))
+        c = problem.path.at(t).context
+        factor = speed(c.to(x))
         return align(factor, x) * problem.field(t, x)
 
     return replace(problem, field=field)

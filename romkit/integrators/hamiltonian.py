@@ -92,7 +92,8 @@ class Hamiltonian(LatentDynamics):
             _, changing = torch.func.jvp(  # Ṁ q̇
                 lambda q: problem.metric(q, column), (q,), (v,)
             )
-            along_manifold = matvec(J.mT, force + changing.squeeze(-1))
+            total_force = force + changing.squeeze(-1)
+            along_manifold = matvec(J.mT, total_force)
             dr = along_manifold + _curvature_force(P, z, dz, momentum)
             return torch.cat([dz, dr], dim=-1)
 

@@ -253,7 +253,8 @@ class AverageAccelerationRule(Rule):
         dz_by_u = half.unsqueeze(-1) * unit
         along = torch.cat([z_by_u, dz_by_u, unit], dim=-2)  # (..., 3 m, m)
         value, slopes = _along_columns(residual, reached, along)
-        return -least_squares(self.problem.metric, P.decode(start), slopes, value)
+        x = P.decode(start)
+        return -least_squares(self.problem.metric, x, slopes, value)
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Pair:
         _, z, dz = known[..., :-1].chunk(3, dim=-1)
@@ -538,7 +539,8 @@ def _sums(
     count = min(COMBINATIONS, MEMORY // n)
     sums = torch.zeros(n, count, dtype=torch.float64)
     for t, z, c in snapshots:
-        problem = system.problem(Path.constant(model.operator(c)), c)
+        path = Path.constant(model.operator(c))
+        problem = system.problem(path, c)
         rule = TrapezoidalRule(problem)
         rate = Galerkin().latent_rate(problem)(t, z)
         known, u = rule.begin(t, z, rate, h)

@@ -80,7 +80,8 @@ class Region:
         # regions of a stack have as many points each
         missing = most - len(rows)
         filling = points[..., -1:, :].expand(*lead, missing, -1)
-        return cls(torch.cat([points, filling], dim=-2), scale, reach)
+        filled = torch.cat([points, filling], dim=-2)
+        return cls(filled, scale, reach)
 
     @classmethod
     def ellipsoid(cls, z: Tensor) -> "Region":

@@ -147,7 +147,8 @@ class Speed:
         try:
             pieces = [_piece_of(piece) for piece in entries["pieces"]]
             jumps = tuple(float(jump) for jump in entries["jumps"])
-            speed = cls(tuple(pieces), jumps, float(entries["error"]))
+            error_of_contexts = float(entries["error"])
+            speed = cls(tuple(pieces), jumps, error_of_contexts)
         except (KeyError, TypeError, ValueError) as error:
             expected = "the entries of Speed.as_dict()"
             fix = "take a file that romkit wrote"

@@ -536,8 +536,6 @@ class System(abc.ABC):
         fix = "write stencil and rhs_rows"
         return InputError("rows", expected="a system that gives them", got=self.name, fix=fix)
 
-
-
     def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
         check_members(self, motion, times, contexts)
         check_effects(self, motion, times)

@@ -23,6 +23,7 @@ from romkit.core.errors import DivergenceWarning, FileError, FitWarning, InputEr
 from romkit.core.files import atomic, existing, expanded, make_folder, reason
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
+from romkit.data.schema import with_trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField, PolynomialLaw
 from romkit.integrators.laws.choice import HELD_OUT, ranked
 from romkit.integrators.laws.decoding import judge_of
@@ -112,7 +113,8 @@ class Calibration:
         """s (..., T, n) at times (T,) since the start; behind the last one of validation, the
         growth stays.
         """
-        return _scale(spread, np.interp(lead, self.lead, self.growth), self.profile)
+        growth = np.interp(lead, self.lead, self.growth)
+        return _scale(spread, growth, self.profile)
 
     def factor(self, level: float) -> float:
         """Factor of the scale s for an interval of this level.
@@ -142,7 +144,8 @@ class Calibration:
         lead, growth, profile, quantiles = (
             data[name].values for name in ("time", "growth", "profile", "quantiles")
         )
-        return cls(lead, growth, profile, quantiles, int(data.attrs["trajectories"]))
+        number = int(data.attrs["trajectories"])
+        return cls(lead, growth, profile, quantiles, number)
 
 
 def _quantiles(scores: np.ndarray) -> np.ndarray:
@@ -151,7 +154,8 @@ def _quantiles(scores: np.ndarray) -> np.ndarray:
     # between a finite score and an infinite one there is nothing to interpolate
     infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
     largest = np.finfo(float).max
-    finite = np.quantile(np.where(np.isinf(scores), largest, scores), LEVELS)
+    bounded = np.where(np.isinf(scores), largest, scores)
+    finite = np.quantile(bounded, LEVELS)
     return np.where(infinite, np.inf, finite)
 
 
@@ -163,20 +167,23 @@ def _growth_and_profile(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray,
     square = relative.mean((0, 2))  # (T,)
     T = len(square)
     finite = np.flatnonzero(~np.ma.getmaskarray(square))
-    growth = np.interp(np.arange(T), finite, np.sqrt(square.compressed()))
+    known = np.sqrt(square.compressed())
+    growth = np.interp(np.arange(T), finite, known)
     window = 2 * (T // (2 * SMOOTHED)) + 1
     growth = uniform_filter1d(growth, window, mode="nearest")
     # an exact forecast at the start must not divide by zero
     least = max(growth.max() * 1e-6, np.finfo(float).tiny)
     growth = np.maximum(growth, least)
     in_growths = relative / np.square(growth)[:, None]
-    profile = np.ma.sqrt(in_growths.mean((0, 1))).filled(0.0)
+    mean_square = in_growths.mean((0, 1))
+    profile = np.ma.sqrt(mean_square).filled(0.0)
     return growth, std * np.maximum(profile, 1e-6)
 
 
 def _scale(spread: np.ndarray, growth: np.ndarray, profile: np.ndarray) -> np.ndarray:
     # of a single member there is no spread, and growth is all
-    return np.hypot(np.nan_to_num(spread), growth[:, None] * profile)
+    error = growth[:, None] * profile
+    return np.hypot(np.nan_to_num(spread), error)
 
 
 NUMBERS = 20_000_000
@@ -270,7 +277,7 @@ class Ensemble:
         """
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
         single = "trajectory" not in run.dims
-        run = _over_members(run.expand_dims("trajectory") if single else run, None, self.centred)
+        run = _over_members(with_trajectories(run), None, self.centred)
         band = self._with_interval(run, level)
         return band.squeeze("trajectory") if single else band
 
@@ -319,7 +326,8 @@ class Ensemble:
         missing = ~np.isfinite(truth)
         coverage, of_trajectories = [], []
         for level in levels:
-            within = np.ma.array(error <= self._factor(level) * scale, mask=missing)
+            half = self._factor(level) * scale
+            within = np.ma.array(error <= half, mask=missing)
             coverage.append(within.mean())
             of_trajectories.append(within.mean((1, 2)).filled(0.0))
         coords = {"level": list(levels)}
@@ -505,7 +513,8 @@ def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.
     lost = np.ma.getmaskarray(centre)
     middle = np.ma.where(lost, resampled.mean(0), centre)
     distance = resampled - middle
-    return middle, np.ma.sqrt(np.square(distance).mean(0))
+    mean_square = np.square(distance).mean(0)
+    return middle, np.ma.sqrt(mean_square)
 
 
 T = TypeVar("T")
@@ -564,7 +573,8 @@ def bootstrap(
     ensemble = Ensemble(stack([projection] * members), laws)
     number = data.sizes["trajectory"]
     runs = np.arange(number)
-    unseen = np.stack([np.isin(runs, draw, invert=True) for draw in drawn])
+    absent = [np.isin(runs, draw, invert=True) for draw in drawn]
+    unseen = np.stack(absent)
     usable = unseen.sum(0) >= 2
     if usable.sum() < 2:
         return ensemble

@@ -254,7 +254,8 @@ def _begins(steps: int, windows: int, share: float) -> Begins:
     length = max(1, round(share * steps / windows))
     last = steps - length
     begin = 0 if windows > 1 else last
-    return Begins(np.linspace(begin, last, windows).round().astype(int), length)
+    places = np.linspace(begin, last, windows)
+    return Begins(places.round().astype(int), length)
 
 
 class Gaps(NamedTuple):
@@ -355,7 +356,8 @@ def _predictors(
     by_lag = np.hypot(local, shifts[0])
     by_trusted_lag = np.hypot(local, shifts[1])
     columns = np.broadcast_arrays(early, local, by_lag, by_trusted_lag, extent[:, None])
-    bounded = np.clip(np.stack(columns, axis=-1), SMALLEST, 1 / SMALLEST)
+    predictors = np.stack(columns, axis=-1)
+    bounded = np.clip(predictors, SMALLEST, 1 / SMALLEST)
     return np.log(bounded)
 
 
@@ -369,14 +371,16 @@ def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
     total = np.maximum(weight.sum(1), tiny)
     mean = (weight * t).sum(1) / total
     late = t - mean[:, None]
-    spread = np.maximum((weight * np.square(late)).sum(1), tiny)
+    moment = (weight * np.square(late)).sum(1)
+    spread = np.maximum(moment, tiny)
     # it is not a number of a run that is lost, and without bound of a path at rest
     rate = (along * late).sum(1) / spread
     rate = np.clip(np.nan_to_num(rate), -1, 1)
     # a lag grows from zero
     lag = rate[:, None] * t
     across = gap - lag[..., None] * speed
-    total = np.maximum(np.square(gap).sum((1, 2)), tiny)
+    squares = np.square(gap).sum((1, 2))
+    total = np.maximum(squares, tiny)
     unexplained = np.square(across).sum((1, 2)) / total
     return rate, np.nan_to_num(np.maximum(1 - unexplained, 0))
 
@@ -432,7 +436,8 @@ def _fit(t: np.ndarray, predictors: np.ndarray, y: np.ndarray, use: np.ndarray) 
     weight = RIDGE * np.sqrt(len(deviations)) * spread
     ridge = weight * np.eye(size + 1)[:-1]
     *explaining, target = np.concatenate([deviations, ridge]).T
-    exponents, _ = optimize.nnls(np.stack(explaining, axis=-1), target)
+    matrix = np.stack(explaining, axis=-1)
+    exponents, _ = optimize.nnls(matrix, target)
     seen = use.any(0)
     return Fit(exponents, t[seen], means[seen])
 

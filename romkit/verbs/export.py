@@ -213,7 +213,8 @@ def _examples(model: ReducedModel) -> tuple[Tensor, ...]:
         inputs = 2 * inputs + 1  # values, slopes and the time of the values
     t = torch.zeros((), dtype=torch.float64)
     latent = t.new_zeros(1, model.latent_size)
-    state = t.new_zeros(1, model.order * len(model.projection.frame.state_names))
+    n = len(model.projection.frame.state_names)
+    state = t.new_zeros(1, model.order * n)
     return t, latent, state, model.middle, t.new_zeros(1, inputs)
 
 
@@ -372,7 +373,8 @@ def _mean_latent(model: ReducedModel) -> list[float]:
     """Latent state of the mean training state, at rest."""
     frame = model.projection.frame
     state, context, control = _examples(model)[2:]
-    mean = frame.denormalise(torch.zeros(1, frame.size, dtype=torch.float64))
+    origin = torch.zeros(1, frame.size, dtype=torch.float64)
+    mean = frame.denormalise(origin)
     state[:, : mean.shape[-1]] = mean
     _, encode, _ = _bound(model, context, _inputs(model, control))
     return encode(state)[0].tolist()

@@ -121,7 +121,8 @@ def _matched(
 
 
 def _output_times(duration: float, dt: float) -> Tensor:
-    return torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
+    count = checks.steps(duration, dt) + 1
+    return dt * torch.arange(count, dtype=torch.float64)
 
 
 def _check_moving(system: System, contexts: Contexts, executor: Pool | None) -> None:
@@ -192,7 +193,10 @@ def _joined(pieces: Sequence[Motion]) -> Motion:
     joined = []
     for values in fields_of_pieces:
         # a system of first order has no accelerations
-        joined.append(None if values[0] is None else torch.cat(values))
+        if values[0] is None:
+            joined.append(None)
+        else:
+            joined.append(torch.cat(values))
     return Motion(*joined, cost)
 
 
@@ -522,7 +526,8 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     x = variable_of(truth, "state", fix="add it").data
     state = reduced["state"].transpose(..., *DIMS)
     look = _nrmse_of_known(x, state.data, reduced["state_std"].values)
-    errors, count = map(torch.from_numpy, runtime.computed("errors", *look))
+    numbers = runtime.computed("errors", *look)
+    errors, count = map(torch.from_numpy, numbers)
     lead = state.dims[:-2]
     nrmse_attrs = {"units": "1", "long_name": "normalised error of the reduced model"}
     time_attrs = {
