@@ -104,6 +104,14 @@ def _bar(label: str) -> dict[str, object]:
     return settings
 
 
+def told(text: str) -> None:
+    """Write a line about a step that has ended on stderr, where there are no bars: in files and
+    pipes.
+    """
+    if _bar("").get("disable") and _shown.get():
+        print(text, file=sys.stderr, flush=True)
+
+
 @contextlib.contextmanager
 def bars(shown: bool) -> Iterator[None]:
     """Whether bars appear within the block."""

@@ -14,6 +14,7 @@ import xarray as xr
 
 import romkit.data as datasets
 from romkit.bases import basis
+from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Natural, Part, Seconds, Seed, validated
 from romkit.core.errors import (
     DataWarning,
@@ -24,7 +25,7 @@ from romkit.core.errors import (
     warn,
 )
 from romkit.core.files import expanded
-from romkit.data.context import context_matrix, context_ranges
+from romkit.data.context import context_ranges
 from romkit.data.schema import complete, with_trajectories
 from romkit.data.several import joined_runs
 from romkit.data.tables import joined_tables
@@ -32,9 +33,10 @@ from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.baselines import nearest_runs, shifted_in_time
 from romkit.integrators.laws.choice import HELD_OUT, order_of_preference
 from romkit.integrators.laws.phase import with_phase
-from romkit.learning.learned import Errors, Learned, Trial
+from romkit.learning.advice import Errors, contexts_of
+from romkit.learning.bars import ensemble_of
+from romkit.learning.learned import Learned, Trial
 from romkit.projections import Projection
-from romkit.verbs.ensemble import Ensemble, centred_ensemble
 from romkit.verbs.fit import fit
 from romkit.verbs.law import Comparison
 from romkit.verbs.runs import rollout
@@ -67,6 +69,9 @@ OWN_TIMES = 1.5
 of their own.
 """
 
+SEEN = 4
+"""Most runs of the training that are forecast, to be compared with the held-out ones."""
+
 KEPT = 1e-4
 """Share of the energy that a basis may leave out."""
 
@@ -97,8 +102,9 @@ def learn(
         context: names of the parameters in which runs differ; by default what the data declare.
         held_out: share of the runs that judge the result, by contexts between the others.
         latent_dim: number of latents; by default chosen.
-        members: laws of resampled runs, whose spread tells where the law is uncertain; 0 for no
-            intervals. Intervals are those of a measurement: noise of the held-out runs is a part.
+        members: laws that miss a context each, whose forecasts of it, beside those of the held-out
+            runs, set the width of the intervals; 0 for no intervals. Intervals are those of a
+            measurement: noise of these runs is a part.
         seconds: of the processor, about how long the choice of a law may take.
         seed: of all random numbers.
 
@@ -131,8 +137,15 @@ def learn(
     _check_contexts(data)
     train, test = datasets.split(data, _held_out(data, held_out, members))
     best, trials = _chosen(train, latent_dim, seconds, seed)
-    run = with_trajectories(_quietly(rollout, test, best.projection, dynamics=best.law))
-    ensemble = _ensemble(best, train, test, members, seed)
+    run = _rolled_out(best, test)
+    # as many runs of the training tell an error of what is unseen from one of the fit
+    seen = _evenly(train, SEEN)
+    errors_of_seen = _errors(_rolled_out(best, seen), train, seen)
+    took = time.process_time() - began
+    runtime.told(
+        f"learn: law of {best.projection.latent_dim} latents; {took:.0f} s. Next, its bars"
+    )
+    ensemble = ensemble_of(best.projection, best.settings, best.law, train, test, members, seed)
     return Learned(
         projection=best.projection,
         law=best.law,
@@ -141,9 +154,22 @@ def learn(
         test=test,
         run=run,
         errors=_errors(run, train, test),
+        errors_of_seen=errors_of_seen,
         trials=trials,
         seconds=time.process_time() - began,
     )
+
+
+def _rolled_out(model: "Model", data: xr.Dataset) -> xr.Dataset:
+    """Rollout along runs, with an axis of trajectories."""
+    return with_trajectories(_quietly(rollout, data, model.projection, dynamics=model.law))
+
+
+def _evenly(data: xr.Dataset, number: int) -> xr.Dataset:
+    """At most so many runs, evenly by number."""
+    runs = data.sizes["trajectory"]
+    rows = np.linspace(0, runs - 1, min(number, runs)).round().astype(int)
+    return data.isel(trajectory=rows)
 
 
 class Model(NamedTuple):
@@ -247,7 +273,7 @@ def _check_contexts(data: xr.Dataset) -> None:
     names = datasets.context_names(data)
     number, parameters = 0, "no parameter"
     if names:
-        number = len(np.unique(_contexts(data), axis=0))
+        number = len(np.unique(contexts_of(data), axis=0))
         parameters = ", ".join(names)
     if number < 3:
         got = f"{number} in {parameters}"
@@ -341,6 +367,10 @@ def _candidates(
         laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
         _quietly(laws.add, LAWS["polynomial"]())
         candidates.append(Candidate(projection, error, laws))
+        runtime.told(
+            f"learn: {number} latents, error of the manifold {error:.2g}, with its best law "
+            f"{candidates[-1].law_error:.2g}; {time.process_time() - began:.0f} s"
+        )
         # the best law is fitted once more, to all runs, which takes about as long
         if candidates[-1].good or remaining < seconds / 2:
             break
@@ -364,32 +394,9 @@ def _gains(projection: Projection, error: float, number: int, before: Candidate)
     return law_limits or error <= GAINS * before.error
 
 
-def _ensemble(
-    model: Model, train: xr.Dataset, test: xr.Dataset, members: int, seed: int
-) -> Ensemble | None:
-    """Laws of bootstraps, calibrated by the held-out runs; None where there are too few."""
-    if members < 2 or train.sizes["trajectory"] < 3:
-        return None
-    ensemble = _quietly(
-        centred_ensemble,
-        model.projection,
-        model.settings,
-        model.law,
-        train,
-        members,
-        seed,
-    )
-    try:
-        return _quietly(ensemble.calibrated, test)
-    except InputError as error:
-        # fewer than two held-out forecasts that are not lost calibrate nothing
-        warn(f"the model has no intervals: {error}", FitWarning)
-        return None
-
-
 def _held_out(data: xr.Dataset, share: float, members: int) -> float:
     """Share of the contexts to hold out: two or more where intervals need them and can be had."""
-    number = len(np.unique(_contexts(data), axis=0))
+    number = len(np.unique(contexts_of(data), axis=0))
     if members < 2 or number < FEWEST_FOR_BARS:
         return share
     return max(share, 2 / number)
@@ -445,15 +452,7 @@ def _scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> np.ndarray:
     """Contexts (C, p), in the ranges of the training data."""
     low, high = context_ranges(train)
     width = np.where(high > low, high - low, 1.0)
-    return (_contexts(data) - low) / width
-
-
-def _contexts(data: xr.Dataset) -> np.ndarray:
-    """Contexts (C, p), the means over time of those that move."""
-    contexts = context_matrix(data)
-    if contexts.ndim == 3:
-        return contexts.mean(1)
-    return contexts
+    return (contexts_of(data) - low) / width
 
 
 def _quietly(call: Callable[..., T], *arguments: object, **named: object) -> T:

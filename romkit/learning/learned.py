@@ -1,5 +1,6 @@
 """A learned model: what `romkit.learn` returns."""
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.runtime import versions
 from romkit.data import context_names, fields
 from romkit.integrators import LearnedField
+from romkit.learning.advice import Errors, Evidence, context_in_words, contexts_of
+from romkit.learning.bars import Bars, measured
 from romkit.plotting import plot_forecast, plot_rollout, save_figure
 from romkit.plotting.style import Figure
 from romkit.projections import Projection
@@ -21,26 +24,14 @@ from romkit.verbs.export import export as export_model
 from romkit.verbs.runs import forecast as forecast_once
 from romkit.verbs.storage import save as save_model
 
-Errors = Mapping[str, np.ndarray]
-"""Error of each held-out run by what made the forecast [deviations of the training data]."""
-
-USEFUL = 0.5
-"""Error of a forecast above which it is called of no use."""
-
-NEGLIGIBLE = 0.005
-"""Error of a forecast below which nothing more is needed [deviations]."""
-
-LIMITED = 2.0
-"""Error of a forecast, in that of the projection, up to which the manifold limits it."""
-
 NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 """Numbers of more digits than one reads."""
 
-MISSED = 0.1
-"""Error of the projection, in that of the forecast, below which the law misses what moves the runs."""
-
 BAR = 0.9
 """Level of the intervals."""
+
+FEW_RUNS = 4
+"""Runs below which intervals that rest on them are called uncertain."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +58,13 @@ class Learned:
     Attributes:
         projection: the manifold.
         law: equation of motion of its latents.
-        ensemble: laws of bootstraps with calibrated intervals; None where none was asked for.
+        ensemble: laws that miss a context each, with calibrated intervals; None where none was
+            asked for, or there are too few runs.
         train, test: the runs that it was learned from, and those that judge it.
         run: `romkit.rollout` along the held-out runs.
         errors: of each held-out run, of the forecast, of the projection alone, and of forecasts that
             need no model: the nearest training run, that run shifted in time, and rest at the mean.
+        errors_of_seen: the same of some runs that it was learned from.
         trials: manifolds that were tried.
         seconds: of the processor.
 
@@ -100,6 +93,7 @@ class Learned:
     test: xr.Dataset
     run: xr.Dataset
     errors: Errors
+    errors_of_seen: Errors
     trials: list[Trial]
     seconds: float
 
@@ -123,62 +117,24 @@ class Learned:
     @property
     def advice(self) -> str:
         """Sentence that says how far to trust the model, and what would help most."""
-        errors = self.errors["forecast"]
-        worst = int(np.argmax(errors))
-        where = self._context(worst)
-        kept = errors[np.isfinite(errors)]
-        if len(kept) < len(errors):
-            others = ""
-            if len(kept) > 0:
-                others = f" The {len(kept)} others err by {np.median(kept):.2g}, in the median."
-            return (
-                f"The forecast at {where} is lost: give more runs near it, or shorten the forecast."
-                f"{others}"
-            )
-        forecast = self._mean_error("forecast")
-        projection = self._mean_error("projection")
-        shifted = self._mean_error("nearest run, shifted")
-        latents = self.projection.latent_dim + 1
-        more_latents = f", or more latents, latent_dim={latents},"
-        if any(trial.latent_dim == latents for trial in self.trials):
-            # these were tried, and did not help
-            more_latents = ""
-        if forecast > min(USEFUL, shifted):
-            return (
-                "No law follows these runs better than the nearest of them: more runs near "
-                f"{where}, where the error is largest{more_latents or ','} may help."
-                f"{self._advice_on_inputs()}"
-            )
-        if forecast <= NEGLIGIBLE:
-            return (
-                f"Forecasts err by {forecast:.2g} of the deviation of the data, the nearest run by "
-                f"{shifted:.2g}: nothing more is needed."
-            )
-        if forecast <= LIMITED * projection:
-            return (
-                f"The manifold limits the forecast ({projection:.2g} of its error of "
-                f"{forecast:.2g}): more runs near {where}{more_latents} may help."
-            )
-        return (
-            f"The law limits the forecast ({forecast:.2g}, the manifold {projection:.2g}): longer "
-            f"runs, or more of them near {where}, may help."
+        tried = [(trial.latent_dim, trial.projection_error) for trial in self.trials]
+        evidence = Evidence(
+            held_out=self.errors,
+            seen=self.errors_of_seen,
+            tried=tried,
+            latent_dim=self.projection.latent_dim,
+            train=self.train,
+            test=self.test,
+            has_inputs=bool(self.law.control_names),
         )
+        return evidence.sentence()
 
-    def _advice_on_inputs(self) -> str:
-        """Sentence for runs that are alike at equal times and on the manifold, but follow no law."""
-        forecast = self._mean_error("forecast")
-        is_held = self._mean_error("projection") < MISSED * forecast
-        has_inputs = bool(self.law.control_names)
-        if has_inputs or not is_held or self._mean_error("nearest run") > forecast:
-            return ""
-        return (
-            " If something acts on them that changes in time, a load or a heater say, name it: "
-            "romkit.data.describe(data, control=[...])."
-        )
-
-    def _mean_error(self, name: str) -> float:
-        """Mean error of a forecast over the held-out runs."""
-        return float(np.mean(self.errors[name]))
+    @functools.cached_property
+    def bars(self) -> Bars | None:
+        """How wide intervals are on the held-out runs, and what they rest on; None without any."""
+        if self.ensemble is None:
+            return None
+        return measured(self.ensemble, self.test, BAR)
 
     def report(self, folder: FilePath) -> Path:
         """Write REPORT.md with pictures into a folder: errors, what was tried, and what would help.
@@ -203,24 +159,58 @@ class Learned:
         return export_model(self.projection, path, dynamics=self.law, **options)
 
     def __repr__(self) -> str:
-        # one lost forecast must not hide the others
-        error = float(np.median(self.errors["forecast"]))
         (settings,) = [row["settings"] for row in self.law.report if row["chosen"]]
         latents, components = self.projection.latent_dim, self.train.sizes["component"]
-        runs = self.test.sizes["trajectory"]
+        law = NUMBER.sub(_shortened, str(settings))
+        lines = [
+            f"Learned: {latents} latents of {components} components, {law}",
+            f"error    {self._error_in_words()}",
+            f"bars     {self._bars_in_words()}",
+            f"advice   {self.advice}",
+        ]
+        repeats = self._repeats_in_words()
+        if repeats:
+            lines.insert(3, f"repeats  {repeats}")
+        return "\n".join(lines)
+
+    def _error_in_words(self) -> str:
+        """Errors of held-out runs, beside those of forecasts that need no model."""
+        # one lost forecast must not hide the others
+        error, nearest, shifted = (
+            float(np.median(self.errors[name]))
+            for name in ("forecast", "nearest run", "nearest run, shifted")
+        )
+        runs = len(self.errors["forecast"])
         return (
-            f"Learned({latents} latents of {components} components, {settings}; median error "
-            f"{error:.2g} on {runs} held-out runs. {self.advice})"
+            f"{error:.2g} of the deviation of the data, median of {runs} held-out runs (nearest run "
+            f"{nearest:.2g}, shifted in time {shifted:.2g})"
         )
 
-    def _context(self, run: int) -> str:
-        """Context of a held-out run in words."""
-        values = display.parameters(self.test.isel(trajectory=run))
-        named = []
-        for name in context_names(self.test):
-            value = float(values[name])
-            named.append(f"{name} = {value:.4g}")
-        return ", ".join(named)
+    def _bars_in_words(self) -> str:
+        """Width of the intervals, and the runs that they rest on."""
+        if self.bars is None:
+            return "none: they need members=2 or more, and four contexts"
+        bars, error = self.bars, float(np.mean(self.errors["forecast"]))
+        runs = bars.held_out + bars.left_out
+        few = ""
+        if runs < FEW_RUNS:
+            few = ": too few for a width to rely on"
+        return (
+            f"of level {BAR:.0%}, ±{bars.width:.2g} deviations, {bars.width / error:.1f} times the "
+            f"error; they rest on {bars.held_out} held-out runs and {bars.left_out} that one of the "
+            f"laws has not seen{few}"
+        )
+
+    def _repeats_in_words(self) -> str:
+        """That several runs share a context; empty where none do."""
+        contexts = np.concatenate([contexts_of(self.train), contexts_of(self.test)])
+        number = len(np.unique(contexts, axis=0))
+        if number == len(contexts):
+            return ""
+        return (
+            f"{len(contexts)} runs at {number} contexts: those that share one are repeats, which are "
+            "held out together"
+        )
 
 
 @validated
@@ -238,6 +228,8 @@ def _write_report(learned: Learned, folder: FilePath) -> Path:
         "# A reduced model of your runs",
         learned.advice,
         "\n\n".join(pictures),
+        "## Bars",
+        f"{learned._bars_in_words().capitalize()}.",
         "## Errors of held-out runs",
         "Root mean square over components in standard deviations of the training data, mean over "
         "time.",
@@ -277,7 +269,7 @@ def _errors_table(learned: Learned) -> str:
     """A row for each forecast, a column for each held-out run."""
     head = [""]
     for run in range(learned.test.sizes["trajectory"]):
-        head.append(learned._context(run))
+        head.append(context_in_words(learned.test, run))
     rows = []
     for name, errors in learned.errors.items():
         rows.append([name, *map(_in_words, errors)])

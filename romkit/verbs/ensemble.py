@@ -586,25 +586,29 @@ def centred_ensemble(
     settings: Estimator,
     law: LearnedField,
     data: xr.Dataset,
-    members: int,
+    draws: Sequence[np.ndarray],
     seed: int,
 ) -> Ensemble:
-    """A law with bootstraps around it, whose intervals are not calibrated yet.
+    """A law with laws of some trajectories around it, whose intervals are not calibrated yet.
 
     Args:
         projection: a single one.
         settings: of the laws.
         law: fitted to all trajectories, the middle of the intervals.
         data: that the laws are fitted to.
-        members: number of bootstraps.
-        seed: of the draws, and of the fits.
+        draws: numbers of the trajectories of each further law.
+        seed: of the fits.
     """
     start = law if isinstance(settings, PolynomialLaw) else None
-    laws, _ = _resampled_laws(projection, settings, data, members, seed, None, start)
+    samples = settings.samples(projection, data)
     # how the law was chosen is no part of a stack
-    alike = [stacked([replace(law, report=())]), replace(laws, report=())]
-    around_law = stacked(alike, torch.cat)
-    return Ensemble(stack([projection] * (members + 1)), around_law, centred=True)
+    laws = [replace(law, report=())]
+    for draw in draws:
+        resampled = _resampled(samples, torch.from_numpy(draw))
+        fitted = _one_fitted(settings, start, resampled, seed)
+        # all runs say where forecasts are near what was seen
+        laws.append(replace(fitted, report=(), domain=law.domain))
+    return Ensemble(stack([projection] * len(laws)), stacked(laws), centred=True)
 
 
 def _resampled_laws(

@@ -99,8 +99,8 @@ def test_a_table_of_runs_with_times_of_their_own_is_learned_from(tmp_path):
     assert np.allclose(of_file.errors["forecast"], model.errors["forecast"], rtol=1e-3)
 
 
-@pytest.mark.parametrize(("number", "has_bars"), [(4, False), (5, True)])
-def test_two_of_five_runs_are_held_out_for_bars(number, has_bars):
+@pytest.mark.parametrize(("number", "has_bars"), [(3, False), (4, True), (5, True)])
+def test_bars_need_two_runs_that_a_law_has_not_seen(number, has_bars):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         model = romkit.learn(oscillations(number), "frequency", members=2, latent_dim=2)

@@ -1,0 +1,114 @@
+"""Intervals of a learned model: laws that miss a context each, judged by what they have not seen."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError, warn
+from romkit.data import DIMS, trajectories
+from romkit.integrators import Estimator, LearnedField
+from romkit.learning.advice import contexts_of
+from romkit.projections import Projection
+from romkit.verbs.ensemble import Ensemble, centred_ensemble
+
+FEWEST = 3
+"""Contexts of the training from which on there is one between two others."""
+
+
+class Bars(NamedTuple):
+    """What intervals rest on, and how wide they are on held-out runs.
+
+    Attributes:
+        held_out: number of held-out runs that the intervals were calibrated by.
+        left_out: number of runs of the training that a member of the ensemble had not seen.
+        inside: share of the held-out runs within their intervals.
+        width: half of their width [deviations], root mean square over components, mean over time.
+    """
+
+    held_out: int
+    left_out: int
+    inside: float
+    width: float
+
+
+def ensemble_of(
+    projection: Projection,
+    settings: Estimator,
+    law: LearnedField,
+    train: xr.Dataset,
+    test: xr.Dataset,
+    members: int,
+    seed: int,
+) -> Ensemble | None:
+    """The law with members around it that miss a context each; None where there are too few.
+
+    Contexts at the ends of a range are in all members: without them a law extrapolates, which the
+    wanted forecast does not. Intervals are calibrated by the held-out runs and by the runs that
+    each member misses, so that they rest on more runs than were held out.
+    """
+    rows = _left_out(train, members)
+    if not rows:
+        return None
+    draws = []
+    for left_out in rows:
+        draws.append(np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out))
+    with warnings.catch_warnings():
+        for kind in (FitWarning, ExtrapolationWarning):
+            warnings.simplefilter("ignore", kind)
+        ensemble = centred_ensemble(projection, settings, law, train, draws, seed)
+        validation, unseen = _validation(train, test, rows)
+        try:
+            return ensemble.calibrated(validation, members=unseen)
+        except InputError as error:
+            # forecasts that are lost calibrate nothing
+            problem = error
+    warn(f"the model has no intervals: {problem}", FitWarning)
+    return None
+
+
+def _left_out(train: xr.Dataset, members: int) -> list[np.ndarray]:
+    """Runs of each context that a member misses: contexts between others, evenly among them."""
+    contexts = contexts_of(train)
+    values, group = np.unique(contexts, axis=0, return_inverse=True)
+    if members < 2 or len(values) < FEWEST:
+        return []
+    varies = np.ptp(values, axis=0) > 0
+    at_end = (values == values.min(0)) | (values == values.max(0))
+    inner = np.flatnonzero(~at_end[:, varies].any(-1))
+    if len(inner) == 0:
+        inner = np.arange(len(values))
+    places = np.linspace(0, len(inner) - 1, min(members, len(inner))).round().astype(int)
+    return [np.flatnonzero(group.ravel() == number) for number in inner[places]]
+
+
+def _validation(
+    train: xr.Dataset, test: xr.Dataset, rows: list[np.ndarray]
+) -> tuple[xr.Dataset, np.ndarray]:
+    """Held-out runs and those that members miss, and (members, runs) who has not seen which."""
+    left_out = np.concatenate(rows)
+    both = [test, train.isel(trajectory=left_out)]
+    validation = xr.concat(both, "trajectory", data_vars="minimal", coords="minimal")
+    held_out = test.sizes["trajectory"]
+    unseen = np.zeros((len(rows) + 1, validation.sizes["trajectory"]), dtype=bool)
+    unseen[:, :held_out] = True
+    for member, missed in enumerate(rows, start=1):
+        unseen[member, held_out:] = np.isin(left_out, missed)
+    return validation, unseen
+
+
+def measured(ensemble: Ensemble, test: xr.Dataset, level: float) -> Bars:
+    """How wide intervals are on the held-out runs, and what they rest on."""
+    band = ensemble.follow(test, level=level)
+    truth = trajectories(test, "state").numpy()
+    deviation = band["state_std"].values.astype(float)
+    lower = band["lower"].transpose(*DIMS).values
+    upper = band["upper"].transpose(*DIMS).values
+    observed = np.isfinite(truth)
+    inside = (truth >= lower) & (truth <= upper)
+    half = (upper - lower) / 2 / np.where(deviation > 0, deviation, 1.0)
+    width = np.sqrt(np.square(half).mean(-1)).mean()
+    runs = ensemble.calibration.trajectories
+    held_out = test.sizes["trajectory"]
+    return Bars(held_out, runs - held_out, float(inside[observed].mean()), float(width))
