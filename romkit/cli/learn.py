@@ -20,6 +20,9 @@ def learn(
         int | None,
         Option(min=1, max=10_000, help="Number of latent coordinates; by default chosen."),
     ] = None,
+    period: Annotated[
+        float | None, Option(help="Of what drives all runs from outside, in step.")
+    ] = None,
     members: Annotated[int, Option(min=0, max=10_000, help="Of the ensemble that gives bars.")] = 3,
     seconds: Annotated[float, Option(help="Of the processor, for the choice of a law.")] = 60.0,
     seed: Annotated[int, Option(min=0, help="Of all random numbers.")] = 0,
@@ -40,7 +43,8 @@ def learn(
       romkit report runs/learned/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
     folder = options.target(out, "learned", "REPORT.md", force).parent
-    settings = {"latent_dim": latent_dim, "members": members, "seconds": seconds, "seed": seed}
+    settings = {"latent_dim": latent_dim, "period": period}
+    settings |= {"members": members, "seconds": seconds, "seed": seed}
     output.on_interruption("nothing is kept; shorter with --members 0 and fewer --seconds")
     data = options.read_own(sources)
     if not hasattr(data, "data_vars"):  # a table

@@ -8,6 +8,7 @@ import xarray as xr
 
 from romkit.core import display
 from romkit.data import context_matrix, context_names
+from romkit.learning.rhythm import rhythm
 
 Errors = Mapping[str, np.ndarray]
 """Error of each run by what made the forecast [deviations of the training data]."""
@@ -42,14 +43,6 @@ ALIKE = 0.01
 
 SCATTER = 0.5
 """Difference of such runs, in the error of the forecast, from which on it is what limits it."""
-
-PURE, IN_STEP = 0.5, 0.95
-"""Share of the power at one frequency, and coherence of the runs, from which on they have one
-rhythm.
-"""
-
-FRACTIONS = np.linspace(-0.5, 0.5, 51)
-"""Places between two frequencies of a spectrum at which a peak is sought."""
 
 
 @dataclass(frozen=True)
@@ -234,34 +227,6 @@ def difference_of_repeats(data: xr.Dataset) -> float:
         return np.nan
     # the difference of two runs is √2 times that of each from their mean
     return float(np.sqrt(np.mean(squares) / 2))
-
-
-def rhythm(data: xr.Dataset) -> float | None:
-    """Period with which all runs swing in step; None where they do not, or times are uneven."""
-    times = data["time"].values.astype(float)
-    states = data["state"].values
-    steps = np.diff(times)
-    if len(steps) < 8 or np.ptp(steps) > 1e-6 * steps.mean() or not np.isfinite(states).all():
-        return None
-    swings = states - states.mean(1, keepdims=True)  # (C, T, n)
-    deviation = swings.std((0, 1))
-    swings = swings / np.where(deviation > 0, deviation, 1.0)
-    spectra = np.fft.rfft(swings, axis=1)  # (C, F, n)
-    power = np.square(np.abs(spectra)).sum((0, 2))  # (F,)
-    peak = int(np.argmax(power))
-    is_pure = power[max(peak - 1, 0) : peak + 2].sum() >= PURE * power.sum()
-    # a single swing is a course of the run, and no rhythm
-    if peak < 2 or not is_pure:
-        return None
-    amplitudes = spectra[:, peak]  # (C, n)
-    coherence = np.abs(amplitudes.sum(0)).sum() / np.abs(amplitudes).sum()
-    if coherence < IN_STEP:
-        return None
-    frequencies = (peak + FRACTIONS) / (len(times) * steps.mean())
-    window = np.hanning(len(times))
-    waves = np.exp(-2j * np.pi * frequencies[:, None] * (times - times[0])) * window  # (50, T)
-    heights = np.abs(waves @ swings.mean(0)).sum(-1)
-    return float(1 / frequencies[int(np.argmax(heights))])
 
 
 def _way(course: np.ndarray) -> float:

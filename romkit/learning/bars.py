@@ -1,6 +1,8 @@
 """Intervals of a learned model: laws that miss a context each, judged by what they have not seen."""
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,14 +23,14 @@ class Bars(NamedTuple):
     """What intervals rest on, and how wide they are on held-out runs.
 
     Attributes:
-        held_out: number of held-out runs that the intervals were calibrated by.
-        left_out: number of runs of the training that a member of the ensemble had not seen.
-        inside: share of the held-out runs within their intervals.
-        width: half of their width [deviations], root mean square over components, mean over time.
+        runs: number of forecasts that they were calibrated by, of runs that their law had not seen.
+        inside: share of the held-out runs within their intervals; forecasts that are lost are left
+            out here and below.
+        width: half of their width [deviations], root mean square over components, mean over time,
+            median of the runs.
     """
 
-    held_out: int
-    left_out: int
+    runs: int
     inside: float
     width: float
 
@@ -38,7 +40,7 @@ def ensemble_of(
     settings: Estimator,
     law: LearnedField,
     train: xr.Dataset,
-    test: xr.Dataset,
+    test: xr.Dataset | None,
     members: int,
     seed: int,
 ) -> Ensemble | None:
@@ -54,13 +56,12 @@ def ensemble_of(
     draws = []
     for left_out in rows:
         draws.append(np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out))
-    with warnings.catch_warnings():
-        for kind in (FitWarning, ExtrapolationWarning):
-            warnings.simplefilter("ignore", kind)
+    with quiet():
         ensemble = centred_ensemble(projection, settings, law, train, draws, seed)
         validation, unseen = _validation(train, test, rows)
         try:
-            return ensemble.calibrated(validation, members=unseen)
+            # a forecast that is lost says so itself, and leaves the others their intervals
+            return ensemble.calibrated(validation, members=unseen, with_lost=False)
         except InputError as error:
             # forecasts that are lost calibrate nothing
             problem = error
@@ -84,18 +85,34 @@ def _left_out(train: xr.Dataset, members: int) -> list[np.ndarray]:
 
 
 def _validation(
-    train: xr.Dataset, test: xr.Dataset, rows: list[np.ndarray]
+    train: xr.Dataset, test: xr.Dataset | None, rows: list[np.ndarray]
 ) -> tuple[xr.Dataset, np.ndarray]:
     """Held-out runs and those that members miss, and (members, runs) who has not seen which."""
     left_out = np.concatenate(rows)
-    both = [test, train.isel(trajectory=left_out)]
-    validation = xr.concat(both, "trajectory", data_vars="minimal", coords="minimal")
-    held_out = test.sizes["trajectory"]
+    validation = train.isel(trajectory=left_out)
+    held_out = 0
+    if test is not None:
+        validation = joined(test, validation)
+        held_out = test.sizes["trajectory"]
     unseen = np.zeros((len(rows) + 1, validation.sizes["trajectory"]), dtype=bool)
     unseen[:, :held_out] = True
     for member, missed in enumerate(rows, start=1):
         unseen[member, held_out:] = np.isin(left_out, missed)
     return validation, unseen
+
+
+def joined(runs: xr.Dataset, further: xr.Dataset) -> xr.Dataset:
+    """Runs of two datasets."""
+    return xr.concat([runs, further], "trajectory", data_vars="minimal", coords="minimal")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Steps whose warnings the report says in its own words."""
+    with warnings.catch_warnings():
+        for kind in (FitWarning, ExtrapolationWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
 
 
 def measured(ensemble: Ensemble, test: xr.Dataset, level: float) -> Bars:
@@ -105,10 +122,8 @@ def measured(ensemble: Ensemble, test: xr.Dataset, level: float) -> Bars:
     deviation = band["state_std"].values.astype(float)
     lower = band["lower"].transpose(*DIMS).values
     upper = band["upper"].transpose(*DIMS).values
-    observed = np.isfinite(truth)
+    observed = np.isfinite(truth) & np.isfinite(lower)
     inside = (truth >= lower) & (truth <= upper)
     half = (upper - lower) / 2 / np.where(deviation > 0, deviation, 1.0)
-    width = np.sqrt(np.square(half).mean(-1)).mean()
-    runs = ensemble.calibration.trajectories
-    held_out = test.sizes["trajectory"]
-    return Bars(held_out, runs - held_out, float(inside[observed].mean()), float(width))
+    width = np.nanmedian(np.sqrt(np.square(half).mean(-1)).mean(-1))
+    return Bars(ensemble.calibration.trajectories, float(inside[observed].mean()), float(width))

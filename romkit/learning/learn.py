@@ -2,7 +2,6 @@
 
 import glob
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -13,14 +12,11 @@ import torch
 import xarray as xr
 
 import romkit.data as datasets
-from romkit.bases import basis
 from romkit.core import runtime
-from romkit.core.boundary import Count, FilePath, Natural, Part, Seconds, Seed, validated
+from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
 from romkit.core.errors import (
     DataWarning,
-    ExtrapolationWarning,
     FileError,
-    FitWarning,
     InputError,
     warn,
 )
@@ -34,8 +30,10 @@ from romkit.integrators.laws.baselines import nearest_runs, shifted_in_time
 from romkit.integrators.laws.choice import HELD_OUT, order_of_preference
 from romkit.integrators.laws.phase import with_phase
 from romkit.learning.advice import Errors, contexts_of
-from romkit.learning.bars import ensemble_of
+from romkit.learning.bars import ensemble_of, quiet
 from romkit.learning.learned import Learned, Trial
+from romkit.learning.refit import METHOD, basis_of
+from romkit.learning.rhythm import with_rhythm
 from romkit.projections import Projection
 from romkit.verbs.fit import fit
 from romkit.verbs.law import Comparison
@@ -58,9 +56,6 @@ CLOSE_CALL = 3.0
 LIMITED = 2.0
 """Error of a law, relative to the projection's, from which on a manifold is not what limits it."""
 
-WIDE = 1_000
-"""Number of components from which on states are described by coordinates in a basis."""
-
 FEWEST_FOR_BARS = 5
 """Contexts from which on two are held out: intervals need them, and laws three others."""
 
@@ -72,9 +67,6 @@ of their own.
 SEEN = 4
 """Most runs of the training that are forecast, to be compared with the held-out ones."""
 
-KEPT = 1e-4
-"""Share of the energy that a basis may leave out."""
-
 
 @validated
 def learn(
@@ -83,6 +75,7 @@ def learn(
     *,
     held_out: Part = 0.25,
     latent_dim: Count | None = None,
+    period: Positive | None = None,
     members: Natural = 3,
     seconds: Seconds = 60.0,
     seed: Seed = 0,
@@ -102,6 +95,8 @@ def learn(
         context: names of the parameters in which runs differ; by default what the data declare.
         held_out: share of the runs that judge the result, by contexts between the others.
         latent_dim: number of latents; by default chosen.
+        period: of what drives all runs from outside, in step since their first time; its sine and
+            cosine are then inputs of the law, and `forecast` gives them by itself.
         members: laws that miss a context each, whose forecasts of it, beside those of the held-out
             runs, set the width of the intervals; 0 for no intervals. Intervals are those of a
             measurement: noise of these runs is a part.
@@ -135,6 +130,8 @@ def learn(
     began = time.process_time()
     data = _described(source, context)
     _check_contexts(data)
+    if period is not None:
+        data = with_rhythm(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
     best, trials = _chosen(train, latent_dim, seconds, seed)
     run = _rolled_out(best, test)
@@ -149,6 +146,7 @@ def learn(
     return Learned(
         projection=best.projection,
         law=best.law,
+        settings=best.settings,
         ensemble=ensemble,
         train=train,
         test=test,
@@ -157,6 +155,7 @@ def learn(
         errors_of_seen=errors_of_seen,
         trials=trials,
         seconds=time.process_time() - began,
+        period=period,
     )
 
 
@@ -354,12 +353,10 @@ def _candidates(
     train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
 ) -> list[Candidate]:
     """Manifolds of more and more latents with polynomial laws, as long as one gains by more."""
-    front = None
-    if train.sizes["component"] > WIDE:
-        front = basis(train, tolerance=KEPT)
+    front = basis_of(train)
     began, candidates = time.process_time(), []
     for number in _latent_dims(train, latent_dim):
-        projection = fit("polynomial-manifold", train, latent_dim=number, basis=front)
+        projection = fit(METHOD, train, latent_dim=number, basis=front)
         error = float(projection.report["left_out_error"])
         if candidates and not _gains(projection, error, number, candidates[-1]):
             break
@@ -457,7 +454,5 @@ def _scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> np.ndarray:
 
 def _quietly(call: Callable[..., T], *arguments: object, **named: object) -> T:
     """Result of a step whose warnings the report says in its own words."""
-    with warnings.catch_warnings():
-        for kind in (FitWarning, ExtrapolationWarning):
-            warnings.simplefilter("ignore", kind)
+    with quiet():
         return call(*arguments, **named)

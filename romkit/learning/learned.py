@@ -3,19 +3,23 @@
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 import xarray as xr
 
 from romkit.core import display, files
-from romkit.core.boundary import FilePath, validated
+from romkit.core.boundary import FilePath, Natural, Seed, validated
 from romkit.core.runtime import versions
 from romkit.data import context_names, fields
-from romkit.integrators import LearnedField
+from romkit.data.controls import Control
+from romkit.integrators import Estimator, LearnedField
 from romkit.learning.advice import Errors, Evidence, context_in_words, contexts_of
-from romkit.learning.bars import Bars, measured
+from romkit.learning.bars import Bars, ensemble_of, joined, measured, quiet
+from romkit.learning.refit import refitted
+from romkit.learning.rhythm import waves
 from romkit.plotting import plot_forecast, plot_rollout, save_figure
 from romkit.plotting.style import Figure
 from romkit.projections import Projection
@@ -58,6 +62,7 @@ class Learned:
     Attributes:
         projection: the manifold.
         law: equation of motion of its latents.
+        settings: with which the law was fitted.
         ensemble: laws that miss a context each, with calibrated intervals; None where none was
             asked for, or there are too few runs.
         train, test: the runs that it was learned from, and those that judge it.
@@ -67,6 +72,9 @@ class Learned:
         errors_of_seen: the same of some runs that it was learned from.
         trials: manifolds that were tried.
         seconds: of the processor.
+        fitted_to_all: whether projection and law have learned from the held-out runs, too, after
+            errors were measured.
+        period: of what drives the runs; None where nothing does.
 
     Example:
         >>> import numpy as np
@@ -88,6 +96,7 @@ class Learned:
 
     projection: Projection
     law: LearnedField
+    settings: Estimator
     ensemble: Ensemble | None
     train: xr.Dataset
     test: xr.Dataset
@@ -96,19 +105,52 @@ class Learned:
     errors_of_seen: Errors
     trials: list[Trial]
     seconds: float
+    fitted_to_all: bool = False
+    period: float | None = None
 
-    def forecast(self, **options: object) -> xr.Dataset:
+    def forecast(self, *, start: float = 0.0, **options: object) -> xr.Dataset:
         """Forecast from a state, with an interval where there is an ensemble: `lower` and `upper`
         before the names of the variables.
 
         Args:
+            start: time of the first state since the rhythm began, for a model with a `period`.
             **options: those of `romkit.forecast`: `initial_state`, `duration`, `dt`, the context by
                 name, and of runs with inputs `control`, samples (time, input) or a function of
                 time.
         """
+        if self.period is not None:
+            options["control"] = self._rhythm_from(start)
         if self.ensemble is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
         return fields(self.ensemble.forecast(**options))
+
+    def _rhythm_from(self, start: float) -> Control:
+        """Inputs at times since a start."""
+
+        def inputs(t: torch.Tensor) -> np.ndarray:
+            return waves(float(t) + start, self.period)
+
+        return inputs
+
+    @validated
+    def refitted(self, *, members: Natural = 3, seed: Seed = 0) -> "Learned":
+        """The model with the same settings, fitted to all runs, held-out ones too.
+
+        Its `errors` are still those of the model before, which had not seen the held-out runs: one
+        that knows more runs is at least as good as a rule. Its intervals are calibrated by runs
+        between others, each forecast by a law that has not seen it.
+
+        Args:
+            members: as of `romkit.learn`; of six contexts, say, four lie between others.
+            seed: of all random numbers.
+        """
+        everything = joined(self.train, self.test)
+        with quiet():
+            projection, law = refitted(self.projection, self.settings, everything, seed)
+        law = replace(law, report=self.law.report)
+        ensemble = ensemble_of(projection, self.settings, law, everything, None, members, seed)
+        model = replace(self, projection=projection, law=law, ensemble=ensemble)
+        return replace(model, train=everything, fitted_to_all=True)
 
     def plot(self) -> Figure:
         """Truth, model and difference of held-out runs, with the error over time."""
@@ -181,29 +223,29 @@ class Learned:
             for name in ("forecast", "nearest run", "nearest run, shifted")
         )
         runs = len(self.errors["forecast"])
+        before = ", before the fit to all runs" if self.fitted_to_all else ""
         return (
-            f"{error:.2g} of the deviation of the data, median of {runs} held-out runs (nearest run "
-            f"{nearest:.2g}, shifted in time {shifted:.2g})"
+            f"{error:.2g} of the deviation of the data, median of {runs} held-out runs{before} "
+            f"(nearest run {nearest:.2g}, shifted in time {shifted:.2g})"
         )
 
     def _bars_in_words(self) -> str:
         """Width of the intervals, and the runs that they rest on."""
         if self.bars is None:
             return "none: they need members=2 or more, and four contexts"
-        bars, error = self.bars, float(np.mean(self.errors["forecast"]))
-        runs = bars.held_out + bars.left_out
-        few = ""
-        if runs < FEW_RUNS:
-            few = ": too few for a width to rely on"
+        errors = self.errors["forecast"]
+        bars, error = self.bars, float(np.median(errors[np.isfinite(errors)]))
+        few = ": too few for a width to rely on" if bars.runs < FEW_RUNS else ""
         return (
             f"of level {BAR:.0%}, ±{bars.width:.2g} deviations, {bars.width / error:.1f} times the "
-            f"error; they rest on {bars.held_out} held-out runs and {bars.left_out} that one of the "
-            f"laws has not seen{few}"
+            f"error; they rest on {bars.runs} forecasts of runs that their law had not seen{few}"
         )
 
     def _repeats_in_words(self) -> str:
         """That several runs share a context; empty where none do."""
-        contexts = np.concatenate([contexts_of(self.train), contexts_of(self.test)])
+        contexts = contexts_of(self.train)
+        if not self.fitted_to_all:
+            contexts = np.concatenate([contexts, contexts_of(self.test)])
         number = len(np.unique(contexts, axis=0))
         if number == len(contexts):
             return ""

@@ -138,11 +138,9 @@ def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
     """Draw one component of one trajectory."""
     time = run["time"].values
     mean = run["state"].values
-    label = "forecast"
     if "lower" in run:
-        label = "mean"
         _draw_interval(panel, run)
-    panel.plot(time, mean, color=style.BLUE, label=label)
+    panel.plot(time, mean, color=style.BLUE, label="forecast")
     inside = mean
     if truth is not None:
         true_values = truth["state"].values

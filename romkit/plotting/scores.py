@@ -80,7 +80,10 @@ def _mark_valid_time(panel: Axes, run: xr.Dataset, seed: int) -> None:
     valid = float(run["valid_time"][seed])
     at = time[0] + valid
     text = "valid to the end"
-    if at < time[-1]:
+    # a run that was measured for a shorter time than the others ends with its last sample
+    measured = time[np.isfinite(run["nrmse_projected"].values[seed])]
+    end = measured[-1] if len(measured) else time[-1]
+    if at < end:
         dotted = {"color": style.ORANGE, "linestyle": ":", "linewidth": 0.9}
         panel.axvline(at, **dotted)
         dot = {"color": style.ORANGE, "markersize": 3.5, "clip_on": False}

@@ -78,7 +78,12 @@ class Calibration:
 
     @classmethod
     def of(
-        cls, times: np.ndarray, error: np.ndarray, spread: np.ndarray, std: np.ndarray
+        cls,
+        times: np.ndarray,
+        error: np.ndarray,
+        spread: np.ndarray,
+        std: np.ndarray,
+        typical: bool = False,
     ) -> "Calibration":
         """Calibrate by trajectories that no member was fitted to.
 
@@ -88,6 +93,8 @@ class Calibration:
                 forecast is lost.
             spread: (V, T, n) standard deviation of the members.
             std: (n,) of the components in training.
+            typical: whether growth is that of the median trajectory, so that a few with large
+                errors, where members disagree, leave the others narrow intervals.
 
         Raises:
             InputError: fewer than two trajectories with a finite error.
@@ -98,12 +105,12 @@ class Calibration:
             expected = "two trajectories or more"
             raise InputError("validation", expected=expected, got=f"{usable.sum()}", fix=fix)
         scores = np.abs(error)
-        growth, profile = _growth_and_profile(error, std)
+        growth, profile = _growth_and_profile(error, std, typical)
         for k in np.flatnonzero(usable):
             of_others = growth, profile
             if usable.sum() >= ENOUGH:
                 # as for a new trajectory; of one or two others it would be chance
-                of_others = _growth_and_profile(np.delete(error, k, axis=0), std)
+                of_others = _growth_and_profile(np.delete(error, k, axis=0), std, typical)
             scores[k] /= _scale(spread[k], *of_others)
         seen = (~np.isnan(error)).any(axis=(1, 2))
         quantiles = _quantiles(scores)
@@ -159,11 +166,17 @@ def _quantiles(scores: np.ndarray) -> np.ndarray:
     return np.where(infinite, np.inf, finite)
 
 
-def _growth_and_profile(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _growth_and_profile(
+    error: np.ndarray, std: np.ndarray, typical: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
-    square at (t, k).
+    square at (t, k), or to the median of those of the trajectories.
     """
     relative = np.ma.masked_invalid(np.square(error / std))
+    if typical:
+        # each trajectory in units of its own error, times the median of these errors
+        sizes = relative.mean((1, 2))  # (V,)
+        relative = relative / sizes[:, None, None] * np.ma.median(sizes)
     square = relative.mean((0, 2))  # (T,)
     T = len(square)
     finite = np.flatnonzero(~np.ma.getmaskarray(square))
@@ -282,7 +295,13 @@ class Ensemble:
         return band.squeeze("trajectory") if single else band
 
     @validated
-    def calibrated(self, validation: xr.Dataset, *, members: Mask | None = None) -> "Ensemble":
+    def calibrated(
+        self,
+        validation: xr.Dataset,
+        *,
+        members: Mask | None = None,
+        with_lost: bool = True,
+    ) -> "Ensemble":
         """Calibrate intervals on trajectories that nothing was fitted to; returns a new ensemble.
 
         A lost forecast has an infinite error, so that where 5 % are lost, intervals from level 95 %
@@ -292,6 +311,8 @@ class Ensemble:
             validation: the trajectories.
             members: (members, trajectories) true where a member has not seen a trajectory, and
                 follows it; by default none has seen any.
+            with_lost: false leaves trajectories with a lost forecast out: intervals are then those
+                of forecasts that are not lost.
 
         Raises:
             InputError: fewer than two trajectories.
@@ -306,9 +327,13 @@ class Ensemble:
         observed = np.isfinite(truth)
         lost = np.isnan(error) & observed
         error[lost] = np.inf
-        _warn_of_lost(lost, observed)
+        if with_lost:
+            _warn_of_lost(lost, observed)
+        else:
+            error[lost.any((1, 2))] = np.nan
         deviation = run["state_std"].values.astype("float64")
-        calibration = Calibration.of(run["time"].values, error, run["spread"].values, deviation)
+        spread = run["spread"].values
+        calibration = Calibration.of(run["time"].values, error, spread, deviation, self.centred)
         return replace(self, calibration=calibration)
 
     @validated
@@ -477,12 +502,14 @@ def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
 def _over_members(run: xr.Dataset, members: np.ndarray | None, centred: bool) -> xr.Dataset:
     """Middle and spread of the finite ones of some members (B, C), all by default."""
     state = run["state"].transpose("seed", *DIMS)
-    values = np.ma.masked_invalid(state.values)  # (B, C, T, n)
+    values = every = np.ma.masked_invalid(state.values)  # (B, C, T, n)
     if members is not None:
         unused = np.broadcast_to(~members[:, :, None, None], values.shape)
         values = np.ma.masked_where(unused, values)
     if centred:
-        middle, spread = _around_the_first(values)
+        middle, _ = _around_the_first(values)
+        # a member that has not seen a trajectory leaves the others in their places
+        _, spread = _around_the_first(every)
         named = f"law of all trajectories; {len(values) - 1} others spread around it"
     else:
         # a spread needs two members

@@ -10,6 +10,7 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import DataWarning, FitWarning, InputError
+from romkit.learning.rhythm import rhythm
 
 
 def oscillations(number=6, noise=0.0):
@@ -184,3 +185,96 @@ def test_states_of_few_components_are_their_own_latents(n):
     model = romkit.learn(runs, members=0, seconds=4.0)
     assert model.projection.latent_dim == n
     assert model.errors["forecast"].max() < 1e-3
+
+
+def test_a_fit_to_all_runs_has_learned_from_the_held_out_ones(learned):
+    final = learned.refitted(members=2)
+    assert final.train.sizes["trajectory"] == 6
+    again = romkit.follow(final.projection, learned.test, dynamics=final.law)
+    before = romkit.follow(learned.projection, learned.test, dynamics=learned.law)
+    truth = learned.test.state.values
+    assert abs(again.state.values - truth).max() < abs(before.state.values - truth).max()
+    assert final.bars.runs == 2
+    assert learned.bars.runs == 4
+    assert "before" in repr(final)
+    assert "before" not in repr(learned)
+
+
+def test_bars_do_not_explode_beside_the_last_run():
+    """Bootstraps of four contexts miss the last one at times, and extrapolate to what is beside it."""
+    time, speed = np.linspace(0, 8, 81), np.array([0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.27])
+    phase = speed[:, None, None] * time[:, None] - np.linspace(0, 3, 8)
+    growth = 1 - np.exp(-speed[:, None, None] * time[:, None] / 2)
+    runs = romkit.data.from_arrays(growth * np.cos(phase) + 1, time, context={"speed": speed})
+    model = romkit.learn(runs.isel(trajectory=slice(6)), members=3)
+    truth = runs.isel(trajectory=[6])
+    band = model.ensemble.follow(truth)
+    error = np.sqrt(np.square(band.state.values - truth.state.values).mean())
+    half = np.sqrt(np.square((band.upper - band.lower).values / 2).mean())
+    typical = np.sqrt(np.mean(np.square(model.errors["forecast"])))
+    assert half < 4 * max(error, typical)
+
+
+def test_advice_asks_for_more_runs_where_unseen_ones_are_worse(learned):
+    errors = {name: np.full(2, 0.3) for name in learned.errors}
+    errors |= {"forecast": np.array([0.1, 0.2]), "projection": np.full(2, 0.01)}
+    better = replace(learned, errors=errors, errors_of_seen={"forecast": np.full(3, 0.02)})
+    assert "more runs near" in better.advice
+    as_good = replace(learned, errors=errors, errors_of_seen={"forecast": np.full(3, 0.15)})
+    assert "would not help" in as_good.advice
+
+
+@pytest.mark.parametrize("period", [3.0, 5.0, 7.5])
+def test_runs_that_swing_in_step_have_a_rhythm(period):
+    time, size = np.linspace(0, 15, 61), np.linspace(1, 3, 7)
+    drive = np.sin(2 * np.pi * time / period)
+    states = size[:, None, None] * np.stack([drive, drive**2, -drive], axis=-1)
+    runs = romkit.data.from_arrays(states, time, context={"size": size})
+    assert rhythm(runs) == pytest.approx(period, rel=0.03)
+
+
+def test_runs_with_periods_of_their_own_have_none():
+    data = romkit.data.describe(oscillations(), context=["frequency"])
+    assert rhythm(data) is None
+
+
+def test_repeats_are_told():
+    """Individuals at one parameter: whole contexts are held out, and their differences are told."""
+    rng = np.random.default_rng(1)
+    time, dose = np.linspace(0, 4, 41), np.repeat(np.linspace(1.0, 2.0, 5), 2)
+    rates = 1 + 0.3 * rng.standard_normal(10)
+    decay = dose[:, None] * np.exp(-rates[:, None] * time)
+    runs = romkit.data.from_arrays(decay[..., None], time, context={"dose": dose})
+    model = romkit.learn(runs, "dose", members=2)
+    assert "10 runs at 5 contexts" in repr(model)
+    assert "differ by" in model.advice
+    assert not set(model.train.dose.values) & set(model.test.dose.values)
+
+
+def test_a_variable_that_turns_has_no_law_of_its_own():
+    time, dose = np.linspace(0, 6, 61), np.linspace(1.0, 2.0, 6)
+    course = dose[:, None] * (np.exp(-time) - np.exp(-3 * time))
+    runs = romkit.data.from_arrays(course[..., None], time, context={"dose": dose})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = romkit.learn(runs, "dose", members=0, seconds=4.0)
+    assert "one variable alone" in model.advice
+
+
+@pytest.mark.parametrize("members", [0, 2])
+def test_runs_with_a_rhythm_are_forecast_from_any_time_of_it(members):
+    """A state that follows a drive nobody recorded: ẋ = size sin(2πt/3) - x, ẏ = x - y."""
+    time, size = np.linspace(0, 9, 91), np.linspace(1, 2, 6)
+    pace = 2 * np.pi / 3
+    x = (np.sin(pace * time) - pace * np.cos(pace * time)) / (1 + pace**2)
+    y_of = np.exp(1j * pace * time) / (1 + 1j * pace) ** 2
+    states = size[:, None, None] * np.stack([x, y_of.imag], axis=-1)
+    runs = romkit.data.from_arrays(states, time, context={"size": size})
+    model = romkit.learn(runs, "size", period=3.0, members=members, seconds=10.0)
+    assert model.errors["forecast"].max() < 0.05
+    begin = 7
+    forecast = model.forecast(
+        initial_state=1.5 * states[0, begin], duration=3, dt=0.1, size=1.5, start=time[begin]
+    )
+    state = forecast["state"].values
+    assert abs(state - 1.5 * states[0, begin : begin + 31]).max() < 0.05
