@@ -41,6 +41,9 @@ TURNING = 1.5
 ALIKE = 0.01
 """Distance of contexts, in their range, up to which runs should be nearly equal."""
 
+FEW = 4
+"""Contexts below which a model that has learned from one more is another one."""
+
 SCATTER = 0.5
 """Difference of such runs, in the error of the forecast, from which on it is what limits it."""
 
@@ -71,12 +74,13 @@ class Evidence:
         errors = self.held_out["forecast"]
         is_lost = ~np.isfinite(errors)
         if is_lost.any():
-            return f"{self._of_lost(is_lost)}{self._causes()}"
+            return f"{self._of_lost(is_lost)}{self._causes()}{self._of_few_contexts()}"
         forecast, projection = self._error("forecast"), self._error("projection")
         shifted = self._error("nearest run, shifted")
         if forecast > min(USEFUL, shifted):
             causes = self._causes() or self._help()
-            return f"No law follows these runs better than the nearest of them.{causes}"
+            few = self._of_few_contexts()
+            return f"No law follows these runs better than the nearest of them.{causes}{few}"
         if forecast <= NEGLIGIBLE:
             return (
                 f"Forecasts err by {forecast:.2g} of the deviation of the data, the nearest run by "
@@ -128,6 +132,16 @@ class Evidence:
             "would not help; noise of the data is a part."
         )
 
+    def _of_few_contexts(self) -> str:
+        """Sentence for a model that has learned from so few contexts that one more matters."""
+        number = len(np.unique(contexts_of(self.train), axis=0))
+        if number >= FEW:
+            return ""
+        return (
+            f" It has learned from runs at {number} contexts: model.refitted() learns from all, with "
+            "the same settings."
+        )
+
     def _further_latents(self) -> int | None:
         """A number of latents that was not tried, where the last ones that were have helped."""
         if len(self.tried) < 2:
@@ -167,7 +181,7 @@ class Evidence:
     def _of_inputs(self) -> str:
         """Sentence for runs that are alike at equal times and on the manifold, but follow no law."""
         forecast = self._error("forecast")
-        is_held = self._error("projection") < MISSED * forecast
+        is_held = self._error("projection") < MISSED * forecast < np.inf
         if self.has_inputs or not is_held or self._error("nearest run") > forecast:
             return ""
         return (
@@ -178,7 +192,8 @@ class Evidence:
     def _of_individuals(self) -> str:
         """Sentence for runs at equal contexts that differ by more than the model errs."""
         difference = difference_of_repeats(self.train)
-        if not difference > SCATTER * self._error("forecast"):
+        least = min(self._error("forecast"), float(np.mean(self.seen["forecast"])))
+        if not difference > SCATTER * least:
             return ""
         names = ", ".join(context_names(self.train))
         return (

@@ -200,19 +200,13 @@ def test_a_fit_to_all_runs_has_learned_from_the_held_out_ones(learned):
     assert "before" not in repr(learned)
 
 
-def test_bars_do_not_explode_beside_the_last_run():
-    """Bootstraps of four contexts miss the last one at times, and extrapolate to what is beside it."""
-    time, speed = np.linspace(0, 8, 81), np.array([0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.27])
-    phase = speed[:, None, None] * time[:, None] - np.linspace(0, 3, 8)
-    growth = 1 - np.exp(-speed[:, None, None] * time[:, None] / 2)
-    runs = romkit.data.from_arrays(growth * np.cos(phase) + 1, time, context={"speed": speed})
-    model = romkit.learn(runs.isel(trajectory=slice(6)), members=3)
-    truth = runs.isel(trajectory=[6])
-    band = model.ensemble.follow(truth)
-    error = np.sqrt(np.square(band.state.values - truth.state.values).mean())
-    half = np.sqrt(np.square((band.upper - band.lower).values / 2).mean())
-    typical = np.sqrt(np.mean(np.square(model.errors["forecast"])))
-    assert half < 4 * max(error, typical)
+def test_bars_beside_the_last_run_are_as_narrow_as_elsewhere(learned):
+    """Draws of few runs miss the last one at times, and extrapolate to what is beside it."""
+    between = oscillations(number=41)  # of 1, 1.025, 1.05 ..., 2
+    data = romkit.data.describe(between, context=["frequency"])
+    band = learned.ensemble.follow(data.isel(trajectory=[1, 14, 39]))
+    widths = (band.upper - band.lower).mean(("time", "component")).values
+    assert widths.max() < 2.5 * np.median(widths)
 
 
 def test_advice_asks_for_more_runs_where_unseen_ones_are_worse(learned):
@@ -245,7 +239,7 @@ def test_repeats_are_told():
     rates = 1 + 0.3 * rng.standard_normal(10)
     decay = dose[:, None] * np.exp(-rates[:, None] * time)
     runs = romkit.data.from_arrays(decay[..., None], time, context={"dose": dose})
-    model = romkit.learn(runs, "dose", members=2)
+    model = romkit.learn(runs, "dose", members=2, seconds=8.0)
     assert "10 runs at 5 contexts" in repr(model)
     assert "differ by" in model.advice
     assert not set(model.train.dose.values) & set(model.test.dose.values)
