@@ -62,9 +62,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  echo "On Debian and Ubuntu: apt install python3-venv. Or name another Python: make PYTHON=... $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev]" --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev]" --constraint constraints.txt
 	@touch $@
 
 $(VENV)/.docs: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,docs]" --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev,docs]" --constraint constraints.txt
 	@touch $@

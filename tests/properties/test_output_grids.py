@@ -119,8 +119,10 @@ INPUTS = {
 """Inputs, and the times at which they jump, which are in no grid."""
 
 
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("smooth", False), ("switch", False), ("switch", True), ("pulse", False), ("pulse", True)],
+)
 def test_a_forced_law(name, known, samples):
     """An input that is a function of time: steps find its jumps, and are exact where they are
     told of them.
@@ -142,7 +144,10 @@ def test_a_forced_law(name, known, samples):
     )
 
 
-@pytest.mark.parametrize("dynamics", [Galerkin(), Reencoded(Galerkin(), every=10**6)])
+RARELY = pytest.param(Reencoded(Galerkin(), every=10**6), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("dynamics", [Galerkin(), RARELY])
 def test_galerkin_of_a_system(dynamics):
     ncae, system = romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96()
     c = torch.tensor([[3.14], [3.18]], dtype=T64)

@@ -52,7 +52,7 @@ def forecast(method, law, epochs, **units):
         ("pod", DMD()),
         ("polynomial-manifold", SINDy(degree=2)),
         ("flow", SINDy(degree=2, share=0.01)),
-        ("ncae", LONG),
+        pytest.param("ncae", LONG, marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

@@ -121,6 +121,7 @@ def states(problem):
     return {name: solvers[name](1)[0] for name in (EAGER, contestants.TORCHDIFFEQ)}
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_jax_and_diffrax_have_field_and_trajectories_of_romkit(problem, states):
     pytest.importorskip("diffrax")
@@ -180,6 +181,7 @@ def test_geoopt_and_romkit_compute_the_same_loss_and_gradient(stack):
         training.check_geoopt(other)
 
 
+@pytest.mark.slow
 def test_jax_and_romkit_compute_the_same_loss_gradient_and_steps(stack):
     pytest.importorskip("jax")
     training.check_jax(stack)

@@ -282,7 +282,14 @@ def fault(words):
     )
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"explore", "study"}))
+LONG = {name: pytest.mark.slow for name in ("infer", "learn")}  # which compute at every attempt
+TYPED = [
+    pytest.param(name, marks=LONG.get(name, ()))
+    for name in sorted(COMMANDS.keys() - {"explore", "study"})
+]
+
+
+@pytest.mark.parametrize("command", TYPED)
 def test_nothing_that_is_typed_ends_in_a_traceback(command, monkeypatch):
     for name in ("plot_rollout", "plot_latent"):  # slow, and tested elsewhere
         monkeypatch.setattr(romkit.plotting, name, lambda run: Figure())

@@ -22,9 +22,11 @@ GUIDE = ("own_data", "systems", "training", "projections", "rollouts", "contexts
 PAGES = (
     "README.md",
     *(f"docs/guide/{name}.md" for name in GUIDE),
-    "docs/extending.md",
     "docs/sindy.md",
-    "docs/figures.md",
+    *(
+        pytest.param(page, marks=pytest.mark.slow)
+        for page in ("docs/extending.md", "docs/figures.md")
+    ),
 )
 
 

@@ -108,12 +108,12 @@ def test_bars_need_two_runs_that_a_law_has_not_seen(number, has_bars):
     assert (model.ensemble is not None) == has_bars
 
 
-@pytest.mark.parametrize("share", [0.03, 0.15])
-def test_empty_cells_at_common_times_are_gaps(share):
+@pytest.mark.parametrize(("share", "members"), [(0.03, 0), (0.15, 2)])
+def test_empty_cells_at_common_times_are_gaps(share, members):
     data = oscillations(7)
     empty = np.random.default_rng(4).random(data.u.shape) < share
     empty[:, 0] = False
-    model = romkit.learn(data.where(~empty), "frequency", members=2, latent_dim=2)
+    model = romkit.learn(data.where(~empty), "frequency", members=members, latent_dim=2)
     assert model.errors["forecast"].max() < 0.05
     start = data.u.isel(run=3, t=0).drop_vars(("t", "frequency")).to_dataset(name="u")
     band = model.forecast(initial_state=start, duration=4, dt=0.1, frequency=1.5)
@@ -129,7 +129,7 @@ def test_files_are_read_as_runs(tmp_path):
     assert model.errors["forecast"].max() < 0.02
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_intervals_hold_at_contexts_between_the_runs(noise):
     model = romkit.learn(oscillations(10, noise), "frequency", members=3, latent_dim=2)
     between = oscillations(19, noise).isel(run=slice(1, None, 2))

@@ -363,26 +363,18 @@ def test_a_lost_member_does_not_decide_the_range(band):
 
 
 REFUSALS = {
-    "truth: .* components": lambda b: plot_forecast(
-        b, b.isel(component=[2, 1, 0])
-    ),
-    "truth: .* got 1": lambda b: plot_forecast(
-        b, b.isel(trajectory=[0])
-    ),
+    "truth: .* components": lambda b: plot_forecast(b, b.isel(component=[2, 1, 0])),
+    "truth: .* got 1": lambda b: plot_forecast(b, b.isel(trajectory=[0])),
     "band": lambda b: plot_forecast(b[["state", "lower"]]),
     "components: .* got 'z'": lambda b: plot_forecast(b, components=["z"]),
     "components: .* 1 or more": lambda b: plot_forecast(b, components=[]),
     "reliability": plot_calibration,
     "run: .* no truth, no rom.*plot_space_time": plot_rollout,
-    "model": lambda b: plotting.plot_training(
-        romkit.fit("pod", waves(), latent_dim=2)
-    ),
+    "model": lambda b: plotting.plot_training(romkit.fit("pod", waves(), latent_dim=2)),
     "x": lambda b: plotting.plot_phase(waves(), "q", "x3"),
     "1 dimensions of space": lambda b: plotting.plot_space_time(grid()),
     "2 dimensions of space": lambda b: plotting.plot_frames(line()),
-    "trajectory": lambda b: plotting.plot_frames(
-        grid(), trajectory=9
-    ),
+    "trajectory": lambda b: plotting.plot_frames(grid(), trajectory=9),
     "variable: .* got 'w'": lambda b: plotting.plot_frames(grid(), variable="w"),
     "did you mean 'png'": lambda b: save_figure(plot_forecast(b), "run.pnk"),
     r"a name that ends in \.gif, \.mp4": lambda b: plotting.save_animation(

@@ -32,6 +32,13 @@ def waves(lorenz):
     return lorenz.dataset(F=np.linspace(3.14, 3.17, 4), duration=4.0)
 
 
+@pytest.fixture
+def few_snapshots(monkeypatch):
+    """A rough matrix of Gauss and Newton, where its quality is not the question."""
+    monkeypatch.setattr("romkit.training.phase.SAMPLES", 64)
+    monkeypatch.setattr("romkit.training.phase.PARTS", 2)
+
+
 def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
     settings = {"seed": 0, "epochs": 8, "engine": "torch", "system": lorenz}
     before = romkit.fit("ncae", waves, **settings)
@@ -47,6 +54,7 @@ def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
     assert len(after.report["rollout_losses"]) == 20
 
 
+@pytest.mark.usefixtures("few_snapshots")
 def test_a_refined_seed_means_the_same_alone_and_in_a_stack(lorenz, waves):
     settings = {"epochs": 2, "system": lorenz, "phase.steps": 1, "phase.every": 10, **ROLLOUTS}
     stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
@@ -138,6 +146,7 @@ def test_the_term_with_the_field_is_what_the_operator_says(lorenz, waves):
         )
 
 
+@pytest.mark.usefixtures("few_snapshots")
 @pytest.mark.parametrize("method", ["pod", "flow"])
 def test_every_method_has_the_preset_dynamics(lorenz, waves, method):
     more = {"latent_dim": 2} if method == "pod" else {"phase.steps": 1, "phase.every": 10}
@@ -237,6 +246,7 @@ def test_the_timing_is_refined_in_any_unit_of_time():
     assert np.isfinite(model.report["phase_errors"]).all()
 
 
+@pytest.mark.usefixtures("few_snapshots")
 def test_a_step_of_timing_that_loses_a_window_is_not_taken(lorenz, waves, monkeypatch):
     """Windows are usable where τ and its gradient are measured, and one is no more wherever a step
     would lead.
