@@ -1,7 +1,6 @@
 """Contexts of trajectories: named parameters, constant or functions of time."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -364,9 +363,11 @@ def one_context(context: object, names: Sequence[str]) -> Tensor:
 
 
 def bound_context(
-    names: Sequence[str], context: object, named: Mapping[str, object] = MappingProxyType({})
+    names: Sequence[str], context: object, named: Mapping[str, object] | None = None
 ) -> Tensor:
     """A context (..., p) that came by names, or without them."""
+    if named is None:  # a graph of torch cannot tell that a mapping of another kind is empty
+        named = {}
     if context is None:
         return torch.from_numpy(context_array(names, named))
     only_one(context, named)
