@@ -42,10 +42,14 @@ from romkit.verbs.runs import rollout
 T = TypeVar("T")
 
 LATENT = (2, 3, 4, 5)
-"""Latent dimensions that are tried, as long as a further one gains."""
+"""Latent dimensions that are tried, as long as a further one gains, or the one after it: the modes
+of a wave come in pairs."""
 
 GAINS = 0.85
-"""Share of the projection's error that one more latent has to reach."""
+"""Share of the projection's error that a manifold with more latents has to reach."""
+
+PAIR = 2
+"""Latent dimensions, one after the other, that may fail to gain."""
 
 NEGLIGIBLE = 0.005
 """Error of a law [deviations] that needs no further latents."""
@@ -354,12 +358,18 @@ def _candidates(
 ) -> list[Candidate]:
     """Manifolds of more and more latents with polynomial laws, as long as one gains by more."""
     front = basis_of(train)
-    began, candidates = time.process_time(), []
+    began, candidates, passed = time.process_time(), [], 0
     for number in _latent_dims(train, latent_dim):
         projection = fit(METHOD, train, latent_dim=number, basis=front)
         error = float(projection.report["left_out_error"])
-        if candidates and not _gains(projection, error, number, candidates[-1]):
+        if projection.latent_dim < number and candidates:  # further directions hold nothing
             break
+        if candidates and not _gains(error, candidates[-1]):
+            passed += 1
+            if passed == PAIR:
+                break
+            continue
+        passed = 0
         remaining = seconds - (time.process_time() - began)
         laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
         _quietly(laws.add, LAWS["polynomial"]())
@@ -382,10 +392,8 @@ def _latent_dims(train: xr.Dataset, latent_dim: int | None) -> list[int]:
     return [number for number in LATENT if number <= n] or [n]
 
 
-def _gains(projection: Projection, error: float, number: int, before: Candidate) -> bool:
-    """Whether a manifold with one more latent is worth a law."""
-    if projection.latent_dim < number:  # further directions hold nothing
-        return False
+def _gains(error: float, before: Candidate) -> bool:
+    """Whether a manifold with more latents, of this error, is worth a law."""
     # latents that add little to the states may still tell apart states with different futures
     law_limits = before.law_error > LIMITED * before.error
     return law_limits or error <= GAINS * before.error

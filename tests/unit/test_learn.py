@@ -46,6 +46,21 @@ def test_a_forecast_between_the_runs_is_right(learned):
     assert bool((band.lower_u <= band.upper_u).all())
 
 
+def test_modes_of_waves_come_in_pairs():
+    """Two waves of speeds of their own beside a large one: half of one gains little."""
+    time, speed = np.linspace(0, 20, 101), np.linspace(1.0, 1.2, 6)
+    places = np.linspace(0, 2 * np.pi, 16, endpoint=False)
+    turned = speed[:, None, None] * time[:, None]
+    states = np.cos(places - turned)
+    for number, faster in ((2, np.sqrt(2)), (3, np.sqrt(3))):
+        states = states + 0.3 * np.cos(number * places - faster * turned)
+    coords = {"t": ("t", time), "speed": ("run", speed), "x": places}
+    runs = xr.Dataset({"u": (("run", "t", "x"), states)}, coords)
+    model = romkit.learn(runs, "speed", members=0)
+    assert [trial.latent_dim for trial in model.trials][:2] == [2, 4]
+    assert model.errors["forecast"].max() < 1.5 * model.errors["projection"].max()
+
+
 def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
     text = learned.report(tmp_path).read_text()
     for name in learned.errors:

@@ -238,8 +238,8 @@ def ranked(
     as `preferred` has it.
 
     Settings that are as good as the projection end the search, and those that are a last resort are
-    left out where others keep the phase. Of each chain of neighbours of the best, the next one is
-    tried as long as the one before is as good.
+    left out where others keep the phase. Of each chain of neighbours of the simplest good settings,
+    and of the most accurate ones, the next one is tried as long as the one before is as good.
 
     Args:
         candidates: settings, and whole trajectories to fit them to.
@@ -262,10 +262,21 @@ def ranked(
         ranking.append(tried(estimator, samples))
         if ranking[-1].enough:
             break
-    ranking = preferred(ranking)
-    if ranking and not ranking[0].enough and ranking[0].error < math.inf:
-        ranking += _neighbours(ranking[0], tried, deadline)
+    for best in _best_of(ranking):
+        if not best.enough and best.error < math.inf:
+            ranking += _neighbours(best, tried, deadline)
     return preferred(ranking)
+
+
+def _best_of(ranking: Sequence[Ranked]) -> list[Ranked]:
+    """The simplest of the good settings, and the most accurate ones."""
+    if not ranking:
+        return []
+    simplest = preferred(ranking)[0]
+    most_accurate = min(ranking, key=lambda candidate: candidate.error)
+    if most_accurate is simplest:
+        return [simplest]
+    return [simplest, most_accurate]
 
 
 def _neighbours(

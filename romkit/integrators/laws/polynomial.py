@@ -36,7 +36,7 @@ from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
 from romkit.integrators.laws.trajectories import ShootingProblem, box
 from romkit.integrators.region import Region
 
-LINEAR = ((1, 2), (1, 1))
+LINEAR = ((1, 2), (1, 1), (1, 0))
 """Degrees in the latents and in the context of linear laws."""
 
 DEGREES = {
@@ -50,6 +50,10 @@ DEGREES = {
 
 WIDE = ((2, 1), *LINEAR)
 """Degrees for more latents than those."""
+
+ALIVE = 0.5
+"""Size of the second half of a trajectory, in that of the first one, from which on a motion goes
+on."""
 
 COEFFICIENTS = 700
 """Most coefficients of a law whose degrees are left open."""
@@ -147,10 +151,12 @@ class PolynomialLaw(Estimator):
         return replace(self, degree=degree, context_degree=context_degree)
 
     def is_last_resort(self, samples: LatentSamples) -> bool:
-        """Whether the law is linear in a few latents: it follows an orbit on which it starts, but
-        nothing leads back to the orbit.
+        """Whether the law is linear in a few latents, and the motion goes on: it then follows an
+        orbit on which it starts, but nothing leads back to the orbit.
         """
-        return self.degree == 1 and samples.inputs.shape[-1] in DEGREES
+        if self.degree > 1 or samples.inputs.shape[-1] not in DEGREES:
+            return False
+        return _goes_on(samples)
 
     def neighbours(self, samples: LatentSamples) -> "list[list[PolynomialLaw]]":
         """Laws of the same degrees with a ridge, and with polynomials in the inverse of the context.
@@ -256,6 +262,20 @@ def _check_contexts(samples: LatentSamples, settings: PolynomialLaw) -> None:
         got = f"{terms} of degree {degree}"
         fix = "lower it, or give runs at more contexts"
         raise InputError("context_degree", expected=expected, got=got, fix=fix)
+
+
+def _goes_on(samples: LatentSamples) -> bool:
+    """Whether the second half of most trajectories moves at least half as much as the first one."""
+    (paths,) = samples.paths(samples.latents.double())  # (S, C, T, m)
+    half = paths.shape[-2] // 2
+    early, late = _size(paths[..., :half, :]), _size(paths[..., half:, :])
+    return bool((late >= ALIVE * early).double().mean() >= 0.5)
+
+
+def _size(paths: Tensor) -> Tensor:
+    """Root mean square distance (...) of paths (..., T, m) from their mean."""
+    distance = paths - paths.nanmean(-2, keepdim=True)
+    return distance.square().sum(-1).nanmean(-1).sqrt()
 
 
 def _poles(samples: LatentSamples) -> tuple[float, ...]:

@@ -179,6 +179,17 @@ def test_a_chain_of_neighbours_ends_where_it_does_harm():
     assert ranking == [1.01, 1.02, 1.03, 1.04, 1.05]
 
 
+@pytest.mark.parametrize(
+    ("decay", "others_first"), [(0.0, True), (0.02, True), (0.5, False), (2.0, False)]
+)
+def test_linear_laws_are_a_last_resort_where_the_motion_goes_on(decay, others_first):
+    samples = turning(101)
+    size = (-decay * samples.times).exp().repeat(8)[:, None]
+    samples = replace(samples, inputs=size * samples.inputs)
+    assert PolynomialLaw(1, 1).is_last_resort(samples) == others_first
+    assert not PolynomialLaw(3, 1).is_last_resort(samples)
+
+
 def test_more_contexts_have_one_fold(samples):
     assert len(folds(samples)) == 1
 
