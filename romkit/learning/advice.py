@@ -25,6 +25,9 @@ LIMITED = 2.0
 MISSED = 0.1
 """Error of the projection, in that of the forecast, below which the law misses what moves the runs."""
 
+FOLLOWED = 0.25
+"""Error of runs that a law has learned from, in that of held-out runs, up to which it follows them."""
+
 UNSEEN = 1.5
 """Error of held-out runs, in that of runs that a model has learned from, from which on more runs
 help.
@@ -59,6 +62,7 @@ class Evidence:
         latent_dim: of the model.
         train, test: runs of the training, and held-out ones.
         has_inputs: whether the law has inputs.
+        fitted_to_all: whether the model has learned from all runs by now.
     """
 
     held_out: Errors
@@ -68,6 +72,7 @@ class Evidence:
     train: xr.Dataset
     test: xr.Dataset
     has_inputs: bool
+    fitted_to_all: bool
 
     def sentence(self) -> str:
         """How far to trust the model, and what would help most."""
@@ -135,7 +140,7 @@ class Evidence:
     def _of_few_contexts(self) -> str:
         """Sentence for a model that has learned from so few contexts that one more matters."""
         number = len(np.unique(contexts_of(self.train), axis=0))
-        if number >= FEW:
+        if number >= FEW or self.fitted_to_all:
             return ""
         return (
             f" It has learned from runs at {number} contexts: model.refitted() learns from all, with "
@@ -182,7 +187,11 @@ class Evidence:
         """Sentence for runs that are alike at equal times and on the manifold, but follow no law."""
         forecast = self._error("forecast")
         is_held = self._error("projection") < MISSED * forecast < np.inf
-        if self.has_inputs or not is_held or self._error("nearest run") > forecast:
+        # a law that follows its own runs lacks other runs, and no input
+        is_followed = float(np.mean(self.seen["forecast"])) < FOLLOWED * forecast
+        if self.has_inputs or not is_held or is_followed:
+            return ""
+        if self._error("nearest run") > forecast:
             return ""
         return (
             " If something acts on the runs that changes in time, a load or a heater say, name it: "

@@ -133,7 +133,7 @@ class Learned:
         return inputs
 
     @validated
-    def refitted(self, *, members: Natural = 3, seed: Seed = 0) -> "Learned":
+    def refitted(self, *, members: Natural = 5, seed: Seed = 0) -> "Learned":
         """The model with the same settings, fitted to all runs, held-out ones too.
 
         Its `errors` are still those of the model before, which had not seen the held-out runs: one
@@ -168,6 +168,7 @@ class Learned:
             train=self.train,
             test=self.test,
             has_inputs=bool(self.law.control_names),
+            fitted_to_all=self.fitted_to_all,
         )
         return evidence.sentence()
 

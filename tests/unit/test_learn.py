@@ -102,7 +102,11 @@ def test_runs_on_the_manifold_that_follow_no_law_may_have_an_input(
     values = {"forecast": 0.8, "projection": projection, "rest": 1.0}
     values |= {"nearest run": nearest, "nearest run, shifted": nearest}
     errors = {name: np.full(2, value) for name, value in values.items()}
-    assert ("control=" in replace(learned, errors=errors).advice) == inputs
+    lost = replace(learned, errors=errors, errors_of_seen={"forecast": np.full(3, 0.7)})
+    assert ("control=" in lost.advice) == inputs
+    # a law that follows the runs that it has learned from needs other runs, and no input
+    followed = replace(lost, errors_of_seen={"forecast": np.full(3, 0.01)})
+    assert "control=" not in followed.advice
 
 
 def table_of_uneven_runs():

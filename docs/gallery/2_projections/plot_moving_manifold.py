@@ -2,7 +2,8 @@
 ===================================
 
 The image of the decoder is a manifold, another one at each context. The figure shows the leading principal components
-of this manifold at five values of F.
+of this manifold at five values of F. The first four waves have eight crests, and their manifolds lie close together;
+at F = 3.17 the wave has seven crests, and the manifold has turned into other directions.
 """
 
 import torch
@@ -23,9 +24,12 @@ _, _, directions = torch.linalg.svd(
 )
 leading = (decoded - decoded.mean((0, 1))) @ directions[:3].T
 
-figure = Figure(figsize=(5, 4), layout="constrained")
+figure = Figure(figsize=(6, 4.5), layout="constrained")
 axis = figure.add_subplot(projection="3d")
-for value, orbit in zip(F, leading, strict=True):
-    axis.plot(*orbit.T, label=f"F = {value}")
+for number, (value, orbit) in enumerate(zip(F, leading, strict=True)):
+    # curves that lie on each other are told apart by their width
+    axis.plot(*orbit.T, label=f"F = {value}", linewidth=5 - number)
 axis.set(xlabel="component 1", ylabel="component 2", zlabel="component 3")
-axis.legend(fontsize=7)
+ticks = [-8, 0, 8]
+axis.set(xticks=ticks, yticks=ticks, zticks=ticks)
+figure.legend(loc="outside right upper", fontsize=8)
