@@ -17,6 +17,8 @@ NEEDED |= {name: importlib.util.find_spec(name) for name in ("selenium", "axe_co
 MISSING = " and ".join(f"no {name}" for name, found in NEEDED.items() if not found)
 ALIKE = {"generated", "_modules"}
 """Folders of the site whose many pages have one template: axe-core checks other pages alone."""
+SOURCES = "_modules"
+"""Folder of pages that show source code; the first of them stands for all."""
 ROLES = {"exclude": [[".citation-list"]]}
 """docutils gives bibliographies roles that screen readers know and axe-core does not."""
 
@@ -86,6 +88,8 @@ def check_site(folder):
     """
     browser, found = open_browser(), []
     pages = [page for page in sorted(folder.rglob("*.html")) if "_static" not in page.parts]
+    of_sources = [page for page in pages if SOURCES in page.parts]
+    pages = [page for page in pages if page not in of_sources[1:]]
     for page in tqdm(pages, desc="pages", leave=False):
         browser.get(page.as_uri())
         found += [f"{page}: {each}" for each in complaints(browser, ALIKE.isdisjoint(page.parts))]

@@ -96,7 +96,7 @@ def test_output_times_do_not_decide_the_error(system, projection):
     model = system, projection
     exact = end(model, LSPG(dt=2e-3), 1.0, F=3.15)
     size = np.abs(exact).max()
-    for interval in (0.1, 0.25, 1.0):
+    for interval in (0.1, 1.0):
         checked, given = LSPG(rtol=4e-3), LSPG(dt=interval)
         assert np.abs(end(model, checked, interval, F=3.15) - exact).max() < 1e-2 * size
         assert np.abs(end(model, given, interval, F=3.15) - exact).max() > 2e-2 * size

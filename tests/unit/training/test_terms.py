@@ -59,7 +59,9 @@ def test_a_seed_means_the_same_alone_and_in_a_stack(lorenz_data):
     assert torch.equal(parameters(alone), parameters(romkit.projections.unstack(stacked)[1]))
 
 
-def test_numbers_of_snapshots_go_with_the_refinements_and_with_noise(lorenz_data):
+def test_numbers_of_snapshots_go_with_the_refinements_and_with_noise(lorenz_data, monkeypatch):
+    monkeypatch.setattr("romkit.training.phase.SAMPLES", 64)
+    monkeypatch.setattr("romkit.training.phase.PARTS", 2)
     refined = {
         "rollouts": RolloutTraining(steps=2, every=1, length=12),
         "phase.steps": 1,
