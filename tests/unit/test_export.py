@@ -16,7 +16,7 @@ import torch
 import romkit
 from romkit.data import ContextParameter
 from romkit.errors import InputError
-from romkit.integrators import LSPG, LearnedField, SINDy, Steady
+from romkit.integrators import LSPG, LearnedField, SINDy, Steady, encoded_samples
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96, Pendulum, System
 from romkit.verbs import fmu
@@ -109,7 +109,8 @@ MODELS = ("ncae", "flow", "pod", "sindy", "symmetry")
 def model(request, waves, modes):
     """A projection, and the dynamics of its latent state."""
     if request.param == "sindy":
-        return modes, {"dynamics": SINDy(degree=3, threshold=0.05).fit(modes, waves)}
+        law = SINDy(degree=3, threshold=0.05).fit_samples(encoded_samples(modes, waves))
+        return modes, {"dynamics": law}
     if request.param == "symmetry":
         sliced = romkit.fit("pod", waves, symmetry="shift", latent_dim=2)
         return sliced, {"dynamics": Steady().fit(sliced, waves)}

@@ -3,6 +3,7 @@ docs/design.md.
 """
 
 import ast
+import functools
 from collections import defaultdict
 from pathlib import Path
 
@@ -50,14 +51,17 @@ def module(file):
     )
 
 
+@functools.cache
 def imported(file):
     """Dotted names of everything that a file imports, anywhere in it."""
+    names = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def rooms_used(file):
