@@ -65,7 +65,10 @@ def plot_branches(
         style.plain(axes)
         axes.set_xlabel(style.label(branches[0][parameter]))
         axes.set_ylabel(name)
-        axes.legend(frameon=False)
+        handles, labels = axes.get_legend_handles_labels()
+        # points of the full model beside several branches have one entry
+        entries = dict(zip(labels, handles, strict=True))
+        axes.legend(entries.values(), entries.keys(), frameon=False)
     return figure
 
 
