@@ -11,6 +11,9 @@ PURE, IN_STEP = 0.5, 0.95
 rhythm.
 """
 
+FEWEST, UNEVEN = 8, 1e-6
+"""Fewest intervals of time, and by how much of them they may differ."""
+
 FRACTIONS = np.linspace(-0.5, 0.5, 101)
 """Places between two frequencies of a spectrum at which a peak is sought."""
 
@@ -24,25 +27,45 @@ def rhythm(data: xr.Dataset) -> float | None:
     times = data["time"].values.astype(float)
     states = data["state"].values
     steps = np.diff(times)
-    if len(steps) < 8 or np.ptp(steps) > 1e-6 * steps.mean() or not np.isfinite(states).all():
+    if len(steps) < FEWEST or not np.isfinite(states).all():
         return None
-    swings = states - states.mean(1, keepdims=True)  # (C, T, n)
+    if np.ptp(steps) > UNEVEN * steps.mean():
+        return None
+    swings = _swings(states)
+    peak = _common_peak(swings)
+    if peak is None:
+        return None
+    duration = len(times) * steps.mean()
+    frequencies = (peak + FRACTIONS) / duration
+    course = swings.mean(0)  # (T, n)
+    residuals = [_residual(times - times[0], course, frequency) for frequency in frequencies]
+    best = int(np.argmin(residuals))
+    return float(1 / frequencies[best])
+
+
+def _swings(states: np.ndarray) -> np.ndarray:
+    """States (C, T, n) of runs from their means, in deviations."""
+    swings = states - states.mean(1, keepdims=True)
     deviation = swings.std((0, 1))
-    swings = swings / np.where(deviation > 0, deviation, 1.0)
+    return swings / np.where(deviation > 0, deviation, 1.0)
+
+
+def _common_peak(swings: np.ndarray) -> int | None:
+    """Number of the frequency at which all runs (C, T, n) swing in step; None where there is none."""
     spectra = np.fft.rfft(swings, axis=1)  # (C, F, n)
     power = np.square(np.abs(spectra)).sum((0, 2))  # (F,)
     peak = int(np.argmax(power))
-    is_pure = power[max(peak - 1, 0) : peak + 2].sum() >= PURE * power.sum()
     # a single swing is a course of the run, and no rhythm
-    if peak < 2 or not is_pure:
+    if peak < 2:
+        return None
+    around = power[peak - 1 : peak + 2].sum()
+    if around < PURE * power.sum():
         return None
     amplitudes = spectra[:, peak]  # (C, n)
-    coherence = np.abs(amplitudes.sum(0)).sum() / np.abs(amplitudes).sum()
-    if coherence < IN_STEP:
+    together = np.abs(amplitudes.sum(0)).sum()
+    if together < IN_STEP * np.abs(amplitudes).sum():
         return None
-    frequencies = (peak + FRACTIONS) / (len(times) * steps.mean())
-    residuals = [_residual(times - times[0], swings.mean(0), f) for f in frequencies]
-    return float(1 / frequencies[int(np.argmin(residuals))])
+    return peak
 
 
 def _residual(times: np.ndarray, course: np.ndarray, frequency: float) -> float:
