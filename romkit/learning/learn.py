@@ -68,6 +68,11 @@ OWN_TIMES = 1.5
 of their own.
 """
 
+VERY_UNEVEN, DENSE = 4.0, 0.25
+"""Ratio of the long intervals of runs to the short ones from which on common times have the interval
+of this quantile.
+"""
+
 SEEN = 4
 """Most runs of the training that are forecast, to be compared with the held-out ones."""
 
@@ -223,17 +228,15 @@ def _from_complete_start(data: xr.Dataset) -> xr.Dataset:
 
 def _with_common_times(data: xr.Dataset) -> xr.Dataset:
     """Data as they are, or resampled, with a warning, where most runs have times of their own."""
-    times = data["time"].values
+    times = data["time"].values.astype(float)
     known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
-    usual = []
-    for row in known:
-        if row.sum() > 1:
-            usual.append(np.median(np.diff(times[row])))
-    if not usual:
+    intervals = [np.diff(times[row]) for row in known if row.sum() > 1]
+    if not intervals:
         return data
-    if np.median(usual) < OWN_TIMES * np.median(np.diff(times)):
+    usual = np.median([np.median(steps) for steps in intervals])
+    if usual < OWN_TIMES * np.median(np.diff(times)):
         return data
-    common = datasets.resampled(data)
+    common = datasets.resampled(data, _step(np.concatenate(intervals)))
     step = float(common["time"][1] - common["time"][0])
     warn(
         f"runs have times of their own; brought to common ones, every {step:.3g}, by "
@@ -241,6 +244,16 @@ def _with_common_times(data: xr.Dataset) -> xr.Dataset:
         DataWarning,
     )
     return common
+
+
+def _step(intervals: np.ndarray) -> float | None:
+    """Interval of common times: where samples are dense at first and rare later, that of the dense
+    ones; else that of `resampled`.
+    """
+    short, long = np.quantile(intervals, [0.1, 0.9])
+    if long < VERY_UNEVEN * short:
+        return None
+    return float(np.quantile(intervals, DENSE))
 
 
 def _read(source: object) -> xr.Dataset | pd.DataFrame:
