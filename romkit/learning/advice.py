@@ -154,7 +154,7 @@ class Evidence:
         (before, error_before), (last, error) = self.tried[-2:]
         is_rising = before < last == self.latent_dim
         if is_rising and error <= GAINED * error_before:
-            return last + 1
+            return last + (last - before)
         return None
 
     def _of_single_variable(self) -> str:
