@@ -7,7 +7,7 @@ import xarray as xr
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.display import listed
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.context import context_names
 from romkit.data.controls import HELD, LINEAR, inputs_held
 from romkit.data.schema import DIMS, check_states
@@ -16,7 +16,7 @@ MOST = 1e9
 """Times of a run, at most: more fit into no memory."""
 
 LONGEST = 3.0
-"""Longest interval without a sample that is filled, in usual intervals of the run."""
+"""Longest interval without a sample that is filled by default, in usual intervals of the run."""
 
 FEWEST = 4
 """Samples that a spline needs."""
@@ -25,23 +25,31 @@ Rule = Callable[[np.ndarray], np.ndarray]
 
 
 @validated
-def resampled(data: xr.Dataset, step: Positive | None = None) -> xr.Dataset:
+def resampled(
+    data: xr.Dataset, step: Positive | None = None, *, longest: Positive | None = None
+) -> xr.Dataset:
     """A dataset at even times, each component of a run interpolated by a cubic spline through its own
     samples.
 
     Where velocities are given, cubic polynomials meet them and the states. Splines pass through
-    noise. Gaps of more than three usual intervals of a component stay missing. So does what is
-    before its first sample or behind its last one. Inputs are held or straight lines, as they are in
-    the data.
+    noise. Gaps that are longer than `longest` stay missing, and are warned of. So does what is before
+    the first sample of a component or behind its last one, without a warning. Inputs are held or
+    straight lines, as they are in the data.
 
     Args:
         data: in romkit's schema; samples that are missing are NaN, as `from_arrays` and `describe`
             leave them where runs have times of their own.
         step: the interval; by default the longest of the usual intervals of the runs, so that no
             run seems to know more than was measured.
+        longest: longest time between two samples of a component that the spline fills; by default
+            three usual intervals of its run. Give more where samples are rare because little
+            happens.
 
     Raises:
         InputError: a run with fewer than four samples, or a step that leaves one time.
+
+    Warns:
+        DataWarning: gaps that stay missing.
 
     Example:
         >>> import warnings
@@ -73,7 +81,8 @@ def resampled(data: xr.Dataset, step: Positive | None = None) -> xr.Dataset:
     variables = {}
     for name in ("state", "velocity", "acceleration"):
         if name in data:
-            variables[name] = (DIMS, _interpolated(data, name, grid), data[name].attrs)
+            variables[name] = (DIMS, _interpolated(data, name, grid, longest), data[name].attrs)
+    _warn_of_gaps(variables["state"][1], grid)
     if "control" in data:
         variables["control"] = _inputs(data, times, grid)
     return xr.Dataset(variables, _coords(data, times, grid), data.attrs)
@@ -126,16 +135,33 @@ def _usual_interval(run: np.ndarray) -> float:
     return float(np.median(np.diff(run)))
 
 
-def _outside(run: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Whether times (K,) lie beside a run, or in a long gap of it."""
+def _warn_of_gaps(states: np.ndarray, grid: np.ndarray) -> None:
+    """Say which share of the numbers (C, K, n) is missing between the first and the last of a run."""
+    known = np.isfinite(states)
+    began = np.maximum.accumulate(known, axis=1)
+    goes_on = np.maximum.accumulate(known[:, ::-1], axis=1)[:, ::-1]
+    in_gap = began & goes_on & ~known
+    if not in_gap.any():
+        return
+    share = in_gap.sum() / (began & goes_on).sum()
+    first, last = grid[np.flatnonzero(in_gap.any((0, 2)))[[0, -1]]]
+    missing = f"{share:.0%} of the numbers within runs, between time {first:.4g} and {last:.4g}"
+    fix = "romkit.data.resampled(..., longest=) fills longer ones"
+    warn(f"data: {missing}, lie in gaps and stay missing; {fix}", DataWarning)
+
+
+def _outside(run: np.ndarray, grid: np.ndarray, longest: float | None) -> np.ndarray:
+    """Whether times (K,) lie beside a run, or in a gap of it that is longer than `longest`."""
     usual = _usual_interval(run)
+    if longest is None:
+        longest = LONGEST * usual
     tolerance = 1e-9 * max(abs(grid[-1]), usual)
     # interval of the run around each time
     places = np.searchsorted(run, grid - tolerance)
     right = places.clip(1, len(run) - 1)
     before = run[right - 1]
     after = run[right]
-    is_long = after - before > LONGEST * usual
+    is_long = after - before > longest + tolerance
     from_before = np.abs(grid - before)
     from_after = np.abs(grid - after)
     is_sample = np.minimum(from_before, from_after) <= tolerance
@@ -144,7 +170,9 @@ def _outside(run: np.ndarray, grid: np.ndarray) -> np.ndarray:
     return is_early | is_late | (is_long & ~is_sample)
 
 
-def _interpolated(data: xr.Dataset, name: str, grid: np.ndarray) -> np.ndarray:
+def _interpolated(
+    data: xr.Dataset, name: str, grid: np.ndarray, longest: float | None
+) -> np.ndarray:
     """A variable (C, K, n) at the times of the grid, run by run.
 
     States with velocities meet both.
@@ -166,7 +194,7 @@ def _interpolated(data: xr.Dataset, name: str, grid: np.ndarray) -> np.ndarray:
             samples = np.ix_(rows, components)
             curve = _curve(run, *(numbers[k][samples] for numbers in curves))
             course = curve(grid)
-            course[_outside(run, grid)] = np.nan
+            course[_outside(run, grid, longest)] = np.nan
             result[k][:, components] = course
     return result
 

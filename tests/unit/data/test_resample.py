@@ -1,9 +1,12 @@
 """Inputs of runs at common times: held or straight lines, as they are in the data."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import romkit
+from romkit.errors import DataWarning
 
 DRAW = np.random.default_rng(2)
 TIME = 0.2 * np.arange(30)
@@ -61,6 +64,29 @@ def test_an_empty_cell_is_a_gap_of_its_component_alone():
     in_gap = (t > time[9]) & (t < time[20])
     assert np.isnan(error[in_gap, 1]).all()
     assert np.isfinite(error[inner][~in_gap[inner], 1]).mean() > 0.9
+
+
+def decays(offsets):
+    """exp(-t/5) sampled densely at first and rarely later, once for each offset of the clock."""
+    times = [np.append(np.arange(0, 8, 0.5), [9, 12, 24]) + offset for offset in offsets]
+    states = [np.exp(-t / 5)[:, None] for t in times]
+    with pytest.warns(DataWarning):
+        return romkit.data.from_arrays(states, times)
+
+
+@pytest.mark.parametrize("step", [0.25, 0.5, 1.0])
+def test_gaps_that_stay_are_warned_of_and_filled_on_request(step):
+    data = decays([0, 0.1])
+    with pytest.warns(DataWarning, match="longest="):
+        short = romkit.data.resampled(data, step)
+    inside = (short.time > 12.2) & (short.time < 23.8)
+    assert np.isnan(short.state.values[:, inside]).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = romkit.data.resampled(data, step, longest=12)
+    assert np.isfinite(whole.state.values[:, inside]).all()
+    late = whole.time.values[inside.values]
+    assert abs(whole.state.values[0, inside, 0] - np.exp(-late / 5)).max() < 0.1
 
 
 def test_states_follow_a_spline():
