@@ -68,9 +68,6 @@ OWN_TIMES = 1.5
 of their own.
 """
 
-FEW_MISSING = 0.1
-"""Share of states that may be missing at common times without a word."""
-
 VERY_UNEVEN, DENSE = 4.0, 0.25
 """Ratio of the long intervals of runs to the short ones from which on common times have the interval
 of this quantile.
@@ -241,14 +238,11 @@ def _with_common_times(data: xr.Dataset) -> xr.Dataset:
         return data
     common = datasets.resampled(data, _step(np.concatenate(intervals)))
     step = float(common["time"][1] - common["time"][0])
-    missing = float(np.isnan(common["state"].values).any(-1).mean())
-    text = (
+    warn(
         f"runs have times of their own; brought to common ones, every {step:.3g}, by "
-        "romkit.data.resampled"
+        "romkit.data.resampled",
+        DataWarning,
     )
-    if missing > FEW_MISSING:
-        text += f"; {missing:.0%} of their states are missing, where samples are far apart"
-    warn(text, DataWarning)
     return common
 
 
