@@ -26,7 +26,9 @@ COMMANDS = typer.main.get_command(app).commands
 def files(projection, lorenz_data, tmp_path_factory):
     """A folder with a dataset, a model, a law, a basis and a run."""
     folder = tmp_path_factory.mktemp("files")
-    law = romkit.integrators.SINDy(degree=5, threshold=0.001).fit(projection, lorenz_data)
+    law = romkit.integrators.SINDy(degree=5, threshold=0.001, refine=False).fit(
+        projection, lorenz_data
+    )
     things = {"m": projection, "law": law, "basis": romkit.basis(lorenz_data, 3)}
     for name, thing in things.items():
         romkit.save(thing, folder / f"{name}.safetensors")

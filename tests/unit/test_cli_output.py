@@ -38,7 +38,7 @@ def runs():
     data = options.read_data(["run*.nc"])
     pod = romkit.fit("pod", data, latent_dim=2)
     romkit.save(pod, "pod.safetensors")
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     romkit.save(law, "law.safetensors")
     return data
 

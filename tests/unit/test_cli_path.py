@@ -64,7 +64,7 @@ def fitted(own):
     ran("check", own, "--context speed --out data.nc")
     data = open_dataset("data.nc")
     pod = romkit.fit("pod", data, latent_dim=2)
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     romkit.save(pod, "pod.safetensors")
     romkit.save(law, "law.safetensors")
     return data, pod, law
@@ -128,7 +128,7 @@ def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(fitted):
         control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape))
     )
     save_dataset(data, "driven.nc")
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     romkit.save(law, "driven.safetensors")
     words = "forecast pod.safetensors --dynamics driven.safetensors --duration 1 --from driven.nc --trajectory 2 --at"
     ran(words, "3 --out own.nc")
