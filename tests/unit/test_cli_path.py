@@ -82,7 +82,7 @@ def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
     law = f"law sindy {model} data.nc --set threshold=0.01"
     text = ran(law, "--set degree=1")
     assert "z0' =" in text.partition("in physical latents")[2]
-    chosen = ran(law, "--select degree=0,1 --out chosen.safetensors")
+    chosen = ran(law, "--select degree=0,1 --set refine=false --out chosen.safetensors")
     assert re.search(r"degree=1\b.* chosen out of", chosen)
     assert "--select: expected one of" in refusal(law, "--select degre=0,1")
     first = "--from data.nc --trajectory 3 --duration 2"
@@ -90,7 +90,8 @@ def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
     assert "wrote runs/forecast-projection/forecast.nc" in text
     run = open_dataset("runs/forecast-projection/forecast.nc")
     assert np.abs(run.state.values - open_dataset("data.nc").state.values[3, :41]).max() < 0.05
-    text = ran(f"law sindy {model} data.nc --set degree=1 --members 4 --out ensemble.v2")
+    few = f"law sindy {model} data.nc --set degree=1 --set refine=false --members 4"
+    text = ran(few, "--out ensemble.v2")
     assert "wrote an ensemble of 4 to ensemble.v2" in text
     # pytest records warnings within its own process, so that none is printed there
     program = [sys.executable, "-c", "from romkit.cli import app; app()"]
