@@ -120,6 +120,8 @@ class Evidence:
 
     def _help(self) -> str:
         """Sentence on more runs and more latents, where errors show that they help."""
+        if self.fitted_to_all:
+            return ""
         forecast, of_seen = self._error("forecast"), float(np.mean(self.seen["forecast"]))
         latents = self._further_latents()
         if forecast > UNSEEN * of_seen:
@@ -153,8 +155,10 @@ class Evidence:
             return None
         (before, error_before), (last, error) = self.tried[-2:]
         is_rising = before < last == self.latent_dim
-        if is_rising and error <= GAINED * error_before:
-            return last + (last - before)
+        further = last + (last - before)
+        has_more = further <= self.train.sizes["component"]
+        if is_rising and has_more and error <= GAINED * error_before:
+            return further
         return None
 
     def _of_single_variable(self) -> str:

@@ -51,7 +51,11 @@ def ensemble_of(
     each member misses, so that they rest on more runs than were held out.
     """
     rows = _left_out(train, members)
-    if not rows:
+    runs = sum(map(len, rows))
+    if test is not None:
+        runs += test.sizes["trajectory"]
+    # a single forecast calibrates nothing
+    if not rows or runs < 2:
         return None
     draws = []
     for left_out in rows:

@@ -177,7 +177,8 @@ class Learned:
         """How wide intervals are on the held-out runs, and what they rest on; None without any."""
         if self.ensemble is None:
             return None
-        return measured(self.ensemble, self.test, BAR)
+        with quiet():
+            return measured(self.ensemble, self.test, BAR)
 
     def report(self, folder: FilePath) -> Path:
         """Write REPORT.md with pictures into a folder: errors, what was tried, and what would help.
@@ -263,7 +264,8 @@ def _write_report(learned: Learned, folder: FilePath) -> Path:
     save_figure(learned.plot(), folder / "rollout.png")
     pictures = ["![truth, reduced model and difference of held-out runs](rollout.png)"]
     if learned.ensemble is not None:
-        band = learned.ensemble.follow(learned.test, level=BAR)
+        with quiet():  # of the held-out runs, and of no forecast of the user
+            band = learned.ensemble.follow(learned.test, level=BAR)
         save_figure(plot_forecast(band, learned.test), folder / "forecast.png")
         pictures.append("![forecasts with their intervals](forecast.png)")
     made_by = ", ".join(f"{name} {version}" for name, version in versions().items())
