@@ -148,9 +148,8 @@ def learn(
     seen = _evenly(train, SEEN)
     errors_of_seen = _errors(_rolled_out(best, seen), train, seen)
     took = time.process_time() - began
-    runtime.told(
-        f"learn: law of {best.projection.latent_dim} latents; {took:.0f} s. Next, its bars"
-    )
+    after = ". Next, its bars" if members > 1 else ""
+    runtime.told(f"learn: law of {best.projection.latent_dim} latents; {took:.0f} s{after}")
     ensemble = ensemble_of(best.projection, best.settings, best.law, train, test, members, seed)
     return Learned(
         projection=best.projection,
