@@ -1,4 +1,4 @@
-"""What would help a learned model most, by its errors and by what its runs have in common."""
+"""Advice on a learned model, by its errors and by what its runs have in common."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ SCATTER = 0.5
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the advice rests on.
+    """Errors and runs that advice rests on.
 
     Attributes:
         held_out: errors of the held-out runs.
@@ -75,7 +75,7 @@ class Evidence:
     fitted_to_all: bool
 
     def sentence(self) -> str:
-        """How far to trust the model, and what would help most."""
+        """Sentences on how far to trust the model, and on what would help most."""
         errors = self.held_out["forecast"]
         is_lost = ~np.isfinite(errors)
         if is_lost.any():

@@ -20,7 +20,7 @@ FEWEST = 3
 
 
 class Bars(NamedTuple):
-    """What intervals rest on, and how wide they are on held-out runs.
+    """Basis of intervals, and their widths on held-out runs.
 
     Attributes:
         runs: number of forecasts that they were calibrated by, of runs that their law had not seen.
@@ -120,7 +120,7 @@ def quiet() -> Iterator[None]:
 
 
 def measured(ensemble: Ensemble, test: xr.Dataset, level: float) -> Bars:
-    """How wide intervals are on the held-out runs, and what they rest on."""
+    """Widths of intervals on the held-out runs, and what they rest on."""
     band = ensemble.follow(test, level=level)
     truth = trajectories(test, "state").numpy()
     deviation = band["state_std"].values.astype(float)

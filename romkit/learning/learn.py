@@ -317,7 +317,7 @@ class Candidate(NamedTuple):
 
     @property
     def complexity(self) -> tuple[int, float]:
-        """That of the best law."""
+        """Number of coefficients and ridge of the best law, by which equal errors are told apart."""
         best = self.laws.best
         return (0, 0.0) if best is None else best.complexity
 

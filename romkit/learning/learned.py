@@ -174,7 +174,7 @@ class Learned:
 
     @functools.cached_property
     def bars(self) -> Bars | None:
-        """How wide intervals are on the held-out runs, and what they rest on; None without any."""
+        """Widths of intervals on the held-out runs, and what they rest on; None without any."""
         if self.ensemble is None:
             return None
         with quiet():
@@ -244,7 +244,7 @@ class Learned:
         )
 
     def _repeats_in_words(self) -> str:
-        """That several runs share a context; empty where none do."""
+        """Note that several runs share a context; empty where none do."""
         contexts = contexts_of(self.train)
         if not self.fitted_to_all:
             contexts = np.concatenate([contexts, contexts_of(self.test)])

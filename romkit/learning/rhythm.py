@@ -69,7 +69,7 @@ def _common_peak(swings: np.ndarray) -> int | None:
 
 
 def _residual(times: np.ndarray, course: np.ndarray, frequency: float) -> float:
-    """What a straight line with one wave leaves of a course (T, n), by least squares.
+    """Remainder of a straight line with one wave, of a course (T, n), by least squares.
 
     A spectrum of few periods has its peak beside the frequency of the wave.
     """
