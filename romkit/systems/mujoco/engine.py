@@ -144,8 +144,8 @@ class Simulator(Solver):
                     controls = self.controls(begin + middles * step)
                 before = physics[:, output - 1]
                 states, _ = pool.rollout(models, datas, before, controls, nstep=number)
-                outputs = slice(output, output + count)
-                physics[:, outputs] = states[:, substeps - 1 :: substeps]
+                ends = slice(output, output + count)
+                physics[:, ends] = states[:, substeps - 1 :: substeps]
         return physics
 
     def _states(self, motion: Array, positions: int, on_time: Array) -> Array:
