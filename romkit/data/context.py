@@ -196,6 +196,14 @@ def context_ranges(data: xr.Dataset) -> np.ndarray:
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
 
 
+def between_ends(contexts: np.ndarray) -> np.ndarray:
+    """(C,) whether contexts (C, p) are at no end of a parameter that varies."""
+    low = contexts.min(0)
+    high = contexts.max(0)
+    at_end = (contexts == low) | (contexts == high)  # (C, p)
+    return ~at_end[:, low < high].any(-1)
+
+
 def _range_of(column: xr.DataArray) -> object:
     """Two ends of a parameter, declared or those of its values.
 

@@ -15,6 +15,7 @@ from romkit.core.errors import InputError
 from romkit.data.context import (
     ROLE,
     Contexts,
+    between_ends,
     context_matrix,
     context_names,
     is_declared,
@@ -175,11 +176,8 @@ def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
         c = c[:, 0]
     if not c.shape[1]:
         return np.ones(count, dtype=bool)
-    low = c.min(0)
-    high = c.max(0)
-    is_at_end = ((c == low) | (c == high)) & (low < high)  # (C, p)
     is_inner = np.ones(count, dtype=bool)
-    is_inner[groups[is_at_end.any(1)]] = False
+    is_inner[groups[~between_ends(c)]] = False
     return is_inner
 
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from romkit.core import tensors
 from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError, warn
 from romkit.data import DIMS, trajectories
+from romkit.data.context import between_ends
 from romkit.integrators import Estimator, LearnedField
 from romkit.learning.advice import contexts_of
 from romkit.projections import Projection
@@ -79,12 +81,10 @@ def _left_out(train: xr.Dataset, members: int) -> list[np.ndarray]:
     values, group = np.unique(contexts, axis=0, return_inverse=True)
     if members < 2 or len(values) < FEWEST:
         return []
-    varies = np.ptp(values, axis=0) > 0
-    at_end = (values == values.min(0)) | (values == values.max(0))
-    inner = np.flatnonzero(~at_end[:, varies].any(-1))
+    inner = np.flatnonzero(between_ends(values))
     if len(inner) == 0:
         inner = np.arange(len(values))
-    places = np.linspace(0, len(inner) - 1, min(members, len(inner))).round().astype(int)
+    places = tensors.evenly(len(inner), members).numpy()
     return [np.flatnonzero(group.ravel() == number) for number in inner[places]]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.errors import InputError
+from romkit.data import even_step
 from romkit.data.controls import LINEAR
 
 PURE, IN_STEP = 0.5, 0.95
@@ -11,8 +12,8 @@ PURE, IN_STEP = 0.5, 0.95
 rhythm.
 """
 
-FEWEST, UNEVEN = 8, 1e-6
-"""Fewest intervals of time, and by how much of them they may differ."""
+FEWEST = 8
+"""Fewest intervals of time."""
 
 FRACTIONS = np.linspace(-0.5, 0.5, 101)
 """Places between two frequencies of a spectrum at which a peak is sought."""
@@ -26,16 +27,16 @@ def rhythm(data: xr.Dataset) -> float | None:
     """Period with which all runs swing in step; None where they do not, or times are uneven."""
     times = data["time"].values.astype(float)
     states = data["state"].values
-    steps = np.diff(times)
-    if len(steps) < FEWEST or not np.isfinite(states).all():
+    if len(times) <= FEWEST or not np.isfinite(states).all():
         return None
-    if np.ptp(steps) > UNEVEN * steps.mean():
+    step = even_step(times)
+    if step is None:
         return None
     swings = _swings(states)
     peak = _common_peak(swings)
     if peak is None:
         return None
-    duration = len(times) * steps.mean()
+    duration = len(times) * step
     frequencies = (peak + FRACTIONS) / duration
     course = swings.mean(0)  # (T, n)
     residuals = [_residual(times - times[0], course, frequency) for frequency in frequencies]

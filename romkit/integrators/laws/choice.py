@@ -13,6 +13,7 @@ from torch import Tensor
 
 from romkit.core.errors import FitWarning, InputError
 from romkit.core.runtime import track
+from romkit.data.context import between_ends
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.judge import LOST, Judge
 from romkit.integrators.laws.samples import LatentSamples, one_axis, trajectory_times
@@ -169,7 +170,7 @@ def held_out(
     contexts = _contexts(samples, group)
     # of one parameter, places between the ends are chosen below
     if contexts.shape[-1] > 1:
-        inside = _inside(contexts)
+        inside = np.flatnonzero(between_ends(contexts))
         if len(inside) >= count:
             candidates = inside
     number = len(candidates)
@@ -206,7 +207,7 @@ def _has_few_contexts(samples: LatentSamples) -> bool:
 def _inner(samples: LatentSamples, group: np.ndarray) -> list[int]:
     """Numbers of the contexts between others, the middle one first; of all, where none is."""
     contexts = _contexts(samples, group)
-    inside = _inside(contexts)
+    inside = np.flatnonzero(between_ends(contexts))
     if len(inside) == 0:
         inside = np.arange(len(contexts))
     middle = len(inside) // 2
@@ -217,14 +218,6 @@ def _contexts(samples: LatentSamples, group: np.ndarray) -> np.ndarray:
     """Context (C, p) of each number."""
     _, first = np.unique(group, return_index=True)
     return _first_contexts(samples)[first]
-
-
-def _inside(contexts: np.ndarray) -> np.ndarray:
-    """Numbers of contexts (C, p) that are at no end of a parameter that varies."""
-    low = contexts.min(0)
-    high = contexts.max(0)
-    at_end = (contexts == low) | (contexts == high)
-    return np.flatnonzero(~at_end[:, low < high].any(-1))
 
 
 def ranked(
