@@ -1,7 +1,6 @@
 """Measurements with gaps: checks of observations, and snapshots of which some components are there."""
 
 import numpy as np
-import torch
 import xarray as xr
 
 from romkit.core import runtime
@@ -9,7 +8,6 @@ from romkit.core.display import listed
 from romkit.core.errors import InputError
 from romkit.data.clocks import check_clock
 from romkit.data.schema import DIMS, check_finite, check_known, variable_of
-from romkit.data.trajectories import Snapshots, snapshots_at, trajectories
 
 
 def check_observations(observations: xr.Dataset) -> xr.Dataset:
@@ -66,15 +64,3 @@ def observed(data: xr.Dataset, fewest: int) -> np.ndarray:
     counts = np.isfinite(state).sum(-1)
     (counts,) = runtime.computed("check of the data", counts)
     return counts >= min(fewest, data.sizes["component"])
-
-
-def partial_snapshots(data: xr.Dataset, fewest: int) -> Snapshots:
-    """Snapshots of all trajectories with this many components or more; NaN where one is missing.
-
-    Velocities are NaN where data have none.
-    """
-    if "velocity" in data:
-        velocity = trajectories(data, "velocity")
-    else:
-        velocity = trajectories(data, "state") * torch.nan
-    return snapshots_at(data, velocity, observed(data, fewest))

@@ -341,18 +341,12 @@ def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """
     if "time" in data.dims:
         data = data.isel(time=slice(None, None, every))
-    velocity = trajectories(data, "velocity")
-    return snapshots_at(data, velocity, complete(data, ("state", "velocity")))
-
-
-def snapshots_at(data: xr.Dataset, velocity: Tensor, is_wanted: np.ndarray) -> Snapshots:
-    """Snapshots of a dataset, with these velocities (C, T, n), where they are wanted (C, T)."""
     context = torch.from_numpy(context_matrix(data))
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)  # (C, T, p)
-    values = (trajectories(data, "state"), velocity, context)
+    values = (trajectories(data, "state"), trajectories(data, "velocity"), context)
     flat = [numbers.flatten(0, 1) for numbers in values]  # (C T, ...)
-    rows = torch.from_numpy(is_wanted).flatten()
+    rows = torch.from_numpy(complete(data, ("state", "velocity"))).flatten()
     if not bool(rows.all()):  # indexing copies, which large data should be spared
         flat = [numbers[rows] for numbers in flat]
     return Snapshots(*flat)

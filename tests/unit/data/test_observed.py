@@ -6,7 +6,7 @@ import pytest
 
 import romkit
 from romkit.data import check_states
-from romkit.data.observed import check_observations, observed, partial_snapshots
+from romkit.data.observed import check_observations, observed
 from tests.refusals import refused
 
 
@@ -55,10 +55,5 @@ def test_snapshots_of_which_some_components_are_there(seen):
     check_states(holes, whole=False)
     counts = np.isfinite(holes.state.values).sum(-1)
     assert np.array_equal(observed(holes, 5), counts >= 5)
-    snapshots = partial_snapshots(holes, 5)
-    assert len(snapshots.state) == (counts >= 5).sum()
-    assert np.array_equal(snapshots.state, holes.state.values[counts >= 5], equal_nan=True)
-    assert snapshots.context.shape == (len(snapshots.state), 1)
-    assert not snapshots.velocity.isfinite().any()
     holes.state.values[1] = np.nan
     refused("snapshot in every trajectory", check_states, holes, whole=False)
