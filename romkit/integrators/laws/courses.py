@@ -78,15 +78,16 @@ class Course(NamedTuple):
             drift = drift[:, :, rows]
         return Course(self.steps[:, rows], self.ends, factors, drift)
 
-    def repeated(self, number: int) -> "Course":
-        """Steps of the windows, and of the same ones again."""
+    def of_windows(self, run: int, numbers: Tensor) -> "Course":
+        """Steps of some windows (k,) of a run, as those of a single run."""
         factors = self.factors
         drift = self.drift
         if factors is not None:
-            factors = torch.cat([factors] * number, 3)
+            factors = factors[:, :, run, numbers].unsqueeze(2)
         if drift is not None:
-            drift = torch.cat([drift] * number, 3)
-        return Course(torch.cat([self.steps] * number, 2), self.ends, factors, drift)
+            drift = drift[:, :, run, numbers].unsqueeze(2)
+        steps = self.steps[:, run, numbers].unsqueeze(1)
+        return Course(steps, self.ends, factors, drift)
 
 
 class Windows(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from romkit.integrators.laws import compiled
 from romkit.integrators.laws.courses import Course
 from romkit.integrators.laws.terms import LatentTerms
 
@@ -48,6 +49,8 @@ class Motion:
 
     def rollout(self, weights: Tensor, start: Tensor, course: Course) -> Tensor:
         """States (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K, m)."""
+        if compiled.is_compiled(self.terms, start):
+            return compiled.rolled_out(self._formula, weights, start, course)
         return self._states(weights, start, course, None)
 
     def sensitivities(
@@ -65,6 +68,28 @@ class Motion:
             course: the steps.
             by_start: whether derivatives by the d components of the start follow.
         """
+        if compiled.is_compiled(self.terms, start):
+            return compiled.with_derivatives(
+                self._formula, weights, start, course, by_start=by_start
+            )
+        return self._sensitivities(weights, start, course, by_start=by_start)
+
+    @property
+    def _formula(self) -> compiled.Formula:
+        return compiled.Formula(
+            self.terms,
+            self.latent_dim,
+            self.order,
+            self.speed,
+            self.shift,
+            self.scale,
+            self.reach,
+        )
+
+    def _sensitivities(
+        self, weights: Tensor, start: Tensor, course: Course, *, by_start: bool
+    ) -> tuple[Tensor, Tensor]:
+        """States and derivatives by calls of torch."""
         stages: list[Tensor] = []
         states = self._states(weights, start, course, stages)
         tangent, forcing = self._linearised(weights, stages, course)

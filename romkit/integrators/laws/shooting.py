@@ -96,29 +96,21 @@ class Stage(NamedTuple):
 
 
 class Residuals(NamedTuple):
-    """Distances of rollouts of n runs from their data, with derivatives.
+    """Distances of rollouts of windows from their data, with derivatives.
 
     Attributes:
-        distance: (n, N) of all samples of all windows of a run.
-        by_coefficients: (n, N, K m) derivatives by the coefficients of the run.
-        elimination: of the starts of their windows, where these are free.
+        distance: (..., N) of all components of all samples.
+        by_coefficients: (..., N, K m) derivatives by the coefficients of the run.
     """
 
     distance: Tensor
     by_coefficients: Tensor
-    elimination: "Elimination | None"
 
     def normal_equations(self) -> tuple[Tensor, Tensor]:
-        """Matrices (n, K m, K m) and slopes (n, K m) of the runs."""
+        """Matrices (..., K m, K m) and slopes (..., K m)."""
         J = self.by_coefficients
-        matrix = J.mT @ J
         slope = (J.mT @ self.distance.unsqueeze(-1)).squeeze(-1)
-        if self.elimination is None:
-            return matrix, slope
-        coupling, shift, response = self.elimination
-        # Schur complement: a coefficient counts by what no start can make up for
-        matrix = matrix - torch.einsum("nwik,nwil->nkl", coupling, response)
-        return matrix, slope - torch.einsum("nwik,nwi->nk", coupling, shift)
+        return J.mT @ J, slope
 
 
 class Elimination(NamedTuple):
@@ -149,6 +141,15 @@ class Elimination(NamedTuple):
         response = torch.cholesky_solve(coupling, factor)
         return cls(coupling, shift.squeeze(-1), response)
 
+    def reduced(self, matrix: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """Normal equations (n, K m, K m) and (n, K m) with starts at their best.
+
+        The Schur complement: a coefficient counts by what no start can make up for.
+        """
+        matrix = matrix - torch.einsum("nwik,nwil->nkl", self.coupling, self.response)
+        slope = slope - torch.einsum("nwik,nwi->nk", self.coupling, self.shift)
+        return matrix, slope
+
     def change(self, of_coefficients: Tensor) -> Tensor:
         """Change of the starts (n, W, d), for one (n, K m) of the coefficients."""
         return -(self.shift + torch.einsum("nwik,nk->nwi", self.response, of_coefficients))
@@ -167,6 +168,32 @@ class Equations(NamedTuple):
     elimination: Elimination | None
 
 
+class Beside(NamedTuple):
+    """Windows with displaced starts, whose rollouts have to come back.
+
+    Attributes:
+        windows: of all runs.
+        weight: of their residuals.
+        late: number of the first sample that counts: rollouts have the first half to come back.
+        radius: distance from the data that costs nothing: a displaced start leads to another phase,
+            and to no other motion.
+    """
+
+    windows: Windows
+    weight: float
+    late: int
+    radius: float
+
+    def distance(self, states: Tensor) -> Tensor:
+        """Distances (L', n, W, d) of states (L + 1, n, W, d) from the data, late ones."""
+        return states[self.late :] - self.windows.truth[self.late :]
+
+    def share(self, distance: Tensor) -> Tensor:
+        """Share (..., 1) of distances (..., d) that costs."""
+        norm = distance.norm(dim=-1, keepdim=True)
+        return (1 - self.radius / norm).clamp(min=0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Shots:
     """Windows of one length, with what holds coefficients that they do not determine.
@@ -175,12 +202,10 @@ class Shots:
         structure: of the law.
         mix: (G, q) terms of the context of each group.
         group: (n,) of each run.
-        windows: of the runs, then those with displaced starts.
-        heed: (L + 1, n, W, 1) weight of each residual.
-        radius: (W, 1) distance from the data that costs nothing: a displaced start leads to another
-            phase, and to no other motion.
-        loose: (W,) which windows start where it suits them, and not at the datum.
-        number: of observed latents in the windows that start at data.
+        windows: of the runs.
+        beside: the same ones with displaced starts, or none.
+        loose: whether windows start where it suits them, and not at the datum.
+        number: of observed latents in the windows.
         returning: see there, and its weight.
         prior: coefficients before these windows.
         ridge: weight of the squares of all coefficients.
@@ -190,9 +215,8 @@ class Shots:
     mix: Tensor
     group: Tensor
     windows: Windows
-    heed: Tensor
-    radius: Tensor
-    loose: Tensor
+    beside: Beside | None
+    loose: bool
     number: int
     returning: Returning | None
     weight: float
@@ -215,15 +239,18 @@ class Shots:
             start = self.windows.start
         W = self.weights(theta)
         motion = self.structure.motion
-        course = self.windows.course
-        reached = motion.rollout(W[self.group], start, course)
-        distance = reached - self.windows.truth
-        residual = self.heed * distance * _beyond(distance, self.radius)
-        seen = self.windows.seen.unsqueeze(-1)
-        residual = torch.where(seen, residual, 0.0)
-        square = residual.square().nan_to_num(LOST**2).clamp(max=LOST**2)
-        mean = square.sum() / self.number
-        return mean + self.penalty(theta, W)
+        of_runs = W[self.group]
+        reached = motion.rollout(of_runs, start, self.windows.course)
+        total = _square(reached - self.windows.truth, self.windows.seen)
+        beside = self.beside
+        if beside is not None:
+            displaced = beside.windows
+            reached = motion.rollout(of_runs, displaced.start, displaced.course)
+            distance = beside.distance(reached)
+            # what is lost, NaN included, costs as much as what is far away
+            residual = beside.weight * distance * beside.share(distance)
+            total = total + _square(residual, displaced.seen[beside.late :])
+        return total / self.number + self.penalty(theta, W)
 
     def penalty(self, theta: Tensor, W: Tensor) -> Tensor:
         """Cost of displaced samples that do not lead back, of steps away from the prior, and of
@@ -272,75 +299,105 @@ class Shots:
         of_a_run = self.windows.truth[:, 0].numel() * size
         at_once = max(1, ENTRIES // of_a_run)
         for rows in torch.arange(len(self.group)).split(at_once):
-            residuals = self._residuals(W, start, rows)
-            squares, down = residuals.normal_equations()
-            matrix.index_add_(0, self.group[rows], squares / self.number)
-            slope.index_add_(0, self.group[rows], down / self.number)
-            eliminations.append(residuals.elimination)
-        if not bool(self.loose.any()):
+            group = self.group[rows]
+            squares, down, elimination = self._of_runs(W[group], start[rows], rows)
+            matrix.index_add_(0, group, squares / self.number)
+            slope.index_add_(0, group, down / self.number)
+            eliminations.append(elimination)
+        if self.beside is not None:
+            for run, residuals in self._displaced(W):
+                squares, down = residuals.normal_equations()
+                matrix[self.group[run]] += squares / self.number
+                slope[self.group[run]] += down / self.number
+        if not self.loose:
             return matrix, slope, None
         return matrix, slope, Elimination.joined(eliminations)
 
-    def _residuals(self, W: Tensor, start: Tensor, rows: Tensor) -> Residuals:
-        """Residuals of some runs and their derivatives, up to where windows are lost."""
-        weights = W[self.group[rows]]
+    def _of_runs(
+        self, weights: Tensor, start: Tensor, rows: Tensor
+    ) -> tuple[Tensor, Tensor, Elimination | None]:
+        """Matrices (n, K m, K m) and slopes (n, K m) of windows that start at data of some runs, up
+        to where they are lost, and the starts.
+        """
         course = self.windows.course.only(rows)
-        by_start = bool(self.loose.any())
         motion = self.structure.motion
-        states, derivative = motion.sensitivities(weights, start[rows], course, by_start=by_start)
-        residual, derivative = self._weighed(states, derivative, rows)
-        kept = _kept(residual, derivative, self.windows.seen[:, rows])
-        residual = torch.where(kept.unsqueeze(-1), residual, 0.0)
-        derivative = torch.where(kept[..., None, None], derivative, 0.0)
-        size = W[0].numel()
-        by_coefficients = derivative[..., :size]
-        elimination = None
-        if by_start:
-            of_start = derivative[..., size:] * self.loose[:, None, None]
-            elimination = Elimination.of(residual, by_coefficients, of_start)
-        by_run = residual.permute(1, 2, 0, 3)  # (n, W, L + 1, d)
-        slopes = by_coefficients.permute(1, 2, 0, 3, 4)
-        return Residuals(by_run.flatten(1), slopes.flatten(1, 3), elimination)
-
-    def _weighed(self, states: Tensor, derivative: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Distances of states of some runs from the data as they count, with their derivatives."""
+        states, derivative = motion.sensitivities(weights, start, course, by_start=self.loose)
         distance = states - self.windows.truth[:, rows]
-        heed = self.heed[:, rows]
-        residual = heed * distance
-        derivative = heed.unsqueeze(-1) * derivative
-        if bool((self.radius > 0).any()):
-            return _outside(residual, derivative, distance, self.radius)
-        return residual, derivative
+        kept = _kept(distance, derivative, self.windows.seen[:, rows])
+        if not bool(kept.all()):
+            distance = torch.where(kept.unsqueeze(-1), distance, 0.0)
+            derivative = torch.where(kept[..., None, None], derivative, 0.0)
+        size = weights[0].numel()
+        by_coefficients = derivative[..., :size]
+        by_run = distance.permute(1, 2, 0, 3)  # (n, W, L + 1, d)
+        slopes = by_coefficients.permute(1, 2, 0, 3, 4)
+        residuals = Residuals(by_run.flatten(1), slopes.flatten(1, 3))
+        matrix, slope = residuals.normal_equations()
+        if not self.loose:
+            return matrix, slope, None
+        elimination = Elimination.of(distance, by_coefficients, derivative[..., size:])
+        return *elimination.reduced(matrix, slope), elimination
+
+    def _displaced(self, W: Tensor) -> Iterator[tuple[int, Residuals]]:
+        """Residuals of windows with displaced starts, with the number of their run.
+
+        Most of them come back, and cost nothing: derivatives are needed of the others alone.
+        """
+        beside = self.beside
+        windows = beside.windows
+        motion = self.structure.motion
+        reached = motion.rollout(W[self.group], windows.start, windows.course)
+        distance = beside.distance(reached)
+        costs = beside.share(distance).squeeze(-1) > 0
+        costs = costs & windows.seen[beside.late :]  # (L', n, W)
+        for run in costs.any(0).any(-1).nonzero().flatten().tolist():
+            numbers = costs[:, run].any(0).nonzero().flatten()
+            weights = W[self.group[run]].unsqueeze(0)
+            start = windows.start[run, numbers].unsqueeze(0)
+            course = windows.course.of_windows(run, numbers)
+            _, derivative = motion.sensitivities(weights, start, course)
+            residuals = self._outside(
+                distance[:, run, numbers], derivative[beside.late :, 0], costs[:, run, numbers]
+            )
+            yield run, residuals
+
+    def _outside(self, distance: Tensor, derivative: Tensor, costs: Tensor) -> Residuals:
+        """Residuals r (1 - ρ / |r|) beyond the radius ρ of windows of a run, up to where they are
+        lost, from distances r (L', W, d), their derivatives (..., K m), and where they cost (L', W).
+        """
+        near = self.beside.weight * distance.abs().amax(-1) < LOST
+        steepest = self.beside.weight * torch.linalg.vector_norm(derivative, torch.inf, (-1, -2))
+        before = ((near & (steepest < STEEP)) | ~costs).cummin(0).values
+        counts = before & costs
+        r = distance[counts]  # (N, d)
+        slopes = derivative[counts]  # (N, d, K m)
+        share = self.beside.share(r)
+        # what is across r shrinks as r does, what is along it does not
+        unit = torch.nn.functional.normalize(r, dim=-1)
+        along = (unit.unsqueeze(-1) * slopes).sum(-2, keepdim=True)
+        kept = ((1 - share) * unit).unsqueeze(-1) * along
+        by_coefficients = share.unsqueeze(-1) * slopes + kept
+        weight = self.beside.weight
+        residual = weight * share * r
+        return Residuals(residual.flatten(), weight * by_coefficients.flatten(0, 1))
+
+
+def _square(residual: Tensor, seen: Tensor) -> Tensor:
+    """Sum of squares of residuals (..., d) that are seen (...), each at most `LOST`²; of lost ones
+    as much.
+    """
+    residual = torch.where(seen.unsqueeze(-1), residual, 0.0)
+    square = residual.square().nan_to_num(LOST**2).clamp(max=LOST**2)
+    return square.sum()
 
 
 def _kept(residual: Tensor, derivative: Tensor, seen: Tensor) -> Tensor:
     """Which samples (L + 1, n, W) are observed, and come before a window is lost."""
     near = residual.abs().amax(-1) < LOST
-    gentle = derivative.abs().amax((-1, -2)) < STEEP
+    gentle = torch.linalg.vector_norm(derivative, torch.inf, (-1, -2)) < STEEP
     # what follows a lost sample is lost, too, whatever it comes near to
     before = ((near & gentle) | ~seen).cummin(0).values
     return before & seen
-
-
-def _beyond(distance: Tensor, radius: Tensor) -> Tensor:
-    """Share (..., 1) of distances (..., d) that is beyond a radius (W, 1) that costs nothing."""
-    norm = distance.norm(dim=-1, keepdim=True)
-    return (1 - radius / norm).nan_to_num(1.0).clamp(min=0.0)
-
-
-def _outside(
-    residual: Tensor, derivative: Tensor, distance: Tensor, radius: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Residuals r (1 - ρ / |r|) beyond a radius ρ, with their derivatives."""
-    share = _beyond(distance, radius)
-    column = share.unsqueeze(-1)
-    # what is across r shrinks as r does, what is along it does not
-    unit = torch.nn.functional.normalize(distance, dim=-1).unsqueeze(-1)
-    along = (unit * derivative).sum(-2, keepdim=True)
-    counts = column > 0
-    shrunk = column * derivative
-    kept = counts * unit * ((1 - column) * along)
-    return share * residual, shrunk + kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,22 +483,17 @@ def shots(
     stride = max(1, math.ceil(length * thinning))
     starting = windows(runs, length, stride, 1 / resolution)
     number = int(starting.seen.sum()) * structure.motion.size
-    heed = torch.ones_like(starting.truth[..., :1])
-    radius = torch.zeros_like(heed[0, 0])
-    starts = torch.full((len(radius),), loose)
+    beside = None
     duration = float(starting.course.steps[:, 0, 0].sum())
     if hold.apart and duration > AHEAD:
-        starting, heed = _with_starts_apart(starting, heed, hold.apart)
-        radius = torch.cat([radius, radius + FREE * NUDGE])
-        starts = torch.cat([starts, torch.zeros_like(starts)])
+        beside = _displaced_windows(starting, hold.apart)
     return Shots(
         structure=structure,
         mix=runs.mix,
         group=runs.group,
         windows=starting,
-        heed=heed,
-        radius=radius,
-        loose=starts,
+        beside=beside,
+        loose=loose,
         number=number,
         returning=hold.returning,
         weight=hold.weight,
@@ -450,23 +502,14 @@ def shots(
     )
 
 
-def _with_starts_apart(starting: Windows, heed: Tensor, apart: float) -> tuple[Windows, Tensor]:
-    """Windows, and behind them the same ones with displaced starts, which count in their second
-    half.
-    """
-    start, truth, seen, course = starting
+def _displaced_windows(starting: Windows, weight: float) -> Beside:
+    """The same windows from displaced starts, which count in their second half."""
     draw = torch.Generator().manual_seed(1)
+    start = starting.start
     displacement = torch.randn(start.shape, generator=draw, dtype=start.dtype)
-    nudged = start + NUDGE * displacement
-    late = torch.linspace(0, 1, len(truth)) > 0.5
-    of_nudged = apart * late[:, None, None, None] * heed
-    doubled = Windows(
-        torch.cat([start, nudged], 1),
-        torch.cat([truth, truth], 2),
-        torch.cat([seen, seen], 2),
-        course.repeated(2),
-    )
-    return doubled, torch.cat([heed, of_nudged], 2)
+    displaced = starting._replace(start=start + NUDGE * displacement)
+    late = (len(starting.truth) - 1) // 2 + 1
+    return Beside(displaced, weight, late, FREE * NUDGE)
 
 
 def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:

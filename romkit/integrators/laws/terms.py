@@ -44,6 +44,10 @@ class Monomials(LatentTerms):
     Those of degree k that begin with variable i are the last ones of degree k - 1, which begin with
     i or a later one, times variable i: each level is a few products of slices. The derivative of a
     monomial is a multiple of a lower one, so that Jacobians are one product with a table.
+
+    Attributes:
+        parents, last_factors: (K,) each monomial but the first is that of the number `parents`
+            times the variable of the number `last_factors`.
     """
 
     def __init__(self, variables: int, degree: int):
@@ -52,6 +56,7 @@ class Monomials(LatentTerms):
         self.slices = _slices(variables, degree)
         self.levels = _levels(basis)
         self.slopes = basis.slopes()
+        self.parents, self.last_factors = _products(basis)
 
     def __call__(self, w: Tensor) -> Tensor:
         # for few states calls cost more than their arithmetic, and gathering needs fewest of them
@@ -91,6 +96,18 @@ def _slices(variables: int, degree: int) -> list[tuple[slice, slice, int]]:
             place += later
         end = place
     return slices
+
+
+def _products(basis: polynomials.Monomials) -> tuple[Tensor, Tensor]:
+    """Numbers (K,) of the monomial and of the variable of which each monomial is the product; zeros
+    for the constant.
+    """
+    parents = [0]
+    variables = [0]
+    for factors in basis.factors[1:]:
+        parents.append(basis.places[factors[:-1]])
+        variables.append(factors[-1])
+    return torch.tensor(parents), torch.tensor(variables)
 
 
 def _levels(basis: polynomials.Monomials) -> list[tuple[Tensor, Tensor]]:

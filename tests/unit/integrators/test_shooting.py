@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 import romkit
 from romkit.core.levenberg import levenberg_marquardt
 from romkit.integrators import LatentSamples, PolynomialLaw, SINDy
-from romkit.integrators.laws import shooting
+from romkit.integrators.laws import compiled, shooting
 from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
 from romkit.integrators.laws.courses import Runs, windows
 from romkit.integrators.laws.libraries import Fourier, Polynomial
@@ -99,6 +99,49 @@ def test_sensitivities_are_the_derivatives_of_the_steps(order, moving, library):
         motion.rollout(weights, several.start + sign * nudge, several.course) for sign in (1, -1)
     )
     assert torch.allclose((up - down) / 2e-6, derivative[..., 2 * number + 1], atol=1e-8)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("moving", [False, True])
+@pytest.mark.parametrize("by_start", [False, True])
+def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, moving, by_start):
+    if not compiled.is_compiled(Monomials(2, 1), torch.zeros(1).double()):
+        pytest.skip("no compiler")
+    draw = torch.Generator().manual_seed(2)
+    random = lambda *shape: torch.randn(*shape, generator=draw).double()  # noqa: E731
+    d = 2 * order
+    times = torch.tensor([0.0, 0.3, 0.5, 1.1, 1.2], dtype=torch.float64)
+    speed = torch.tensor([1.0, 2.0], dtype=torch.float64) if order == 2 else None
+    scale = 1 + 0.1 * random(d)
+    # a law of this size leaves the reach, where rollouts are held
+    motion = Motion(Monomials(d, 3), 2, order, speed, 0.1 * random(d), scale, reach=0.8)
+    states = random(3, 5, d)
+    states[1, 2] = torch.nan
+    runs = Runs(states, times, torch.arange(3), torch.ones(3, 1).double())
+    q = 1
+    if moving:
+        q = 2
+        factors = lambda c: torch.cat([torch.ones_like(c), c], -1)  # noqa: E731
+        drift = 0.1 * random(3, 5, d)
+        runs = Runs(states, times, runs.group, runs.mix, random(3, 5, 1), factors, drift)
+    start, _, _, course = windows(runs, 2, 1, 0.25)
+    weights = 0.4 * random(3, motion.terms.number * q, 2)
+    reached, derivative = motion._sensitivities(weights, start, course, by_start=by_start)
+    states, slopes = motion.sensitivities(weights, start, course, by_start=by_start)
+    assert float(reached[1:].abs().max()) == 0.8
+    assert torch.allclose(states, reached, rtol=1e-12, atol=1e-12)
+    assert torch.equal(motion.rollout(weights, start, course), states)
+    largest = float(derivative.abs().max())
+    assert torch.allclose(slopes, derivative, rtol=1e-11, atol=1e-12 * largest)
+
+
+def test_a_law_is_the_same_without_a_compiler(monkeypatch):
+    samples = samples_of(oscillators(TIMES), MU[:, None], TIMES)
+    settings = PolynomialLaw(degree=3, context_degree=1)
+    law = settings.fit_samples(samples)
+    monkeypatch.setattr(compiled, "_function", lambda: None)
+    alone = settings.fit_samples(samples)
+    assert torch.allclose(alone.coefficients, law.coefficients, rtol=1e-6, atol=1e-7)
 
 
 def forecast_error(law, mu=1.07):

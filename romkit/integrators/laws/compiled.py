@@ -1,0 +1,135 @@
+"""Rollouts of polynomial laws and their derivatives in one call of compiled code.
+
+Windows of a law are so small that calls of torch cost tens of times their arithmetic. `Motion` has
+the same mathematics in torch, for other terms and where there is no compiler.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable
+from importlib import resources
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.engine import Unavailable
+from romkit.engine.build import library
+from romkit.integrators.laws.courses import Course
+from romkit.integrators.laws.terms import LatentTerms, Monomials
+
+POINTERS, COUNTS = 12, 9
+"""Numbers of pointers and of counts among the arguments of the compiled function."""
+
+
+class Formula(NamedTuple):
+    """What the rate of a motion is made of, as the fields of `Motion` have it."""
+
+    terms: Monomials
+    latent_dim: int
+    order: int
+    speed: Tensor | None
+    shift: Tensor | None
+    scale: Tensor | None
+    reach: float
+
+
+def is_compiled(terms: LatentTerms, start: Tensor) -> bool:
+    """Whether laws of such terms are rolled out by compiled code from such starts."""
+    if not isinstance(terms, Monomials):
+        return False
+    if start.dtype != torch.float64 or start.device.type != "cpu":
+        return False
+    return _function() is not None
+
+
+@functools.cache
+def _function() -> Callable[..., int] | None:
+    """The compiled function; None where there is no compiler."""
+    file = resources.files(__package__).joinpath("rollout.cpp")
+    try:
+        evaluate = library(file.read_text(encoding="utf-8")).evaluate
+    except Unavailable:
+        return None
+    evaluate.restype = ctypes.c_long
+    pointers = [ctypes.c_void_p] * POINTERS
+    counts = [ctypes.c_long] * COUNTS
+    evaluate.argtypes = [*pointers, ctypes.c_double, *counts]
+    return evaluate
+
+
+def rolled_out(formula: Formula, weights: Tensor, start: Tensor, course: Course) -> Tensor:
+    """States (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K q, m)."""
+    states = _states(start, course)
+    _evaluate(formula, weights, course, states, None, by_start=False)
+    return states
+
+
+def with_derivatives(
+    formula: Formula, weights: Tensor, start: Tensor, course: Course, *, by_start: bool
+) -> tuple[Tensor, Tensor]:
+    """States, and their derivatives (L + 1, n, W, d, K q m) by the coefficients, and by the d
+    components of the start behind them.
+    """
+    states = _states(start, course)
+    samples, n, W, d = states.shape
+    columns = weights[0].numel()
+    if by_start:
+        columns += d
+    # all of a run side by side, as sums over its samples need them
+    by_run = states.new_empty(n, W, samples, d, columns)
+    _evaluate(formula, weights, course, states, by_run, by_start=by_start)
+    return states, by_run.permute(2, 0, 1, 3, 4)
+
+
+def _states(start: Tensor, course: Course) -> Tensor:
+    """Memory for the states at all samples, with the starts in the first place."""
+    states = start.new_empty(len(course.ends) + 1, *start.shape)
+    states[0] = start
+    return states
+
+
+def _evaluate(
+    formula: Formula,
+    weights: Tensor,
+    course: Course,
+    states: Tensor,
+    derivatives: Tensor | None,
+    *,
+    by_start: bool,
+) -> None:
+    samples, n, W, d = states.shape
+    terms = formula.terms
+    M = len(course.steps)
+    is_end = torch.zeros(M, dtype=torch.bool)
+    is_end[torch.tensor(course.ends, dtype=torch.long) - 1] = True
+    shift = formula.shift
+    scale = formula.scale
+    if scale is None:
+        shift = states.new_zeros(d)
+        scale = states.new_ones(d)
+    q = 1
+    if course.factors is not None:
+        q = course.factors.shape[-1]
+    arrays = [
+        states,
+        derivatives,
+        weights,
+        course.steps,
+        is_end,
+        course.factors,
+        course.drift,
+        terms.parents,
+        terms.last_factors,
+        shift,
+        scale,
+        formula.speed,
+    ]
+    # rows of numbers without strides, which live until the call is over
+    rows = [None if array is None else array.contiguous() for array in arrays]
+    pointers = [None if row is None else row.data_ptr() for row in rows]
+    m = formula.latent_dim
+    counts = [d, m, terms.number, q, n, W, M, samples - 1, int(by_start)]
+    failed = _function()(*pointers, formula.reach, *counts)
+    if failed:
+        raise MemoryError("rollouts of a law")
