@@ -43,6 +43,9 @@ by default."""
 POOR = 0.1
 """Error of a law [deviations of the data] from which on it warns where the projection is better."""
 
+HOPELESS = 2.0
+"""Error after a short training, relative to the best law's, from which on a long one is left out."""
+
 FIX = "another latent_dim (motion on a torus needs more), more contexts, or longer runs"
 """Advice where no law is as good as the projection."""
 
@@ -65,7 +68,8 @@ def law(
 
     By default polynomials of a few degrees in the latents and in the context are fitted to
     trajectories by multiple shooting, and a neural ODE where the best of them errs by more than
-    five times the projection's error. Each is fitted to a part of the contexts, and forecasts the
+    five times the projection's error; it trains for a sixteenth of its steps alone where it then errs
+    by more than twice as much as the best of them. Each is fitted to a part of the contexts, and forecasts the
     others: contexts between those of training, or of a single trajectory its last part; of five
     contexts or fewer each inner one is held out in turn, and forecast in pieces of some periods.
     Errors are those of decoded states. Of laws whose error is at most 1.2 times the least one the
@@ -202,15 +206,35 @@ class Comparison:
             return
         if self.judge is None:
             self.judge = judge_of(self.projection, self.data, several[0])
-        share = EACH * self.seconds
-        ranking = ranked(candidates, self.judge, self.validation, self.seed, share)
+        ranking: list[Ranked] = []
+        if candidates:
+            ranking = self._far_behind(estimator, several[0])
+        if not ranking:
+            ranking = self._by_forecasts(candidates)
+            self.ranking += [candidate for candidate in ranking if math.isfinite(candidate.error)]
         if not ranking:
             self.leave_out(estimator, "no time for it")
             return
-        self.ranking += [candidate for candidate in ranking if math.isfinite(candidate.error)]
         row = {"law": _name(estimator), "error": ranking[0].error}
         row |= {"settings": repr(ranking[0].estimator), "tried": len(ranking)}
         self.rows.append(row | {"seconds": time.process_time() - started, "chosen": False})
+
+    def _far_behind(self, estimator: Estimator, samples: LatentSamples) -> list[Ranked]:
+        """Settings of a short training that leaves a kind far behind the best law, so that a long
+        one is left out; none where it does not, or the kind has none.
+        """
+        brief = estimator.brief()
+        best = self.best
+        if brief is None or best is None:
+            return []
+        ranking = self._by_forecasts([(brief, samples)])
+        if ranking and ranking[0].error <= HOPELESS * best.error:
+            return []
+        return ranking
+
+    def _by_forecasts(self, candidates: list[tuple[Estimator, LatentSamples]]) -> list[Ranked]:
+        share = EACH * self.seconds
+        return ranked(candidates, self.judge, self.validation, self.seed, share)
 
     def leave_out(self, estimator: Estimator, why: str) -> None:
         row = {"law": _name(estimator), "error": math.nan, "settings": why, "tried": 0}

@@ -46,6 +46,24 @@ def test_the_best_of_some_kinds_and_the_table_of_all(data, pod, tmp_path):
     assert json.dumps(again.report) == json.dumps(law.report)
 
 
+def test_a_network_far_behind_an_equation_trains_shortly(data, pod, monkeypatch):
+    trained = []
+    fit = NeuralODE._fit
+
+    def counted(settings, samples, seed):
+        trained.append(settings.regression_steps)
+        return fit(settings, samples, seed)
+
+    monkeypatch.setattr(NeuralODE, "_fit", counted)
+    law = romkit.law(pod, data, kinds=["dmd", "neural-ode"], seconds=20.0)
+    row = next(row for row in law.report if row["law"] == "neural-ode")
+    assert max(trained) <= 8000 // 16
+    assert row["error"] > 2 * law.report[0]["error"]
+    # one that was asked for in so many words is fitted as it is
+    romkit.law(pod, data, kinds=["dmd", SHORT], seconds=20.0)
+    assert trained[-1] == SHORT.regression_steps
+
+
 def test_an_equation_is_never_empty_in_a_slow_unit_of_time(data, pod):
     for share in (None, 10.0):
         law = SINDy(degree=3, share=share).fit(pod, data)

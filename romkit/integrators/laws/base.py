@@ -125,6 +125,12 @@ class Estimator(abc.ABC):
         """
         return []
 
+    def brief(self) -> "Estimator | None":
+        """Settings of a short training, whose error tells whether a long one may pay; None where
+        fits are short, or their length was asked for.
+        """
+        return None
+
     def affordable(
         self, several: Sequence[LatentSamples], seconds: float
     ) -> "list[tuple[Estimator, LatentSamples]]":
@@ -238,8 +244,12 @@ class Estimator(abc.ABC):
             settings += chosen.candidates(samples)
         return settings
 
-    def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
-        """Law that is good enough to be compared with others, before the best is fitted."""
+    def compared(
+        self, samples: LatentSamples, seed: int, near: LearnedField | None = None
+    ) -> LearnedField:
+        """Law that is good enough to be compared with others, before the best is fitted; it may
+        begin from that of a neighbour, of the same samples.
+        """
         return self._fit(samples, seed)
 
     def refitted(

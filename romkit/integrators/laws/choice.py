@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -32,6 +32,9 @@ NEGLIGIBLE = 1e-3
 
 AS_GOOD = 1.2
 """Error relative to the least one up to which a simpler law is preferred."""
+
+NOT_WORSE = 1.02
+"""Error on two folds, relative to the least one, up to which a larger ridge is preferred."""
 
 NEARLY = 0.9
 """Share of the largest error from which on all rollouts count as lost: their first samples are
@@ -67,8 +70,12 @@ class Settings(Protocol):
         before is as good.
         """
 
-    def compared(self, samples: LatentSamples, seed: int) -> LearnedField:
-        """Law that is good enough to be compared with others."""
+    def compared(
+        self, samples: LatentSamples, seed: int, near: LearnedField | None = None
+    ) -> LearnedField:
+        """Law that is good enough to be compared with others, which may begin from that of a
+        neighbour, of the same samples.
+        """
 
     def refitted(self, law: LearnedField, samples: LatentSamples, seed: int) -> LearnedField:
         """Law of these samples, which may begin from a law of almost the same ones."""
@@ -83,6 +90,8 @@ class Ranked(NamedTuple):
             whose rollouts are all lost.
         projected: that of the projection on the same runs.
         seconds: of the processor.
+        again: mean error on the runs of a second fold; None where it was not asked.
+        refuted: whether another ridge is better on both folds together.
     """
 
     estimator: Settings
@@ -91,12 +100,18 @@ class Ranked(NamedTuple):
     error: float
     projected: float
     seconds: float
+    again: float | None = None
+    refuted: bool = False
 
     @property
     def complexity(self) -> tuple[int, float]:
-        """Number of coefficients of the law, and how little a ridge holds them."""
+        """Number of coefficients of the law, and how little a ridge holds them: least of all where
+        it is refuted.
+        """
         if self.law is None:
             return 0, 0.0
+        if self.refuted:
+            return self.law.coefficient_count, 1.0
         return self.law.coefficient_count, -self.estimator.ridge
 
     @property
@@ -243,8 +258,10 @@ def ranked(
     """
     deadline = time.process_time() + seconds
 
-    def tried(estimator: Settings, samples: LatentSamples) -> Ranked:
-        return _ranked(estimator, samples, judge, validation, seed)
+    def tried(
+        estimator: Settings, samples: LatentSamples, near: LearnedField | None = None
+    ) -> Ranked:
+        return _ranked(estimator, samples, judge, validation, seed, near)
 
     ranking: list[Ranked] = []
     for estimator, samples in track(candidates, "choosing a law"):
@@ -258,7 +275,65 @@ def ranked(
     for best in _best_of(ranking):
         if not best.enough and best.error < math.inf:
             ranking += _neighbours(best, tried, deadline)
-    return preferred(ranking)
+    ranking = preferred(ranking)
+    if ranking and len(folds(ranking[0].samples)) == 1 < _number_of_folds(ranking[0].samples):
+        ranking = preferred(_with_ridge_confirmed(ranking, judge, validation, seed))
+    return ranking
+
+
+def _with_ridge_confirmed(
+    ranking: list[Ranked], judge: Judge, validation: float, seed: int
+) -> list[Ranked]:
+    """Settings of which those are refuted that differ from the first ones in the ridge alone, are as
+    good on one fold, and worse on two.
+
+    A larger ridge is nearly always as good on a few held-out contexts, and biases a law that the
+    data determine.
+    """
+    ties, others = _ties_of_ridge(ranking)
+    if len(ties) < 2:
+        return ranking
+    confirmed_ties: list[Ranked] = []
+    near = None
+    for tie in ties:
+        second = _of_fold(tie.estimator, tie.samples, judge, validation, seed, 1, near)
+        near = second.law
+        confirmed_ties.append(tie._replace(again=second.error))
+    errors = [tie.error + tie.again for tie in confirmed_ties]
+    limit = NOT_WORSE * min(errors)
+    chosen = max(number for number, error in enumerate(errors) if error <= limit)
+    judged = []
+    for number, tie in enumerate(confirmed_ties):
+        judged.append(tie._replace(refuted=number != chosen))
+    return judged + others
+
+
+def _ties_of_ridge(ranking: list[Ranked]) -> tuple[list[Ranked], list[Ranked]]:
+    """Settings that are as good as the first ones and differ from them in the ridge alone, smallest
+    ridge first, and all others.
+    """
+    first = ranking[0]
+    limit = AS_GOOD * min(candidate.error for candidate in ranking)
+    ties = []
+    others = []
+    for candidate in ranking:
+        as_good = candidate.error <= limit < math.inf
+        if as_good and _same_but_ridge(candidate, first):
+            ties.append(candidate)
+        else:
+            others.append(candidate)
+    return sorted(ties, key=lambda tie: tie.estimator.ridge), others
+
+
+def _same_but_ridge(candidate: Ranked, other: Ranked) -> bool:
+    """Whether settings are the same, or differ in the ridge alone."""
+    if candidate is other:
+        return True
+    mine = candidate.estimator
+    theirs = other.estimator
+    if candidate.samples is not other.samples or mine.ridge == theirs.ridge:
+        return False
+    return type(mine) is type(theirs) and replace(mine, ridge=theirs.ridge) == theirs
 
 
 def _best_of(ranking: Sequence[Ranked]) -> list[Ranked]:
@@ -272,20 +347,20 @@ def _best_of(ranking: Sequence[Ranked]) -> list[Ranked]:
     return [simplest, most_accurate]
 
 
-def _neighbours(
-    best: Ranked, tried: Callable[[Settings, LatentSamples], Ranked], deadline: float
-) -> list[Ranked]:
+def _neighbours(best: Ranked, tried: Callable[..., Ranked], deadline: float) -> list[Ranked]:
     """Neighbours of the best settings, of each chain as long as one is as good."""
     neighbours: list[Ranked] = []
     for chain in best.estimator.neighbours(best.samples):
         least = best.error
+        latest = best
         for estimator in chain:
             if time.process_time() > deadline:
                 return neighbours
-            neighbours.append(tried(estimator, best.samples))
-            if not neighbours[-1].error <= AS_GOOD * least:
+            latest = tried(estimator, best.samples, latest.law)
+            neighbours.append(latest)
+            if not latest.error <= AS_GOOD * least:
                 break
-            least = min(least, neighbours[-1].error)
+            least = min(least, latest.error)
     return neighbours
 
 
@@ -331,20 +406,32 @@ def confirmed(ranking: Ranked, judge: Judge, validation: float, seed: int) -> fl
     number = len(folds(ranking.samples))
     if number >= _number_of_folds(ranking.samples):
         return ranking.error
-    again = _of_fold(ranking.estimator, ranking.samples, judge, validation, seed, number)
-    return (ranking.error + again.error) / 2
+    again = ranking.again
+    if again is None:
+        second = _of_fold(ranking.estimator, ranking.samples, judge, validation, seed, number)
+        again = second.error
+    return (ranking.error + again) / 2
 
 
 def _ranked(
-    estimator: Settings, samples: LatentSamples, judge: Judge, validation: float, seed: int
+    estimator: Settings,
+    samples: LatentSamples,
+    judge: Judge,
+    validation: float,
+    seed: int,
+    near: LearnedField | None,
 ) -> Ranked:
     """Error of settings on held-out contexts, the median over several folds: without a context at a
     change of the motion all may be lost.
+
+    A law that is near helps where there is one fold: that of another one has seen what is held out.
     """
     numbers = range(1)
     if estimator.quick:
         numbers = folds(samples)
-    several = [_of_fold(estimator, samples, judge, validation, seed, k) for k in numbers]
+    if len(numbers) > 1:
+        near = None
+    several = [_of_fold(estimator, samples, judge, validation, seed, k, near) for k in numbers]
     several.sort(key=lambda ranked: ranked.error)
     seconds = sum(ranked.seconds for ranked in several)
     return several[len(several) // 2]._replace(seconds=seconds)
@@ -357,6 +444,7 @@ def _of_fold(
     validation: float,
     seed: int,
     number: int,
+    near: LearnedField | None = None,
 ) -> Ranked:
     """Error of settings on the contexts that a fold of this number holds out."""
     started = time.process_time()
@@ -367,7 +455,7 @@ def _of_fold(
         judges = of_held.pieces()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
-        law, error = _compared(estimator, train, of_held, held, seed, judges)
+        law, error = _compared(estimator, train, of_held, held, seed, judges, near)
     projected = of_held.projected(held)
     took = time.process_time() - started
     return Ranked(estimator, samples, law, error, projected, took)
@@ -380,6 +468,7 @@ def _compared(
     held: Tensor,
     seed: int,
     judges: list[Judge],
+    near: LearnedField | None,
 ) -> tuple[LearnedField | None, float]:
     """Law of the training samples, and the mean error of its forecasts of held-out runs; infinite
     where there is no law, or all are lost.
@@ -388,7 +477,7 @@ def _compared(
     the phase. The error is `LEAVES` times as large where forecasts leave the data in twice the time.
     """
     try:
-        law = estimator.compared(train, seed)
+        law = estimator.compared(train, seed, near)
     except InputError:  # more terms than samples, say
         return None, math.inf
     error = _mean_error(law, judges, held)

@@ -406,6 +406,9 @@ time.
 TRIAL = 100
 """Share of the steps, as its inverse, that tells how long all of them take."""
 
+BRIEF = 16
+"""Share of the steps, as its inverse, of a training that tells whether all of them may pay."""
+
 MOST_HALVED = 4
 """Times that the steps are halved, at most, to fit into the time that there is."""
 
@@ -489,6 +492,13 @@ class NeuralODE(Estimator):
             return []
         fewer = self._shortened(lambda steps: steps >> halved)
         return [(fewer, samples)]
+
+    def brief(self) -> "NeuralODE | None":
+        usual = NeuralODE()
+        steps = self.regression_steps, self.shooting_steps
+        if steps != (usual.regression_steps, usual.shooting_steps):
+            return None
+        return self._shortened(lambda steps: steps // BRIEF)
 
     def _shortened(self, change: Callable[[int], int]) -> "NeuralODE":
         """These settings with fewer steps in both stages."""

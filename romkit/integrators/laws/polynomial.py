@@ -64,6 +64,9 @@ RIDGES = (1e-8, 1e-7, 1e-6)
 COMPARED = 8.0
 """Longest windows [time scales] of fits that are only compared: longer ones change no order."""
 
+FADED = 1e-5
+"""Weight of displaced samples in the longest of these windows."""
+
 FEW = 2
 """Most steps from a law of all samples to one of samples that were drawn from them."""
 
@@ -172,8 +175,15 @@ class PolynomialLaw(Estimator):
             chains.append([replace(self, poles=poles)])
         return chains
 
-    def compared(self, samples: LatentSamples, seed: int) -> Equation:
-        return self._shot(samples, Fit.brief)
+    def compared(self, samples: LatentSamples, seed: int, near: Equation | None = None) -> Equation:
+        if near is None or near.basis.context_library != self._context_terms:
+            return self._shot(samples, Fit.brief)
+        return self._shot(samples, Fit.brief, near.coefficients)
+
+    @property
+    def _context_terms(self) -> Chebyshev:
+        """Terms of the context, where its degree is chosen."""
+        return Chebyshev(self.context_degree, self.poles)
 
     def refitted(
         self, law: Equation, samples: LatentSamples, seed: int, *, resampled: bool = False
@@ -216,22 +226,28 @@ class PolynomialLaw(Estimator):
         context_terms = math.comb(parameters + self.context_degree, self.context_degree)
         return terms * context_terms * samples.targets.shape[-1]
 
-    def _shot(self, samples: LatentSamples, coefficients_of: "Callable[[Fit], Tensor]") -> Equation:
+    def _shot(
+        self,
+        samples: LatentSamples,
+        coefficients_of: "Callable[[Fit, Tensor | None], Tensor]",
+        near: Tensor | None = None,
+    ) -> Equation:
+        """Law of windows that begin from zero, or from coefficients of a law with the same terms."""
         settings = self
         if self.degree is None or self.context_degree is None:
             settings = self.candidates(samples)[0]
         _check_numbers(samples, settings)
         samples = boxed(samples)
-        basis = Features.of(
-            samples,
-            Polynomial(settings.degree),
-            Chebyshev(settings.context_degree, settings.poles),
-        )
+        basis = Features.of(samples, Polynomial(settings.degree), settings._context_terms)
+        number = _problems(samples)
+        starts: list[Tensor | None] = [None] * number
+        if near is not None:
+            starts = [*near.reshape(number, *near.shape[-2:])]
         several = []
-        for problem in range(_problems(samples)):
+        for problem, start in enumerate(starts):
             single = _single(samples, problem)
             fit = Fit(single, _of(basis, problem), self.ridge)
-            several.append(coefficients_of(fit))
+            several.append(coefficients_of(fit, start))
         coefficients = torch.stack(several) if samples.inputs.ndim > 2 else several[0]
         return equation(samples, basis, coefficients, f"shooting of {samples.source}")
 
@@ -364,9 +380,14 @@ class Fit:
         free = torch.ones_like(self.problem.theta(self.zero), dtype=torch.bool)
         self.structure = Structure(self.problem.motion, free)
 
-    def brief(self) -> Tensor:
-        """Coefficients after windows of some time scales, good enough to be compared."""
-        for stage in self._stages(self.zero, SHORTEST):
+    def brief(self, near: Tensor | None = None) -> Tensor:
+        """Coefficients after windows of some time scales, good enough to be compared; from those of
+        a law of another ridge the longest of these windows are enough.
+        """
+        stages = self._stages(self.zero, SHORTEST)
+        if near is not None:
+            stages = self._stages(near, COMPARED / 2, FADED)
+        for stage in stages:
             if stage.duration >= COMPARED / 2:
                 break
         return self.problem.coefficients(stage.theta)

@@ -1,6 +1,6 @@
 """Settings of a law chosen by rollouts of held-out trajectories; laws written in physical latents."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from romkit.integrators.laws.choice import Ranked, confirmed, fold, folds, prefe
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import LOST, Judge
 from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
+from romkit.integrators.laws.shooting import Shots
 from romkit.integrators.laws.sources import followed_samples
 from romkit.solvers import RK4
 from tests.refusals import refused
@@ -118,7 +119,7 @@ class Faster(NamedTuple):
     def is_last_resort(self, samples):
         return self.resort
 
-    def compared(self, samples, seed):
+    def compared(self, samples, seed, near=None):
         off = replace(samples, targets=self.factor * samples.targets)
         return SINDy(degree=1, threshold=0.0)._fit(off, seed)
 
@@ -167,7 +168,7 @@ class Searched(NamedTuple):
     def is_last_resort(self, samples):
         return False
 
-    def compared(self, samples, seed):
+    def compared(self, samples, seed, near=None):
         return Faster(self.factor).compared(samples, seed)
 
     def neighbours(self, samples):
@@ -219,6 +220,72 @@ def test_of_laws_of_one_size_the_one_of_the_largest_ridge_is_taken():
     for ridge, error in errors.items():
         ranking.append(Ranked(PolynomialLaw(ridge=ridge), None, law, error, 0.0, 0.0))
     assert [each.estimator.ridge for each in preferred(ranking)] == [1e-7, 1e-8, 0.0, 1e-6]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Settings of a law that turns too fast, by factors of two folds that depend on the ridge."""
+
+    ridge: float
+    factors: tuple[tuple[float, tuple[float, float]], ...]
+    quick = True
+
+    def is_last_resort(self, samples):
+        return False
+
+    def compared(self, samples, seed, near=None):
+        # the first fold holds out the contexts of numbers 2 and 5, the second one 3 and 6
+        first = bool((samples.context == 1 + 0.1 * 3 / 7).any())
+        factor = dict(self.factors)[self.ridge][0 if first else 1]
+        return Faster(factor).compared(samples, seed)
+
+    def neighbours(self, samples):
+        if self.ridge:
+            return []
+        return [[replace(self, ridge=ridge) for ridge, _ in self.factors[1:]]]
+
+
+@pytest.mark.parametrize(
+    ("second_fold", "ridge"),
+    [
+        ((1.05, 1.05, 1.05), 1e-6),
+        ((1.05, 1.04, 1.08), 1e-7),
+        ((1.02, 1.04, 1.08), 0.0),
+        ((1.08, 1.08, 1.02), 1e-6),
+    ],
+)
+def test_a_larger_ridge_is_taken_where_a_second_fold_confirms_it(second_fold, ridge):
+    ridges = 0.0, 1e-7, 1e-6
+    first_fold = 1.05, 1.0505, 1.051
+    factors = tuple(zip(ridges, zip(first_fold, second_fold, strict=True), strict=True))
+    samples = turning(101)
+    ranking = ranked([(Held(0.0, factors), samples)], Judge.of_latents(samples), 0.25, 0)
+    assert ranking[0].estimator.ridge == ridge
+    assert len(ranking) == 3
+
+
+def test_a_law_of_another_ridge_begins_from_its_neighbour(samples):
+    counted = []
+    equations = Shots.normal_equations
+
+    def normal_equations(problem, *point):
+        counted.append(problem)
+        return equations(problem, *point)
+
+    settings = PolynomialLaw(degree=5, context_degree=1)
+    near = settings.compared(samples, 0)
+    held = replace(settings, ridge=1e-6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shots, "normal_equations", normal_equations)
+        alone = held.compared(samples, 0)
+        from_zero = len(counted)
+        begun = held.compared(samples, 0, near)
+    assert len(counted) - from_zero <= from_zero / 2
+    assert error(begun, samples) < 1.2 * error(alone, samples)
+    other = replace(settings, poles=(0.3,))
+    assert torch.equal(
+        other.compared(samples, 0, near).coefficients, other.compared(samples, 0).coefficients
+    )
 
 
 def test_coefficients_are_counted_as_far_as_they_are_not_zero(samples):
