@@ -67,8 +67,9 @@ class Hamiltonian(LatentDynamics):
             raise InputError("dynamics", expected=expected, got="Hamiltonian()", fix=fix)
         field = self.field(problem)
         y0 = self.momentum(problem, times[0], start)
+        seeks_step = solver is None and not problem.step
         # forward differentiation is slow, call by call
-        if len(times) >= TRACING_PAYS or engine == "compiled":
+        if len(times) >= TRACING_PAYS or seeks_step or engine == "compiled":
             field = traced(field, times[0], y0)
         if solver is None:
             step = problem.step or midpoint_step(field, y0, times)
