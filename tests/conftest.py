@@ -20,6 +20,15 @@ def pytest_configure(config):
     """
     if config.option.markexpr != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist
+        config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Files with slow tests first, so that no worker has one of them alone at the end."""
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def pytest_runtest_setup(item):

@@ -32,6 +32,8 @@ LENGTH, TRANSIENT = 40.0, 3.0
 """Seconds on the orbit and of the transient towards it."""
 STEPS = {"coarse": 0.001, "standard": 0.0005, "fine": 0.00025}
 """Step of the full model in s, by mesh."""
+TIMINGS = 5
+"""Number of times that a rollout is timed."""
 SCALE = -20.0
 """Factor from a force per density to a coefficient, -2 / (U² D)."""
 
@@ -180,7 +182,7 @@ def measured(
         alone = [reduced(each.unsqueeze(0)) for each in c]
         found["seconds"] = [
             follow(alone[0], y[:1, -LAST], LENGTH, rtol=1e-6).cost["seconds_computing"]
-            for _ in range(5)
+            for _ in range(TIMINGS)
         ]
         growth = [
             reduced_growth(lambda z, one=one: one.field(T0, z.unsqueeze(0))[0], one.start(x)[0])

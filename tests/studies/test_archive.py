@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import h5py
@@ -14,8 +15,12 @@ from romkit.core import runtime
 from romkit.core.errors import FileError
 from romkit.data import open_dataset
 from romkit.integrators import SINDy
+from romkit.systems import CylinderWake
 from studies.__main__ import app
 from studies.runner import Numbers, Study, archived_keys, merge, numbers, read, rekey
+from studies.wake import reduced
+from studies.wake import tasks as wake
+from studies.wake.stability import full_growth
 from tests.refusals import refused
 from tests.studies.sweeps import Raised, Seeded
 
@@ -127,7 +132,17 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
     assert (tmp_path / "RESULTS.md").read_text() == "root, of 4, root, of 9"
 
 
+@pytest.fixture
+def short_wakes(monkeypatch):
+    """Runs as long as scores of an orbit need, and the coarse mesh alone."""
+    monkeypatch.setattr(reduced, "LENGTH", 6.0)
+    monkeypatch.setattr(reduced, "TIMINGS", 1)
+    monkeypatch.setattr(reduced, "CylinderWake", partial(CylinderWake, duration=6.0))
+    monkeypatch.setattr(wake, "full_growth", partial(full_growth, mesh="coarse"))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_wakes")
 @pytest.mark.parametrize("name", ["exactness", "large", "pretrained", "wake"])
 def test_the_smoke_preset_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

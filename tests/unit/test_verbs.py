@@ -9,6 +9,7 @@ import torch
 import romkit
 from romkit.core.errors import ExtrapolationWarning
 from romkit.data import ContextParameter
+from romkit.solvers import RK4
 from tests.refusals import refused
 
 
@@ -86,14 +87,15 @@ def test_a_dataset_leaves_nothing_to_choose(projection, lorenz_data, given):
 
 def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection):
     ramp = lambda t: 3.14 + 0.1 * np.sin(3 * t)  # noqa: E731
-    run = romkit.rollout(lorenz, projection, F=ramp, duration=0.2, dt=0.02)
+    steps = {"solver": RK4(0.02)}
+    run = romkit.rollout(lorenz, projection, F=ramp, duration=0.2, dt=0.02, **steps)
     truth = romkit.simulate(lorenz, F=lambda t: [ramp(t), 3.15], duration=0.2, dt=0.02)
     assert truth.F.dims == ("trajectory", "time")
-    followed = romkit.rollout(truth, projection)
+    followed = romkit.rollout(truth, projection, **steps)
     assert followed.F.dims == ("trajectory", "time")
     assert np.allclose(followed.truth[0], run.truth, atol=1e-12)
     assert np.allclose(followed.rom[0], run.rom, atol=1e-6)
-    constant = romkit.rollout(lorenz, projection, F=3.15, duration=0.2, dt=0.02)
+    constant = romkit.rollout(lorenz, projection, F=3.15, duration=0.2, dt=0.02, **steps)
     assert np.allclose(followed.rom[1], constant.rom, atol=1e-6)
     assert np.abs(followed.rom[0] - constant.rom).max() > 1e-3
     assert np.allclose(followed.projected[0], run.projected, atol=1e-9)
@@ -105,11 +107,12 @@ def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection)
 
 def test_data_are_taken_by_names_whatever_their_order(lorenz, projection):
     truth = romkit.simulate(lorenz, F=lambda t: [3.14 + 0.1 * t, 3.15], duration=0.1, dt=0.02)
-    run = romkit.follow(projection, truth)
+    steps = {"solver": RK4(0.02)}
+    run = romkit.follow(projection, truth, **steps)
     turned = truth.transpose("component", "time", ...)
     assert romkit.data.context_names(turned) == ("F",)
     assert np.array_equal(romkit.data.context_matrix(turned), romkit.data.context_matrix(truth))
-    assert np.array_equal(romkit.follow(projection, turned).latent, run.latent)
+    assert np.array_equal(romkit.follow(projection, turned, **steps).latent, run.latent)
     for data, argument in (
         (truth.rename(F="G"), "data"),
         (truth.isel(component=slice(9)), "data"),
@@ -149,9 +152,10 @@ def test_parameters_may_stand_in_another_order_than_in_training():
 def test_a_dataset_that_begins_later_starts_at_the_context_of_its_first_time(lorenz, projection):
     truth = romkit.simulate(lorenz, F=lambda t: 3.14 + 0.2 * t, duration=0.2, dt=0.02)
     later = truth.assign_coords(time=truth.time + 10.0)
-    assert np.allclose(
-        romkit.follow(projection, later).latent, romkit.follow(projection, truth).latent, atol=1e-6
+    of_later, of_truth = (
+        romkit.follow(projection, data, solver=RK4(0.02)).latent for data in (later, truth)
     )
+    assert np.allclose(of_later, of_truth, atol=1e-6)
 
 
 def test_a_forecast_is_the_reduced_model_of_a_rollout(lorenz, projection, lorenz_data):
@@ -238,10 +242,11 @@ def test_a_state_with_as_many_components_as_latents_is_a_full_one():
 @pytest.mark.parametrize("F", [3.15, [3.14, 3.15, 3.18], lambda t: 3.15 + 0.1 * t])
 def test_several_states_or_contexts_are_as_many_trajectories(lorenz, projection, lorenz_data, F):
     states = lorenz_data.state.values[:3, 0]
-    run = romkit.rollout(lorenz, projection, initial_state=states, F=F, duration=0.1)
+    given = {"duration": 0.1, "solver": RK4(0.02)}
+    run = romkit.rollout(lorenz, projection, initial_state=states, F=F, **given)
     assert run.rom.dims == ("trajectory", "time", "component")
     own = F[2] if isinstance(F, list) else F
-    alone = romkit.rollout(lorenz, projection, initial_state=states[2], F=own, duration=0.1)
+    alone = romkit.rollout(lorenz, projection, initial_state=states[2], F=own, **given)
     for name in ("truth", "rom"):
         np.testing.assert_allclose(run[name][2], alone[name], rtol=0, atol=1e-12)
 
