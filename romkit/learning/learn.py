@@ -316,10 +316,10 @@ class Candidate(NamedTuple):
         return np.inf if best is None else best.error
 
     @property
-    def complexity(self) -> tuple[int, float]:
-        """Number of coefficients and ridge of the best law, by which equal errors are told apart."""
+    def complexity(self) -> int:
+        """Number of coefficients of the best law, by which equal errors are told apart."""
         best = self.laws.best
-        return (0, 0.0) if best is None else best.complexity
+        return 0 if best is None else best.complexity
 
     @property
     def good(self) -> bool:

@@ -45,9 +45,6 @@ class Estimator(abc.ABC):
     quick: bool = False
     """Whether `compared` takes a small part of the time of a fit."""
 
-    ridge: float = 0.0
-    """Weight of the squares of the coefficients."""
-
     @validated
     def fit(
         self,

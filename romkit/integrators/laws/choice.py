@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -33,8 +33,8 @@ NEGLIGIBLE = 1e-3
 AS_GOOD = 1.2
 """Error relative to the least one up to which a simpler law is preferred."""
 
-NOT_WORSE = 1.02
-"""Error on two folds, relative to the least one, up to which a larger ridge is preferred."""
+CLOSE = 3.0
+"""Error on one fold, relative to the least one, up to which settings are compared on two."""
 
 NEARLY = 0.9
 """Share of the largest error from which on all rollouts count as lost: their first samples are
@@ -56,11 +56,9 @@ class Settings(Protocol):
 
     Attributes:
         quick: whether `compared` takes a small part of the time of a fit.
-        ridge: weight of the squares of the coefficients.
     """
 
     quick: bool
-    ridge: float
 
     def is_last_resort(self, samples: LatentSamples) -> bool:
         """Whether to try these settings only where forecasts of no others keep the phase."""
@@ -90,8 +88,7 @@ class Ranked(NamedTuple):
             whose rollouts are all lost.
         projected: that of the projection on the same runs.
         seconds: of the processor.
-        again: mean error on the runs of a second fold; None where it was not asked.
-        refuted: whether another ridge is better on both folds together.
+        second: law of a second fold, where the error is that of both.
     """
 
     estimator: Settings
@@ -100,19 +97,12 @@ class Ranked(NamedTuple):
     error: float
     projected: float
     seconds: float
-    again: float | None = None
-    refuted: bool = False
+    second: LearnedField | None = None
 
     @property
-    def complexity(self) -> tuple[int, float]:
-        """Number of coefficients of the law, and how little a ridge holds them: least of all where
-        it is refuted.
-        """
-        if self.law is None:
-            return 0, 0.0
-        if self.refuted:
-            return self.law.coefficient_count, 1.0
-        return self.law.coefficient_count, -self.estimator.ridge
+    def complexity(self) -> int:
+        """Number of coefficients of the law."""
+        return 0 if self.law is None else self.law.coefficient_count
 
     @property
     def enough(self) -> bool:
@@ -258,10 +248,14 @@ def ranked(
     """
     deadline = time.process_time() + seconds
 
-    def tried(
-        estimator: Settings, samples: LatentSamples, near: LearnedField | None = None
-    ) -> Ranked:
+    def tried(estimator: Settings, samples: LatentSamples, near: Ranked | None = None) -> Ranked:
         return _ranked(estimator, samples, judge, validation, seed, near)
+
+    def again(candidate: Ranked, near: Ranked | None = None) -> Ranked:
+        # a few contexts are held out in turn already
+        if not candidate.estimator.quick or len(folds(candidate.samples)) > 1:
+            return candidate
+        return _with_second_fold(candidate, judge, validation, seed, near)
 
     ranking: list[Ranked] = []
     for estimator, samples in track(candidates, "choosing a law"):
@@ -272,68 +266,53 @@ def ranked(
         ranking.append(tried(estimator, samples))
         if ranking[-1].enough:
             break
+    if ranking and not ranking[-1].enough:
+        ranking = _with_close_ones_again(ranking, again)
     for best in _best_of(ranking):
         if not best.enough and best.error < math.inf:
-            ranking += _neighbours(best, tried, deadline)
-    ranking = preferred(ranking)
-    if ranking and len(folds(ranking[0].samples)) == 1 < _number_of_folds(ranking[0].samples):
-        ranking = preferred(_with_ridge_confirmed(ranking, judge, validation, seed))
-    return ranking
+            ranking += _neighbours(best, tried, again, deadline)
+    return preferred(ranking)
 
 
-def _with_ridge_confirmed(
-    ranking: list[Ranked], judge: Judge, validation: float, seed: int
+def _with_close_ones_again(
+    ranking: list[Ranked], again: Callable[[Ranked], Ranked]
 ) -> list[Ranked]:
-    """Settings of which those are refuted that differ from the first ones in the ridge alone, are as
-    good on one fold, and worse on two.
+    """Settings, those whose error is near the least one on two folds."""
+    ranking = list(ranking)
+    tested: set[int] = set()
+    while True:
+        limit = CLOSE * min(candidate.error for candidate in ranking)
+        close = [number for number in range(len(ranking)) if ranking[number].error <= limit]
+        # errors may have risen, so that others are near the least one
+        untested = [number for number in close if number not in tested]
+        if not untested:
+            return ranking
+        for number in untested:
+            ranking[number] = again(ranking[number])
+        tested.update(untested)
 
-    A larger ridge is nearly always as good on a few held-out contexts, and biases a law that the
-    data determine.
+
+def _with_second_fold(
+    candidate: Ranked, judge: Judge, validation: float, seed: int, near: Ranked | None
+) -> Ranked:
+    """Settings with their mean error on two folds, where other contexts can be held out: a few
+    contexts rank laws of nearly equal errors by chance.
     """
-    ties, others = _ties_of_ridge(ranking)
-    if len(ties) < 2:
-        return ranking
-    confirmed_ties: list[Ranked] = []
-    near = None
-    for tie in ties:
-        second = _of_fold(tie.estimator, tie.samples, judge, validation, seed, 1, near)
-        near = second.law
-        confirmed_ties.append(tie._replace(again=second.error))
-    errors = [tie.error + tie.again for tie in confirmed_ties]
-    limit = NOT_WORSE * min(errors)
-    chosen = max(number for number, error in enumerate(errors) if error <= limit)
-    judged = []
-    for number, tie in enumerate(confirmed_ties):
-        judged.append(tie._replace(refuted=number != chosen))
-    return judged + others
-
-
-def _ties_of_ridge(ranking: list[Ranked]) -> tuple[list[Ranked], list[Ranked]]:
-    """Settings that are as good as the first ones and differ from them in the ridge alone, smallest
-    ridge first, and all others.
-    """
-    first = ranking[0]
-    limit = AS_GOOD * min(candidate.error for candidate in ranking)
-    ties = []
-    others = []
-    for candidate in ranking:
-        as_good = candidate.error <= limit < math.inf
-        if as_good and _same_but_ridge(candidate, first):
-            ties.append(candidate)
-        else:
-            others.append(candidate)
-    return sorted(ties, key=lambda tie: tie.estimator.ridge), others
-
-
-def _same_but_ridge(candidate: Ranked, other: Ranked) -> bool:
-    """Whether settings are the same, or differ in the ridge alone."""
-    if candidate is other:
-        return True
-    mine = candidate.estimator
-    theirs = other.estimator
-    if candidate.samples is not other.samples or mine.ridge == theirs.ridge:
-        return False
-    return type(mine) is type(theirs) and replace(mine, ridge=theirs.ridge) == theirs
+    estimator = candidate.estimator
+    samples = candidate.samples
+    number = len(folds(samples))
+    untested = number < _number_of_folds(samples) and candidate.second is None
+    if not untested or candidate.error == math.inf:
+        return candidate
+    law = None
+    if near is not None:
+        law = near.second
+    second = _of_fold(estimator, samples, judge, validation, seed, number, law)
+    # one that is lost at some contexts only is not out of the question
+    error = (candidate.error + min(second.error, LOST)) / 2
+    projected = (candidate.projected + second.projected) / 2
+    seconds = candidate.seconds + second.seconds
+    return candidate._replace(error=error, projected=projected, second=second.law, seconds=seconds)
 
 
 def _best_of(ranking: Sequence[Ranked]) -> list[Ranked]:
@@ -347,7 +326,12 @@ def _best_of(ranking: Sequence[Ranked]) -> list[Ranked]:
     return [simplest, most_accurate]
 
 
-def _neighbours(best: Ranked, tried: Callable[..., Ranked], deadline: float) -> list[Ranked]:
+def _neighbours(
+    best: Ranked,
+    tried: Callable[..., Ranked],
+    again: Callable[..., Ranked],
+    deadline: float,
+) -> list[Ranked]:
     """Neighbours of the best settings, of each chain as long as one is as good."""
     neighbours: list[Ranked] = []
     for chain in best.estimator.neighbours(best.samples):
@@ -356,8 +340,11 @@ def _neighbours(best: Ranked, tried: Callable[..., Ranked], deadline: float) -> 
         for estimator in chain:
             if time.process_time() > deadline:
                 return neighbours
-            latest = tried(estimator, best.samples, latest.law)
-            neighbours.append(latest)
+            neighbour = tried(estimator, best.samples, latest)
+            if best.second is not None:
+                neighbour = again(neighbour, latest)
+            neighbours.append(neighbour)
+            latest = neighbour
             if not latest.error <= AS_GOOD * least:
                 break
             least = min(least, latest.error)
@@ -380,11 +367,9 @@ def preferred(ranking: Sequence[Ranked]) -> list[Ranked]:
     return [ranking[number] for number in order_of_preference(errors, complexities)]
 
 
-def order_of_preference(
-    errors: Sequence[float], complexities: Sequence[tuple[int, float]]
-) -> list[int]:
+def order_of_preference(errors: Sequence[float], complexities: Sequence[int]) -> list[int]:
     """Numbers of the laws whose error is at most `AS_GOOD` times the least one, those with the
-    fewest coefficients, and of these with the largest ridge, first; then of the others, the smallest
+    fewest coefficients first, and of these the most accurate; then of the others, the smallest
     error first.
 
     A few held-out contexts do not tell such errors apart, and of laws that forecast as well the
@@ -403,14 +388,7 @@ def confirmed(ranking: Ranked, judge: Judge, validation: float, seed: int) -> fl
     """Mean error of settings over the contexts by which they were chosen, and as many others; the
     error itself where all contexts that can be held out have chosen them.
     """
-    number = len(folds(ranking.samples))
-    if number >= _number_of_folds(ranking.samples):
-        return ranking.error
-    again = ranking.again
-    if again is None:
-        second = _of_fold(ranking.estimator, ranking.samples, judge, validation, seed, number)
-        again = second.error
-    return (ranking.error + again) / 2
+    return _with_second_fold(ranking, judge, validation, seed, None).error
 
 
 def _ranked(
@@ -419,7 +397,7 @@ def _ranked(
     judge: Judge,
     validation: float,
     seed: int,
-    near: LearnedField | None,
+    near: Ranked | None,
 ) -> Ranked:
     """Error of settings on held-out contexts, the median over several folds: without a context at a
     change of the motion all may be lost.
@@ -429,9 +407,10 @@ def _ranked(
     numbers = range(1)
     if estimator.quick:
         numbers = folds(samples)
-    if len(numbers) > 1:
-        near = None
-    several = [_of_fold(estimator, samples, judge, validation, seed, k, near) for k in numbers]
+    law = None
+    if near is not None and len(numbers) == 1:
+        law = near.law
+    several = [_of_fold(estimator, samples, judge, validation, seed, k, law) for k in numbers]
     several.sort(key=lambda ranked: ranked.error)
     seconds = sum(ranked.seconds for ranked in several)
     return several[len(several) // 2]._replace(seconds=seconds)
