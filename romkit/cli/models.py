@@ -130,11 +130,11 @@ def law(
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """Fit latent dynamics to data: an equation that prints (sindy, ...), or a small network
-    (neural-ode).
+    """Fit latent dynamics to data: an equation that prints (polynomial, sindy, ...), closed orbits
+    (limit-cycle), or a small network (neural-ode).
 
-    auto tries sindy, operator-inference and neural-ode, and keeps what follows held-out
-    trajectories best. Without velocities in the data, rates come from differentiation in time; with
+    auto tries polynomial, then limit-cycle and neural-ode where it is not good enough, and keeps
+    what follows held-out trajectories best. Without velocities in the data, rates come from differentiation in time; with
     accelerations, the law is of second order. Settings are those of romkit.integrators.SINDy,
     NeuralODE, ...: `romkit info sindy` has them. Those that are left out, the threshold of sindy
     say, are chosen by held-out trajectories.

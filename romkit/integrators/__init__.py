@@ -12,6 +12,7 @@ from romkit.integrators.laws.libraries import Fourier as Fourier
 from romkit.integrators.laws.libraries import Functions as Functions
 from romkit.integrators.laws.libraries import Library as Library
 from romkit.integrators.laws.libraries import Polynomial as Polynomial
+from romkit.integrators.laws.limit_cycle import LimitCycle, LimitCycleLaw
 from romkit.integrators.laws.neural_ode import NeuralODE, NeuralODEModel
 from romkit.integrators.laws.operators import DMD, OperatorInference
 from romkit.integrators.laws.phase import PhaseLaw
@@ -45,6 +46,7 @@ LAWS: dict[str, type[Estimator]] = {
     "dmd": DMD,
     "neural-ode": NeuralODE,
     "steady": Steady,
+    "limit-cycle": LimitCycle,
 }
 """Estimators of latent dynamics by the name that the command line and files take."""
 
@@ -63,6 +65,8 @@ __all__ += [
     "LatentField",
     "LatentSamples",
     "LearnedField",
+    "LimitCycle",
+    "LimitCycleLaw",
     "NeuralODE",
     "NeuralODEModel",
     "OperatorInference",

@@ -38,6 +38,9 @@ Needs = Literal["nothing", "decoder", "tangent", "full"]
 LatentRate = Callable[[Tensor, Tensor], Tensor]
 """(t, w) -> the highest latent rate (..., m): ż, or z̈ of a mechanical problem."""
 
+Flow = Callable[[Tensor, Tensor], Tensor]
+"""(w, times (T,)) -> states (..., T, d) at these times, from w (..., d) at the first one."""
+
 
 class Default:
     """Default of an instance attribute that a dataclass may still declare as a field without one."""
@@ -246,6 +249,12 @@ class LearnedField(LatentField, Display):
 
         These are the context, and the inputs behind it where the law has some.
         """
+
+    def flow(self, c: Tensor) -> Flow | None:
+        """Exact states at parameters c (..., p) that stay, of a law that has them in closed form;
+        else None.
+        """
+        return None
 
     def motion(self, c: Tensor) -> Field:
         """Field (t, w) -> ẇ of w = z or (z, ż), at parameters c (..., p) as in `right_hand_side`."""

@@ -368,7 +368,7 @@ def _best(candidates: list[Candidate]) -> Candidate:
 def _candidates(
     train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
 ) -> list[Candidate]:
-    """Manifolds of more and more latents with polynomial laws, as long as one gains by more."""
+    """Manifolds of more and more latents with cheap laws, as long as one gains by more."""
     front = basis_of(train)
     began, candidates, passed = time.process_time(), [], 0
     for number in _latent_dims(train, latent_dim):
@@ -384,7 +384,7 @@ def _candidates(
         passed = 0
         remaining = seconds - (time.process_time() - began)
         laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
-        _quietly(laws.add, LAWS["polynomial"]())
+        _quietly(laws.add, LAWS["polynomial"](), LAWS["limit-cycle"]())
         candidates.append(Candidate(projection, error, laws))
         runtime.told(
             f"learn: {number} latents, error of the manifold {error:.2g}, with its best law "

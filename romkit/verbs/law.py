@@ -33,8 +33,8 @@ from romkit.integrators.laws.samples import LatentSamples, one_axis
 from romkit.integrators.laws.sources import ProjectionFamily
 from romkit.integrators.laws.useless import USEFUL, warn_if_useless
 
-KINDS = ("polynomial", "neural-ode")
-"""Laws that are tried by default: polynomials, and a network where they are not good enough."""
+KINDS = ("polynomial", "limit-cycle", "neural-ode")
+"""Laws that are tried by default: polynomials, and the others where none before is good enough."""
 
 GOOD, SMALL = 5.0, 0.005
 """Error, relative to the projection's or in deviations of the data, up to which no network is tried
@@ -68,15 +68,15 @@ def law(
     best.
 
     By default polynomials of a few degrees in the latents and in the context are fitted to
-    trajectories by multiple shooting, and a neural ODE where the best of them errs by more than
-    five times the projection's error; it trains for a sixteenth of its steps alone where it is then no
-    better than the best of them. Each is fitted to a part of the contexts, and forecasts the
-    others: contexts between those of training, or of a single trajectory its last part; of five
-    contexts or fewer each inner one is held out in turn, and forecast in pieces of some periods.
-    Errors are those of decoded states. Of laws whose error is at most 1.2 times the least one the
-    simplest is taken: that with the fewest coefficients, and of these the most accurate. It is then
-    fitted to all trajectories. Its rollouts stay near the data for ten times their length,
-    also from displaced starts, or another law is taken.
+    trajectories by multiple shooting. Where the best of them errs by more than five times the
+    projection's error, closed orbits are tried, and then a neural ODE, which trains for a sixteenth
+    of its steps alone where it is then no better than the best of them. Each is fitted to a part of
+    the contexts, and forecasts the others: contexts between those of training, or of a single
+    trajectory its last part; of five contexts or fewer each inner one is held out in turn, and
+    forecast in pieces of some periods. Errors are those of decoded states. Of laws whose error is
+    at most 1.2 times the least one the simplest is taken: that with the fewest coefficients, and of
+    these the most accurate. It is then fitted to all trajectories. Its rollouts stay near the data
+    for ten times their length, also from displaced starts, or another law is taken.
 
     A law knows states that data come near. A fixed point inside a limit cycle, and its growth rate,
     are extrapolated unless some runs start beside it.

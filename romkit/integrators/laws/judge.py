@@ -205,6 +205,9 @@ class Judge:
         if starts.moves:
             field = _moving_field(law, times, context)
         else:
+            exact = law.flow(context)
+            if exact is not None:
+                return exact(starts.state, times)
             field = law.motion(context)
         m = self.samples.targets.shape[-1]
         return _integrated(field, starts.state, times, tau)[..., :m]

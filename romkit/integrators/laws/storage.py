@@ -17,12 +17,13 @@ from romkit.integrators.laws.chebyshev import Chebyshev
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.libraries import Fourier, Library, Polynomial, Product, Subset, Sum
+from romkit.integrators.laws.limit_cycle import NODES, LimitCycleLaw
 from romkit.integrators.laws.neural_ode import NeuralODEModel
 from romkit.integrators.laws.phase import PhaseLaw
 from romkit.integrators.laws.scaling import Scaling
 from romkit.integrators.region import Region
 
-LAWS = (Equation, NeuralODEModel, PhaseLaw)
+LAWS = (Equation, LimitCycleLaw, NeuralODEModel, PhaseLaw)
 LIBRARIES = (Polynomial, Chebyshev, Fourier, Sum, Product, Subset)
 CLASSES: Classes = {kind.__name__: kind for kind in (*LAWS, *LIBRARIES, Features, Scaling, Region)}
 """Everything that a file of a law may hold."""
@@ -112,6 +113,9 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
     if isinstance(law, Equation):
         like = law.coefficients[..., 0, :]
         parameters = len(law.basis.context)
+    elif isinstance(law, LimitCycleLaw):
+        like = law.nodes[..., 0, 0, :-1]
+        parameters = len(law.context)
     else:
         like = law.rate
         parameters = len(law.context)
@@ -166,6 +170,11 @@ RULES: dict[type, tuple[Rule, ...]] = {
     Equation: (
         (_terms_are_bounded, "terms of a degree beyond their number"),
         (lambda law: law.order in (1, 2), "an order that is neither 1 nor 2"),
+    ),
+    LimitCycleLaw: (
+        (lambda law: law.nodes.shape[-2] == NODES, "orbits of another number of nodes"),
+        (lambda law: law.nodes.shape[-3] == law.frequency.shape[-1], "nodes and frequency differ"),
+        (lambda law: law.library.degree < law.nodes.shape[-3] + 1, "a degree beyond their number"),
     ),
     NeuralODEModel: (
         (lambda law: len(law.layers) > 0, "no layers"),

@@ -18,6 +18,7 @@ from romkit.integrators import (
     DMD,
     LAWS,
     LSPG,
+    LimitCycle,
     NeuralODE,
     NeuralODEModel,
     OperatorInference,
@@ -64,8 +65,8 @@ EACH = {
 
 
 def test_every_law_is_here():
-    at_rest = {"steady": Steady}  # follows no motion
-    assert {name: type(settings) for name, settings in EACH.items()} | at_rest == LAWS
+    elsewhere = {"steady": Steady, "limit-cycle": LimitCycle}  # of shapes at rest, of closed orbits
+    assert {name: type(settings) for name, settings in EACH.items()} | elsewhere == LAWS
 
 
 @pytest.fixture(scope="module", params=EACH.values(), ids=EACH)

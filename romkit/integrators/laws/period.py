@@ -1,0 +1,220 @@
+"""Period and closed orbit of a run that repeats itself."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.interpolate import CubicSpline
+from torch import Tensor
+
+from romkit.core import tensors
+
+COARSE, FINE = 4, 40
+"""Harmonics with which the period is searched, and most harmonics of an orbit."""
+
+LEAST_PERIODS = 1.5
+"""Periods that a run has to hold."""
+
+SHORTEST = 3.0
+"""Shortest period that is tried, in times in which the motion goes through one deviation."""
+
+PER_PERIOD = 20
+"""Frequencies that are tried while the run gains one period."""
+
+SAMPLES = 400
+"""Most samples by which the period is searched."""
+
+AS_GOOD = 1.2
+"""Residual, relative to the least one, up to which a shorter period is the period."""
+
+REFINEMENTS = 1e-2, 1e-3, 1e-4, 1e-5
+"""Widths of the searches around the best period, in periods."""
+
+USUAL = 0.7
+"""Share of the returns that count, the nearest ones: where a motion jumps between two samples, states
+of it at other times are not known."""
+
+FOLLOWED = 2
+"""Times that an orbit is fitted anew along its own length."""
+
+RIDGES = 1e-6, 1e-5, 1e-4
+"""Weights of the fourth powers of the harmonics, of which cross-validation chooses."""
+
+
+GRID = 8192
+"""Even phases at which the place along an orbit is known."""
+
+
+class Cycle(NamedTuple):
+    """Closed orbit of a run.
+
+    The place s in [0, 1) along it is half the phase and half the length: a corner that the motion
+    passes in no time has a part of it, and so has a place where it rests.
+
+    Attributes:
+        frequency: periods in a unit of time.
+        series: (2 h + 1, m) Fourier series in s.
+        places: (GRID,) s at even phases.
+        residual: root mean square distance of the samples [deviations of the run].
+    """
+
+    frequency: float
+    series: Tensor
+    places: Tensor
+    residual: float
+
+    @property
+    def harmonics(self) -> int:
+        """h."""
+        return (len(self.series) - 1) // 2
+
+    def phase_at(self, s: Tensor) -> Tensor:
+        """Phase (K,) at places (K,), increasing with them beyond one period."""
+        laps = s.floor()
+        closed = torch.cat([self.places, self.places[:1] + 1])
+        number = torch.searchsorted(closed, s - laps, right=True) - 1
+        number = number.clamp(0, GRID - 1)
+        share = (s - laps - closed[number]) / (closed[number + 1] - closed[number])
+        return laps + (number + share) / GRID
+
+
+def cycle_of(times: Tensor, z: Tensor) -> Cycle | None:
+    """Orbit of a run z (T, m) at times (T,), which may be uneven; None where it is too short."""
+    times = times - times[0]
+    mean = z.mean(0)
+    deviation = (z - mean).square().mean().sqrt()
+    scaled = (z - mean) / deviation
+    frequency = _frequency(times, scaled)
+    if frequency is None:
+        return None
+    frequency = _refined(times, scaled, frequency)
+    most = max(1, min(FINE, len(times) // 4))
+    phase = frequency * times
+    places = torch.arange(GRID, dtype=times.dtype) / GRID
+    fit = _smoothed(phase, scaled, most)
+    for _ in range(FOLLOWED):
+        places = _half_length(fit.series, places)
+        fit = _smoothed(place_at(places, phase), scaled, most)
+    series = fit.series * deviation
+    series[0] = series[0] + mean
+    return Cycle(frequency, series, places, fit.residual)
+
+
+def _refined(times: Tensor, z: Tensor, frequency: float) -> float:
+    """Frequency near another one with which a run returns to itself most closely."""
+    path = CubicSpline(times.numpy(), z.numpy())
+    period = 1 / frequency
+    for width in REFINEMENTS:
+        several = period * (1 + width * np.linspace(-1, 1, 21))
+        distances = [_distance_of_returns(times.numpy(), z.numpy(), path, T) for T in several]
+        period = several[np.argmin(distances)]
+    return float(1 / period)
+
+
+def _distance_of_returns(
+    times: np.ndarray, z: np.ndarray, path: CubicSpline, period: float
+) -> float:
+    """Mean square distance of states from those some periods later, of the usual ones."""
+    distances = []
+    laps = int(times[-1] / period)
+    for lap in range(1, laps + 1):
+        later = times + lap * period
+        inside = later <= times[-1]
+        apart = np.square(path(later[inside]) - z[inside]).sum(-1)
+        usual = max(1, int(USUAL * inside.sum()))
+        distances.append(np.sort(apart)[:usual])
+    return float(np.concatenate(distances).mean())
+
+
+def place_at(places: Tensor, phase: Tensor) -> Tensor:
+    """Place s (...) at phases (...) in periods, between those of even ones (GRID,)."""
+    position = (phase % 1) * GRID
+    number = position.long().clamp(max=GRID - 1)
+    closed = torch.cat([places, places[:1] + 1])
+    share = position - number
+    return closed[number] + share * (closed[number + 1] - closed[number])
+
+
+def _half_length(series: Tensor, places: Tensor) -> Tensor:
+    """Half the phase and half the length (GRID,) along an orbit, at even phases."""
+    harmonics = (len(series) - 1) // 2
+    points = fourier(places, harmonics) @ series
+    steps = (points.roll(-1, 0) - points).norm(dim=-1)
+    length = steps.cumsum(0) - steps  # up to each phase
+    phase = torch.arange(GRID, dtype=places.dtype) / GRID
+    return (phase + length / steps.sum()) / 2
+
+
+def _frequency(times: Tensor, z: Tensor) -> float | None:
+    """Frequency whose few first harmonics leave least of a run; None where it is too short."""
+    rows = tensors.evenly(len(times), SAMPLES)
+    times, z = times[rows], z[rows]
+    duration = float(times[-1])
+    speed = (z.diff(dim=0).square().sum(-1) / times.diff().square()).mean().sqrt()
+    deviation = z.square().sum(-1).mean().sqrt()
+    highest = float(speed / deviation) / SHORTEST
+    lowest = LEAST_PERIODS / duration
+    if not lowest < highest < math.inf:
+        return None
+    number = math.ceil((highest - lowest) * duration * PER_PERIOD) + 1
+    frequencies = torch.linspace(lowest, highest, number, dtype=times.dtype)
+    residuals = torch.cat([_left_over(times, z, part) for part in frequencies.split(128)])
+    best = int(residuals.argmin())
+    # half the frequency fits as well, and a third
+    for multiple in (2, 3):
+        place = int((frequencies - multiple * frequencies[best]).abs().argmin())
+        near = slice(max(0, place - 2 * multiple), place + 2 * multiple + 1)
+        inside = multiple * frequencies[best] <= frequencies[-1]
+        if inside and float(residuals[near].min()) <= AS_GOOD * float(residuals[best]):
+            best = near.start + int(residuals[near].argmin())
+            break
+    return float(frequencies[best])
+
+
+def fourier(phase: Tensor, harmonics: int) -> Tensor:
+    """1, cosines and sines (..., 2 h + 1) of phases (...) in periods."""
+    k = torch.arange(1, harmonics + 1, dtype=phase.dtype)
+    angles = 2 * math.pi * phase.unsqueeze(-1) * k
+    return torch.cat([torch.ones_like(phase).unsqueeze(-1), angles.cos(), angles.sin()], -1)
+
+
+def _left_over(times: Tensor, z: Tensor, frequencies: Tensor) -> Tensor:
+    """Root mean square (F,) of what a few harmonics of each frequency leave of a run (T, m)."""
+    terms = fourier(frequencies.unsqueeze(-1) * times, COARSE)  # (F, T, 2 h + 1)
+    solution = torch.linalg.lstsq(terms, z.expand(len(terms), *z.shape)).solution
+    return (terms @ solution - z).square().mean((1, 2)).sqrt()
+
+
+class Smoothed(NamedTuple):
+    """Fourier series through samples.
+
+    Attributes:
+        series: (2 h + 1, m).
+        score: of generalised cross-validation.
+        residual: root mean square.
+    """
+
+    series: Tensor
+    score: float
+    residual: float
+
+
+def _smoothed(places: Tensor, z: Tensor, harmonics: int) -> Smoothed:
+    """Series through a run z (T, m) at places (T,), as smooth as cross-validation likes it."""
+    T = len(places)
+    terms = fourier(places, harmonics)
+    k = torch.arange(1, harmonics + 1, dtype=places.dtype)
+    # the fourth power of the harmonic is the square of a second derivative
+    roughness = torch.cat([torch.zeros(1, dtype=places.dtype), k**4, k**4])
+    gram = terms.mT @ terms / T
+    moment = terms.mT @ z / T
+    several = []
+    for ridge in RIDGES:
+        inverse = torch.linalg.inv(gram + ridge * torch.diag(1 + roughness))
+        series = inverse @ moment
+        residual = float((terms @ series - z).square().mean().sqrt())
+        freedom = float((inverse * gram).sum())
+        score = residual / max(1 / T, 1 - freedom / T)
+        several.append(Smoothed(series, score, residual))
+    return min(several, key=lambda fit: fit.score)
