@@ -109,7 +109,8 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
         _, sigma = block(rows, n)
         exact = sigma[: config.rank] * np.linalg.norm(scale(np.arange(count)))
         own = {
-            "n_workers": workers,
+            "n_workers": max(workers, 1),
+            "processes": workers > 0,
             "threads_per_worker": 1,
             "memory_limit": LIMIT,
             "dashboard_address": None,

@@ -51,7 +51,9 @@ def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
         for name in filter(shutil.which, config.compilers)
     ]
     cases = found.setdefault("cases", [])
-    for name, model in list(make_models().items())[len(cases) :]:
+    models = list(make_models().items())
+    for number in config.models[len(cases) :]:
+        name, model = models[number]
         with tempfile.TemporaryDirectory() as folder, torch.no_grad():
             contestants = make_contestants(model, config, Path(folder))
             states = {each: run() for each, run in contestants.items()}

@@ -29,7 +29,8 @@ SMALLER = {"rollout": {"cases": SMOKE["rollout"]["cases"][1:]}, "training": {"re
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMOKE)
-def test_it_runs_and_reports_every_contestant(name, tmp_path):
+def test_it_runs_and_reports_every_contestant(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "WARM_UP", 1)
     found = harness.run(name, SMOKE[name] | SMALLER.get(name, {}), tmp_path)
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     for part in found.get("cases") or found["systems"].values():
@@ -185,5 +186,6 @@ def test_geoopt_and_romkit_compute_the_same_loss_and_gradient(stack):
 def test_jax_and_romkit_compute_the_same_loss_gradient_and_steps(stack):
     pytest.importorskip("jax")
     training.check_jax(stack)
-    for optimizer in ("adam", "riemannian-adam"):
-        training.check_jax_step(stack, optimizer)
+    training.check_jax_step(stack, "riemannian-adam")
+    if stack.system == "lorenz96":  # whose layers are fewer, and compiled sooner
+        training.check_jax_step(stack, "adam")
