@@ -175,8 +175,7 @@ class CylinderWake(System):
 
     def terms(self) -> tuple[Term, ...]:
         def convection(x: Tensor, y: Tensor) -> Tensor:
-            symmetric = self._convection(x, y) + self._convection(y, x)
-            return -self._free(symmetric) / 2
+            return -self._free(self._convection(x, y))
 
         def friction(x: Tensor) -> Tensor:
             return -self._free(self._linear("stiffness")(x))
