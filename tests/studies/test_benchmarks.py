@@ -105,6 +105,14 @@ def test_the_smallest_of_equal_rates_is_chosen_and_seconds_are_those_to_an_accur
     assert report.seconds_to_loss(result, 0.5) == 1
 
 
+@pytest.fixture(scope="module")
+def quick_xla():
+    """JAX compiles without optimizing, which takes most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+        yield
+
+
 # -- rollouts ------------------------------------------------------------------------------------------------------
 
 
@@ -123,6 +131,7 @@ def states(problem):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_xla")
 @torch.no_grad()
 def test_jax_and_diffrax_have_field_and_trajectories_of_romkit(problem, states):
     pytest.importorskip("diffrax")
@@ -183,6 +192,7 @@ def test_geoopt_and_romkit_compute_the_same_loss_and_gradient(stack):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_xla")
 def test_jax_and_romkit_compute_the_same_loss_gradient_and_steps(stack):
     pytest.importorskip("jax")
     training.check_jax(stack)

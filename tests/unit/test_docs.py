@@ -2,6 +2,7 @@
 settings.
 """
 
+import inspect
 import pydoc
 import re
 import tomllib
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 
 import romkit
 from romkit.certificates import bounds, intervals
+from romkit.solvers import RK4
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((*ROOT.glob("docs/gallery/*/*.py"), *ROOT.glob("docs/tutorials/*.py")))
@@ -49,6 +51,23 @@ def with_few_runs(verb, *args, training=None, **more):
     return verb(*args, **more, **few)
 
 
+def short_rollout(rollout, source, *args, **more):
+    """Half a unit of time of a system; few steps along a context that moves."""
+    if not isinstance(source, xr.Dataset):
+        more["duration"] = 0.5
+        if any(map(inspect.isfunction, more.values())):
+            more["solver"] = RK4(0.02)
+    return rollout(source, *args, **more)
+
+
+def learned_quickly(learn, source, *args, **more):
+    """`romkit.learn` of the first 31 times, with two latents and in a second."""
+    if "time" in source.dims:
+        source = source.isel(time=slice(31))
+    quick = {"latent_dim": 2, "seconds": 1.0}
+    return learn(source, *args, **{"members": 2} | more | quick)
+
+
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     """Short transients, rollouts and certificates, two epochs whatever the page says, files in a
@@ -62,23 +81,16 @@ def small(monkeypatch, tmp_path):
         "fit",
         lambda *args, **more: fit(*args, **{"engine": "torch"} | more | {"epochs": 2}),
     )
-    short = lambda source: {} if isinstance(source, xr.Dataset) else {"duration": 0.5}  # noqa: E731
-    monkeypatch.setattr(
-        romkit,
-        "rollout",
-        lambda source, *args, **more: rollout(source, *args, **more | short(source)),
-    )
+    monkeypatch.setattr(romkit, "rollout", partial(short_rollout, rollout))
     network = romkit.integrators.NeuralODE
     few = {"regression_steps": 20, "shooting_steps": 2}
     monkeypatch.setattr(
         romkit.integrators, "NeuralODE", lambda **settings: network(**settings | few)
     )
     law = romkit.law
-    one = [romkit.integrators.SINDy(degree=1, threshold=0.1)]
+    one = [romkit.integrators.SINDy(degree=1, threshold=0.1, refine=False)]
     monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": one}))
-    quick = {"members": 2, "latent_dim": 2, "seconds": 1.0}
-    learn = romkit.learn
-    monkeypatch.setattr(romkit, "learn", lambda *args, **more: learn(*args, **more | quick))
+    monkeypatch.setattr(romkit, "learn", partial(learned_quickly, romkit.learn))
     branch = romkit.continuation
     fewer = lambda more: more | ({"points": 3} if "points" in more else {})  # noqa: E731
     monkeypatch.setattr(romkit, "continuation", lambda *args, **more: branch(*args, **fewer(more)))
@@ -86,6 +98,7 @@ def small(monkeypatch, tmp_path):
         monkeypatch.setattr(romkit, name, partial(with_few_runs, getattr(romkit, name)))
     monkeypatch.setattr(intervals, "CUTS", 2)  # certificates stay valid, and are larger
     monkeypatch.setattr(bounds, "STEPS", 5)
+    monkeypatch.setattr("romkit.inference.filter.RUNS", 8)
     monkeypatch.chdir(tmp_path)
     before = dict(romkit.projections.METHODS)
     yield

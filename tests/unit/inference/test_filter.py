@@ -414,7 +414,8 @@ def test_a_masked_value_is_missing(tracker):
     assert tracks[0].estimate == pytest.approx(tracks[1].estimate, abs=0.0)
 
 
-def test_the_share_of_false_alarms_says_for_which_runs_it_holds(pushed):
+def test_the_share_of_false_alarms_says_for_which_runs_it_holds(pushed, monkeypatch):
+    monkeypatch.setattr("romkit.inference.filter.RUNS", 10)  # limits are not the question
     seen = observed()
     given = {"noise": NOISE, "training": pushed, "sensors": ["x"], "members": 8, "window": 5}
     tests = {"false_alarms": 0.05, "interval": EVERY}

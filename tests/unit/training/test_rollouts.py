@@ -149,7 +149,9 @@ def test_the_term_with_the_field_is_what_the_operator_says(lorenz, waves):
 @pytest.mark.usefixtures("few_snapshots")
 @pytest.mark.parametrize("method", ["pod", "flow"])
 def test_every_method_has_the_preset_dynamics(lorenz, waves, method):
-    more = {"latent_dim": 2} if method == "pod" else {"phase.steps": 1, "phase.every": 10}
+    more = {"latent_dim": 2}
+    if method == "flow":
+        more |= {"phase.steps": 1, "phase.every": 10, "units": (8, 8, 8)}
     model = romkit.fit(
         method, waves, preset="dynamics", system=lorenz, epochs=1, **ROLLOUTS, **more
     )
