@@ -164,7 +164,7 @@ def held_out(
     samples: LatentSamples, group: np.ndarray, validation: float, shift: int = 0
 ) -> list[int]:
     """Numbers of contexts to hold out, evenly among those that are not at the end of a parameter,
-    where one would extrapolate; `shift` later ones.
+    where one would extrapolate; `shift` later ones, or earlier ones where these are at the end.
     """
     number = int(group.max()) + 1
     if number <= FEW:
@@ -173,14 +173,20 @@ def held_out(
     count = max(1, round(validation * number))
     candidates = np.arange(number)
     contexts = _contexts(samples, group)
-    # of one parameter, places between the ends are chosen below
+    # of one parameter, the first and the last context are its ends
+    earliest = 1
+    latest = number - 2
     if contexts.shape[-1] > 1:
         inside = np.flatnonzero(between_ends(contexts))
         if len(inside) >= count:
             candidates = inside
+        earliest = 0
+        latest = len(candidates) - 1
     number = len(candidates)
     even = [k * number // (count + 1) for k in range(1, count + 1)]
-    places = [min(place + shift, number - 1) for place in even]
+    if even[-1] + shift > latest and even[0] - shift >= earliest:
+        shift = -shift
+    places = [min(place + shift, latest) for place in even]
     return sorted({int(candidates[place]) for place in places})
 
 

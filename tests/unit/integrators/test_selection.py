@@ -60,6 +60,21 @@ def test_whole_contexts_are_held_out_and_of_a_single_trajectory_the_end(samples)
     assert torch.equal(late.samples.times, TIMES[76:])
 
 
+@pytest.mark.parametrize("number", range(6, 17))
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.4])
+def test_two_folds_hold_out_different_contexts_between_the_ends(number, share):
+    times = torch.arange(5, dtype=torch.float64)
+    context = torch.arange(number, dtype=torch.float64)[:, None]
+    z = torch.randn(number, 5, 2, generator=torch.Generator().manual_seed(0)).double()
+    samples = LatentSamples.first_order(z, z, context, times=times)
+    judge = Judge.of_latents(samples)
+    first, second = (set(fold(samples, judge, share, k).held.tolist()) for k in (0, 1))
+    assert first != second
+    assert not {0, number - 1} & (first | second)
+    if share <= 0.25:
+        assert not first & second
+
+
 def test_contexts_of_two_parameters_are_held_out_inside():
     a, b = torch.meshgrid(torch.arange(4.0), torch.arange(4.0), indexing="ij")
     context = torch.stack([a.flatten(), b.flatten()], -1).double()
