@@ -15,8 +15,10 @@ from tqdm import tqdm
 NEEDED = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
 NEEDED |= {name: importlib.util.find_spec(name) for name in ("selenium", "axe_core_python")}
 MISSING = " and ".join(f"no {name}" for name, found in NEEDED.items() if not found)
-ALIKE = {"generated", "_modules"}
-"""Folders of the site whose many pages have one template: axe-core checks other pages alone."""
+ALIKE = {"generated", "_modules", "auto_gallery", "benchmarks"}
+"""Folders of the site whose many pages have one template, that of other pages in the last two:
+axe-core checks other pages alone.
+"""
 SOURCES = "_modules"
 """Folder of pages that show source code; the first of them stands for all."""
 ROLES = {"exclude": [[".citation-list"]]}
@@ -92,7 +94,8 @@ def check_site(folder):
     pages = [page for page in pages if page not in of_sources[1:]]
     for page in tqdm(pages, desc="pages", leave=False):
         browser.get(page.as_uri())
-        found += [f"{page}: {each}" for each in complaints(browser, ALIKE.isdisjoint(page.parts))]
+        unlike = ALIKE.isdisjoint(page.relative_to(folder).parts)
+        found += [f"{page}: {each}" for each in complaints(browser, unlike)]
     browser.implicitly_wait(PATIENCE)
     for words in SOUGHT:
         browser.get(f"{(folder / 'search.html').as_uri()}?q={words}")

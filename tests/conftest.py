@@ -1,5 +1,6 @@
 """Shared fixtures: one thread per worker, a GPU for the tests that ask for it, and small datasets."""
 
+import gc
 import os
 
 import hypothesis
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items):
     """Files with slow tests first, so that no worker has one of them alone at the end."""
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
+
+
+def pytest_collection_finish():
+    """What imports have made stays: collections of garbage leave it out."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):

@@ -193,7 +193,7 @@ def test_a_cluster_gives_the_numbers_of_threads(tmp_path):
 
     here = runs()
     own = {
-        "n_workers": 2,
+        "n_workers": 1,
         "threads_per_worker": 1,
         "dashboard_address": ":0",
         "local_directory": tmp_path,

@@ -38,7 +38,7 @@ def jobs(folder):
 def dask(folder):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     return distributed.Client(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=folder
+        n_workers=1, threads_per_worker=1, dashboard_address=None, local_directory=folder
     )
 
 
@@ -52,7 +52,7 @@ def test_every_executor_gives_the_numbers_of_a_loop(make, tmp_path):
 
 @pytest.mark.slow
 def test_every_verb_gives_the_numbers_of_a_loop(tmp_path):
-    executor = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+    executor = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
     assert simulated(executor=executor).equals(simulated())
     data = SYSTEM.dataset(duration=0.5, **F)
     few = {"latent_dim": 2, "epochs": 1, "engine": "torch", "verbose": False}

@@ -157,7 +157,7 @@ def factors_of_the_ranking(settings, samples):
     return [each.estimator.factor for each in ranking]
 
 
-@pytest.mark.parametrize("factors", [(1.1, 1.03), (0.9, 0.96), (1.3, 1.001)])
+@pytest.mark.parametrize("factors", [(0.9, 0.96), (1.3, 1.001)])
 def test_laws_that_lose_the_phase_are_ranked_by_pieces(factors):
     ranking = factors_of_the_ranking(map(Faster, factors), turning(2001))
     assert ranking == [factors[1], factors[0]]
