@@ -52,9 +52,24 @@ def learn(
     learned = romkit.learn(data, options.names(context), **settings)
     learned.save(folder)
     report = learned.report(folder)
-    errors = {name: run_errors.mean() for name, run_errors in learned.errors.items()}
-    output.add(errors=errors, advice=learned.advice, latent_dim=learned.projection.latent_dim)
-    for name, error in errors.items():
-        print(f"{name:22s} error {error:.3g}")
-    print(learned.advice)
+    output.add(
+        error=learned.error,
+        errors=learned.mean_errors,
+        errors_of_variables=_of_variables(learned),
+        advice=learned.advice,
+        latent_dim=learned.projection.latent_dim,
+    )
+    print(learned)
     output.wrote(report)
+
+
+def _of_variables(learned: "romkit.Learned") -> dict[str, dict[str, object]]:
+    """Error of each variable at contexts that were not seen, in its unit and in its deviation."""
+    of_variables = {}
+    for name, errors in learned.errors_of_variables.items():
+        of_variables[name] = {
+            "unit": errors.units,
+            "error": errors.in_unit,
+            "share_of_deviation": errors.in_deviations,
+        }
+    return of_variables

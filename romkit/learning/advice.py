@@ -1,17 +1,18 @@
 """Advice on a learned model, by its errors and by what its runs have in common."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-from romkit.core import display
-from romkit.data import context_matrix, context_names
+from romkit.data import context_names
+from romkit.learning.contexts import contexts_of, further_contexts, in_words, number_of_contexts
+from romkit.learning.errors import Errors, of_kept
+from romkit.learning.individuals import spread_of_individuals, way
 from romkit.learning.rhythm import rhythm
-
-Errors = Mapping[str, np.ndarray]
-"""Error of each run by what made the forecast [deviations of the training data]."""
+from romkit.learning.trials import Trial
 
 USEFUL = 0.5
 """Error of a forecast above which it is called of no use."""
@@ -38,17 +39,20 @@ GAINED = 0.85
 may help.
 """
 
+BETTER = 0.8
+"""Error of a manifold of more latents, in that of the model's, up to which it is named."""
+
+FEW_TO_CHOOSE = 5
+"""Contexts up to which a comparison of laws says little: each law lacks one, and has a wide gap."""
+
 TURNING = 1.5
 """Length of the way of a variable, in its range, from which on it goes back and forth."""
-
-ALIKE = 0.01
-"""Distance of contexts, in their range, up to which runs should be nearly equal."""
 
 FEW = 4
 """Contexts below which a model that has learned from one more is another one."""
 
 SCATTER = 0.5
-"""Difference of such runs, in the error of the forecast, from which on it is what limits it."""
+"""Difference between individuals, in the error of the forecast, from which on it is what limits it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Evidence:
     Attributes:
         held_out: errors of the held-out runs.
         seen: errors of some runs of the training.
-        tried: latent dimensions, with the error of the manifold of each.
+        trials: manifolds that were tried, with the best law on each.
         latent_dim: of the model.
         train, test: runs of the training, and held-out ones.
         has_inputs: whether the law has inputs.
@@ -67,7 +71,7 @@ class Evidence:
 
     held_out: Errors
     seen: Errors
-    tried: Sequence[tuple[int, float]]
+    trials: Sequence[Trial]
     latent_dim: int
     train: xr.Dataset
     test: xr.Dataset
@@ -75,21 +79,22 @@ class Evidence:
     fitted_to_all: bool
 
     def sentence(self) -> str:
-        """Sentences on how far to trust the model, and on what would help most."""
-        errors = self.held_out["forecast"]
-        is_lost = ~np.isfinite(errors)
+        """Verdict on how far to trust the model, and what would help most."""
+        is_lost = ~np.isfinite(self.held_out["forecast"])
         if is_lost.any():
             return f"{self._of_lost(is_lost)}{self._causes()}{self._of_few_contexts()}"
+        if self._is_no_better:
+            causes = self._causes() or self._help()
+            return f"{self._no_better()}{causes}{self._of_few_contexts()}"
         forecast, projection = self._error("forecast"), self._error("projection")
-        shifted = self._error("nearest run, shifted")
-        if forecast > min(USEFUL, shifted):
+        if forecast > USEFUL:
             causes = self._causes() or self._help()
             few = self._of_few_contexts()
-            return f"No law follows these runs better than the nearest of them.{causes}{few}"
+            return f"No law follows these runs: forecasts err by {forecast:.2g}.{causes}{few}"
         if forecast <= NEGLIGIBLE:
             return (
                 f"Forecasts err by {forecast:.2g} of the deviation of the data, the nearest run by "
-                f"{shifted:.2g}: nothing more is needed."
+                f"{self._without_a_model:.2g}: nothing more is needed."
             )
         causes = self._of_individuals() or self._help()
         if forecast <= LIMITED * projection:
@@ -101,14 +106,49 @@ class Evidence:
             f"The law limits the forecast ({forecast:.2g}, the manifold {projection:.2g}).{causes}"
         )
 
+    @functools.cached_property
+    def spread_of_individuals(self) -> float:
+        """Difference of runs that the context does not tell [deviations]; NaN where it limits no
+        forecast.
+        """
+        spread = spread_of_individuals(self.train)
+        of_seen = float(np.mean(self.seen["forecast"]))
+        if spread > SCATTER * min(self._error("forecast"), of_seen):
+            return spread
+        return np.nan
+
+    @property
+    def _without_a_model(self) -> float:
+        """Error of the better one of the nearest run and the nearest run shifted."""
+        return min(self._error("nearest run"), self._error("nearest run, shifted"))
+
+    @property
+    def _is_no_better(self) -> bool:
+        """Whether the nearest run forecasts as well, as far as the held-out runs tell: where
+        individuals differ, their mean has the error of a mean.
+        """
+        uncertainty = 0.0
+        if self.spread_of_individuals > 0:
+            runs = len(self.held_out["forecast"])
+            uncertainty = self.spread_of_individuals / np.sqrt(runs)
+        return self._without_a_model - self._error("forecast") < uncertainty
+
+    def _no_better(self) -> str:
+        """Verdict on a model that the nearest run equals."""
+        runs = len(self.held_out["forecast"])
+        return (
+            f"Not better than the nearest run, as far as {runs} held-out runs tell: it errs by "
+            f"{self._error('forecast'):.2g}, the nearest run by {self._without_a_model:.2g}."
+        )
+
     def _of_lost(self, is_lost: np.ndarray) -> str:
         """Sentences on forecasts that are lost, and on the others."""
         worst = int(np.argmax(is_lost))
         kept = self.held_out["forecast"][~is_lost]
         others = ""
         if len(kept) > 0:
-            others = f" The {len(kept)} others err by {np.median(kept):.2g}, in the median."
-        return f"The forecast at {context_in_words(self.test, worst)} is lost.{others}"
+            others = f" The {len(kept)} others err by {np.mean(kept):.2g}."
+        return f"The forecast at {in_words(self.test, worst)} is lost.{others}"
 
     def _causes(self) -> str:
         """Sentences on why no law can follow the runs; empty where none shows."""
@@ -123,41 +163,104 @@ class Evidence:
         if self.fitted_to_all:
             return ""
         forecast, of_seen = self._error("forecast"), float(np.mean(self.seen["forecast"]))
-        latents = self._further_latents()
+        latents = self._latents()
         if forecast > UNSEEN * of_seen:
             worst = int(np.argmax(self.held_out["forecast"]))
-            where = context_in_words(self.test, worst)
-            also = f", or latent_dim={latents}" if latents else ""
             return (
-                f" On runs that it has learned from it errs by {of_seen:.2g}: more runs near "
-                f"{where}{also} may help."
+                f" On runs that it has learned from it errs by {of_seen:.2g}: model.refitted(), "
+                f"which learns from the held-out runs too, or more runs beside "
+                f"{in_words(self.test, worst)} may help.{latents}"
             )
-        if latents:
-            return f" Each latent that was added has helped so far: try latent_dim={latents}."
+        if latents or self._has_few_contexts:
+            return latents
         return (
             f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs "
             "would not help; noise of the data is a part."
         )
 
+    @property
+    def _has_few_contexts(self) -> bool:
+        """Whether one context more makes another model."""
+        return number_of_contexts(self.train) < FEW
+
     def _of_few_contexts(self) -> str:
         """Sentence for a model that has learned from so few contexts that one more matters."""
-        number = len(np.unique(contexts_of(self.train), axis=0))
-        if number >= FEW or self.fitted_to_all:
+        if self.fitted_to_all or not self._has_few_contexts:
             return ""
+        number = number_of_contexts(self.train)
+        names = context_names(self.train)
+        contexts = np.concatenate([contexts_of(self.train), contexts_of(self.test)])
         return (
             f" It has learned from runs at {number} contexts: model.refitted() learns from all, with "
-            "the same settings."
+            f"the same settings, and runs at {further_contexts(names, contexts, 2)} would help most."
         )
+
+    def _latents(self) -> str:
+        """Sentence on further latents, where a manifold that has them is better, or where each that
+        was added has helped; empty where nothing shows that they help.
+        """
+        better = self._better_manifold()
+        if better is not None:
+            return self._of_manifold(better)
+        further = self._further_latents()
+        if further is None:
+            return ""
+        return f" Each latent that was added has helped so far: try latent_dim={further}."
+
+    def _better_manifold(self) -> Trial | None:
+        """A manifold of more latents that is better than the model's, whose law was not tried, or
+        was compared with so few contexts that it may be better with all.
+        """
+        of_model = self._trial_of_model()
+        if of_model is None:
+            return None
+        few = number_of_contexts(self.train) <= FEW_TO_CHOOSE
+        for trial in self.trials:
+            is_open = trial.law is None or few
+            is_larger = trial.latent_dim > self.latent_dim
+            if (
+                is_open
+                and is_larger
+                and trial.projection_error <= BETTER * of_model.projection_error
+            ):
+                return trial
+        return None
+
+    def _of_manifold(self, trial: Trial) -> str:
+        """Sentence on what a manifold of more latents would bring."""
+        latents = trial.latent_dim
+        brings = (
+            f" {latents} latents take the error of the manifold from "
+            f"{self._trial_of_model().projection_error:.2g} to {trial.projection_error:.2g}"
+        )
+        if trial.law is None:
+            return f"{brings}: try learn(..., latent_dim={latents})."
+        contexts = number_of_contexts(self.train)
+        return (
+            f"{brings}, but the law on them erred by {trial.law_error:.2g} at training contexts that "
+            f"were left out; of {contexts} contexts that says little: compare learn(..., "
+            f"latent_dim={latents})."
+        )
+
+    def _trial_of_model(self) -> Trial | None:
+        """The manifold of the model among those that were tried."""
+        for trial in self.trials:
+            if trial.latent_dim == self.latent_dim:
+                return trial
+        return None
 
     def _further_latents(self) -> int | None:
         """A number of latents that was not tried, where the last ones that were have helped."""
-        if len(self.tried) < 2:
+        with_law = [trial for trial in self.trials if trial.law is not None]
+        if len(with_law) < 2:
             return None
-        (before, error_before), (last, error) = self.tried[-2:]
-        is_rising = before < last == self.latent_dim
-        further = last + (last - before)
-        has_more = further <= self.train.sizes["component"]
-        if is_rising and has_more and error <= GAINED * error_before:
+        before, last = with_law[-2:]
+        most = max(trial.latent_dim for trial in self.trials)
+        is_rising = before.latent_dim < last.latent_dim == self.latent_dim
+        further = last.latent_dim + (last.latent_dim - before.latent_dim)
+        is_new = most < further <= self.train.sizes["component"]
+        helped = last.projection_error <= GAINED * before.projection_error
+        if is_rising and is_new and helped:
             return further
         return None
 
@@ -168,7 +271,7 @@ class Evidence:
             return ""
         for run in states[..., 0]:
             course = run[np.isfinite(run)]
-            if len(course) > 2 and _way(course) > TURNING * np.ptp(course):
+            if len(course) > 2 and way(course) > TURNING * np.ptp(course):
                 return (
                     " A law of one variable alone cannot rise and fall through the same values: "
                     'give a second variable, or an input (page "Your own data", hidden variables).'
@@ -203,60 +306,17 @@ class Evidence:
         )
 
     def _of_individuals(self) -> str:
-        """Sentence for runs at equal contexts that differ by more than the model errs."""
-        difference = difference_of_repeats(self.train)
-        least = min(self._error("forecast"), float(np.mean(self.seen["forecast"])))
-        if not difference > SCATTER * least:
+        """Sentence for runs that differ by more than their context explains."""
+        spread = self.spread_of_individuals
+        if not spread > 0:
             return ""
         names = ", ".join(context_names(self.train))
         return (
-            f" Runs at equal {names} differ by {difference:.2g}, which {names} does not tell: the "
-            "forecast is of their mean, the bars hold their differences."
+            f" Individuals differ by more than {names} explains, by {spread:.2g} deviations: the "
+            "forecast is of their mean, and the bars hold their differences. A further parameter in "
+            "which they differ would help."
         )
 
     def _error(self, name: str) -> float:
-        """Mean error of a forecast over the held-out runs."""
-        return float(np.mean(self.held_out[name]))
-
-
-def context_in_words(data: xr.Dataset, run: int) -> str:
-    """Context of a run in words."""
-    values = display.parameters(data.isel(trajectory=run))
-    named = []
-    for name in context_names(data):
-        named.append(f"{name} = {float(values[name]):.4g}")
-    return ", ".join(named)
-
-
-def contexts_of(data: xr.Dataset) -> np.ndarray:
-    """Contexts (C, p), the means over time of those that move."""
-    contexts = context_matrix(data)
-    if contexts.ndim == 3:
-        return contexts.mean(1)
-    return contexts
-
-
-def difference_of_repeats(data: xr.Dataset) -> float:
-    """Root mean square difference of runs at nearly equal contexts, for one run of each pair
-    [deviations]; NaN where there are none.
-    """
-    contexts = contexts_of(data)  # (C, p)
-    width = np.ptp(contexts, axis=0)
-    places = contexts / np.where(width > 0, width, 1.0)
-    states = data["state"].values
-    deviation = np.nanstd(states, axis=(0, 1))
-    scaled = states / np.where(deviation > 0, deviation, 1.0)  # (C, T, n)
-    squares = []
-    for first in range(len(places)):
-        for second in range(first):
-            if np.abs(places[first] - places[second]).max() <= ALIKE:
-                squares.append(np.nanmean(np.square(scaled[first] - scaled[second])))
-    if not squares:
-        return np.nan
-    # the difference of two runs is √2 times that of each from their mean
-    return float(np.sqrt(np.mean(squares) / 2))
-
-
-def _way(course: np.ndarray) -> float:
-    """Length of the way of a variable."""
-    return float(np.abs(np.diff(course)).sum())
+        """Mean error of a forecast over the held-out runs that are not lost."""
+        return of_kept(self.held_out[name])

@@ -1,24 +1,25 @@
 """Intervals of a learned model: laws that miss a context each, judged by what they have not seen."""
 
-import contextlib
-import warnings
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from romkit.core import tensors
-from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError, warn
+from romkit.core.errors import InputError
 from romkit.data import DIMS, trajectories
 from romkit.data.context import between_ends
 from romkit.integrators import Estimator, LearnedField
-from romkit.learning.advice import contexts_of
+from romkit.learning.contexts import contexts_of
+from romkit.learning.quiet import quiet
 from romkit.projections import Projection
 from romkit.verbs.ensemble import Ensemble, centred_ensemble
 
 FEWEST = 3
 """Contexts of the training from which on there is one between two others."""
+
+NOT_ASKED, FEW_CONTEXTS, ALL_LOST = "not asked for", "few contexts", "all lost"
+"""Reasons why a model has no intervals."""
 
 
 class Bars(NamedTuple):
@@ -37,7 +38,19 @@ class Bars(NamedTuple):
     width: float
 
 
-def ensemble_of(
+class Intervals(NamedTuple):
+    """An ensemble that gives intervals, or why there is none.
+
+    Attributes:
+        ensemble: None where there are no intervals.
+        without: reason, "" where there are some.
+    """
+
+    ensemble: Ensemble | None
+    without: str = ""
+
+
+def intervals_of(
     projection: Projection,
     settings: Estimator,
     law: LearnedField,
@@ -45,20 +58,20 @@ def ensemble_of(
     test: xr.Dataset | None,
     members: int,
     seed: int,
-) -> Ensemble | None:
-    """The law with members around it that miss a context each; None where there are too few.
+    raised: float = 1.0,
+) -> Intervals:
+    """The law with members around it that miss a context each.
 
     Contexts at the ends of a range are in all members: without them a law extrapolates, which the
     wanted forecast does not. Intervals are calibrated by the held-out runs and by the runs that
-    each member misses, so that they rest on more runs than were held out.
+    each member misses, so that they rest on more runs than were held out. A member begins at the law
+    of all runs and may still know the one that it misses: its errors are raised to those of the law
+    on held-out runs, by this factor at least.
     """
+    without = reason_without(train, test, members)
+    if without:
+        return Intervals(None, without)
     rows = _left_out(train, members)
-    runs = sum(map(len, rows))
-    if test is not None:
-        runs += test.sizes["trajectory"]
-    # a single forecast calibrates nothing
-    if not rows or runs < 2:
-        return None
     draws = []
     for left_out in rows:
         draws.append(np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out))
@@ -67,19 +80,34 @@ def ensemble_of(
         validation, unseen = _validation(train, test, rows)
         try:
             # a forecast that is lost says so itself, and leaves the others their intervals
-            return ensemble.calibrated(validation, members=unseen, with_lost=False)
-        except InputError as error:
+            calibrated = ensemble.calibrated(
+                validation, members=unseen, with_lost=False, raised=raised
+            )
+        except InputError:
             # forecasts that are lost calibrate nothing
-            problem = error
-    warn(f"the model has no intervals: {problem}", FitWarning)
-    return None
+            return Intervals(None, ALL_LOST)
+    return Intervals(calibrated)
+
+
+def reason_without(train: xr.Dataset, test: xr.Dataset | None, members: int) -> str:
+    """Why there can be no intervals, before any law is fitted for them; "" where there can."""
+    if members < 2:
+        return NOT_ASKED
+    rows = _left_out(train, members)
+    runs = sum(map(len, rows))
+    if test is not None:
+        runs += test.sizes["trajectory"]
+    # a single forecast calibrates nothing
+    if not rows or runs < 2:
+        return FEW_CONTEXTS
+    return ""
 
 
 def _left_out(train: xr.Dataset, members: int) -> list[np.ndarray]:
     """Runs of each context that a member misses: contexts between others, evenly among them."""
     contexts = contexts_of(train)
     values, group = np.unique(contexts, axis=0, return_inverse=True)
-    if members < 2 or len(values) < FEWEST:
+    if len(values) < FEWEST:
         return []
     inner = np.flatnonzero(between_ends(values))
     if len(inner) == 0:
@@ -108,15 +136,6 @@ def _validation(
 def joined(runs: xr.Dataset, further: xr.Dataset) -> xr.Dataset:
     """Runs of two datasets."""
     return xr.concat([runs, further], "trajectory", data_vars="minimal", coords="minimal")
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Steps whose warnings the report says in its own words."""
-    with warnings.catch_warnings():
-        for kind in (FitWarning, ExtrapolationWarning):
-            warnings.simplefilter("ignore", kind)
-        yield
 
 
 def measured(ensemble: Ensemble, test: xr.Dataset, level: float) -> Bars:

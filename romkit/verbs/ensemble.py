@@ -18,7 +18,7 @@ from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import FilePath, Mask, Part, Seed, validated
+from romkit.core.boundary import FilePath, Mask, Part, Positive, Seed, validated
 from romkit.core.errors import DivergenceWarning, FileError, FitWarning, InputError, warn
 from romkit.core.files import atomic, existing, expanded, make_folder, reason
 from romkit.core.parallel import Pool, cut, mapped
@@ -39,6 +39,11 @@ ENOUGH = 4
 """Trajectories of validation from which on the error of one is measured by the scale of the
 others."""
 
+CHANCE = 1.5
+"""Ratio of the errors of a law to those of its members up to which a few trajectories differ by
+chance.
+"""
+
 SMOOTHED = 20
 """Growth of the error over time is a moving mean over this share of the trajectory."""
 
@@ -58,6 +63,7 @@ class Calibration:
         profile: (n,) of each component, in its own unit.
         quantiles: of |error| / s, at `LEVELS`; a lost forecast has an infinite error.
         trajectories: how many it was made of.
+        raised: factor on the errors of members that knew of what they were judged by, 1 for none.
 
     Example:
         >>> import numpy as np
@@ -75,6 +81,7 @@ class Calibration:
     profile: np.ndarray = field(repr=False)
     quantiles: np.ndarray = field(repr=False)
     trajectories: int
+    raised: float = 1.0
 
     @classmethod
     def of(
@@ -143,7 +150,8 @@ class Calibration:
             "quantiles": ("level", self.quantiles),
         }
         coords = {"time": self.lead, "level": LEVELS}
-        return xr.Dataset(variables, coords, {"trajectories": self.trajectories})
+        attrs = {"trajectories": self.trajectories, "raised": self.raised}
+        return xr.Dataset(variables, coords, attrs)
 
     @classmethod
     def from_dataset(cls, data: xr.Dataset) -> "Calibration":
@@ -152,7 +160,8 @@ class Calibration:
             data[name].values for name in ("time", "growth", "profile", "quantiles")
         )
         number = int(data.attrs["trajectories"])
-        return cls(lead, growth, profile, quantiles, number)
+        raised = float(data.attrs.get("raised", 1.0))
+        return cls(lead, growth, profile, quantiles, number, raised)
 
 
 def _quantiles(scores: np.ndarray) -> np.ndarray:
@@ -301,6 +310,7 @@ class Ensemble:
         *,
         members: Mask | None = None,
         with_lost: bool = True,
+        raised: Positive = 1.0,
     ) -> "Ensemble":
         """Calibrate intervals on trajectories that nothing was fitted to; returns a new ensemble.
 
@@ -313,6 +323,10 @@ class Ensemble:
                 follows it; by default none has seen any.
             with_lost: false leaves trajectories with a lost forecast out: intervals are then those
                 of forecasts that are not lost.
+            raised: least factor on the errors of members around a law, for trajectories that this
+                law has seen. Where it has not seen others, the factor is at least the ratio of its
+                errors on these to those of the members: members begin at the law, and may still
+                know what they miss.
 
         Raises:
             InputError: fewer than two trajectories.
@@ -333,8 +347,12 @@ class Ensemble:
             error[lost.any((1, 2))] = np.nan
         deviation = run["state_std"].values.astype("float64")
         spread = run["spread"].values
+        if self.centred and seen is not None:
+            by_members = ~seen[0]
+            raised = max(raised, _understated(error / deviation, by_members))
+            error[by_members] *= raised
         calibration = Calibration.of(run["time"].values, error, spread, deviation, self.centred)
-        return replace(self, calibration=calibration)
+        return replace(self, calibration=replace(calibration, raised=raised))
 
     @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
@@ -542,6 +560,21 @@ def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.
     distance = resampled - middle
     mean_square = np.square(distance).mean(0)
     return middle, np.ma.sqrt(mean_square)
+
+
+def _understated(relative: np.ndarray, by_members: np.ndarray) -> float:
+    """Ratio of the errors (V, T, n) of a law to those of members around it, each the median over
+    trajectories; 1 where one of the two is not known, or the ratio may be chance.
+    """
+    square = np.ma.masked_invalid(np.square(relative)).mean((1, 2))  # (V,)
+    of_members = np.ma.median(np.ma.sqrt(square[by_members]))
+    of_law = np.ma.median(np.ma.sqrt(square[~by_members]))
+    if of_members is np.ma.masked or of_law is np.ma.masked or not of_members > 0:
+        return 1.0
+    ratio = float(of_law / of_members)
+    if ratio <= CHANCE:
+        return 1.0
+    return ratio
 
 
 T = TypeVar("T")

@@ -49,6 +49,7 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
         "tried": [
             {"latents": t.latent_dim, "projection": t.projection_error, **t.law}
             for t in model.trials
+            if t.law is not None
         ],
         "advice": model.advice,
         "projection": errors(model.run["projected"].values, train, truth),

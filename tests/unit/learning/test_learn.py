@@ -12,6 +12,7 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import DataWarning, FitWarning, InputError
+from romkit.learning.bars import FEW_CONTEXTS, NOT_ASKED
 from romkit.learning.rhythm import rhythm
 
 
@@ -59,11 +60,13 @@ def test_a_forecast_between_the_runs_is_right(learned):
 )
 def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, tried):
     """Manifolds of known errors, with laws that are as good."""
-    module = importlib.import_module("romkit.learning.learn")
+    module = importlib.import_module("romkit.learning.manifolds")
 
     def fit(name, data, *, latent_dim, basis):
         report = {"left_out_error": errors[latent_dim - 2]}
         return SimpleNamespace(latent_dim=latent_dim, report=report, for_law=lambda data: (1, 2))
+
+    monkeypatch.setattr(module, "LATENT", (2, 3, 4, 5))
 
     class Laws(SimpleNamespace):
         best = SimpleNamespace(error=0.5)
@@ -75,7 +78,8 @@ def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, tried):
     monkeypatch.setattr(module, "Comparison", lambda *given: Laws())
     data = romkit.data.describe(oscillations(), context=["frequency"])
     found = module._candidates(data, None, 1e6, 0)
-    assert [candidate.projection.latent_dim for candidate in found] == tried
+    with_law = [candidate for candidate in found if candidate.laws is not None]
+    assert [candidate.projection.latent_dim for candidate in with_law] == tried
 
 
 def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
@@ -131,9 +135,9 @@ def test_a_table_of_runs_with_times_of_their_own_is_learned_from(tmp_path):
     # a gap in a training run is no lost forecast of it
     assert all(np.isfinite(errors).all() for errors in model.errors.values())
     table.to_csv(tmp_path / "runs.csv", sep=";", decimal=",", index=False)
-    module = importlib.import_module("romkit.learning.learn")
+    module = importlib.import_module("romkit.learning.reading")
     with pytest.warns(DataWarning, match="common"):
-        of_file = module._described(tmp_path / "runs.csv", "frequency")
+        of_file = module.described(tmp_path / "runs.csv", "frequency")
     is_train = np.isin(of_file.frequency, model.train.frequency)
     learned_from = of_file.isel(trajectory=is_train)
     assert np.allclose(learned_from.state, model.train.state, rtol=1e-6, equal_nan=True)
@@ -147,6 +151,9 @@ def test_bars_need_two_runs_that_a_law_has_not_seen(number, has_bars):
             oscillations(number), "frequency", members=2, latent_dim=2, seconds=2.0
         )
     assert (model.ensemble is not None) == has_bars
+    assert (model.without_bars == FEW_CONTEXTS) == (not has_bars)
+    # the only gaps are on either side of the middle
+    assert ("1.25 and 1.75" in repr(model)) == (not has_bars)
 
 
 @pytest.mark.parametrize(("share", "members"), [(0.03, 0), (0.15, 2)])
@@ -226,6 +233,7 @@ def test_states_of_few_components_are_their_own_latents(n):
     model = romkit.learn(runs, members=0, seconds=4.0)
     assert model.projection.latent_dim == n
     assert model.errors["forecast"].max() < 1e-3
+    assert model.without_bars == NOT_ASKED
 
 
 def test_a_fit_to_all_runs_has_learned_from_the_held_out_ones(learned):
@@ -254,7 +262,7 @@ def test_advice_asks_for_more_runs_where_unseen_ones_are_worse(learned):
     errors = {name: np.full(2, 0.3) for name in learned.errors}
     errors |= {"forecast": np.array([0.1, 0.2]), "projection": np.full(2, 0.01)}
     better = replace(learned, errors=errors, errors_of_seen={"forecast": np.full(3, 0.02)})
-    assert "more runs near" in better.advice
+    assert "more runs beside" in better.advice
     as_good = replace(learned, errors=errors, errors_of_seen={"forecast": np.full(3, 0.15)})
     assert "would not help" in as_good.advice
 

@@ -1,0 +1,55 @@
+"""Contexts of runs: as numbers, in words, and where more of them would help."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from romkit.core import display
+from romkit.data import context_matrix, context_names
+from romkit.data.context import context_ranges
+
+
+def contexts_of(data: xr.Dataset) -> np.ndarray:
+    """Contexts (C, p), the means over time of those that move."""
+    contexts = context_matrix(data)
+    if contexts.ndim == 3:
+        return contexts.mean(1)
+    return contexts
+
+
+def number_of_contexts(*datasets: xr.Dataset) -> int:
+    """Number of different contexts of runs."""
+    contexts = np.concatenate([contexts_of(data) for data in datasets])
+    return len(np.unique(contexts, axis=0))
+
+
+def scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> np.ndarray:
+    """Contexts (C, p), in the ranges of the training data."""
+    low, high = context_ranges(train)
+    width = np.where(high > low, high - low, 1.0)
+    return (contexts_of(data) - low) / width
+
+
+def in_words(data: xr.Dataset, run: int) -> str:
+    """Context of a run in words."""
+    values = display.parameters(data.isel(trajectory=run))
+    named = [f"{name} = {float(values[name]):.4g}" for name in context_names(data)]
+    return ", ".join(named)
+
+
+def widest_gaps(contexts: np.ndarray, number: int) -> list[float]:
+    """Middles of the widest gaps between contexts (C, 1) of one parameter, in order."""
+    values = np.unique(contexts[:, 0])
+    gaps = np.diff(values)
+    widest = np.argsort(-gaps, kind="stable")[:number]
+    middles = values[:-1] + gaps / 2
+    return sorted(middles[widest].tolist())
+
+
+def further_contexts(names: Sequence[str], contexts: np.ndarray, number: int) -> str:
+    """Contexts (C, p) between those of the runs at which so many more would help most, in words."""
+    if len(names) > 1:
+        return f"{', '.join(names)} between those of the runs"
+    values = [f"{value:.4g}" for value in widest_gaps(contexts, number)]
+    return f"{names[0]} = {' and '.join(values)}"

@@ -1,0 +1,161 @@
+"""Errors of forecasts at contexts that a model has not seen, of all variables and of each, beside
+those of forecasts that need no model.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+
+from romkit.data.layout import Layout
+from romkit.integrators.laws.baselines import nearest_runs, shifted_in_time
+from romkit.learning.contexts import scaled_contexts
+
+Errors = Mapping[str, np.ndarray]
+"""Error of each run by what made the forecast [deviations of the training data]."""
+
+FEW_COMPONENTS = 8
+"""Components up to which those of a state without variables are told one by one."""
+
+
+class VariableErrors(NamedTuple):
+    """Errors of one variable.
+
+    Attributes:
+        units: of its values, "" where they are not known.
+        absolute: error of each run by what made the forecast, in its unit.
+        relative: the same, in its deviation over the training data.
+    """
+
+    units: str
+    absolute: Errors
+    relative: Errors
+
+    @property
+    def in_unit(self) -> float:
+        """Error of forecasts that are not lost, in the unit of the variable."""
+        return of_kept(self.absolute["forecast"])
+
+    @property
+    def in_deviations(self) -> float:
+        """The same, in deviations of the variable."""
+        return of_kept(self.relative["forecast"])
+
+
+class Forecasts(NamedTuple):
+    """Forecasts of runs by what made them, beside the truth.
+
+    Attributes:
+        states: (C, T, n) by name.
+        truth: (C, T, n), NaN where it is missing.
+        deviation: (n,) of the components over the training data; 1 where they are constant.
+    """
+
+    states: Mapping[str, np.ndarray]
+    truth: np.ndarray
+    deviation: np.ndarray
+
+    def errors(self) -> Errors:
+        """Error of each run over all components, each in its deviation."""
+        return self._errors(slice(None), self.deviation)
+
+    def errors_of_variables(self, layout: Layout) -> dict[str, VariableErrors]:
+        """Errors of each variable, by name."""
+        errors = {}
+        for name, units, columns in _variables(layout):
+            absolute = self._errors(columns, 1.0)
+            relative = self._errors(columns, self.deviation[columns])
+            errors[name] = VariableErrors(units, absolute, relative)
+        return errors
+
+    def _errors(self, columns: slice, scale: np.ndarray | float) -> Errors:
+        truth = self.truth[..., columns] / scale
+        errors = {}
+        for name, states in self.states.items():
+            errors[name] = _error(states[..., columns] / scale, truth)
+        return errors
+
+
+def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Forecasts:
+    """Rollouts along runs, beside the projection of the truth, and forecasts that need no model: the
+    nearest run of the training, that run shifted in time, and rest at the mean.
+    """
+    truth = test["state"].values
+    deviation = np.nanstd(train["state"].values, axis=(0, 1))
+    scale = np.where(deviation > 0, deviation, 1.0)
+    states = _without_gaps(train)
+    nearest, shifted = _of_nearest_runs(states / scale, truth / scale, train, test)
+    rest = np.nanmean(states, axis=(0, 1))
+    by_name = {
+        "forecast": run["rom"].values.reshape(truth.shape),
+        "projection": run["projected"].values.reshape(truth.shape),
+        "nearest run": nearest * scale,
+        "nearest run, shifted": shifted * scale,
+        "rest": np.broadcast_to(rest, truth.shape),
+    }
+    return Forecasts(by_name, truth, scale)
+
+
+def of_kept(errors: np.ndarray) -> float:
+    """Mean error of the forecasts that are not lost; infinite where all are."""
+    kept = errors[np.isfinite(errors)]
+    if len(kept) == 0:
+        return np.inf
+    return float(kept.mean())
+
+
+def _of_nearest_runs(
+    states: np.ndarray, truth: np.ndarray, train: xr.Dataset, test: xr.Dataset
+) -> tuple[np.ndarray, np.ndarray]:
+    """The training run (C, T, n) nearest to each held-out one, as it is and shifted in time."""
+    trained, held_out = len(states), len(truth)
+    contexts = np.concatenate([scaled_contexts(train, train), scaled_contexts(test, train)])
+    nearest = nearest_runs(
+        torch.from_numpy(states),
+        torch.from_numpy(contexts),
+        torch.arange(trained, trained + held_out),
+        torch.arange(trained),
+    )
+    shifted = []
+    for path, exact in zip(nearest, torch.from_numpy(truth), strict=True):
+        shifted.append(shifted_in_time(path, exact[0]))
+    return nearest.numpy(), torch.stack(shifted).numpy()
+
+
+def _variables(layout: Layout) -> list[tuple[str, str, slice]]:
+    """Name, unit and components of each variable; of a state without variables and of few
+    components, of each component.
+    """
+    if layout.is_plain and layout.size <= FEW_COMPONENTS:
+        single = []
+        for number, (name, units) in enumerate(zip(layout.names, layout.units, strict=True)):
+            single.append((name, units, slice(number, number + 1)))
+        return single
+    variables = []
+    begin = 0
+    for variable in layout.variables:
+        end = begin + variable.size
+        variables.append((variable.name, variable.units, slice(begin, end)))
+        begin = end
+    return variables
+
+
+def _without_gaps(data: xr.Dataset) -> np.ndarray:
+    """States (C, T, n) with straight lines over gaps: a gap in the data is no lost forecast."""
+    states = data["state"].values
+    if np.isfinite(states).all():
+        return states
+    runs = [pd.DataFrame(run, index=data["time"].values) for run in states]
+    return np.stack([run.interpolate("index", limit_direction="both") for run in runs])
+
+
+def _error(states: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Error (C,) of each run: root mean square over components, mean over time."""
+    square = torch.from_numpy(np.square(states - truth))  # (C, T, n)
+    distance = square.nanmean(-1).sqrt()
+    missing = torch.from_numpy(np.isnan(truth).all(-1))
+    lost = torch.from_numpy(np.isnan(states).any(-1)) & ~missing
+    return distance.masked_fill(lost, torch.inf).nanmean(-1).numpy()

@@ -1,0 +1,177 @@
+"""Manifolds of more and more latents with laws on them, and the choice between them."""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from romkit.core import runtime
+from romkit.integrators import LAWS, Estimator, LearnedField
+from romkit.integrators.laws.choice import HELD_OUT, order_of_preference
+from romkit.integrators.laws.phase import with_phase
+from romkit.learning.quiet import quietly
+from romkit.learning.refit import METHOD, basis_of
+from romkit.learning.trials import Trial
+from romkit.projections import Projection
+from romkit.verbs.fit import fit
+from romkit.verbs.law import Comparison
+
+LATENT = (2, 3, 4, 5, 6, 7, 8)
+"""Latent dimensions that are tried, as long as a further one gains, or the one after it: the modes
+of a wave come in pairs."""
+
+MOST_FOR_A_LAW = 5
+"""Latents up to which further ones are tried for the sake of a law that errs by more than the
+manifold.
+"""
+
+GAINS = 0.85
+"""Share of the projection's error that a manifold with more latents has to reach."""
+
+PAIR = 2
+"""Latent dimensions, one after the other, that may fail to gain."""
+
+NEGLIGIBLE = 0.005
+"""Error of a law [deviations] that needs no further latents."""
+
+CLOSE_CALL = 3.0
+"""Ratio of errors up to which two manifolds are compared on other contexts, too."""
+
+LIMITED = 2.0
+"""Error of a law, relative to the projection's, from which on a manifold is not what limits it."""
+
+
+class Model(NamedTuple):
+    """A manifold with a law, and the settings of the law."""
+
+    projection: Projection
+    settings: Estimator
+    law: LearnedField
+
+
+class Candidate(NamedTuple):
+    """A manifold, and the laws that were compared on it.
+
+    Attributes:
+        projection: fitted to the training data.
+        error: of the projection on contexts that were left out.
+        laws: compared by forecasts of other contexts; None where the manifold gained too little.
+    """
+
+    projection: Projection
+    error: float
+    laws: Comparison | None
+
+    @property
+    def law_error(self) -> float:
+        """Error of the best law, infinite where there is none."""
+        best = self.laws.best
+        return np.inf if best is None else best.error
+
+    @property
+    def complexity(self) -> int:
+        """Number of coefficients of the best law, by which equal errors are told apart."""
+        best = self.laws.best
+        return 0 if best is None else best.complexity
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing more is needed."""
+        return self.law_error < NEGLIGIBLE
+
+    def trial(self) -> Trial:
+        """Row of the report."""
+        row = None
+        if self.laws is not None:
+            # a law with the least error may be lost when it is fitted to all runs, and the next one
+            # taken
+            row = min(
+                self.laws.rows, key=lambda row: (not row["chosen"], row["tried"] == 0, row["error"])
+            )
+        return Trial(self.projection.latent_dim, self.projection.config, self.error, row)
+
+
+def chosen(
+    train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
+) -> tuple[Model, list[Trial]]:
+    """The manifold and law that forecast held-out contexts of the training data best."""
+    began = time.process_time()
+    candidates = _candidates(train, latent_dim, seconds, seed)
+    best = _best([candidate for candidate in candidates if candidate.laws is not None])
+    if not best.laws.good:
+        # networks cost most, and are tried with the latents that the cheap laws prefer
+        best.laws.seconds = seconds - (time.process_time() - began)
+        quietly(best.laws.add, LAWS["neural-ode"]())
+    law = with_phase(quietly(best.laws.chosen), best.projection, train)
+    model = Model(best.projection, best.laws.settings, law)
+    return model, [candidate.trial() for candidate in candidates]
+
+
+def _best(candidates: list[Candidate]) -> Candidate:
+    """The manifold whose law is best; where that is a close call, on other contexts too, and of
+    laws that are as good the simplest one.
+    """
+    least = min(candidate.law_error for candidate in candidates)
+    close = [candidate for candidate in candidates if candidate.law_error <= CLOSE_CALL * least]
+    if len(close) == 1:
+        return close[0]
+    # a few contexts rank laws of nearly equal errors by chance
+    errors = [quietly(candidate.laws.confirmed) for candidate in close]
+    complexities = [candidate.complexity for candidate in close]
+    return close[order_of_preference(errors, complexities)[0]]
+
+
+def _candidates(
+    train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
+) -> list[Candidate]:
+    """Manifolds of more and more latents with cheap laws, as long as one gains by more.
+
+    Those that gain too little for a law are among them, too.
+    """
+    front = basis_of(train)
+    began = time.process_time()
+    candidates: list[Candidate] = []
+    last: Candidate | None = None  # that has a law
+    passed = 0
+    for number in _latent_dims(train, latent_dim):
+        projection = fit(METHOD, train, latent_dim=number, basis=front)
+        if projection.latent_dim < number and last is not None:  # further directions hold nothing
+            break
+        error = float(projection.report["left_out_error"])
+        if last is not None and not _gains(error, number, last):
+            candidates.append(Candidate(projection, error, None))
+            passed += 1
+            if passed == PAIR:
+                break
+            continue
+        passed = 0
+        remaining = seconds - (time.process_time() - began)
+        laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
+        quietly(laws.add, LAWS["polynomial"](), LAWS["limit-cycle"]())
+        last = Candidate(projection, error, laws)
+        candidates.append(last)
+        runtime.told(
+            f"learn: {number} latents, error of the manifold {error:.2g}, with its best law "
+            f"{last.law_error:.2g}; {time.process_time() - began:.0f} s"
+        )
+        # the best law is fitted once more, to all runs, which takes about as long
+        if last.good or remaining < seconds / 2:
+            break
+    return candidates
+
+
+def _latent_dims(train: xr.Dataset, latent_dim: int | None) -> list[int]:
+    """Numbers of latents to try; all of the state where it has fewer components than the least."""
+    if latent_dim is not None:
+        return [latent_dim]
+    n = train.sizes["component"]
+    return [number for number in LATENT if number <= n] or [n]
+
+
+def _gains(error: float, number: int, before: Candidate) -> bool:
+    """Whether a manifold with so many latents, of this error, is worth a law."""
+    # latents that add little to the states may still tell apart states with different futures
+    if before.law_error > LIMITED * before.error:
+        return number <= MOST_FOR_A_LAW
+    return error <= GAINS * before.error

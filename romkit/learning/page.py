@@ -1,0 +1,149 @@
+"""The page about a learned model: REPORT.md with pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from romkit.core import display, files
+from romkit.core.runtime import versions
+from romkit.data import context_names
+from romkit.learning import words
+from romkit.learning.contexts import in_words
+from romkit.learning.errors import of_kept
+from romkit.learning.judged import Judged
+from romkit.learning.quiet import quiet
+from romkit.plotting import plot_forecast, save_figure
+
+MEASURE = (
+    "Root mean square over components, each in its standard deviation over the training data; mean "
+    "over time. The runs were held out: nothing was fitted to them. `projection` is the error of "
+    "the manifold on their true states, which is no forecast. The three rows below it are "
+    "forecasts that need no model."
+)
+
+TRIED = (
+    "Errors by which manifold and law were chosen: of training runs that were left out in turn, so "
+    "that laws had fewer runs than the final one. They rank what was tried, and are no errors of the "
+    "final model."
+)
+
+
+def write_page(learned: Judged, folder: Path) -> Path:
+    """Write REPORT.md with pictures into a folder."""
+    files.make_folder(folder)
+    pictures = _pictures(learned, folder)
+    made_by = ", ".join(f"{name} {version}" for name, version in versions().items())
+    sections = [
+        "# A reduced model of your runs",
+        learned.advice,
+        f"## {words.HEADLINE.capitalize()}",
+        _sentence(words.error(learned)),
+        MEASURE,
+        _runs_table(learned),
+        "Mean of these runs for each variable, in its unit, and in its deviation:",
+        _variables_table(learned),
+        "## Pictures",
+        "\n\n".join(pictures),
+        "## Bars",
+        _sentence(words.bars(learned)),
+        "## Manifolds and laws that were tried",
+        TRIED,
+        _trials_table(learned),
+        "## A forecast",
+        _commands(learned, folder),
+        "## Made by",
+        f"{made_by}; {learned.seconds:.0f} s of the processor.",
+    ]
+    path = folder / "REPORT.md"
+    with files.atomic(path) as temporary:
+        temporary.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    return path
+
+
+def _pictures(learned: Judged, folder: Path) -> list[str]:
+    """Draw held-out runs into the folder, with bars where there are some; lines that show them."""
+    save_figure(learned.plot(), folder / "rollout.png")
+    lines = ["![truth, reduced model and difference of held-out runs](rollout.png)"]
+    if learned.ensemble is not None:
+        with quiet():  # of the held-out runs, and of no forecast of the user
+            band = learned.ensemble.follow(learned.test, level=words.BAR)
+        save_figure(plot_forecast(band, learned.test), folder / "forecast.png")
+        lines.append("![forecasts of held-out runs with their intervals](forecast.png)")
+    return lines
+
+
+def _commands(learned: Judged, folder: Path) -> str:
+    """Lines that make a forecast with the saved model, and draw it."""
+    values = []
+    for name in context_names(learned.train):
+        middle = float(np.median(learned.train[name].values))
+        values.append(f"--{name} {middle:.4g}")
+    model = f"{folder}/ensemble"
+    if learned.ensemble is None:
+        model = f"{folder}/projection.safetensors --dynamics {folder}/law.safetensors"
+    times = learned.train["time"].values
+    duration = times[-1] - times[0]
+    step = np.median(np.diff(times))
+    length = f"--duration {duration:.4g} --dt {step:.4g}"
+    command = f"romkit forecast {model} --from start.nc {length} {' '.join(values)}"
+    return f"```sh\n{command}\n```"
+
+
+def _runs_table(learned: Judged) -> str:
+    """A row for each forecast, a column for each held-out run."""
+    head = [""]
+    for run in range(learned.test.sizes["trajectory"]):
+        head.append(in_words(learned.test, run))
+    rows = []
+    for name, errors in learned.errors.items():
+        rows.append([name, *map(_number, errors)])
+    return _table(head, rows)
+
+
+def _variables_table(learned: Judged) -> str:
+    """A row for each variable, with the error of the forecast in its unit and those of all."""
+    head = ["variable", "forecast, in its unit", *learned.errors]
+    rows = []
+    for name, errors in learned.errors_of_variables.items():
+        in_deviations = [_number(of_kept(values)) for values in errors.relative.values()]
+        rows.append([name, words.in_unit(errors), *in_deviations])
+    return _table(head, rows)
+
+
+def _trials_table(learned: Judged) -> str:
+    """A row for each manifold, with the errors on contexts that were left out of the training."""
+    head = ["latents", "manifold", "error of the choice of the manifold", "law"]
+    head.append("error of the choice of the law")
+    rows = []
+    for trial in learned.trials:
+        config = dict(trial.config)
+        config.pop("latent_dim", None)
+        manifold = [str(trial.latent_dim), display.pairs(config), f"{trial.projection_error:.2g}"]
+        settings, error = "not tried", ""
+        if trial.law is not None:
+            settings = words.shortened(str(trial.law["settings"]))
+            error = f"{trial.law['error']:.2g}"
+        rows.append([*manifold, settings, error])
+    return _table(head, rows)
+
+
+def _sentence(text: str) -> str:
+    """Text as a sentence of its own; names in it keep their letters."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _number(error: float) -> str:
+    """Error of a run, or that its forecast is lost."""
+    if np.isfinite(error):
+        return f"{error:.2g}"
+    return "lost"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---"] * len(head)
+    lines = []
+    for cells in (head, rule, *rows):
+        columns = " | ".join(cells)
+        lines.append(f"| {columns} |")
+    return "\n".join(lines)

@@ -1,0 +1,25 @@
+"""Steps whose warnings the report says in its own words."""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from romkit.core.errors import ExtrapolationWarning, FitWarning
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Steps without the warnings of fits and of distances."""
+    with warnings.catch_warnings():
+        for kind in (FitWarning, ExtrapolationWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
+def quietly(call: Callable[..., T], *arguments: object, **named: object) -> T:
+    """Result of such a step."""
+    with quiet():
+        return call(*arguments, **named)

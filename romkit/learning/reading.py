@@ -1,0 +1,138 @@
+"""Runs of any habit, in romkit's schema: files, tables and datasets, with common times."""
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+import romkit.data as datasets
+from romkit.core.errors import DataWarning, FileError, InputError, warn
+from romkit.core.files import expanded
+from romkit.data.schema import complete
+from romkit.data.several import joined_runs
+from romkit.data.tables import joined_tables
+from romkit.learning.contexts import contexts_of
+
+OWN_TIMES = 1.5
+"""Interval between the samples of a run, in that of all runs together, from which on runs have times
+of their own.
+"""
+
+VERY_UNEVEN, DENSE = 4.0, 0.25
+"""Ratio of the long intervals of runs to the short ones from which on common times have the interval
+of this quantile.
+"""
+
+
+def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
+    """Runs in romkit's schema, at three contexts or more."""
+    data = source
+    if not isinstance(source, xr.Dataset | pd.DataFrame):
+        data = _read(source)
+    if _has_schema(data):
+        data = data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
+    else:
+        names = context
+        if isinstance(context, str):
+            names = [context]
+        data = datasets.describe(data, context=names)
+    data = _from_complete_start(_with_common_times(data))
+    _check_contexts(data)
+    return data
+
+
+def _has_schema(data: xr.Dataset | pd.DataFrame) -> bool:
+    """Whether data have romkit's variables and dimensions."""
+    if not isinstance(data, xr.Dataset):
+        return False
+    return "state" in data and "component" in data.dims
+
+
+def _from_complete_start(data: xr.Dataset) -> xr.Dataset:
+    """Data from the first time on at which no run lacks a part of its state.
+
+    Forecasts begin there, and need it whole.
+    """
+    is_complete = complete(data, ["state"]).all(0)  # (T,) of every run
+    first = int(is_complete.argmax())
+    if first == 0:
+        return data
+    time = data["time"].values
+    warn(
+        f"begins at time {time[first]:.4g}: a run lacks a part of its state before it", DataWarning
+    )
+    return data.isel(time=slice(first, None))
+
+
+def _with_common_times(data: xr.Dataset) -> xr.Dataset:
+    """Data as they are, or resampled, with a warning, where most runs have times of their own."""
+    times = data["time"].values.astype(float)
+    known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
+    intervals = [np.diff(times[row]) for row in known if row.sum() > 1]
+    if not intervals:
+        return data
+    usual = np.median([np.median(steps) for steps in intervals])
+    if usual < OWN_TIMES * np.median(np.diff(times)):
+        return data
+    common = datasets.resampled(data, _step(np.concatenate(intervals)))
+    step = float(common["time"][1] - common["time"][0])
+    warn(
+        f"runs have times of their own; brought to common ones, every {step:.3g}, by "
+        "romkit.data.resampled",
+        DataWarning,
+    )
+    return common
+
+
+def _step(intervals: np.ndarray) -> float | None:
+    """Interval of common times: where samples are dense at first and rare later, that of the dense
+    ones; else that of `resampled`.
+    """
+    short, long = np.quantile(intervals, [0.1, 0.9])
+    if long < VERY_UNEVEN * short:
+        return None
+    return float(np.quantile(intervals, DENSE))
+
+
+def _read(source: object) -> xr.Dataset | pd.DataFrame:
+    """Tables, or runs in files, joined where there are several."""
+    names = source
+    if isinstance(source, str | Path):
+        names = [source]
+    paths: list[Path] = []
+    for name in names:
+        paths += _matching(name)
+    if paths[0].suffix.lower() == ".csv":
+        return joined_tables(paths)
+    return joined_runs(paths)
+
+
+def _matching(name: str | Path) -> list[Path]:
+    """Files of a name, which may have wildcards.
+
+    Raises:
+        FileError: there is none.
+    """
+    path = expanded(name)
+    if path.exists():
+        return [path]
+    paths = [Path(match) for match in sorted(glob.glob(str(path)))]
+    if not paths:
+        raise FileError(name, problem="does not exist", fix="check the path or pattern")
+    return paths
+
+
+def _check_contexts(data: xr.Dataset) -> None:
+    """Refuse runs at fewer than three contexts."""
+    names = datasets.context_names(data)
+    number, parameters = 0, "no parameter"
+    if names:
+        number = len(np.unique(contexts_of(data), axis=0))
+        parameters = ", ".join(names)
+    if number < 3:
+        got = f"{number} in {parameters}"
+        fix = "name the parameters, context=[...], or give more runs"
+        raise InputError("context", expected="three contexts or more", got=got, fix=fix)

@@ -1,0 +1,28 @@
+"""Manifolds that were tried, with the best law on each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One manifold that was tried, with the best law on it.
+
+    Attributes:
+        latent_dim: number of latents.
+        config: settings of the manifold.
+        projection_error: on contexts that were left out, relative to the deviation of the data.
+        law: row of the report of `romkit.law` for the law that it took; None where none was tried.
+    """
+
+    latent_dim: int
+    config: Mapping[str, object]
+    projection_error: float
+    law: Mapping[str, object] | None
+
+    @property
+    def law_error(self) -> float | None:
+        """Error of the law on training runs that were left out [deviations]; None without a law."""
+        if self.law is None:
+            return None
+        return float(self.law["error"])

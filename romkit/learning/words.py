@@ -1,0 +1,183 @@
+"""What a learned model says of its errors, its bars and its runs, in words."""
+
+import re
+
+import numpy as np
+
+from romkit.data import context_names
+from romkit.learning.bars import ALL_LOST, NOT_ASKED, Bars
+from romkit.learning.contexts import contexts_of, further_contexts, number_of_contexts
+from romkit.learning.errors import VariableErrors
+from romkit.learning.judged import Judged
+
+HEADLINE = "error of forecasts at contexts it has not seen"
+"""Name of the number by which a model is judged."""
+
+BAR = 0.9
+"""Level of the intervals."""
+
+FEW_RUNS = 4
+"""Runs below which intervals that rest on them are called uncertain."""
+
+MOST_VARIABLES = 6
+"""Variables whose errors are printed; a report has those of all."""
+
+CHANGED = 1.5
+"""Ratio of widths from which on a fit to all runs says that it changed them."""
+
+NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
+"""Numbers of more digits than one reads."""
+
+
+def printed(learned: Judged) -> str:
+    """The model in a few lines: its kind, errors, bars, repeats and advice."""
+    latents = learned.projection.latent_dim
+    components = learned.train.sizes["component"]
+    lines = [
+        f"Learned: {latents} latents of {components} components, {law(learned)}",
+        f"error    {error(learned)}",
+    ]
+    if len(learned.errors_of_variables) > 1:
+        lines.append(f"of each  {error_of_each(learned)}")
+    lines.append(f"bars     {bars(learned)}")
+    same = repeats(learned)
+    if same:
+        lines.append(f"repeats  {same}")
+    lines.append(f"advice   {learned.advice}")
+    return "\n".join(lines)
+
+
+def law(learned: Judged) -> str:
+    """Kind of the law, with its settings."""
+    (settings,) = [row["settings"] for row in learned.law.report if row["chosen"]]
+    return shortened(str(settings))
+
+
+def error(learned: Judged) -> str:
+    """The headline, beside the errors of forecasts that need no model and of the projection."""
+    values = {name: f"{value:.2g}" for name, value in learned.mean_errors.items()}
+    before = ", before the fit to all runs" if learned.fitted_to_all else ""
+    return (
+        f"{headline(learned)} of the deviation of the data in forecasts at contexts it has not "
+        f"seen{before}; nearest run {values['nearest run']}, shifted in time "
+        f"{values['nearest run, shifted']}, rest {values['rest']}; projection {values['projection']}"
+    )
+
+
+def headline(learned: Judged) -> str:
+    """Error at contexts that were not seen, and how many of the held-out runs are lost."""
+    errors = learned.errors["forecast"]
+    runs = len(errors)
+    lost = int((~np.isfinite(errors)).sum())
+    if lost == runs:
+        return f"lost at all {runs} held-out runs,"
+    if lost:
+        return f"lost at {lost} of {runs} held-out runs, the others {learned.error:.2g}"
+    return f"{learned.error:.2g}"
+
+
+def error_of_each(learned: Judged) -> str:
+    """Headline of each variable, in its unit and in its deviation."""
+    several = []
+    for name, errors in learned.errors_of_variables.items():
+        several.append(f"{name} {in_unit(errors)} ({errors.in_deviations:.2g})")
+    shown = ", ".join(several[:MOST_VARIABLES])
+    if len(several) > MOST_VARIABLES:
+        shown = f"{shown} and {len(several) - MOST_VARIABLES} more, in the report"
+    return shown
+
+
+def in_unit(errors: VariableErrors) -> str:
+    """Headline of a variable in its unit."""
+    if errors.units in ("", "1"):
+        return f"{errors.in_unit:.2g}"
+    return f"{errors.in_unit:.2g} {errors.units}"
+
+
+def bars(learned: Judged) -> str:
+    """Width of the intervals, the runs that they rest on, and what changed it."""
+    if learned.bars is None:
+        return without_bars(learned)
+    now = learned.bars
+    few = ": too few for a width to rely on" if now.runs < FEW_RUNS else ""
+    return (
+        f"of level {BAR:.0%}, {_width(now, learned.error)}; they rest on "
+        f"{now.runs} forecasts of runs that their law had not seen{few}{_change(learned)}"
+        f"{_individuals(learned)}"
+    )
+
+
+def _width(bars: Bars, error: float) -> str:
+    """Half of the width, beside the headline."""
+    if not np.isfinite(error):
+        return f"±{bars.width:.2g} deviations"
+    return f"±{bars.width:.2g} deviations, {bars.width / error:.1f} times the error"
+
+
+def _change(learned: Judged) -> str:
+    """Width before a fit to all runs, where it was another one."""
+    before = learned.bars_before
+    if before is None or max(before.width, learned.bars.width) < CHANGED * min(
+        before.width, learned.bars.width
+    ):
+        return ""
+    return (
+        f". Before the fit to all runs they were ±{before.width:.2g}: laws that missed a run then "
+        "had fewer others"
+    )
+
+
+def _individuals(learned: Judged) -> str:
+    """Reason of wide intervals, where runs differ by more than the context explains."""
+    spread = learned.evidence.spread_of_individuals
+    if not spread > 0:
+        return ""
+    return f". They hold the differences between individuals, {spread:.2g} deviations"
+
+
+def without_bars(learned: Judged) -> str:
+    """Why there are no intervals, and what would give some."""
+    if learned.without_bars == NOT_ASKED:
+        return "none asked for: members=2 or more give some"
+    if learned.without_bars == ALL_LOST:
+        return "none: forecasts of runs that their laws had not seen are lost"
+    return f"none. {few_contexts(learned)}"
+
+
+def few_contexts(learned: Judged) -> str:
+    """What so few contexts give, and what more would."""
+    contexts = contexts_of(learned.train)
+    number = number_of_contexts(learned.train)
+    if not learned.fitted_to_all:
+        contexts = np.concatenate([contexts, contexts_of(learned.test)])
+        number = number_of_contexts(learned.train, learned.test)
+    names = context_names(learned.train)
+    return (
+        f"Of {number} contexts one lies between others and judges the forecast, and none is left "
+        f"that could set a width. One more gives bars, two give better ones: "
+        f"{further_contexts(names, contexts, 2)}"
+    )
+
+
+def repeats(learned: Judged) -> str:
+    """Note that several runs share a context; empty where none do."""
+    runs = learned.train.sizes["trajectory"]
+    number = number_of_contexts(learned.train)
+    if not learned.fitted_to_all:
+        runs += learned.test.sizes["trajectory"]
+        number = number_of_contexts(learned.train, learned.test)
+    if number == runs:
+        return ""
+    return (
+        f"{runs} runs at {number} contexts: those that share one are repeats, which are held out "
+        "together"
+    )
+
+
+def shortened(text: str) -> str:
+    """Text whose numbers have as many digits as one reads."""
+    return NUMBER.sub(_short, text)
+
+
+def _short(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.3g}"

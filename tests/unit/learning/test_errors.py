@@ -1,0 +1,99 @@
+"""Errors of all variables and of each, by the definition of the root mean square."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import romkit
+from romkit.learning.errors import forecasts_of, of_kept
+
+OFFSETS = {"force": 3.0, "heat": 0.5}
+
+
+def runs(values):
+    """Two variables of different size and unit, one a field over x, at these contexts."""
+    time, load, x = np.linspace(0, 1, 21), np.asarray(values), np.arange(3.0)
+    wave = load[:, None] * np.sin(2 * np.pi * time)
+    force = 100 * wave[..., None] * (1 + x)
+    data = xr.Dataset(
+        {
+            "force": (("run", "time", "x"), force, {"units": "N"}),
+            "heat": (("run", "time"), wave**2, {"units": "K"}),
+        },
+        {"time": time, "load": ("run", load), "x": x},
+    )
+    return romkit.data.describe(data, context=["load"])
+
+
+def rolled_out(test, share=1.0):
+    """A rollout that is off by the offset of each variable, times a share."""
+    truth = test["state"].values
+    offset = np.array([OFFSETS["force"]] * 3 + [OFFSETS["heat"]])
+    forecast = truth + share * offset
+    return xr.Dataset(
+        {"rom": (test["state"].dims, forecast), "projected": (test["state"].dims, truth)}
+    )
+
+
+@pytest.mark.parametrize("share", [1.0, 0.1, -2.0])
+def test_errors_of_variables_are_in_their_unit_and_in_their_deviation(share):
+    train, test = runs([1.0, 2.0, 4.0]), runs([1.5, 3.0])
+    forecasts = forecasts_of(rolled_out(test, share), train, test)
+    errors = forecasts.errors_of_variables(romkit.data.layout_of(train))
+    deviation = train["state"].values.std((0, 1))
+    assert errors["force"].units == "N"
+    for name, columns in (("force", slice(0, 3)), ("heat", slice(3, 4))):
+        off = abs(share) * OFFSETS[name]
+        relative = np.sqrt(np.square(off / deviation[columns]).mean())
+        assert errors[name].absolute["forecast"] == pytest.approx([off, off])
+        assert errors[name].relative["forecast"] == pytest.approx([relative, relative])
+        assert errors[name].in_unit == pytest.approx(off)
+        assert errors[name].absolute["projection"].max() == 0
+    of_all = np.sqrt(np.square(share * np.array([3.0, 3.0, 3.0, 0.5]) / deviation).mean())
+    assert forecasts.errors()["forecast"] == pytest.approx([of_all, of_all])
+
+
+def test_forecasts_without_a_model_are_those_of_their_names():
+    train, test = runs([1.0, 2.0, 4.0]), runs([1.9])
+    errors = forecasts_of(rolled_out(test), train, test).errors_of_variables(
+        romkit.data.layout_of(train)
+    )
+    scale = abs(np.sin(2 * np.pi * train["time"].values)).mean()
+    assert errors["heat"].absolute["nearest run"] == pytest.approx(
+        (2.0**2 - 1.9**2) * 0.5 * 20 / 21, rel=1e-6
+    )
+    force = 0.1 * 100 * scale * np.sqrt(np.square([1, 2, 3]).mean())
+    assert errors["force"].absolute["nearest run"] == pytest.approx(force, rel=1e-6)
+
+
+@pytest.mark.parametrize("component", [0, 3])
+def test_a_lost_forecast_is_infinite_and_leaves_the_others_their_mean(component):
+    train, test = runs([1.0, 2.0, 4.0]), runs([1.5, 3.0])
+    run = rolled_out(test)
+    run["rom"].values[1, 5:, component] = np.nan
+    forecasts = forecasts_of(run, train, test)
+    errors = forecasts.errors()["forecast"]
+    assert np.isinf(errors[1])
+    assert of_kept(errors) == errors[0]
+    of_variables = forecasts.errors_of_variables(romkit.data.layout_of(train))
+    name = "force" if component < 3 else "heat"
+    assert np.isinf(of_variables[name].absolute["forecast"][1])
+
+
+def test_missing_samples_of_the_truth_do_not_count():
+    train, test = runs([1.0, 2.0, 4.0]), runs([1.5, 3.0])
+    run = rolled_out(test)
+    test["state"].values[0, 3:9] = np.nan
+    errors = forecasts_of(run, train, test).errors_of_variables(romkit.data.layout_of(train))
+    assert errors["force"].absolute["forecast"] == pytest.approx([3.0, 3.0])
+
+
+def test_components_of_a_small_state_are_told_one_by_one():
+    time = np.linspace(0, 1, 11)
+    states = np.stack([np.full((2, 11), 1.0) * time, np.full((2, 11), 2.0) * time], axis=-1)
+    data = romkit.data.from_arrays(states, time, context={"load": [1.0, 2.0]})
+    run = xr.Dataset({name: data["state"] + 0.25 for name in ("rom", "projected")})
+    errors = forecasts_of(run, data, data).errors_of_variables(romkit.data.layout_of(data))
+    assert len(errors) == 2
+    for of_component in errors.values():
+        assert of_component.in_unit == pytest.approx(0.25)
