@@ -71,7 +71,7 @@ def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, tried):
     class Laws(SimpleNamespace):
         best = SimpleNamespace(error=0.5)
 
-        def add(self, kind):
+        def add(self, *kinds):
             pass
 
     monkeypatch.setattr(module, "fit", fit)
@@ -239,10 +239,9 @@ def test_states_of_few_components_are_their_own_latents(n):
 def test_a_fit_to_all_runs_has_learned_from_the_held_out_ones(learned):
     final = learned.refitted(members=2)
     assert final.train.sizes["trajectory"] == 6
+    assert set(learned.test.frequency.values) <= set(final.train.frequency.values)
     again = romkit.follow(final.projection, learned.test, dynamics=final.law)
-    before = romkit.follow(learned.projection, learned.test, dynamics=learned.law)
-    truth = learned.test.state.values
-    assert abs(again.state.values - truth).max() < abs(before.state.values - truth).max()
+    assert abs(again.state.values - learned.test.state.values).max() < 1e-2
     assert final.bars.runs == 2
     assert learned.bars.runs == 4
     assert "before" in repr(final)
