@@ -130,6 +130,7 @@ def test_python_blocks_run(page, small, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default::romkit.errors.DivergenceWarning")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_scripts_of_the_site_run(script, small):
     namespace = {"__name__": "script"}

@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -252,32 +252,90 @@ def ranked(
         seed: of the fits.
         seconds: of the processor, after which no further candidate is tried.
     """
-    deadline = time.process_time() + seconds
+    search = Search(judge, validation, seed, time.process_time() + seconds)
+    ranking = search.among(candidates)
+    if ranking and not ranking[-1].enough:
+        ranking = _with_close_ones_again(ranking, search.again)
+    for best in _best_of(ranking):
+        ranking += search.neighbours(best)
+    return preferred(ranking)
 
-    def tried(estimator: Settings, samples: LatentSamples, near: Ranked | None = None) -> Ranked:
-        return _ranked(estimator, samples, judge, validation, seed, near)
 
-    def again(candidate: Ranked, near: Ranked | None = None) -> Ranked:
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Search for settings by forecasts of held-out contexts.
+
+    Attributes:
+        judge: of the trajectories.
+        validation: share of the contexts that is held out.
+        seed: of the fits.
+        deadline: time of the processor from which on nothing further is tried.
+    """
+
+    judge: Judge
+    validation: float
+    seed: int
+    deadline: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no time left."""
+        return time.process_time() > self.deadline
+
+    def tried(
+        self, estimator: Settings, samples: LatentSamples, near: Ranked | None = None
+    ) -> Ranked:
+        """Settings by one fold, which may begin from neighbours."""
+        return _ranked(estimator, samples, self.judge, self.validation, self.seed, near)
+
+    def again(self, candidate: Ranked, near: Ranked | None = None) -> Ranked:
+        """Settings by two folds, where a fit is quick and one fold has chosen."""
         # a few contexts are held out in turn already
         if not candidate.estimator.quick or len(folds(candidate.samples)) > 1:
             return candidate
-        return _with_second_fold(candidate, judge, validation, seed, near)
+        return _with_second_fold(candidate, self.judge, self.validation, self.seed, near)
 
-    ranking: list[Ranked] = []
-    for estimator, samples in track(candidates, "choosing a law"):
-        if ranking and time.process_time() > deadline:
-            break
-        if estimator.is_last_resort(samples) and _keeps_phase(ranking):
-            continue
-        ranking.append(tried(estimator, samples))
-        if ranking[-1].enough:
-            break
-    if ranking and not ranking[-1].enough:
-        ranking = _with_close_ones_again(ranking, again)
-    for best in _best_of(ranking):
-        if not best.enough and best.error < math.inf:
-            ranking += _neighbours(best, tried, again, deadline)
-    return preferred(ranking)
+    def among(self, candidates: Sequence[tuple[Settings, LatentSamples]]) -> list[Ranked]:
+        """Candidates in their order, up to one that is as good as the projection."""
+        ranking: list[Ranked] = []
+        for estimator, samples in track(candidates, "choosing a law"):
+            if ranking and self.is_over:
+                break
+            if estimator.is_last_resort(samples) and _keeps_phase(ranking):
+                continue
+            ranking.append(self.tried(estimator, samples))
+            if ranking[-1].enough:
+                break
+        return ranking
+
+    def neighbours(self, best: Ranked) -> list[Ranked]:
+        """Neighbours of the best settings, of each chain as long as one is as good; none of settings
+        that need none, or are lost.
+        """
+        if best.enough or best.error == math.inf:
+            return []
+        neighbours: list[Ranked] = []
+        for chain in best.estimator.neighbours(best.samples):
+            neighbours += self._along(chain, best)
+        return neighbours
+
+    def _along(self, chain: "list[Settings]", best: Ranked) -> list[Ranked]:
+        """Neighbours along a chain, as long as one is as good."""
+        neighbours: list[Ranked] = []
+        least = best.error
+        latest = best
+        for estimator in chain:
+            if self.is_over:
+                break
+            neighbour = self.tried(estimator, best.samples, latest)
+            if best.second is not None:
+                neighbour = self.again(neighbour, latest)
+            neighbours.append(neighbour)
+            latest = neighbour
+            if not latest.error <= AS_GOOD * least:
+                break
+            least = min(least, latest.error)
+        return neighbours
 
 
 def _with_close_ones_again(
@@ -330,31 +388,6 @@ def _best_of(ranking: Sequence[Ranked]) -> list[Ranked]:
     if most_accurate is simplest:
         return [simplest]
     return [simplest, most_accurate]
-
-
-def _neighbours(
-    best: Ranked,
-    tried: Callable[..., Ranked],
-    again: Callable[..., Ranked],
-    deadline: float,
-) -> list[Ranked]:
-    """Neighbours of the best settings, of each chain as long as one is as good."""
-    neighbours: list[Ranked] = []
-    for chain in best.estimator.neighbours(best.samples):
-        least = best.error
-        latest = best
-        for estimator in chain:
-            if time.process_time() > deadline:
-                return neighbours
-            neighbour = tried(estimator, best.samples, latest)
-            if best.second is not None:
-                neighbour = again(neighbour, latest)
-            neighbours.append(neighbour)
-            latest = neighbour
-            if not latest.error <= AS_GOOD * least:
-                break
-            least = min(least, latest.error)
-    return neighbours
 
 
 def _keeps_phase(ranking: Sequence[Ranked]) -> bool:

@@ -23,7 +23,7 @@ POINTERS, COUNTS = 12, 9
 
 
 class Formula(NamedTuple):
-    """What the rate of a motion is made of, as the fields of `Motion` have it."""
+    """Formula of the rate of a motion, with the fields of `Motion`."""
 
     terms: Monomials
     latent_dim: int
