@@ -4,12 +4,11 @@ All were tried with torch 2.13.0 on a CPU, the version of constraints.txt; on a 
 steps ran with 2.11.0. Options of Inductor change from version to version, and a failure of it is a warning.
 """
 
+from collections.abc import Callable, Sequence
+
 import torch
+from torch import Tensor
 from torch._decomp import get_decompositions
-from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.fx.passes.dialect.common.cse_pass import CSEPass
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import (
     TreeSpec,
@@ -21,15 +20,14 @@ from torch.utils._pytree import (
 )
 
 __all__ = [
-    "CSEPass",
-    "FakeTensorMode",
     "OpOverload",
-    "ShapeEnv",
     "TorchDispatchMode",
     "TreeSpec",
     "compile_graph",
     "get_decompositions",
-    "make_fx",
+    "operations_once",
+    "recorded",
+    "shapes_of",
     "tree_flatten",
     "tree_leaves",
     "tree_map",
@@ -41,6 +39,33 @@ INDUCTOR_LOGGER = "torch._inductor.ir"
 """Logger of warnings about operations that Inductor's library calls through Python."""
 
 OpOverload = torch._ops.OpOverload
+
+
+# torch's tracers need SymPy, whose import takes half a second: it waits until one of them is used
+
+
+def recorded(function: Callable[..., object], arguments: Sequence[Tensor]) -> torch.fx.GraphModule:
+    """The ATen operations of a call."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(function)(*arguments)
+
+
+def operations_once(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph with each operation once; none may change its arguments."""
+    from torch.fx.passes.dialect.common.cse_pass import CSEPass
+
+    return CSEPass()(graph).graph_module
+
+
+def shapes_of(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors without values, by which graphs are compiled."""
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    # without a `ShapeEnv` torch caches nothing
+    fake = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
+    return [fake.from_tensor(tensor) for tensor in tensors]
 
 
 def compile_graph(graph: torch.fx.GraphModule, examples: list, options: dict) -> object:

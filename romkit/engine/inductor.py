@@ -13,13 +13,12 @@ from torch import Tensor
 from romkit.core.errors import warn
 from romkit.engine._torch import (
     INDUCTOR_LOGGER,
-    CSEPass,
-    FakeTensorMode,
     OpOverload,
-    ShapeEnv,
     TreeSpec,
     compile_graph,
-    make_fx,
+    operations_once,
+    recorded,
+    shapes_of,
     tree_flatten,
     tree_unflatten,
 )
@@ -80,12 +79,8 @@ class Traced:
 
         try:
             # derivatives repeat operations of the values
-            graph = _without_repetition(make_fx(flat)(*leaves))
-            # without a `ShapeEnv` torch caches nothing
-            fake = FakeTensorMode(
-                shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True
-            )
-            shapes = [fake.from_tensor(leaf) for leaf in leaves]
+            graph = _without_repetition(recorded(flat, leaves))
+            shapes = shapes_of(leaves)
             with _silent_fallbacks():
                 return compile_graph(graph, shapes, _options(leaves[0].device))
         except Exception as failure:
@@ -96,7 +91,7 @@ def _without_repetition(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The graph with each operation once, where none changes its arguments."""
     ops = [node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)]
     if not any(op._schema.is_mutable for op in ops):
-        graph = CSEPass()(graph).graph_module
+        graph = operations_once(graph)
     for node in graph.graph.nodes:
         # the compiler works out shapes itself, and refuses those of another tracer
         node.meta.clear()
