@@ -14,6 +14,7 @@ from romkit.core.errors import DivergenceWarning
 from romkit.data import open_dataset
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.projections import Path
+from romkit.solvers import RK4
 from romkit.systems import Lorenz96
 from studies.rollout_drift import models
 from studies.rollout_drift.models import make_system
@@ -171,6 +172,7 @@ def test_the_task_follows_models_as_rollout_does(folder, system):
         duration=task.duration,
         dt=task.step,
         dynamics=PetrovGalerkin(),
+        solver=RK4(task.step),
     )
     assert np.allclose(run.valid_time, found.valid_time)
     middle = run.nrmse.sel(time=found.curve_time, method="nearest").quantile(0.5, "trajectory")
