@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 import xarray as xr
-from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from romkit.core.boundary import validated
@@ -219,6 +218,8 @@ def _ratio(
     """
     if not np.isfinite(orbit).all():
         return np.nan, np.nan
+    from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
+
     motion = CubicSpline(longer, orbit)
     rate = motion.derivative()
     scale = truth.std(axis=0).clip(1e-12)

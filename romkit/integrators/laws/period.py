@@ -1,11 +1,11 @@
 """Period and closed orbit of a run that repeats itself."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from romkit.core import tensors
@@ -103,6 +103,8 @@ def cycle_of(times: Tensor, z: Tensor) -> Cycle | None:
 
 def _refined(times: Tensor, z: Tensor, frequency: float) -> float:
     """Frequency near another one with which a run returns to itself most closely."""
+    from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
+
     path = CubicSpline(times.numpy(), z.numpy())
     period = 1 / frequency
     for width in REFINEMENTS:
@@ -113,7 +115,7 @@ def _refined(times: Tensor, z: Tensor, frequency: float) -> float:
 
 
 def _distance_of_returns(
-    times: np.ndarray, z: np.ndarray, path: CubicSpline, period: float
+    times: np.ndarray, z: np.ndarray, path: Callable[[np.ndarray], np.ndarray], period: float
 ) -> float:
     """Mean square distance of states from those some periods later, of the usual ones."""
     distances = []
