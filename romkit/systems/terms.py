@@ -17,17 +17,27 @@ Image = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 class Term(NamedTuple):
-    """θ(c) B(x, ..., x): B is linear in each of its arguments, as many as its degree.
+    """θ(c) S B(x, ..., x): B is linear in each of its arguments, as many as its degree.
 
     Attributes:
         degree: 0, 1 or 2; of more, a tensor costs more than what it replaces.
         form: B; `degree` states (..., n) in float64 to (..., n). Leading axes broadcast.
         coefficient: θ, contexts (..., p) to (..., 1); 1 by default.
+        symmetric: S, a linear map of (..., n) that is its own transpose; the identity by default. A
+            projection on a basis applies it to its few test functions, not to every product.
     """
 
     degree: int
     form: Callable[..., Tensor]
     coefficient: TensorMap | None = None
+    symmetric: TensorMap | None = None
+
+    def __call__(self, *states: Tensor) -> Tensor:
+        """S B(x, ...) (..., n), without the coefficient."""
+        value = self.form(*states)
+        if self.symmetric is None:
+            return value
+        return self.symmetric(value)
 
 
 class Quadratic(NamedTuple):
@@ -202,6 +212,8 @@ def _image(term: Term, columns: Tensor, dual: Tensor) -> Image:
     """Constant (r,), linear (r, r) and quadratic (r (r + 1) / 2, r) part of a term in coordinates;
     None where zero.
     """
+    if term.symmetric is not None:
+        dual = term.symmetric(dual.mT).mT
     if term.degree == 0:
         constant = term.form().to(dual) @ dual
         return constant.cpu(), None, None

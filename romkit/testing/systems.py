@@ -125,7 +125,7 @@ def terms(system: System) -> None:
     (x,) = parts
     total = torch.zeros_like(x)
     for term in system.terms():
-        value = term.form(*(x,) * term.degree)
+        value = term(*(x,) * term.degree)
         if term.coefficient is None:
             total = total + value
         else:
@@ -141,9 +141,9 @@ def _check_linear(term: Term, x: Tensor, value: Tensor) -> None:
     for k in range(term.degree):
         arguments = [x] * term.degree
         arguments[k] = y
-        shifted = term.form(*arguments)
+        shifted = term(*arguments)
         arguments[k] = 2 * x - y
-        close("B(2 x - y) = 2 B(x) - B(y)", term.form(*arguments), 2 * value - shifted)
+        close("B(2 x - y) = 2 B(x) - B(y)", term(*arguments), 2 * value - shifted)
 
 
 def rows(system: System) -> None:

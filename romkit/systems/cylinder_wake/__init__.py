@@ -175,12 +175,16 @@ class CylinderWake(System):
 
     def terms(self) -> tuple[Term, ...]:
         def convection(x: Tensor, y: Tensor) -> Tensor:
-            return -self._free(self._convection(x, y))
+            return -self._convection(x, y)
 
         def friction(x: Tensor) -> Tensor:
-            return -self._free(self._linear("stiffness")(x))
+            return -self._linear("stiffness")(x)
 
-        return Term(2, convection), Term(1, friction, lambda c: DIAMETER / c)
+        viscosity = lambda c: DIAMETER / c  # noqa: E731
+        return (
+            Term(2, convection, symmetric=self._free),
+            Term(1, friction, viscosity, symmetric=self._free),
+        )
 
     @validated
     def forces(self, x: Tensor, c: Tensor) -> Tensor:
