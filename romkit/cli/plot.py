@@ -19,7 +19,7 @@ MOVIES = (".gif", ".mp4")
 def plot(
     sources: Annotated[
         list[str],
-        Argument(metavar="FILE", help="Datasets, forecasts or rollouts; a picture for each."),
+        Argument(metavar="FILE", help="Data, forecasts or rollouts; a picture for each."),
     ],
     variable: Annotated[str | None, Option(help="The variable of a field to show.")] = None,
     truth: Annotated[
@@ -33,7 +33,8 @@ def plot(
 
     A rollout is drawn as truth, reduced model and difference; a forecast with its interval; fields
     over a plane as maps at some times, and as an animation where the picture is a .gif or .mp4;
-    fields along a line against time; other states as curves.
+    fields along a line against time; other states as curves. Data that romkit did not write are
+    described first.
 
     \b
     Examples:
@@ -48,7 +49,7 @@ def plot(
 def _draw(source: str, target: Path, variable: str | None, truth: str | None) -> None:
     from romkit import plotting
 
-    data = romkit.data.open_dataset(source)
+    data = _opened(source)
     output.add(**{source: str(target)})
     if target.suffix.lower() in MOVIES:
         movie = plotting.animate(data, variable=variable)
@@ -57,10 +58,22 @@ def _draw(source: str, target: Path, variable: str | None, truth: str | None) ->
     output.wrote(plotting.save_figure(_figure(data, variable, truth), target))
 
 
+def _opened(source: str) -> "xr.Dataset":
+    """Data of romkit, or of its user's habit, which are described first."""
+    if Path(source).suffix.lower() == ".csv":
+        return romkit.data.describe(options.read_own(source))
+    data = romkit.data.open_dataset(source)
+    of_romkit = "component" in data.dims or "layout" in data.attrs
+    if of_romkit or "truth" in data:
+        return data
+    return romkit.data.describe(data)
+
+
 def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> object:
     """The figure that suits the data."""
     from romkit import plotting
     from romkit.data.layout import in_components
+    from romkit.plotting.courses import plot_courses
 
     if "truth" in data and variable is None:
         return plotting.plot_rollout(data)
@@ -75,10 +88,7 @@ def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> obje
         return plotting.plot_frames(data, variable=variable)
     if 1 in dimensions:
         return plotting.plot_space_time(data, variable=variable)
-    names = [str(name) for name in data["component"].values]
-    # a state of one component is drawn against itself
-    second = min(1, len(names) - 1)
-    return plotting.plot_phase(data, names[0], names[second])
+    return plot_courses(data)
 
 
 def _dimensions(data: "xr.Dataset", variable: str | None) -> list[int]:

@@ -137,7 +137,7 @@ class Evidence:
         """Verdict on a model that the nearest run equals."""
         runs = len(self.held_out["forecast"])
         return (
-            f"Not better than the nearest run, as far as {runs} held-out runs tell: it errs by "
+            f"Not better than the nearest run, by {_counted(runs)}: it errs by "
             f"{self._error('forecast'):.2g}, the nearest run by {self._without_a_model:.2g}."
         )
 
@@ -164,6 +164,8 @@ class Evidence:
             return ""
         forecast, of_seen = self._error("forecast"), float(np.mean(self.seen["forecast"]))
         latents = self._latents()
+        if self._has_few_contexts:
+            return latents
         if forecast > UNSEEN * of_seen:
             worst = int(np.argmax(self.held_out["forecast"]))
             return (
@@ -171,7 +173,7 @@ class Evidence:
                 f"which learns from the held-out runs too, or more runs beside "
                 f"{in_words(self.test, worst)} may help.{latents}"
             )
-        if latents or self._has_few_contexts:
+        if latents:
             return latents
         return (
             f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs "
@@ -320,3 +322,10 @@ class Evidence:
     def _error(self, name: str) -> float:
         """Mean error of a forecast over the held-out runs that are not lost."""
         return of_kept(self.held_out[name])
+
+
+def _counted(runs: int) -> str:
+    """Number of held-out runs in words."""
+    if runs == 1:
+        return "one held-out run"
+    return f"{runs} held-out runs"

@@ -163,8 +163,13 @@ class Learned:
         return {name: of_kept(errors) for name, errors in self.errors.items()}
 
     def plot(self) -> Figure:
-        """Truth, model and difference of held-out runs, with the error over time."""
-        return plot_rollout(self.run)
+        """Truth, model and difference of held-out runs, with the error over time, whose mean over
+        time and runs is `error`.
+        """
+        figure = plot_rollout(self.run)
+        below = figure.get_suptitle()
+        figure.suptitle(f"{words.title(self)}\n{below}")
+        return figure
 
     @property
     def advice(self) -> str:

@@ -58,10 +58,16 @@ def error(learned: Judged) -> str:
     values = {name: f"{value:.2g}" for name, value in learned.mean_errors.items()}
     before = ", before the fit to all runs" if learned.fitted_to_all else ""
     return (
-        f"{headline(learned)} of the deviation of the data in forecasts at contexts it has not "
+        f"{headline(learned)}, in deviations of the data, of forecasts at contexts it has not "
         f"seen{before}; nearest run {values['nearest run']}, shifted in time "
         f"{values['nearest run, shifted']}, rest {values['rest']}; projection {values['projection']}"
     )
+
+
+def title(learned: Judged) -> str:
+    """Title of a picture of held-out runs."""
+    nearest = learned.mean_errors["nearest run"]
+    return f"{HEADLINE}: {headline(learned)} (nearest run {nearest:.2g})"
 
 
 def headline(learned: Judged) -> str:
@@ -70,7 +76,7 @@ def headline(learned: Judged) -> str:
     runs = len(errors)
     lost = int((~np.isfinite(errors)).sum())
     if lost == runs:
-        return f"lost at all {runs} held-out runs,"
+        return f"lost at all {runs} held-out runs"
     if lost:
         return f"lost at {lost} of {runs} held-out runs, the others {learned.error:.2g}"
     return f"{learned.error:.2g}"

@@ -75,6 +75,9 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         time = style.label(shown["time"])
         for panel in axes[-1]:
             panel.set_xlabel(time)
+        number = shown.sizes["trajectory"]
+        if number > columns:
+            figure.suptitle(f"the first {columns} of {number} runs")
     return figure
 
 
@@ -83,7 +86,7 @@ def _context(run: xr.Dataset) -> str:
     words = []
     for name, value in display.parameters(run).items():
         if value.ndim == 0:
-            words.append(f"{name} = {float(value):.4g}")
+            words.append(f"{name} = {float(value):.4g}{style.unit(value, ' {}')}")
     fitting = words[:MOST_PARAMETERS]
     return ", ".join(fitting)
 

@@ -15,10 +15,13 @@ from romkit.core.errors import InputError
 from romkit.data.layout import in_components, layout_of
 from romkit.data.trajectories import check_components
 from romkit.plotting import style
-from romkit.plotting.places import place, telling_components
+from romkit.plotting.places import place, quantity, telling_components
 
 FAR = 3.0
 """Range of an interval, in that of truth and mean, beyond which it is clipped."""
+
+THIN = 0.02
+"""Width of an interval, in the range of the forecast, below which a line hides it."""
 
 DEVIATIONS = 5.0
 """Distance from the median [deviations of the data] beyond which states do not decide the axis."""
@@ -72,9 +75,10 @@ def plot_forecast(
         rows = len(chosen)
         columns = runs.sizes["trajectory"]
         figure, axes = style.panels(rows, columns, width=3.0, height=1.3, sharex=True)
+        claim = _claim(runs, chosen)
         for row, component in zip(axes, chosen, strict=True):
-            _draw_row(row, runs, truth, component)
-            row[0].set_ylabel(names[component])
+            _draw_row(row, runs, truth, component, claim)
+            row[0].set_ylabel(quantity(runs, component))
         for k, panel in enumerate(axes[0]):
             title = _title(runs, k)
             _put_above(panel, title)
@@ -86,7 +90,24 @@ def plot_forecast(
     return figure
 
 
-def _draw_row(row: np.ndarray, runs: xr.Dataset, truth: xr.Dataset | None, component: int) -> None:
+def _claim(runs: xr.Dataset, chosen: Sequence[int]) -> str:
+    """Name of the intervals, which says where none of them can be seen beside its line."""
+    if "lower" not in runs:
+        return ""
+    level = runs["lower"].attrs.get("level", 0.9)
+    claim = f"{level:.0%} interval"
+    drawn = runs.isel(component=list(chosen))
+    width = (drawn["upper"] - drawn["lower"]).max(("trajectory", "time"))
+    state = drawn["state"]
+    spread = state.max(("trajectory", "time")) - state.min(("trajectory", "time"))
+    if bool((width < THIN * spread).all()):
+        return f"{claim} (thinner than the line)"
+    return claim
+
+
+def _draw_row(
+    row: np.ndarray, runs: xr.Dataset, truth: xr.Dataset | None, component: int, claim: str
+) -> None:
     """Draw one component of each trajectory; its place is written above, where it has one."""
     for k, panel in enumerate(row):
         entry = {"trajectory": k, "component": component}
@@ -94,7 +115,7 @@ def _draw_row(row: np.ndarray, runs: xr.Dataset, truth: xr.Dataset | None, compo
         true_values = None
         if truth is not None:
             true_values = truth.isel(entry)
-        _draw_band(panel, one_band, true_values)
+        _draw_band(panel, one_band, true_values, claim)
     name = str(runs["component"].values[component])
     where = place(runs, component)
     if where != name:
@@ -134,12 +155,12 @@ def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]
     return telling_components(runs, style.MAX_CURVES).tolist()
 
 
-def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
+def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None, claim: str) -> None:
     """Draw one component of one trajectory."""
     time = run["time"].values
     mean = run["state"].values
     if "lower" in run:
-        _draw_interval(panel, run)
+        _draw_interval(panel, run, claim)
     panel.plot(time, mean, color=style.BLUE, label="forecast")
     inside = mean
     if truth is not None:
@@ -152,12 +173,10 @@ def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
     style.plain(panel)
 
 
-def _draw_interval(panel: Axes, run: xr.Dataset) -> None:
+def _draw_interval(panel: Axes, run: xr.Dataset, claim: str) -> None:
     """Shade the interval of one component of one trajectory."""
     time = run["time"].values
     upper = run["upper"].values
-    level = run["lower"].attrs.get("level", 0.9)
-    claim = f"{level:.0%} interval"
     look = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
     panel.fill_between(time, run["lower"].values, upper, label=claim, **look)
     # where the interval has no end it fills the panel
@@ -186,9 +205,12 @@ def _clip(panel: Axes, run: xr.Dataset, inside: np.ndarray) -> None:
 
 
 def _title(runs: xr.Dataset, trajectory: int) -> str:
-    """Context of a trajectory, and the share of its members that are lost."""
+    """Context of a trajectory, what all share of it only for a single one, and the share of its
+    members that are lost.
+    """
     lines = []
-    context = style.context(runs, trajectory, varying=True)
+    several = runs.sizes["trajectory"] > 1
+    context = style.context(runs, trajectory, varying=several)
     if context:
         lines.append(context)
     lost = 0.0

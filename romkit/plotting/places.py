@@ -100,6 +100,16 @@ def place(data: xr.Dataset, component: int) -> str:
     return name
 
 
+def quantity(data: xr.Dataset, component: int) -> str:
+    """Variable of a component that has a place, or the component's own name, with its unit."""
+    name = str(data["component"].values[component])
+    where = place(data, component)
+    if where != name:
+        name, _, _ = where.partition(" at ")
+    unit = layout_of(data).units[component]
+    return f"{name}{display.with_unit(unit, ' ({})')}"
+
+
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
     """Coordinates of one component of a variable; "" where they are no numbers."""
     cell = variable.cells[number]

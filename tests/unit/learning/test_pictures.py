@@ -1,0 +1,66 @@
+"""Pictures of data and forecasts say what they show: units, contexts, and what they leave out."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+import romkit
+from romkit.cli.main import app
+from romkit.plotting import plot_forecast
+from romkit.plotting.courses import plot_courses
+
+
+def waves(runs=5):
+    time, x = np.linspace(0, 1, 21), np.linspace(0, 1, 6)
+    speed = np.linspace(1, 2, runs)
+    height = np.sin(4 * x - speed[:, None, None] * time[:, None])
+    return xr.Dataset(
+        {"height": (("run", "t", "x"), height, {"units": "m"})},
+        {"t": ("t", time, {"units": "s"}), "x": x, "speed": ("run", speed, {"units": "m/s"})},
+    )
+
+
+def band(width):
+    data = romkit.data.describe(waves(), context=["speed"]).isel(trajectory=[0])
+    state = data["state"]
+    ends = {"lower": state - width / 2, "upper": state + width / 2}
+    return data.assign(ends)[["lower", "state", "upper"]].assign_attrs(data.attrs)
+
+
+def test_a_forecast_has_its_unit_and_its_context():
+    figure = plot_forecast(band(0.1))
+    assert "(m)" in figure.axes[0].get_ylabel()
+    assert "m/s" in figure.axes[0].get_title("left")
+
+
+@pytest.mark.parametrize(("width", "is_hidden"), [(0.5, False), (0.1, False), (0.001, True)])
+def test_an_interval_that_the_line_hides_is_told(width, is_hidden):
+    (legend,) = plot_forecast(band(width)).legends
+    words = " ".join(text.get_text() for text in legend.get_texts())
+    assert ("thinner" in words) == is_hidden
+
+
+def test_runs_with_times_of_their_own_are_curves():
+    times = np.sort(np.random.default_rng(0).random(12))
+    states = np.full((2, 12, 1), np.nan)
+    states[0, ::2, 0] = np.sin(times[::2])
+    states[1, 1::2, 0] = np.cos(times[1::2])
+    data = romkit.data.from_arrays(states, times, context={"load": [1.0, 2.0]})
+    first, second = plot_courses(data).axes
+    assert np.allclose(first.lines[0].get_ydata(), np.sin(times[::2]))
+    assert np.allclose(second.lines[0].get_xdata(), times[1::2])
+
+
+@pytest.mark.parametrize("kind", ["netcdf", "csv"])
+def test_files_that_romkit_did_not_write_are_drawn(tmp_path, kind):
+    source = tmp_path / ("waves.nc" if kind == "netcdf" else "waves.csv")
+    if kind == "netcdf":
+        waves().to_netcdf(source, engine="h5netcdf")
+    else:
+        table = waves().isel(x=0, drop=True).to_dataframe().reset_index()
+        table.to_csv(source, index=False)
+    picture = tmp_path / "picture.png"
+    result = CliRunner().invoke(app, ["plot", str(source), "--out", str(picture)])
+    assert result.exit_code == 0, result.output
+    assert picture.stat().st_size > 1000
