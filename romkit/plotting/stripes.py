@@ -85,7 +85,9 @@ def fields_of(run: xr.Dataset) -> list[Field]:
 def _field(run: xr.Dataset, layout: Layout, variable: Variable, components: slice) -> Field:
     """One variable, along its coordinate where it has one, along its numbers otherwise."""
     unit = display.with_unit(variable.units, " ({})")
-    along = f"component of {variable.name}"
+    along = "number"
+    if len(variable.dims) == 1:
+        along = variable.dims[0]
     if variable.name == "state":
         unit = style.unit(run["truth"])
         along = "component"
