@@ -30,7 +30,7 @@ GAINS = 0.85
 """Share of the projection's error that a manifold with more latents has to reach."""
 
 PAIR = 2
-"""Latent dimensions, one after the other, that may fail to gain."""
+"""Latent dimensions, one after the other, that may fail to gain in the manifold or in the law."""
 
 NEGLIGIBLE = 0.005
 """Error of a law [deviations] that needs no further latents."""
@@ -125,7 +125,8 @@ def _best(candidates: list[Candidate]) -> Candidate:
 def _candidates(
     train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
 ) -> list[Candidate]:
-    """Manifolds of more and more latents with cheap laws, as long as one gains by more.
+    """Manifolds of more and more latents with cheap laws, as long as one of two gains by more: the
+    manifold enough for a law, and the law.
 
     Those that gain too little for a law are among them, too.
     """
@@ -133,6 +134,7 @@ def _candidates(
     began = time.process_time()
     candidates: list[Candidate] = []
     last: Candidate | None = None  # that has a law
+    least = np.inf
     passed = 0
     for number in _latent_dims(train, latent_dim):
         projection = fit(METHOD, train, latent_dim=number, basis=front)
@@ -145,7 +147,6 @@ def _candidates(
             if passed == PAIR:
                 break
             continue
-        passed = 0
         remaining = seconds - (time.process_time() - began)
         laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
         quietly(laws.add, LAWS["polynomial"](), LAWS["limit-cycle"]())
@@ -155,8 +156,10 @@ def _candidates(
             f"learn: {number} latents, error of the manifold {error:.2g}, with its best law "
             f"{last.law_error:.2g}; {time.process_time() - began:.0f} s"
         )
+        passed = 0 if last.law_error < least else passed + 1
+        least = min(least, last.law_error)
         # the best law is fitted once more, to all runs, which takes about as long
-        if last.good or remaining < seconds / 2:
+        if last.good or passed == PAIR or remaining < seconds / 2:
             break
     return candidates
 

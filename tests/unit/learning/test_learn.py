@@ -50,32 +50,38 @@ def test_a_forecast_between_the_runs_is_right(learned):
 
 
 @pytest.mark.parametrize(
-    ("errors", "tried"),
+    ("errors", "of_laws", "tried"),
     [
-        ((1.0, 0.8, 0.6, 0.5), [2, 3, 4, 5]),
-        ((1.0, 0.9, 0.7, 0.69), [2, 4]),  # half of a wave gains little
-        ((1.0, 0.9, 0.86, 0.1), [2]),
-        ((1.0, 0.8, 0.75, 0.6), [2, 3, 5]),
+        ((1.0, 0.8, 0.6, 0.5), None, [2, 3, 4, 5]),
+        ((1.0, 0.9, 0.7, 0.69), None, [2, 4]),  # half of a wave gains little
+        ((1.0, 0.9, 0.86, 0.1), None, [2]),
+        ((1.0, 0.8, 0.75, 0.6), None, [2, 3, 5]),
+        ((1.0, 0.8, 0.6, 0.5), (0.5, 0.5, 0.5, 0.1), [2, 3, 4]),  # laws gain nothing
+        ((1.0, 0.8, 0.6, 0.5), (0.5, 0.6, 0.4, 0.3), [2, 3, 4, 5]),
     ],
 )
-def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, tried):
-    """Manifolds of known errors, with laws that are as good."""
+def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, of_laws, tried):
+    """Manifolds of known errors, with laws of known ones, or half of them."""
     module = importlib.import_module("romkit.learning.manifolds")
 
     def fit(name, data, *, latent_dim, basis):
-        report = {"left_out_error": errors[latent_dim - 2]}
-        return SimpleNamespace(latent_dim=latent_dim, report=report, for_law=lambda data: (1, 2))
+        error = errors[latent_dim - 2]
+        of_law = error / 2 if of_laws is None else of_laws[latent_dim - 2]
+        report = {"left_out_error": error}
+        return SimpleNamespace(
+            latent_dim=latent_dim, report=report, for_law=lambda data: (of_law, data)
+        )
 
-    monkeypatch.setattr(module, "LATENT", (2, 3, 4, 5))
-
-    class Laws(SimpleNamespace):
-        best = SimpleNamespace(error=0.5)
+    class Laws:
+        def __init__(self, error, *given):
+            self.best = SimpleNamespace(error=error)
 
         def add(self, *kinds):
             pass
 
+    monkeypatch.setattr(module, "LATENT", (2, 3, 4, 5))
     monkeypatch.setattr(module, "fit", fit)
-    monkeypatch.setattr(module, "Comparison", lambda *given: Laws())
+    monkeypatch.setattr(module, "Comparison", Laws)
     data = romkit.data.describe(oscillations(), context=["frequency"])
     found = module._candidates(data, None, 1e6, 0)
     with_law = [candidate for candidate in found if candidate.laws is not None]
