@@ -1,7 +1,5 @@
 """The contract of latent dynamics: motions on an invariant manifold, batches, stacks, lost members."""
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
@@ -126,14 +124,18 @@ def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int, tolerance:
     close("latent states (C, S, m) at contexts (C, p) = loop", several[:, 0], together, 1e-9)
     lost = torch.cat([torch.full_like(w[:1], torch.nan), w[1:]])
     problem = manufactured(constant, order)
-    ways = (partial(fixed_steps, dynamics), 1e-9), (partial(_default_steps, dynamics), tolerance)
-    for way, error in ways:
-        alone, beside = way(problem, w), way(problem, lost)
-        fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
-        close("neighbours of a lost member", beside.states[1:], alone.states[1:], error)
+    neighbours(fixed_steps(dynamics, problem, lost), together, 1e-9)
+    alone = _default_steps(dynamics, problem, w).states
+    neighbours(_default_steps(dynamics, problem, lost), alone, tolerance)
     if order == 1:
         moving = solve(Path(p.projection, lambda t: p.c, LATENT_TIMES), w)
         close("a context that is a constant function = a constant", moving, together, 1e-9)
+
+
+def neighbours(beside: Solution, alone: Tensor, tolerance: float) -> None:
+    """The first member is lost, and the others are what they are without it."""
+    fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
+    close("neighbours of a lost member", beside.states[1:], alone[1:], tolerance)
 
 
 def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> None:
