@@ -17,6 +17,7 @@ from romkit.integrators import (
     Galerkin,
     Hamiltonian,
     LatentDynamics,
+    LimitCycle,
     NeuralODE,
     OperatorInference,
     PetrovGalerkin,
@@ -52,13 +53,25 @@ LEARNED = {
     DMD: DMD(),
     NeuralODE: NeuralODE(hidden=(4,), segment=4, regression_steps=20, shooting_steps=2),
     Steady: Steady(relaxation=1.0),
+    LimitCycle: LimitCycle(degree=1),
 }
+
+
+def circles(contexts):
+    """A law of circles that turn at speeds of their own."""
+    t = torch.linspace(0, 6, 121, dtype=torch.float64)
+    c = torch.from_numpy(contexts.astype(float)).unsqueeze(-1)  # (C, 1)
+    phase = (2 + c - c.mean()) * t
+    z = torch.stack([phase.cos(), phase.sin()], -1)
+    return LEARNED[LimitCycle].fit_samples(z, torch.zeros_like(z), c, times=t, parameters=["F"])
 
 
 @pytest.fixture(params=LEARNED.values(), ids=[kind.__name__ for kind in LEARNED])
 def law(request, trained, lorenz_data):
     if isinstance(request.param, NeuralODE):
         return request.param.fit(trained, lorenz_data)
+    if isinstance(request.param, LimitCycle):
+        return circles(lorenz_data.F.values)
     return request.param.fit_samples(integrators.encoded_samples(trained, lorenz_data))
 
 
@@ -73,7 +86,12 @@ def test_all_dynamics_are_here():
     }
     learned = {kind for kind in concrete if issubclass(kind, integrators.LearnedField)}
     assert concrete - learned == {type(dynamics) for dynamics in REGISTERED}
-    assert learned == {integrators.Equation, integrators.NeuralODEModel, integrators.PhaseLaw}
+    assert learned == {
+        integrators.Equation,
+        integrators.LimitCycleLaw,
+        integrators.NeuralODEModel,
+        integrators.PhaseLaw,
+    }
 
 
 @pytest.mark.parametrize(("method", "shape"), [("pod", (1, 4, 1, 0)), ("ncae", (2, 3, 2, 3))])
