@@ -111,25 +111,32 @@ def _evaluate(
     q = 1
     if course.factors is not None:
         q = course.factors.shape[-1]
-    arrays = [
+    # coefficients and steps may be the same for all runs, or all windows
+    numbers = [
         states,
         derivatives,
-        weights,
-        course.steps,
-        is_end,
-        course.factors,
-        course.drift,
-        terms.parents,
-        terms.last_factors,
+        weights.expand(n, *weights.shape[1:]),
+        course.steps.expand(M, n, W, 1),
+        _of_windows(course.factors, n, W),
+        _of_windows(course.drift, n, W),
         shift,
         scale,
         formula.speed,
     ]
     # rows of numbers without strides, which live until the call is over
-    rows = [None if array is None else array.contiguous() for array in arrays]
-    pointers = [None if row is None else row.data_ptr() for row in rows]
+    rows = [None if tensor is None else tensor.double().contiguous() for tensor in numbers]
+    integers = [is_end, terms.parents, terms.last_factors]
+    pointers = [None if row is None else row.data_ptr() for row in [*rows, *integers]]
     m = formula.latent_dim
     counts = [d, m, terms.number, q, n, W, M, samples - 1, int(by_start)]
     failed = _function()(*pointers, formula.reach, *counts)
     if failed:
         raise MemoryError("rollouts of a law")
+
+
+def _of_windows(values: Tensor | None, runs: int, windows: int) -> Tensor | None:
+    """Values (M, 3, n, W, k) of the stages of steps, with an entry for each window."""
+    if values is None:
+        return None
+    M, stages, *_, k = values.shape
+    return values.expand(M, stages, runs, windows, k)

@@ -206,10 +206,10 @@ void step(const Law& law, const Course& course, long number, long run, long wind
 
 // States (L + 1, n, W, d), with starts in their first row, and, unless null, derivatives (n, W, L + 1, d, columns).
 extern "C" long evaluate(double* states, double* derivatives, const double* weights, const double* steps,
-                         const unsigned char* is_end, const double* factors, const double* drift, const int64_t* parent,
-                         const int64_t* variable, const double* shift, const double* scale, const double* speed,
-                         double reach, long d, long m, long K, long q, long n, long W, long M, long L,
-                         long by_start) {
+                         const double* factors, const double* drift, const double* shift, const double* scale,
+                         const double* speed, const unsigned char* is_end, const int64_t* parent,
+                         const int64_t* variable, double reach, long d, long m, long K, long q, long n, long W, long M,
+                         long L, long by_start) {
   const Law law = {d, m, K, q, parent, variable, shift, scale, speed, reach};
   const Course course = {n, W, M, steps, is_end, factors, drift};
   const long Q = K * q, P = m * Q + d, columns = m * Q + (by_start ? d : 0), windows = n * W;

@@ -14,7 +14,7 @@ from romkit.core.levenberg import levenberg_marquardt
 from romkit.integrators import LatentSamples, PolynomialLaw, SINDy
 from romkit.integrators.laws import compiled, shooting
 from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
-from romkit.integrators.laws.courses import Runs, windows
+from romkit.integrators.laws.courses import Course, Runs, windows
 from romkit.integrators.laws.libraries import Fourier, Polynomial
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.integrators.laws.sensitivities import Motion
@@ -133,6 +133,20 @@ def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, moving, by_
     assert torch.equal(motion.rollout(weights, start, course), states)
     largest = float(derivative.abs().max())
     assert torch.allclose(slopes, derivative, rtol=1e-11, atol=1e-12 * largest)
+
+
+def test_compiled_rollouts_take_steps_that_windows_share():
+    draw = torch.Generator().manual_seed(3)
+    start = 0.5 * torch.randn(3, 2, 2, generator=draw).double()
+    motion = Motion(Monomials(2, 3), 2, 1)
+    weights = 0.3 * torch.randn(3, motion.terms.number, 2, generator=draw).double()
+    steps = torch.rand(40, 3, 1, 1, generator=draw).double() / 10
+    course = Course(steps, list(range(1, 41)), None, None)
+    shared = motion.rollout(weights, start, course)
+    assert torch.allclose(shared, motion._states(weights, start, course, None), rtol=1e-12)
+    single = Course(steps[:, :1], course.ends, None, None)
+    of_all = motion.rollout(weights[:1].expand(3, -1, -1), start, single)
+    assert torch.equal(of_all[:, 0], motion.rollout(weights[:1], start[:1], single)[:, 0])
 
 
 def test_a_law_is_the_same_without_a_compiler(monkeypatch):
