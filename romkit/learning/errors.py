@@ -41,7 +41,7 @@ class VariableErrors(NamedTuple):
 
     @property
     def in_deviations(self) -> float:
-        """The same, in deviations of the variable."""
+        """Error of forecasts that are not lost, in deviations of the variable."""
         return of_kept(self.relative["forecast"])
 
 

@@ -1,4 +1,4 @@
-"""What words and pages about a learned model read of it."""
+"""Attributes of a learned model that words and pages about it read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -157,7 +157,7 @@ class Learned:
 
     @property
     def mean_errors(self) -> dict[str, float]:
-        """The same of all `errors`: beside the forecast, of the projection and of forecasts that
+        """Mean of each of `errors`: beside the forecast, of the projection and of forecasts that
         need no model.
         """
         return {name: of_kept(errors) for name, errors in self.errors.items()}

@@ -1,4 +1,4 @@
-"""What a learned model says of its errors, its bars and its runs, in words."""
+"""Words of a learned model about its errors, its bars and its runs."""
 
 import re
 
@@ -151,7 +151,7 @@ def without_bars(learned: Judged) -> str:
 
 
 def few_contexts(learned: Judged) -> str:
-    """What so few contexts give, and what more would."""
+    """Sentence that says how many contexts there are, and what more of them would give."""
     contexts = contexts_of(learned.train)
     number = number_of_contexts(learned.train)
     if not learned.fitted_to_all:

@@ -503,7 +503,7 @@ def shots(
 
 
 def _displaced_windows(starting: Windows, weight: float) -> Beside:
-    """The same windows from displaced starts, which count in their second half."""
+    """Windows from displaced starts, which count in their second half."""
     draw = torch.Generator().manual_seed(1)
     start = starting.start
     displacement = torch.randn(start.shape, generator=draw, dtype=start.dtype)
