@@ -18,6 +18,7 @@ from romkit.data.storage import dataset_of_bytes
 from romkit.data.tables import read_table
 from romkit.explorer.text import of_error, text
 from romkit.learning import Learned, learn
+from romkit.learning.words import HEADLINE
 
 WIDTH = 260
 """Width of a setting [pixels]."""
@@ -85,9 +86,9 @@ class OwnData:
         return names or None
 
     def _show(self, learned: Learned) -> None:
-        lines = [learned.advice, "", "| held-out runs | error |", "| --- | --- |"]
-        for name, errors in learned.errors.items():
-            lines.append(f"| {name} | {errors.mean():.3g} |")
+        lines = [learned.advice, "", f"| {HEADLINE} | |", "| --- | --- |"]
+        for name, error in learned.mean_errors.items():
+            lines.append(f"| {name} | {error:.3g} |")
         self.said.object = "\n".join(lines)
         self.picture.object = learned.plot()
 

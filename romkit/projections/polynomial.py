@@ -397,27 +397,6 @@ class PolynomialManifold(Projection):
             warn(f"{text} states vary, got {m}; {directions} are taken", DataWarning)
         return [min(m, directions)]
 
-    def with_decoder_of(self, y: Tensor, c: Tensor) -> "PolynomialManifold":
-        """A copy with the same latents and settings, whose decoder is fitted to other snapshots.
-
-        Args:
-            y: snapshots (N, n), normalised.
-            c: their contexts (N, p), normalised.
-        """
-        frame = copy.deepcopy(self.frame).double()
-        modes = self.modes.double()
-        y = y.double()
-        z = y @ Subspace(modes).dual  # (N, m)
-        residual = y - z @ modes.mT
-        c = frame.denormalise_context(c.double())
-        unit = self.unit.double()
-        terms = partial(self.terms, frame)
-        least_squares = LeftOut(z / unit, residual, c, terms, Division.of(c))
-        settings = Settings(*(self.config[name] for name in CHOSEN))
-        model = copy.deepcopy(self)
-        model.correction.data = least_squares.solved(settings).to(self.correction)
-        return model
-
     def _check_counts(self, settings: Settings, m: int, rows: int, division: Division) -> None:
         """Raise where more is asked for than snapshots and contexts determine."""
         if settings.degree is not None:
