@@ -123,22 +123,30 @@ class Evidence:
         return min(self._error("nearest run"), self._error("nearest run, shifted"))
 
     @property
-    def _is_no_better(self) -> bool:
-        """Whether the nearest run forecasts as well, as far as the held-out runs tell: where
-        individuals differ, their mean has the error of a mean.
-        """
-        uncertainty = 0.0
+    def _uncertainty(self) -> float:
+        """Standard error of a mean over the held-out runs, which individuals scatter."""
         if self.spread_of_individuals > 0:
-            runs = len(self.held_out["forecast"])
-            uncertainty = self.spread_of_individuals / np.sqrt(runs)
-        return self._without_a_model - self._error("forecast") < uncertainty
+            return self.spread_of_individuals / np.sqrt(len(self.held_out["forecast"]))
+        return 0.0
+
+    @property
+    def _is_no_better(self) -> bool:
+        """Whether the nearest run forecasts as well, as far as the held-out runs tell."""
+        return self._without_a_model - self._error("forecast") < self._uncertainty
 
     def _no_better(self) -> str:
         """Verdict on a model that the nearest run equals."""
-        runs = len(self.held_out["forecast"])
+        forecast, nearest = self._error("forecast"), self._without_a_model
+        runs = _counted(len(self.held_out["forecast"]))
+        if nearest <= forecast:
+            return (
+                f"Not better than the nearest run: over {runs} it errs by {forecast:.2g}, the "
+                f"nearest run by {nearest:.2g}."
+            )
         return (
-            f"Not better than the nearest run, by {_counted(runs)}: it errs by "
-            f"{self._error('forecast'):.2g}, the nearest run by {self._without_a_model:.2g}."
+            f"Not better than the nearest run, as far as {runs} can tell: it errs by "
+            f"{forecast:.2g}, the nearest run by {nearest:.2g}, and chance moves such a mean by "
+            f"{self._uncertainty:.2g}."
         )
 
     def _of_lost(self, is_lost: np.ndarray) -> str:

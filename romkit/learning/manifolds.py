@@ -169,7 +169,11 @@ def _latent_dims(train: xr.Dataset, latent_dim: int | None) -> list[int]:
     if latent_dim is not None:
         return [latent_dim]
     n = train.sizes["component"]
-    return [number for number in LATENT if number <= n] or [n]
+    if n < LATENT[0]:
+        return [n]
+    # many latents of a state that has hardly more components reduce nothing
+    most = max(MOST_FOR_A_LAW, n // 2)
+    return [number for number in LATENT if number <= min(n, most)]
 
 
 def _gains(error: float, number: int, before: Candidate) -> bool:

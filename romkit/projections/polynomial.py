@@ -291,7 +291,10 @@ class PolynomialManifold(Projection):
             gaps = y[chunk]
             start = maps.encode(completed[chunk])
             z = encoded(gaps, start, decode_jacobian)
-            snapshots[chunk] = torch.where(gaps.isnan(), maps.decode(z), gaps)
+            on_manifold = maps.decode(z)
+            # fewer components than latents do not determine a point of the manifold
+            on_manifold = torch.where(on_manifold.isfinite(), on_manifold, completed[chunk])
+            snapshots[chunk] = torch.where(gaps.isnan(), on_manifold, gaps)
         return snapshots
 
     def _fit(self, y: Tensor, c: Tensor, rollouts: "Rollouts | None") -> dict[str, object]:

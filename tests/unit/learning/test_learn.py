@@ -88,6 +88,25 @@ def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, of_laws, t
     assert [candidate.projection.latent_dim for candidate in with_law] == tried
 
 
+@pytest.mark.parametrize(("n", "most"), [(1, 1), (2, 2), (4, 4), (6, 5), (12, 6), (60, 8)])
+def test_latents_are_fewer_than_components_by_far(n, most):
+    module = importlib.import_module("romkit.learning.manifolds")
+    data = romkit.data.from_arrays(np.zeros((3, 5, n)), 0.1, context={"load": [1.0, 2.0, 3.0]})
+    assert max(module._latent_dims(data, None)) == most
+
+
+@pytest.mark.parametrize("latents", [2, 3, 4])
+def test_as_many_latents_as_components_take_gaps(latents):
+    """Fewer components than latents are left of some snapshots, and determine no point."""
+    time, frequency = np.linspace(0, 5, 51), np.linspace(1, 2, 4)
+    phase = frequency[:, None, None] * time[:, None] - np.arange(4)
+    states = np.cos(phase) + 0.2 * np.cos(2 * phase)
+    states[np.random.default_rng(0).random(states.shape) < 0.2] = np.nan
+    data = romkit.data.from_arrays(states, time, context={"frequency": frequency})
+    model = romkit.fit("polynomial-manifold", data, latent_dim=latents)
+    assert np.isfinite(model.report["left_out_error"])
+
+
 def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
     text = learned.report(tmp_path).read_text()
     for name in learned.errors:
