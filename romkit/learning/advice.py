@@ -102,6 +102,8 @@ class Evidence:
                 f"The manifold limits the forecast ({projection:.2g} of its error of "
                 f"{forecast:.2g}).{causes}"
             )
+        # closed orbits follow driven runs, too, but do not know when the drive began
+        causes = self._of_rhythm() or causes
         return (
             f"The law limits the forecast ({forecast:.2g}, the manifold {projection:.2g}).{causes}"
         )

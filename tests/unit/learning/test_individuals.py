@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.learning.advice import Evidence
 from romkit.learning.contexts import further_contexts, widest_gaps
 from romkit.learning.individuals import spread_of_individuals
 
@@ -63,38 +62,3 @@ def test_more_runs_are_wanted_in_the_widest_gaps():
     both = further_contexts(["p1", "p2"], np.random.default_rng(0).random((5, 2)), 2)
     assert "p1" in both
     assert "p2" in both
-
-
-def evidence(train, forecast, nearest):
-    """Errors of three held-out runs, as large on runs that were seen."""
-    values = {"forecast": forecast, "projection": 0.01, "rest": 1.0}
-    values |= {"nearest run": nearest, "nearest run, shifted": nearest}
-    held_out = {name: np.full(3, value) for name, value in values.items()}
-    return Evidence(
-        held_out=held_out,
-        seen=held_out,
-        trials=[],
-        latent_dim=2,
-        train=train,
-        test=train.isel(trajectory=slice(3)),
-        has_inputs=False,
-        fitted_to_all=False,
-    )
-
-
-@pytest.mark.parametrize(("forecast", "nearest"), [(0.5, 0.4), (0.4, 0.5), (0.3, 0.32)])
-def test_a_model_of_individuals_is_not_called_better_than_chance_makes_it(forecast, nearest):
-    judged = evidence(people(np.linspace(1.0, 1.1, 24), 0.4), forecast, nearest)
-    assert judged.spread_of_individuals > 0.3
-    sentence = judged.sentence()
-    assert sentence.startswith("Not better")
-    assert "dose" in sentence
-
-
-@pytest.mark.parametrize("nearest", [1.5, 3.0])
-def test_a_model_that_is_better_by_far_is_called_so(nearest):
-    individuals = evidence(people(np.linspace(1.0, 1.1, 24), 0.4), 0.4, nearest)
-    assert not individuals.sentence().startswith("Not better")
-    others = evidence(people(np.linspace(1.0, 3.0, 9), 0.0), 0.1, 0.12)
-    assert not others.sentence().startswith("Not better")
-    assert np.isnan(others.spread_of_individuals)
