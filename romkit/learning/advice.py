@@ -55,6 +55,14 @@ SCATTER = 0.5
 """Difference between individuals, in the error of the forecast, from which on it is what limits it."""
 
 
+WITHOUT_A_MODEL = {
+    "nearest run": "the nearest run",
+    "nearest run, shifted": "the nearest run, shifted in time",
+    "runs interpolated": "an interpolation between the runs",
+}
+"""Forecasts that need no model, in words."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Errors and runs that advice rests on.
@@ -93,7 +101,7 @@ class Evidence:
             return f"No law follows these runs: forecasts err by {forecast:.2g}.{causes}{few}"
         if forecast <= NEGLIGIBLE:
             return (
-                f"Forecasts err by {forecast:.2g} of the deviation of the data, the nearest run by "
+                f"Forecasts err by {forecast:.2g} of the deviation of the data, {self._best_known} by "
                 f"{self._without_a_model:.2g}: nothing more is needed."
             )
         causes = self._of_individuals() or self._help()
@@ -121,8 +129,13 @@ class Evidence:
 
     @property
     def _without_a_model(self) -> float:
-        """Error of the better one of the nearest run and the nearest run shifted."""
-        return min(self._error("nearest run"), self._error("nearest run, shifted"))
+        """Least error of the forecasts that need no model."""
+        return min(self._error(name) for name in WITHOUT_A_MODEL)
+
+    @property
+    def _best_known(self) -> str:
+        """Forecast that needs no model and has the least error, in words."""
+        return WITHOUT_A_MODEL[min(WITHOUT_A_MODEL, key=self._error)]
 
     @property
     def _uncertainty(self) -> float:
@@ -133,21 +146,22 @@ class Evidence:
 
     @property
     def _is_no_better(self) -> bool:
-        """Whether the nearest run forecasts as well, as far as the held-out runs tell."""
+        """Whether a forecast that needs no model is as good, as far as the held-out runs tell."""
         return self._without_a_model - self._error("forecast") < self._uncertainty
 
     def _no_better(self) -> str:
-        """Verdict on a model that the nearest run equals."""
+        """Verdict on a model that a forecast without one equals."""
         forecast, nearest = self._error("forecast"), self._without_a_model
+        known = self._best_known
         runs = _counted(len(self.held_out["forecast"]))
         if nearest <= forecast:
             return (
-                f"Not better than the nearest run: over {runs} it errs by {forecast:.2g}, the "
-                f"nearest run by {nearest:.2g}."
+                f"Not better than {known}: over {runs} the model errs by {forecast:.2g}, "
+                f"{known} by {nearest:.2g}."
             )
         return (
-            f"Not better than the nearest run, as far as {runs} can tell: it errs by "
-            f"{forecast:.2g}, the nearest run by {nearest:.2g}, and chance moves such a mean by "
+            f"Not better than {known}, as far as {runs} can tell: the model errs by "
+            f"{forecast:.2g}, {known} by {nearest:.2g}, and chance moves such a mean by "
             f"{self._uncertainty:.2g}."
         )
 

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 
 from romkit.data.layout import Layout
-from romkit.integrators.laws.baselines import nearest_runs, shifted_in_time
+from romkit.integrators.laws.baselines import interpolated_runs, nearest_runs, shifted_in_time
 from romkit.learning.contexts import scaled_contexts
 
 Errors = Mapping[str, np.ndarray]
@@ -81,19 +81,21 @@ class Forecasts(NamedTuple):
 
 def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Forecasts:
     """Rollouts along runs, beside the projection of the truth, and forecasts that need no model: the
-    nearest run of the training, that run shifted in time, and rest at the mean.
+    nearest run of the training, that run shifted in time, runs interpolated in the context at equal
+    times, and rest at the mean.
     """
     truth = test["state"].values
     deviation = np.nanstd(train["state"].values, axis=(0, 1))
     scale = np.where(deviation > 0, deviation, 1.0)
     states = _without_gaps(train)
-    nearest, shifted = _of_nearest_runs(states / scale, truth / scale, train, test)
+    nearest, shifted, between = _of_training_runs(states / scale, truth / scale, train, test)
     rest = np.nanmean(states, axis=(0, 1))
     by_name = {
         "forecast": run["rom"].values.reshape(truth.shape),
         "projection": run["projected"].values.reshape(truth.shape),
         "nearest run": nearest * scale,
         "nearest run, shifted": shifted * scale,
+        "runs interpolated": between * scale,
         "rest": np.broadcast_to(rest, truth.shape),
     }
     return Forecasts(by_name, truth, scale)
@@ -107,22 +109,25 @@ def of_kept(errors: np.ndarray) -> float:
     return float(kept.mean())
 
 
-def _of_nearest_runs(
+def _of_training_runs(
     states: np.ndarray, truth: np.ndarray, train: xr.Dataset, test: xr.Dataset
-) -> tuple[np.ndarray, np.ndarray]:
-    """The training run (C, T, n) nearest to each held-out one, as it is and shifted in time."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The training run (C, T, n) nearest to each held-out one, as it is and shifted in time, and
+    runs between those of the training.
+    """
     trained, held_out = len(states), len(truth)
     contexts = np.concatenate([scaled_contexts(train, train), scaled_contexts(test, train)])
-    nearest = nearest_runs(
+    known = (
         torch.from_numpy(states),
         torch.from_numpy(contexts),
         torch.arange(trained, trained + held_out),
         torch.arange(trained),
     )
+    nearest = nearest_runs(*known)
     shifted = []
     for path, exact in zip(nearest, torch.from_numpy(truth), strict=True):
         shifted.append(shifted_in_time(path, exact[0]))
-    return nearest.numpy(), torch.stack(shifted).numpy()
+    return nearest.numpy(), torch.stack(shifted).numpy(), interpolated_runs(*known).numpy()
 
 
 def _variables(layout: Layout) -> list[tuple[str, str, slice]]:

@@ -71,7 +71,7 @@ class Learned:
         velocity      none; estimated where it is needed
         >>> model = romkit.learn(runs, members=0, latent_dim=2)
         >>> sorted(model.errors)
-        ['forecast', 'nearest run', 'nearest run, shifted', 'projection', 'rest']
+        ['forecast', 'nearest run', 'nearest run, shifted', 'projection', 'rest', 'runs interpolated']
         >>> bool((model.errors["forecast"] < model.errors["nearest run"]).all())
         True
     """

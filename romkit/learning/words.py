@@ -60,7 +60,8 @@ def error(learned: Judged) -> str:
     return (
         f"{headline(learned)}, in deviations of the data, of forecasts at contexts it has not "
         f"seen{before}; nearest run {values['nearest run']}, shifted in time "
-        f"{values['nearest run, shifted']}, rest {values['rest']}; projection {values['projection']}"
+        f"{values['nearest run, shifted']}, runs interpolated {values['runs interpolated']}, rest "
+        f"{values['rest']}; projection {values['projection']}"
     )
 
 

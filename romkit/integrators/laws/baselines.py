@@ -1,5 +1,5 @@
 """Forecasts that need no law: the training run at the nearest context, as it is and shifted in
-time.
+time, and runs interpolated in the context.
 """
 
 import torch
@@ -35,6 +35,32 @@ def shifted_in_time(run: Tensor, start: Tensor) -> Tensor:
             place = min(like_the_end + 1, T - 1)
         path.append(place)
     return run[path]
+
+
+def interpolated_runs(states: Tensor, context: Tensor, held: Tensor, train: Tensor) -> Tensor:
+    """States (k, T, n) at equal times between the training runs, by thin-plate splines in the
+    context, or by distances to contexts that lie on a line.
+
+    Args:
+        states: (C, T, n) of all runs.
+        context: (C, p), scaled.
+        held: numbers (k,) of runs.
+        train: numbers of the runs to take.
+    """
+    from scipy.interpolate import RBFInterpolator  # slow to import, and seldom needed
+
+    # runs at one context are one point of the spline
+    points, group = torch.unique(context[train], dim=0, return_inverse=True)
+    count = torch.bincount(group)[:, None, None]
+    total = states.new_zeros(len(points), *states.shape[1:])
+    means = total.index_add(0, group, states[train]) / count
+    # its plane needs points that do not lie in a smaller one
+    kernel = "linear"
+    if int(torch.linalg.matrix_rank(points - points.mean(0))) == points.shape[-1]:
+        kernel = "thin_plate_spline"
+    spline = RBFInterpolator(points.numpy(), means.flatten(1).numpy(), kernel=kernel)
+    values = torch.from_numpy(spline(context[held].numpy()))
+    return values.unflatten(1, states.shape[1:])
 
 
 def _nearest(states: Tensor, state: Tensor) -> int:

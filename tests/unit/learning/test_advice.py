@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.learning.advice import Evidence
+from romkit.learning.advice import WITHOUT_A_MODEL, Evidence
 from tests.unit.learning.test_individuals import people
 
 
 def evidence(train, forecast, nearest):
     """Errors of three held-out runs, as large on runs that were seen."""
     values = {"forecast": forecast, "projection": 0.01, "rest": 1.0}
-    values |= {"nearest run": nearest, "nearest run, shifted": nearest}
+    values |= dict.fromkeys(WITHOUT_A_MODEL, nearest)
     held_out = {name: np.full(3, value) for name, value in values.items()}
     return Evidence(
         held_out=held_out,

@@ -12,6 +12,7 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import DataWarning, FitWarning, InputError
+from romkit.learning.advice import WITHOUT_A_MODEL
 from romkit.learning.bars import FEW_CONTEXTS, NOT_ASKED
 from romkit.learning.rhythm import rhythm
 
@@ -35,7 +36,7 @@ def learned():
 def test_forecasts_of_held_out_runs_are_better_than_those_without_a_model(learned):
     errors = learned.errors
     assert errors["forecast"].max() < 0.02
-    for name in ("nearest run", "nearest run, shifted", "rest"):
+    for name in (*WITHOUT_A_MODEL, "rest"):
         assert (errors["forecast"] < errors[name]).all()
     held_out = learned.test.frequency.values
     assert np.isin(learned.train.frequency.values, held_out).sum() == 0
@@ -129,7 +130,7 @@ def test_runs_on_the_manifold_that_follow_no_law_may_have_an_input(
     learned, projection, nearest, inputs
 ):
     values = {"forecast": 0.8, "projection": projection, "rest": 1.0}
-    values |= {"nearest run": nearest, "nearest run, shifted": nearest}
+    values |= dict.fromkeys(WITHOUT_A_MODEL, nearest)
     errors = {name: np.full(2, value) for name, value in values.items()}
     lost = replace(learned, errors=errors, errors_of_seen={"forecast": np.full(3, 0.7)})
     assert ("control=" in lost.advice) == inputs
