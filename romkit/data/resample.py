@@ -135,6 +135,18 @@ def _usual_interval(run: np.ndarray) -> float:
     return float(np.median(np.diff(run)))
 
 
+def _longest_gap(known: np.ndarray, grid: np.ndarray) -> float:
+    """Longest time between two samples (C, K, n) that are known, and one step of the grid, since
+    samples lie beside it.
+    """
+    longest = 0.0
+    for run in known:
+        for component in run.T:
+            gaps = np.diff(grid[component])
+            longest = max(longest, gaps.max(initial=0.0))
+    return longest + float(np.diff(grid).max())
+
+
 def _warn_of_gaps(states: np.ndarray, grid: np.ndarray) -> None:
     """Say which share of the numbers (C, K, n) is missing between the first and the last of a run."""
     known = np.isfinite(states)
@@ -146,7 +158,7 @@ def _warn_of_gaps(states: np.ndarray, grid: np.ndarray) -> None:
     share = in_gap.sum() / (began & goes_on).sum()
     first, last = grid[np.flatnonzero(in_gap.any((0, 2)))[[0, -1]]]
     missing = f"{share:.0%} of the numbers within runs, between time {first:.4g} and {last:.4g}"
-    fix = "romkit.data.resampled(..., longest=) fills longer ones"
+    fix = f"romkit.data.resampled(..., longest={_longest_gap(known, grid):.3g}) fills them"
     warn(f"data: {missing}, lie in gaps and stay missing; {fix}", DataWarning)
 
 

@@ -152,9 +152,12 @@ def _candidates(
         quietly(laws.add, LAWS["polynomial"](), LAWS["limit-cycle"]())
         last = Candidate(projection, error, laws)
         candidates.append(last)
+        best = "no better than rest"
+        if last.law_error < 1:
+            best = f"{last.law_error:.2g}"
         runtime.told(
-            f"learn: {number} latents, error of the manifold {error:.2g}, with its best law "
-            f"{last.law_error:.2g}; {time.process_time() - began:.0f} s"
+            f"learn: {number} latents, error of the manifold {error:.2g}, with its best law {best}; "
+            f"{time.process_time() - began:.0f} s"
         )
         passed = 0 if last.law_error < least else passed + 1
         least = min(least, last.law_error)
