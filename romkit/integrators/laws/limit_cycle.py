@@ -270,8 +270,8 @@ class LimitCycle(Estimator):
         degree: of orbits and frequencies in the context; None to choose it by held-out contexts.
 
     Raises:
-        InputError: of `fit`, for runs that have not settled on closed orbits, or not for two periods,
-            for inputs, a context that moves, second order, and fewer contexts than polynomials.
+        InputError: of `fit`, for runs that have not settled on closed orbits, or are shorter than one
+            and a half periods, for inputs, a context that moves, second order, and fewer contexts than polynomials.
 
     Example:
         >>> import numpy as np
@@ -423,7 +423,7 @@ def _orbits(paths: Tensor, times: Tensor, contexts: Tensor) -> Orbits:
 
 
 def _not_closed(got: str) -> InputError:
-    expected = "runs on closed orbits, of two periods or more"
+    expected = "runs on closed orbits, of one and a half periods or more"
     fix = "leave the transient out, give longer runs, or take another kind of law"
     return InputError("data", expected=expected, got=got, fix=fix)
 
