@@ -80,6 +80,14 @@ class Candidate(NamedTuple):
         """Whether nothing more is needed."""
         return self.law_error < NEGLIGIBLE
 
+    def in_words(self) -> str:
+        """Latents and errors, for those who wait."""
+        best = "no better than rest"
+        if self.law_error < 1:
+            best = f"{self.law_error:.2g}"
+        number = self.projection.latent_dim
+        return f"{number} latents, error of the manifold {self.error:.2g}, with its best law {best}"
+
     def trial(self) -> Trial:
         """Row of the report."""
         row = None
@@ -152,13 +160,7 @@ def _candidates(
         quietly(laws.add, LAWS["polynomial"](), LAWS["limit-cycle"]())
         last = Candidate(projection, error, laws)
         candidates.append(last)
-        best = "no better than rest"
-        if last.law_error < 1:
-            best = f"{last.law_error:.2g}"
-        runtime.told(
-            f"learn: {number} latents, error of the manifold {error:.2g}, with its best law {best}; "
-            f"{time.process_time() - began:.0f} s"
-        )
+        runtime.told(f"learn: {last.in_words()}; {time.process_time() - began:.0f} s")
         passed = 0 if last.law_error < least else passed + 1
         least = min(least, last.law_error)
         # the best law is fitted once more, to all runs, which takes about as long
