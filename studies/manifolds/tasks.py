@@ -13,7 +13,7 @@ from studies.manifolds.cases import CASES, Case
 from studies.runner import Numbers, Study
 
 NETWORKS = ("ncae", "ncae-weights")
-INNER, SIGNAL = (24, 48), (8, 8)
+INNER, SIGNAL = (24, 48), (8, 16)
 """Units of the inner layers of a network, and of its embedding of the context."""
 
 
@@ -74,7 +74,7 @@ def fitted(method: str, data: xr.Dataset, motion: Case, epochs: int) -> Projecti
         inner = [min(size, n) for size in INNER]
         parameters = len(romkit.data.context_names(data))
         settings |= {"layers": (motion.latents, *inner, n), "embedding": (parameters, *SIGNAL)}
-        settings |= {"epochs": epochs, "batch_size": 256, "engine": "torch"}
+        settings |= {"epochs": epochs, "batch_size": 256, "optimizer": "soap", "engine": "torch"}
     return romkit.fit(method, data, basis=motion.basis, **settings)
 
 
