@@ -44,8 +44,7 @@ POOR = 0.1
 """Error of a law [deviations of the data] from which on it warns where the projection is better."""
 
 HOPELESS = 1.0
-"""Error after a short training, relative to the best law's, from which on a long one is left out: on
-five sets of studies/first_afternoon sixteen times as many steps changed it by a tenth."""
+"""Error after a short training, relative to the best law's, from which on a long one is left out."""
 
 FIX = "another latent_dim (motion on a torus needs more), more contexts, or longer runs"
 """Advice where no law is as good as the projection."""

@@ -271,7 +271,8 @@ class LimitCycle(Estimator):
 
     Raises:
         InputError: of `fit`, for runs that have not settled on closed orbits, or are shorter than one
-            and a half periods, for inputs, a context that moves, second order, and fewer contexts than polynomials.
+            and a half periods, for inputs, a context that moves, second order, and fewer contexts
+            than polynomials.
 
     Example:
         >>> import numpy as np

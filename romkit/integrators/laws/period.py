@@ -22,14 +22,18 @@ SHORTEST = 3.0
 PER_PERIOD = 20
 """Frequencies that are tried while the run gains one period."""
 
-SAMPLES = 400
-"""Most samples by which the period is searched."""
+SAMPLES, STRETCH = 400, 200.0
+"""Most samples by which the period is searched, and the duration of the stretch that they are from,
+in the same times: few samples of a long run would leave out whole periods."""
 
 AS_GOOD = 1.2
 """Residual, relative to the least one, up to which a shorter period is the period."""
 
 REFINEMENTS = 1e-2, 1e-3, 1e-4, 1e-5
 """Widths of the searches around the best period, in periods."""
+
+LAPS = 20
+"""Most numbers of laps after which a run is compared with itself."""
 
 USUAL = 0.7
 """Share of the returns that count, the nearest ones: where a motion jumps between two samples, states
@@ -40,7 +44,6 @@ FOLLOWED = 2
 
 RIDGES = 1e-6, 1e-5, 1e-4
 """Weights of the fourth powers of the harmonics, of which cross-validation chooses."""
-
 
 GRID = 8192
 """Even phases at which the place along an orbit is known."""
@@ -106,23 +109,32 @@ def _refined(times: Tensor, z: Tensor, frequency: float) -> float:
     from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
     path = CubicSpline(times.numpy(), z.numpy())
+    end = float(times[-1])
+    rows = tensors.evenly(len(times), SAMPLES)
+    starts, states = times[rows].numpy(), z[rows].numpy()
     period = 1 / frequency
     for width in REFINEMENTS:
+        # after more laps the periods of this width are a whole one apart
+        most = min(int(end / period / (1 + width)), round(1 / width))
+        laps = 1 + tensors.evenly(most, LAPS).numpy()
         several = period * (1 + width * np.linspace(-1, 1, 21))
-        distances = [_distance_of_returns(times.numpy(), z.numpy(), path, T) for T in several]
+        distances = [_distance_of_returns(starts, states, end, path, T * laps) for T in several]
         period = several[np.argmin(distances)]
     return float(1 / period)
 
 
 def _distance_of_returns(
-    times: np.ndarray, z: np.ndarray, path: Callable[[np.ndarray], np.ndarray], period: float
+    times: np.ndarray,
+    z: np.ndarray,
+    end: float,
+    path: Callable[[np.ndarray], np.ndarray],
+    intervals: np.ndarray,
 ) -> float:
-    """Mean square distance of states from those some periods later, of the usual ones."""
+    """Mean square distance of states from those some intervals later, of the usual ones."""
     distances = []
-    laps = int(times[-1] / period)
-    for lap in range(1, laps + 1):
-        later = times + lap * period
-        inside = later <= times[-1]
+    for interval in intervals:
+        later = times + interval
+        inside = later <= end
         apart = np.square(path(later[inside]) - z[inside]).sum(-1)
         usual = max(1, int(USUAL * inside.sum()))
         distances.append(np.sort(apart)[:usual])
@@ -150,12 +162,15 @@ def _half_length(series: Tensor, places: Tensor) -> Tensor:
 
 def _frequency(times: Tensor, z: Tensor) -> float | None:
     """Frequency whose few first harmonics leave least of a run; None where it is too short."""
-    rows = tensors.evenly(len(times), SAMPLES)
-    times, z = times[rows], z[rows]
-    duration = float(times[-1])
     speed = (z.diff(dim=0).square().sum(-1) / times.diff().square()).mean().sqrt()
     deviation = z.square().sum(-1).mean().sqrt()
-    highest = float(speed / deviation) / SHORTEST
+    stretch = int((times <= STRETCH * deviation / speed).sum())
+    rows = tensors.evenly(stretch, SAMPLES)
+    times, z = times[rows], z[rows]
+    duration = float(times[-1])
+    # harmonics that are not resolved by the samples would take the place of others
+    resolved = 1 / (2 * COARSE * float(times.diff().median()))
+    highest = min(float(speed / deviation) / SHORTEST, resolved)
     lowest = LEAST_PERIODS / duration
     if not lowest < highest < math.inf:
         return None

@@ -65,6 +65,13 @@ def test_relaxation_oscillations_that_jump_between_samples():
     assert apart.square().mean() < nearest.square().mean() / 10
 
 
+@pytest.mark.parametrize("samples", [6_001, 20_001])
+def test_long_runs_have_their_exact_period(samples):
+    times = torch.linspace(0, 600, samples, dtype=torch.float64)
+    law = fitted(circles(times=times), times=times, degree=4)
+    assert torch.allclose(law.period(SPEEDS), 2 * torch.pi / SPEEDS.squeeze(-1), rtol=1e-5)
+
+
 def test_the_field_moves_along_the_flow_and_back_to_the_orbit():
     law = fitted(circles())
     c = torch.tensor([[3.2]], dtype=torch.float64)
