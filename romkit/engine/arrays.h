@@ -43,10 +43,34 @@ ANY INLINE void row(int K, int J, int AK, int BK, int BJ, V *out, const A *a, co
   UNROLLED for (int j = 0; j < J; j++) out[j] = s[j];
 }
 
+#define FEW_COLUMNS 3
+
+// The same for long rows of at most FEW_COLUMNS: each sum in four parts, so that additions do not wait for each other.
+ANY INLINE void long_row(int K, int J, int AK, int BK, int BJ, V *out, const A *a, const B *b) {
+  V s[4][FEW_COLUMNS];
+  const int whole = K / 4 * 4;
+  UNROLLED for (int part = 0; part < 4; part++) {
+    UNROLLED for (int j = 0; j < J; j++) s[part][j] = vec(T(0));
+  }
+  for (int k = 0; k < whole; k += 4) {
+    UNROLLED for (int part = 0; part < 4; part++) {
+      UNROLLED for (int j = 0; j < J; j++) s[part][j] += a[(k + part) * AK] * b[(k + part) * BK + j * BJ];
+    }
+  }
+  for (int k = whole; k < K; k++) {
+    UNROLLED for (int j = 0; j < J; j++) s[0][j] += a[k * AK] * b[k * BK + j * BJ];
+  }
+  UNROLLED for (int j = 0; j < J; j++) out[j] = (s[0][j] + s[1][j]) + (s[2][j] + s[3][j]);
+}
+
 // out (I, J) = a (I, K) b (K, J), with the strides of a and b.
 ANY INLINE void matmul(int I, int K, int J, int AI, int AK, int BK, int BJ, V *out, const A *a, const B *b) {
   const int full = J / COLUMNS * COLUMNS;
   for (int i = 0; i < I; i++) {
+    if (J <= FEW_COLUMNS && K >= 16) {
+      long_row(K, J, AK, BK, BJ, out + i * J, a + i * AI, b);
+      continue;
+    }
     for (int j = 0; j < full; j += COLUMNS) row(K, COLUMNS, AK, BK, BJ, out + i * J + j, a + i * AI, b + j * BJ);
     if (full < J) row(K, J - full, AK, BK, BJ, out + i * J + full, a + i * AI, b + full * BJ);
   }

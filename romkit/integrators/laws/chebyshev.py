@@ -52,6 +52,15 @@ class Chebyshev(Library):
         powers = total_degree(len(variables), self.degree)
         return [_name(symbols, degrees) for degrees in powers]
 
+    def definitions(self, variables: Sequence[str]) -> list[str]:
+        lines = []
+        for name, pole in self._with_poles(variables):
+            if pole != 0:
+                lines.append(
+                    f"{_symbol(name, pole)} = ({name} + {pole:.6g}) / (1 + {pole:.6g} {name})"
+                )
+        return lines
+
     def __call__(self, x: Tensor) -> list[Tensor]:
         one = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device)
         columns = [

@@ -324,7 +324,9 @@ class Equation(LearnedField):
 
     @property
     def _definitions(self) -> list[str]:
-        return self.basis.variables.definitions + self.basis.context.definitions
+        context = self.basis.context
+        warped = self.basis.context_library.definitions(context.symbols)
+        return self.basis.variables.definitions + warped + context.definitions
 
     def _check_single(self, method: str) -> None:
         if self.coefficients.ndim > 2:

@@ -42,6 +42,10 @@ class Library(abc.ABC):
     def __call__(self, x: Tensor) -> list[Tensor]:
         """Values of the K terms at x (..., d), each (...)."""
 
+    def definitions(self, variables: Sequence[str]) -> list[str]:
+        """Definitions of the symbols that names have beside these variables, as text."""
+        return []
+
     def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
         """The K terms at symbolic variables.
 

@@ -112,25 +112,27 @@ def _check_rates(law: LearnedField, variables: int | None = None) -> None:
         return
     if isinstance(law, Equation):
         like = law.coefficients[..., 0, :]
-        parameters = len(law.basis.context)
+        context = law.basis.context
     elif isinstance(law, LimitCycleLaw):
         like = law.nodes[..., 0, 0, :-1]
-        parameters = len(law.context)
+        context = law.context
     else:
         like = law.rate
-        parameters = len(law.context)
+        context = law.context
     if variables is None:
         variables = like.shape[-1] * law.order
-    _check_rates_at_zero(law, like, variables, parameters)
+    _check_rates_at_zero(law, like, variables, context)
     if law.domain is not None:
         _check_distances(law.domain, like)
 
 
-def _check_rates_at_zero(law: LearnedField, like: Tensor, variables: int, parameters: int) -> None:
+def _check_rates_at_zero(law: LearnedField, like: Tensor, variables: int, context: Scaling) -> None:
     """Raise unless rates at zero are finite and shaped like (..., m)."""
     *stack, m = like.shape
+    # a law in 1/c has no rates at c = 0, but at the middle of the contexts that it was fitted to
+    middle = context.shift.to(like).unsqueeze(-2)  # (..., 1, p)
     with torch.no_grad():
-        field = law.right_hand_side(like.new_zeros(*stack, 1, parameters))
+        field = law.right_hand_side(middle.expand(*stack, 1, len(context)))
         rate = field(like.new_zeros(*stack, 1, 1, variables))
     if rate.shape != (*stack, 1, 1, m):
         raise ValueError(f"rates of shape {tuple(rate.shape)}")

@@ -15,6 +15,7 @@ from romkit.integrators.laws.choice import Ranked, confirmed, fold, folds, prefe
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import LOST, Judge
 from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
+from romkit.integrators.laws.scaling import Scaling
 from romkit.integrators.laws.shooting import Shots
 from romkit.integrators.laws.sources import followed_samples
 from romkit.solvers import RK4
@@ -305,6 +306,20 @@ def test_a_law_of_another_ridge_begins_from_its_neighbour(samples):
     assert torch.equal(
         other.compared(samples, 0, near).coefficients, other.compared(samples, 0).coefficients
     )
+
+
+def test_a_law_in_the_inverse_of_the_context_prints_it_and_comes_back(samples, tmp_path):
+    """Such a law has no rates at c = 0, where nothing was fitted either."""
+    pole = (2.0 - 0.5) / (2.0 + 0.5)
+    settings = PolynomialLaw(degree=3, context_degree=1, poles=(pole,))
+    law = settings.compared(samples, 0)
+    half = torch.tensor([0.75], dtype=torch.float64)
+    context = Scaling(("mu",), shift=half + 0.5, scale=half)
+    law = replace(law, basis=replace(law.basis, context=context))
+    back = romkit.load(romkit.save(law, tmp_path / "law"))
+    assert torch.equal(back.coefficients, law.coefficients)
+    definitions = [line.strip() for line in str(law).splitlines()[-2:]]
+    assert definitions == ["w(δmu) = (δmu + 0.6) / (1 + 0.6 δmu)", "δmu = (mu - 1.25) / 0.75"]
 
 
 def test_coefficients_are_counted_as_far_as_they_are_not_zero(samples):
