@@ -19,12 +19,13 @@ from romkit.core.boundary import Count, validated
 from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data import DIMS
 from romkit.data.layout import component_names
 from romkit.data.schema import of_other_coordinates, variable_of
 from romkit.data.units import Units, check_same, state_units
 
-Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
+Weight = Array | Tensor | sparse.sparray | sparse.spmatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n,
 n) mass matrix.
 """
@@ -166,13 +167,13 @@ class Basis(Display):
 
     def __init__(
         self,
-        modes: np.ndarray | Tensor,
-        mean: np.ndarray | Tensor | None = None,
+        modes: Array | Tensor,
+        mean: Array | Tensor | None = None,
         weight: Weight = None,
         *,
-        dual: np.ndarray | Tensor | None = None,
-        singular_values: np.ndarray | Tensor | None = None,
-        energy: np.ndarray | Tensor | None = None,
+        dual: Array | Tensor | None = None,
+        singular_values: Array | Tensor | None = None,
+        energy: Array | Tensor | None = None,
         units: Sequence[str] = (),
     ):
         modes = _float64("modes", modes)
@@ -279,14 +280,12 @@ class Basis(Display):
         names = [f"y{k}" for k in range(self.rank)]
         return of_other_coordinates(data, coordinates, names, units)
 
-    def _projected(
-        self, variable: xr.DataArray, offset: np.ndarray | float
-    ) -> da.Array | np.ndarray:
+    def _projected(self, variable: xr.DataArray, offset: Array | float) -> da.Array | Array:
         """Vᵀ W (x - offset) of a variable (trajectory, time, component)."""
         if variable.chunks:
             return self.of_chunks(variable.data, offset)
 
-        def deviations(k: int) -> np.ndarray:  # (T, n)
+        def deviations(k: int) -> Array:  # (T, n)
             # One trajectory at a time: the file may be larger than memory.
             return variable.isel(trajectory=k).values - offset
 
@@ -297,9 +296,7 @@ class Basis(Display):
             self._complete(coordinates, deviations, str(variable.name))
         return coordinates
 
-    def _complete(
-        self, coordinates: np.ndarray, deviations: Callable[[int], np.ndarray], name: str
-    ) -> None:
+    def _complete(self, coordinates: Array, deviations: Callable[[int], Array], name: str) -> None:
         """Set coordinates (C, T, r) of snapshots with gaps, and warn of those that are not known."""
         unknown = complete_coordinates(self.modes, self.dual, coordinates, deviations)
         if unknown:
@@ -310,7 +307,7 @@ class Basis(Display):
                 DataWarning,
             )
 
-    def of_chunks(self, x: da.Array, offset: np.ndarray | float) -> da.Array:
+    def of_chunks(self, x: da.Array, offset: Array | float) -> da.Array:
         """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well:
         (..., r) in float64.
         """
@@ -430,9 +427,7 @@ def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
     return turned, dual @ turn
 
 
-def _float64(
-    name: str, values: np.ndarray | Tensor, shape: tuple[int, ...] | None = None
-) -> Tensor:
+def _float64(name: str, values: Array | Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
     """Finite numbers in float64 on the CPU, of this shape if one is given."""
     numbers = tensors.finite(name, values).detach().to("cpu", torch.float64)
     if shape is not None and numbers.shape != shape:

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.core.types import Array
+
 ROUNDING = 1e-12
 """Least variance along a mode, as a share of the largest: below it rounding decides."""
 
@@ -82,8 +84,8 @@ def estimated(metric: Metric, deviation: Tensor, spread: Spread) -> Tensor | Non
 def complete_coordinates(
     modes: Tensor,
     dual: Tensor,
-    coordinates: np.ndarray,
-    deviations: Callable[[int], np.ndarray],
+    coordinates: Array,
+    deviations: Callable[[int], Array],
 ) -> int:
     """Fill in coordinates (C, T, r) that are NaN since components of a snapshot are missing.
 
@@ -116,9 +118,9 @@ def complete_coordinates(
 def _spread(
     modes: Tensor,
     dual: Tensor,
-    coordinates: np.ndarray,
-    deviations: Callable[[int], np.ndarray],
-    complete: np.ndarray,
+    coordinates: Array,
+    deviations: Callable[[int], Array],
+    complete: Array,
 ) -> Spread | None:
     """Spread of some complete snapshots; None where there is none."""
     if not complete.any():

@@ -12,6 +12,7 @@ from romkit.bases.streaming import stream
 from romkit.core import tensors
 from romkit.core.boundary import Count, FilePath, Positive, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import DIMS, check_states
 from romkit.data.schema import variable_of
 from romkit.data.units import state_units
@@ -20,7 +21,7 @@ from romkit.engine import Device
 
 @validated
 def basis(
-    data: xr.Dataset | Tensor | np.ndarray,
+    data: xr.Dataset | Tensor | Array,
     rank: Count = 64,
     weight: Weight = None,
     tolerance: Positive | None = None,
@@ -115,7 +116,7 @@ def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
     return None
 
 
-def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | None) -> Tensor:
+def _snapshots(data: xr.Dataset | Array | Tensor, device: torch.device | None) -> Tensor:
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
         values = check_states(data)["state"].transpose(*DIMS).values

@@ -21,6 +21,7 @@ from romkit.bases.modes import OVERSAMPLING, Decomposition, Summary, Weigher, or
 from romkit.core import files, runtime
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.files import expanded
+from romkit.core.types import Array
 from romkit.engine.threads import one_thread
 
 T = TypeVar("T")
@@ -226,20 +227,20 @@ def _in_pairs(summands: list[T], add: Callable[[T, T], T]) -> T:
     return summands[0]
 
 
-def _coordinates(chunk: np.ndarray, *, mean: Tensor, dual: Tensor) -> np.ndarray:
+def _coordinates(chunk: Array, *, mean: Tensor, dual: Tensor) -> Array:
     """Coordinates (c, t, k) of the snapshots of a chunk (c, t, n)."""
     with one_thread():
         return (_deviations(chunk, mean) @ dual).numpy(force=True).reshape(*chunk.shape[:2], -1)
 
 
 def _sums_of_chunk(
-    chunk: np.ndarray,
-    coordinates: np.ndarray | None = None,
+    chunk: Array,
+    coordinates: Array | None = None,
     *,
     mean: Tensor,
     dual: Tensor,
     weigh: Weigher,
-) -> tuple[np.ndarray, ...]:
+) -> tuple[Array, ...]:
     """Sums over the snapshots of a chunk (c, t, n): image (n, k), deviation (n,), gram (k, k),
     energy.
     """
@@ -254,7 +255,7 @@ def _sums_of_chunk(
         return tuple(total.numpy(force=True) for total in sums)
 
 
-def _deviations(chunk: np.ndarray, mean: Tensor) -> Tensor:
+def _deviations(chunk: Array, mean: Tensor) -> Tensor:
     """Snapshots (c t, n) of a chunk (c, t, n) minus a mean, in float64."""
     rows = chunk.reshape(-1, len(mean))
     deviations = np.subtract(rows, mean.numpy(force=True), dtype=np.float64)

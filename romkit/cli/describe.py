@@ -15,6 +15,7 @@ import romkit
 from romkit.cli import values
 from romkit.core import display
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -268,7 +269,7 @@ def run(run: "xr.Dataset") -> str:
     return f"{rollout.headline(run)}\n\n{table(rows)}\n\n{table(facts.items())}"
 
 
-def _errors(nrmse: "xr.DataArray", samples: np.ndarray) -> list[str]:
+def _errors(nrmse: "xr.DataArray", samples: Array) -> list[str]:
     """Medians over seeds at some samples; a dash where the median seed diverged."""
     errors = nrmse.transpose("seed", "time").values[:, samples]
     median = np.median(np.where(np.isnan(errors), np.inf, errors), axis=0)

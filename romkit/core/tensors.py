@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 
 FLOATS = (torch.float64, torch.float32)
 FIXES = {
@@ -113,14 +114,14 @@ def times(argument: str, value: object) -> Tensor:
 
 def mask(argument: str, value: object) -> Tensor:
     """Booleans of any shape."""
-    is_array = isinstance(value, Tensor | np.ndarray | list)
+    is_array = isinstance(value, Tensor | Array | list)
     if is_array and str(getattr(value, "dtype", "")).endswith("bool"):
         return torch.as_tensor(value)
     fix = "give a comparison such as x > 0"
     raise InputError(argument, expected="a tensor of booleans", got=checks.shown(value), fix=fix)
 
 
-def array(argument: str, value: object) -> np.ndarray:
+def array(argument: str, value: object) -> Array:
     """Real numbers of any shape as a floating-point NumPy array; NaN passes."""
     return tensor(argument, value).detach().cpu().numpy()
 
@@ -180,7 +181,7 @@ def same_shape(**tensors: Tensor) -> None:
             raise InputError(name, expected=expected, got=got, fix=fix)
 
 
-def alike(values: np.ndarray, others: np.ndarray) -> bool:
+def alike(values: Array, others: Array) -> bool:
     """Whether labels are the same, numbers up to a change of precision."""
     if values.dtype.kind in "iuf" and others.dtype.kind in "iuf":
         return np.allclose(values, others, rtol=1e-6, atol=0.0, equal_nan=True)
@@ -230,7 +231,7 @@ def _from_numpy(value: object) -> Tensor | None:
     return torch.from_numpy(np.array(numbers, dtype=dtype))
 
 
-def _without_mask(value: object) -> np.ndarray:
+def _without_mask(value: object) -> Array:
     """An array of NumPy, NaN where a mask says that nothing was measured."""
     arrays = (value,)
     if isinstance(value, list | tuple):

@@ -10,6 +10,7 @@ from romkit.core import tensors
 from romkit.core.boundary import validated
 from romkit.core.display import listed
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data.clocks import shared_clock
 from romkit.data.describe import describe
 from romkit.data.roles import LEAD
@@ -24,12 +25,12 @@ DIMS_OF = {"control": (*LEAD, "input")}
 
 @validated
 def from_arrays(
-    states: np.ndarray | Sequence[np.ndarray],
-    times: np.ndarray | Sequence[np.ndarray],
+    states: Array | Sequence[Array],
+    times: Array | Sequence[Array],
     *,
     context: Mapping[str, object] | None = None,
-    control: np.ndarray | Sequence[np.ndarray] | None = None,
-    velocity: np.ndarray | Sequence[np.ndarray] | None = None,
+    control: Array | Sequence[Array] | None = None,
+    velocity: Array | Sequence[Array] | None = None,
     names: Sequence[str] | None = None,
 ) -> xr.Dataset:
     """A dataset of arrays or tensors, as pysindy takes them; prints what was taken as what, as
@@ -89,12 +90,12 @@ def from_arrays(
 
 
 def _runs_by_name(
-    states: np.ndarray | Sequence[np.ndarray],
-    velocity: np.ndarray | Sequence[np.ndarray] | None,
-    control: np.ndarray | Sequence[np.ndarray] | None,
-) -> dict[str, list[np.ndarray]]:
+    states: Array | Sequence[Array],
+    velocity: Array | Sequence[Array] | None,
+    control: Array | Sequence[Array] | None,
+) -> dict[str, list[Array]]:
     """The array (times, k) of each run, of those that are given."""
-    is_single = isinstance(states, np.ndarray) and states.ndim == 2
+    is_single = isinstance(states, Array) and states.ndim == 2
     runs = {}
     for name, values in (("states", states), ("velocity", velocity), ("control", control)):
         if values is None:
@@ -103,9 +104,7 @@ def _runs_by_name(
     return runs
 
 
-def _labels(
-    runs: Mapping[str, list[np.ndarray]], names: Sequence[str] | None
-) -> dict[str, list[str]]:
+def _labels(runs: Mapping[str, list[Array]], names: Sequence[str] | None) -> dict[str, list[str]]:
     """Names of the components, where they are given, and of the inputs.
 
     Raises:
@@ -125,13 +124,13 @@ def _labels(
     return labels
 
 
-def _runs_of(name: str, values: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarray]:
+def _runs_of(name: str, values: Array | Sequence[Array]) -> list[Array]:
     """The array (times, k) of each run.
 
     Raises:
         InputError: none, or arrays of other axes.
     """
-    if isinstance(values, np.ndarray) and values.ndim == 0:
+    if isinstance(values, Array) and values.ndim == 0:
         _refuse_axes(name, "()")
     runs = list(values)
     if name == "control":
@@ -145,7 +144,7 @@ def _runs_of(name: str, values: np.ndarray | Sequence[np.ndarray]) -> list[np.nd
     return runs
 
 
-def _with_last_axis(run: np.ndarray) -> np.ndarray:
+def _with_last_axis(run: Array) -> Array:
     """Inputs (T, q) of a run, also of one input without the last axis."""
     return run[:, None] if run.ndim == 1 else run
 
@@ -155,7 +154,7 @@ def _refuse_axes(name: str, got: str) -> NoReturn:
     raise InputError(name, expected="arrays (times, n)", got=got, fix=fix)
 
 
-def _check_shapes(runs: Mapping[str, list[np.ndarray]]) -> None:
+def _check_shapes(runs: Mapping[str, list[Array]]) -> None:
     """Raise where velocities or inputs are not those of the states."""
     shapes = [run.shape for run in runs["states"]]
     for name, arrays in runs.items():
@@ -168,15 +167,13 @@ def _check_shapes(runs: Mapping[str, list[np.ndarray]]) -> None:
         raise InputError(name, expected=words, got=listed(got, 3), fix="give one for each state")
 
 
-def _times_of_runs(
-    times: np.ndarray | Sequence[np.ndarray], lengths: Sequence[int]
-) -> list[np.ndarray]:
+def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> list[Array]:
     """The times (Tₖ,) of each run, by an interval, the times of the longest, or those of each.
 
     Raises:
         InputError: they do not increase, or are not as many as the states.
     """
-    axes = times.ndim if isinstance(times, np.ndarray) else 2
+    axes = times.ndim if isinstance(times, Array) else 2
     if axes < 2:
         common = _common_times(times, max(lengths))
         return [common[:length] for length in lengths]
@@ -190,7 +187,7 @@ def _times_of_runs(
     return runs
 
 
-def _common_times(times: np.ndarray, longest: int) -> np.ndarray:
+def _common_times(times: Array, longest: int) -> Array:
     """Times (T,) by an interval, or as they are given.
 
     Raises:
@@ -210,8 +207,8 @@ def _common_times(times: np.ndarray, longest: int) -> np.ndarray:
 
 
 def _placed(
-    times: Sequence[np.ndarray],
-) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
+    times: Sequence[Array],
+) -> tuple[Array, list[Array], list[str]]:
     """Times (T,) of all runs, the places of each run's among them, and sentences for warnings."""
     shared, notes = shared_clock(times)
     # by their values: equal times of several runs are one row
@@ -219,7 +216,7 @@ def _placed(
     return clock, [np.searchsorted(clock, run) for run in shared], notes
 
 
-def _padded(runs: Sequence[np.ndarray], places: Sequence[np.ndarray], size: int) -> np.ndarray:
+def _padded(runs: Sequence[Array], places: Sequence[Array], size: int) -> Array:
     """(C, T, k) with NaN where a run has no sample."""
     shape = (len(runs), size, runs[0].shape[1])
     dtype = np.result_type(*runs, np.float32)
@@ -229,7 +226,7 @@ def _padded(runs: Sequence[np.ndarray], places: Sequence[np.ndarray], size: int)
     return padded
 
 
-def _parameter(name: str, values: object, number: int) -> np.ndarray:
+def _parameter(name: str, values: object, number: int) -> Array:
     """A number for each run.
 
     Raises:

@@ -9,6 +9,7 @@ import xarray as xr
 
 from romkit.core.display import listed
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 
 ROUNDING = 1e-3
 """Largest difference of two times that count as one, as a share of the shortest interval."""
@@ -26,7 +27,7 @@ OWN_TIMES = (
 )
 
 
-def seconds_since_first(times: np.ndarray) -> tuple[np.ndarray, str]:
+def seconds_since_first(times: Array) -> tuple[Array, str]:
     """Dates or durations (...) as seconds since the first, and that date as text.
 
     Args:
@@ -47,7 +48,7 @@ def seconds_since_first(times: np.ndarray) -> tuple[np.ndarray, str]:
     raise InputError("time", expected="numbers or dates", got=got, fix=fix)
 
 
-def _seconds_of_numpy(times: np.ndarray) -> tuple[np.ndarray, str]:
+def _seconds_of_numpy(times: Array) -> tuple[Array, str]:
     if not times.size:
         return times.astype(np.float64), ""
     start = np.nanmin(times)
@@ -57,7 +58,7 @@ def _seconds_of_numpy(times: np.ndarray) -> tuple[np.ndarray, str]:
     return seconds, since
 
 
-def check_clock(name: str, times: np.ndarray) -> None:
+def check_clock(name: str, times: Array) -> None:
     """Raise where times (T,) along the dimension `name` are missing, repeated or not in order.
 
     Raises:
@@ -77,7 +78,7 @@ def check_clock(name: str, times: np.ndarray) -> None:
         raise InputError("data", expected="increasing times", got=got, fix=fix)
 
 
-def _check_once(name: str, times: np.ndarray) -> None:
+def _check_once(name: str, times: Array) -> None:
     """Raise where times are repeated."""
     unique, counts = np.unique(times, return_counts=True)
     repeated = unique[counts > 1]
@@ -94,7 +95,7 @@ def _check_once(name: str, times: np.ndarray) -> None:
     raise InputError("data", expected=f"each {name} once", got=got, fix=fix)
 
 
-def shared_clock(times: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
+def shared_clock(times: Sequence[Array]) -> tuple[list[Array], list[str]]:
     """Times of runs on one clock, and sentences for warnings.
 
     Runs that start at different times are counted each from its start. Times that differ by
@@ -124,7 +125,7 @@ def shared_clock(times: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[st
     return times, notes
 
 
-def _equal_where_near(times: Sequence[np.ndarray], tolerance: float) -> list[np.ndarray]:
+def _equal_where_near(times: Sequence[Array], tolerance: float) -> list[Array]:
     """Times of which those that differ by less than the tolerance are equal."""
     values, place = np.unique(np.concatenate(times), return_inverse=True)
     steps = np.diff(values, prepend=values[:1])

@@ -12,7 +12,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Finite, Times, unchecked, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
-from romkit.core.types import ContextFunction
+from romkit.core.types import Array, ContextFunction
 from romkit.data.times import held
 
 
@@ -38,7 +38,7 @@ class ContextParameter(NamedTuple):
 
 
 @validated
-def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
+def context_array(names: Sequence[str], values: Mapping[str, object]) -> Array:
     """Named context values, broadcast against each other, as one float64 array (..., p) in the
     order of `names`.
 
@@ -66,7 +66,7 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
         raise InputError(", ".join(names), expected=expected, got=got, fix=fix) from error
 
 
-def ends_of(context: Sequence[ContextParameter]) -> tuple[np.ndarray, np.ndarray]:
+def ends_of(context: Sequence[ContextParameter]) -> tuple[Array, Array]:
     """Low and high ends (p,) of the training ranges."""
     ends = np.array([(parameter.low, parameter.high) for parameter in context], dtype=np.float64)
     low, high = ends.reshape(-1, 2).T
@@ -139,7 +139,7 @@ def _declared(coord: xr.DataArray) -> bool:
 
 
 @validated
-def context_matrix(data: xr.Dataset) -> np.ndarray:
+def context_matrix(data: xr.Dataset) -> Array:
     """Context (trajectories, p) of a dataset, columns in the order of `context_names`.
 
     (trajectories, times, p) where a parameter varies in time.
@@ -158,7 +158,7 @@ def context_matrix(data: xr.Dataset) -> np.ndarray:
     return context_columns(data, context_names(data))
 
 
-def context_columns(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
+def context_columns(data: xr.Dataset, names: Sequence[str]) -> Array:
     """Context (..., p) by these names; in front trajectories, then times, as far as the data have
     them.
     """
@@ -177,7 +177,7 @@ def context_columns(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
 
 
 @validated
-def context_ranges(data: xr.Dataset) -> np.ndarray:
+def context_ranges(data: xr.Dataset) -> Array:
     """(2, p) low and high ends of the training range of each parameter, or of its values where none
     is given.
 
@@ -196,7 +196,7 @@ def context_ranges(data: xr.Dataset) -> np.ndarray:
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
 
 
-def between_ends(contexts: np.ndarray) -> np.ndarray:
+def between_ends(contexts: Array) -> Array:
     """(C,) whether contexts (C, p) are at no end of a parameter that varies."""
     low = contexts.min(0)
     high = contexts.max(0)
@@ -346,7 +346,7 @@ def _checked_over_time(values: Tensor, times: Tensor) -> Tensor:
     return values
 
 
-def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
+def context_rows(names: Sequence[str], values: Mapping[str, object]) -> Array:
     """Named context values as (trajectories, p), of which there is one at least."""
     rows = np.atleast_2d(unchecked(context_array)(names, values))
     if rows.ndim != 2:
@@ -389,7 +389,7 @@ def only_one(context: object, named: Mapping[str, object]) -> None:
         raise InputError("context", expected="one context", got=got, fix="drop one of them")
 
 
-def _finite(name: str, value: object) -> np.ndarray:
+def _finite(name: str, value: object) -> Array:
     # by a list: in derivatives, tensors have no memory
     array = np.array(tensors.finite(name, value).tolist(), dtype=np.float64)
     if array.size == 0:

@@ -12,6 +12,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Times, unchecked, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data.context import check_dims, varies
 from romkit.data.times import held, times_of
 
@@ -41,7 +42,7 @@ def control_names(data: xr.Dataset) -> tuple[str, ...]:
 
 
 @validated
-def control_matrix(data: xr.Dataset) -> np.ndarray:
+def control_matrix(data: xr.Dataset) -> Array:
     """(trajectories, times, q) inputs of a dataset, q = 0 where it has none.
 
     Raises:
@@ -98,7 +99,7 @@ STILL, ISOLATED = 0.5, 0.8
 not declared count as held."""
 
 
-def is_held(values: np.ndarray, declared: object = None, by_law: bool | None = None) -> bool:
+def is_held(values: Array, declared: object = None, by_law: bool | None = None) -> bool:
     """Whether inputs (C, T, q) keep their value until the next sample.
 
     Those that are not declared are taken as a law takes them (`by_law`). Where it does not say, they

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 
 NUMERALS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})([ T].*)?")
 """A date whose year follows the day and the month, in either order, and a time of day."""
@@ -60,7 +61,7 @@ def times_of_text(column: pd.Series, name: str) -> pd.Series:
     _refuse_text(column[is_unread], name)
 
 
-def digits_of_dates(times: np.ndarray) -> str | None:
+def digits_of_dates(times: Array) -> str | None:
     """The format in which all of these numbers (T,) are the digits of dates; None where in none."""
     is_whole = np.isfinite(times).all() and (times == np.round(times)).all()
     if len(times) < 2 or not is_whole or times.min() < FEWEST_DIGITS:

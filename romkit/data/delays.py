@@ -7,6 +7,7 @@ import xarray as xr
 
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data.layout import component_names
 from romkit.data.schema import DIMS, check_states, of_other_coordinates
 from romkit.data.times import even_step
@@ -90,7 +91,7 @@ def _checked_step(data: xr.Dataset, delays: int, every: int) -> float:
     return step
 
 
-def _shifted(x: xr.DataArray, starts: Sequence[int], size: int) -> np.ndarray:
+def _shifted(x: xr.DataArray, starts: Sequence[int], size: int) -> Array:
     """Stretches of x (C, T, n) from these times on side by side, (C, size, n (k + 1))."""
     shifted = []
     for start in starts:

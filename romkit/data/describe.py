@@ -10,6 +10,7 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data.context import ROLE, context_names
 from romkit.data.controls import BETWEEN
 from romkit.data.dates import digits_of_dates
@@ -230,7 +231,7 @@ def _labels(data: xr.Dataset, layout: Layout) -> tuple[dict[str, tuple], dict[st
     return coords, about
 
 
-def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str) -> np.ndarray:
+def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate: str) -> Array:
     """Rates (trajectories, times, n) in the order of the components of the states.
 
     Raises:

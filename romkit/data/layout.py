@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from romkit.core import tensors
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data.context import check_dims, check_has
 from romkit.data.names import unit_of
 
@@ -44,7 +45,7 @@ class Variable:
     long_name: str = ""
 
     @functools.cached_property
-    def cells(self) -> np.ndarray:
+    def cells(self) -> Array:
         """Places of the components among the cells, in C order."""
         if not self.mask:
             return np.arange(math.prod(self.shape))
@@ -153,7 +154,7 @@ class Layout:
         return tuple(units)
 
     @validated
-    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray | da.Array:
+    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
         """The variables of a dataset as one array (*lead, n), in chunks of dask where they are.
 
         Raises:
@@ -169,7 +170,7 @@ class Layout:
         return np.concatenate(flat, axis=-1)
 
     @staticmethod
-    def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray | da.Array:
+    def _flat(variable: Variable, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
         """A variable of a dataset as an array (*lead, k) of its components.
 
         Raises:
@@ -195,7 +196,7 @@ class Layout:
     @validated
     def scatter(
         self,
-        values: da.Array | np.ndarray,
+        values: da.Array | Array,
         lead: Sequence[str],
         coords: Mapping[str, object] | None = None,
     ) -> xr.Dataset:
@@ -436,7 +437,7 @@ def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
 
 def _gathered(
     data: xr.Dataset, layout: Layout, prefix: str, lead: Sequence[str]
-) -> tuple[tuple[str, ...], np.ndarray | da.Array, dict[str, object]] | None:
+) -> tuple[tuple[str, ...], Array | da.Array, dict[str, object]] | None:
     """The variables of a layout, with a prefix before their names, over `component`; None where
     one is missing.
     """
@@ -511,7 +512,7 @@ def _renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
     return data.swap_dims({before: after})
 
 
-def _in_cells(values: np.ndarray | da.Array, variable: Variable) -> np.ndarray | da.Array:
+def _in_cells(values: Array | da.Array, variable: Variable) -> Array | da.Array:
     """The components (..., k) of a variable as an array of its shape, NaN on masked cells."""
     values = values.astype(variable.dtype or values.dtype, copy=False)
     if variable.mask:

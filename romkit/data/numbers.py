@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from romkit.core.types import Array
+
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 """Attributes that say how stored values become numbers."""
 
@@ -123,7 +125,7 @@ def _doubtful_marks(name: str, variable: xr.Variable) -> list[str]:
     return []
 
 
-def _is_doubtful(extreme: np.number, values: np.ndarray) -> bool:
+def _is_doubtful(extreme: np.number, values: Array) -> bool:
     """Whether a number is one of the usual marks, and far from all others."""
     size = abs(float(extreme))
     if not np.isclose(size, MARKS, rtol=1e-6).any():

@@ -6,6 +6,7 @@ import xarray as xr
 from romkit.core import runtime
 from romkit.core.display import listed
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data.clocks import check_clock
 from romkit.data.schema import DIMS, check_finite, check_known, variable_of
 
@@ -58,7 +59,7 @@ def _check_times(observations: xr.Dataset) -> None:
         raise InputError("observations", expected=error.expected, got=error.got, fix=fix) from error
 
 
-def observed(data: xr.Dataset, fewest: int) -> np.ndarray:
+def observed(data: xr.Dataset, fewest: int) -> Array:
     """(C, T) whether this many components of the state, or all, are there in a snapshot."""
     state = variable_of(data, "state", fix="add it").data
     counts = np.isfinite(state).sum(-1)

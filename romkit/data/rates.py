@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import runtime
+from romkit.core.types import Array
 from romkit.data.layout import Layout
 from romkit.data.times import stretches
 
@@ -20,7 +21,7 @@ FEWEST = 4
 """Samples of a stretch that can be compared."""
 
 
-def disagreement(x: np.ndarray, rates: np.ndarray, times: np.ndarray, order: int = 1) -> str:
+def disagreement(x: Array, rates: Array, times: Array, order: int = 1) -> str:
     """Why `rates` are not the derivatives of x by time, "" where they may be.
 
     The differences of x over an interval, and those of an antiderivative of a cubic spline through
@@ -48,7 +49,7 @@ def disagreement(x: np.ndarray, rates: np.ndarray, times: np.ndarray, order: int
     return _slope_in_words(np.concatenate(observed), np.concatenate(predicted))
 
 
-def _quotients(x: np.ndarray, t: np.ndarray, order: int) -> np.ndarray:
+def _quotients(x: Array, t: Array, order: int) -> Array:
     """Divided differences of x (T, n), (T - order, n)."""
     interval = np.diff(t)[:, None]
     quotients = np.diff(x, axis=0) / interval
@@ -58,7 +59,7 @@ def _quotients(x: np.ndarray, t: np.ndarray, order: int) -> np.ndarray:
     return quotients
 
 
-def _slope_in_words(observed: np.ndarray, predicted: np.ndarray) -> str:
+def _slope_in_words(observed: Array, predicted: Array) -> str:
     """Words where the slope of observed over predicted rates (N, n) is not one."""
     # regression through the origin: a constant offset of rates is a difference, too
     power = float(np.square(predicted).sum())
@@ -74,7 +75,7 @@ def _slope_in_words(observed: np.ndarray, predicted: np.ndarray) -> str:
     return f"difference quotients are {slope:.3g} times its values, where a rate has 1"
 
 
-def sampled(data: xr.Dataset, layout: Layout, lead: tuple[str, ...]) -> np.ndarray:
+def sampled(data: xr.Dataset, layout: Layout, lead: tuple[str, ...]) -> Array:
     """Some of the components of the variables of a layout, (runs, times, k), for a comparison."""
     values = layout.gather(data, lead)
     runs, _, n = values.shape

@@ -8,6 +8,7 @@ import xarray as xr
 from romkit.core.boundary import Positive, validated
 from romkit.core.display import listed
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data.context import context_names
 from romkit.data.controls import HELD, LINEAR, inputs_held
 from romkit.data.schema import DIMS, check_states
@@ -21,7 +22,7 @@ LONGEST = 3.0
 FEWEST = 4
 """Samples that a spline needs."""
 
-Rule = Callable[[np.ndarray], np.ndarray]
+Rule = Callable[[Array], Array]
 
 
 @validated
@@ -88,7 +89,7 @@ def resampled(
     return xr.Dataset(variables, _coords(data, times, grid), data.attrs)
 
 
-def _coords(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> dict[object, object]:
+def _coords(data: xr.Dataset, times: Array, grid: Array) -> dict[object, object]:
     """Coordinates at the times of the grid; contexts that move are straight lines."""
     context = context_names(data)
     coords = {"time": ("time", grid, data["time"].attrs)}
@@ -100,7 +101,7 @@ def _coords(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> dict[objec
     return coords
 
 
-def _grid(times: np.ndarray, step: float) -> np.ndarray:
+def _grid(times: Array, step: float) -> Array:
     """Even times from the first to the last."""
     duration = times[-1] - times[0]
     # the end is kept where rounding puts it just before the last step
@@ -109,7 +110,7 @@ def _grid(times: np.ndarray, step: float) -> np.ndarray:
     return times[0] + step * np.arange(count)
 
 
-def _checked_step(clocks: list[np.ndarray], step: float | None) -> float:
+def _checked_step(clocks: list[Array], step: float | None) -> float:
     """The step that was given, or the longest of the usual intervals.
 
     Raises:
@@ -130,12 +131,12 @@ def _checked_step(clocks: list[np.ndarray], step: float | None) -> float:
     raise InputError("step", expected=expected, got=step, fix=f"give step={usual:.3g}, say")
 
 
-def _usual_interval(run: np.ndarray) -> float:
+def _usual_interval(run: Array) -> float:
     """Median of the intervals of a clock."""
     return float(np.median(np.diff(run)))
 
 
-def _longest_gap(known: np.ndarray, grid: np.ndarray) -> float:
+def _longest_gap(known: Array, grid: Array) -> float:
     """Longest time between two samples (C, K, n) that are known, and one step of the grid, since
     samples lie beside it.
     """
@@ -147,7 +148,7 @@ def _longest_gap(known: np.ndarray, grid: np.ndarray) -> float:
     return longest + float(np.diff(grid).max())
 
 
-def _warn_of_gaps(states: np.ndarray, grid: np.ndarray) -> None:
+def _warn_of_gaps(states: Array, grid: Array) -> None:
     """Say which share of the numbers (C, K, n) is missing between the first and the last of a run."""
     known = np.isfinite(states)
     began = np.maximum.accumulate(known, axis=1)
@@ -162,7 +163,7 @@ def _warn_of_gaps(states: np.ndarray, grid: np.ndarray) -> None:
     warn(f"data: {missing}, lie in gaps and stay missing; {fix}", DataWarning)
 
 
-def _outside(run: np.ndarray, grid: np.ndarray, longest: float | None) -> np.ndarray:
+def _outside(run: Array, grid: Array, longest: float | None) -> Array:
     """Whether times (K,) lie beside a run, or in a gap of it that is longer than `longest`."""
     usual = _usual_interval(run)
     if longest is None:
@@ -182,9 +183,7 @@ def _outside(run: np.ndarray, grid: np.ndarray, longest: float | None) -> np.nda
     return is_early | is_late | (is_long & ~is_sample)
 
 
-def _interpolated(
-    data: xr.Dataset, name: str, grid: np.ndarray, longest: float | None
-) -> np.ndarray:
+def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | None) -> Array:
     """A variable (C, K, n) at the times of the grid, run by run.
 
     States with velocities meet both.
@@ -211,7 +210,7 @@ def _interpolated(
     return result
 
 
-def _alike(known: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def _alike(known: Array) -> list[tuple[Array, Array]]:
     """Rows and components of known numbers (T, n): components that are known in the same rows
     together.
     """
@@ -226,7 +225,7 @@ def _alike(known: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     return groups
 
 
-def _curve(times: np.ndarray, values: np.ndarray, slopes: np.ndarray | None = None) -> Rule:
+def _curve(times: Array, values: Array, slopes: Array | None = None) -> Rule:
     from scipy.interpolate import CubicHermiteSpline, CubicSpline  # slow to import
 
     if slopes is None:
@@ -234,7 +233,7 @@ def _curve(times: np.ndarray, values: np.ndarray, slopes: np.ndarray | None = No
     return CubicHermiteSpline(times, values, slopes)
 
 
-def _inputs(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> xr.DataArray:
+def _inputs(data: xr.Dataset, times: Array, grid: Array) -> xr.DataArray:
     """Inputs at the times of the grid, held or straight lines as in the data, which say so."""
     rule, between = np.interp, LINEAR
     if inputs_held(data):
@@ -245,7 +244,7 @@ def _inputs(data: xr.Dataset, times: np.ndarray, grid: np.ndarray) -> xr.DataArr
     return inputs.assign_attrs(between=between)
 
 
-def _steps(grid: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _steps(grid: Array, times: Array, values: Array) -> Array:
     """Values that stay until the next sample."""
     largest = max(abs(grid[-1]), abs(times[-1]))
     tolerance = 1e-9 * largest  # times of the grid are rounded
@@ -257,9 +256,9 @@ def _steps(grid: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarra
 def _at_times(
     values: xr.DataArray,
     dims: tuple[str, ...],
-    times: np.ndarray,
-    grid: np.ndarray,
-    rule: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+    times: Array,
+    grid: Array,
+    rule: Callable[[Array, Array, Array], Array],
 ) -> xr.DataArray:
     """Inputs or contexts at the times of the grid, by a rule through what is known."""
     ordered = values.transpose(*[dim for dim in dims if dim in values.dims])

@@ -12,6 +12,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.files import plain
+from romkit.core.types import Array
 from romkit.data.context import (
     ContextParameter,
     check_has,
@@ -41,13 +42,13 @@ RESERVED = {
 
 @validated
 def make_dataset(
-    variables: Mapping[str, np.ndarray],
+    variables: Mapping[str, Array],
     *,
-    times: np.ndarray,
+    times: Array,
     time_units: str,
     state_names: Sequence[str],
     state_units: Sequence[str],
-    contexts: np.ndarray,
+    contexts: Array,
     context: Sequence[ContextParameter],
     attrs: Mapping[str, object],
 ) -> xr.Dataset:
@@ -111,11 +112,11 @@ def make_dataset(
 
 
 def _check_parts(
-    variables: Mapping[str, np.ndarray],
-    times: np.ndarray,
+    variables: Mapping[str, Array],
+    times: Array,
     state_names: Sequence[str],
     state_units: Sequence[str],
-    contexts: np.ndarray,
+    contexts: Array,
     parameters: int,
 ) -> None:
     """Raise where shapes and numbers of names do not go together."""
@@ -151,7 +152,7 @@ def shared_unit(units: Sequence[str], several: str) -> str:
 
 
 def of_other_coordinates(
-    data: xr.Dataset, values: Mapping[str, np.ndarray], names: Sequence[str], units: Sequence[str]
+    data: xr.Dataset, values: Mapping[str, Array], names: Sequence[str], units: Sequence[str]
 ) -> xr.Dataset:
     """A dataset of other coordinates of the states, with the contexts and inputs of `data`.
 
@@ -243,7 +244,7 @@ STATE = (
 )
 
 
-def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) -> list[np.ndarray]:
+def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) -> list[Array]:
     """Whether snapshots (trajectories, times) of the state, and of velocities, are complete; data
     are read once.
 
@@ -290,13 +291,13 @@ def _check_component_names(data: xr.Dataset) -> None:
     raise InputError("data", expected=expected, got=f"{double!r} twice", fix=fix)
 
 
-def _known(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _known(x: Array) -> tuple[Array, Array]:
     """(C, T) whether all, and whether some, components (C, T, n) are numbers."""
     is_number = np.isfinite(x)
     return is_number.all(-1), is_number.any(-1)
 
 
-def check_finite(argument: str, name: str, infinite: np.ndarray) -> None:
+def check_finite(argument: str, name: str, infinite: Array) -> None:
     """Raise where trajectories (C,) have infinite values."""
     if infinite.any():
         got = f"infinity in {infinite.sum()} trajectories"
@@ -304,7 +305,7 @@ def check_finite(argument: str, name: str, infinite: np.ndarray) -> None:
         raise InputError(argument, expected=expected, got=got, fix="drop or mask it")
 
 
-def check_known(argument: str, known: np.ndarray, whole: bool) -> None:
+def check_known(argument: str, known: Array, whole: bool) -> None:
     """Raise where nothing is known of a trajectory, by snapshots (C, T)."""
     empty = np.flatnonzero(~known.any(1))
     if not len(empty):
@@ -318,7 +319,7 @@ def check_known(argument: str, known: np.ndarray, whole: bool) -> None:
     raise InputError(argument, expected=expected, got=got, fix=fix)
 
 
-def _check_context(data: xr.Dataset, known: np.ndarray) -> None:
+def _check_context(data: xr.Dataset, known: Array) -> None:
     """Raise where a parameter has a name that is taken, or is missing at a known snapshot (C, T)."""
     names = context_names(data)
     check_own_names("context of the data", names)
@@ -333,7 +334,7 @@ def _check_context(data: xr.Dataset, known: np.ndarray) -> None:
 
 
 @validated
-def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
+def complete(data: xr.Dataset, names: Sequence[str]) -> Array:
     """(trajectories, times) whether nothing of these variables is missing in a snapshot.
 
     Raises:
@@ -395,7 +396,7 @@ def check_own_names(argument: str, names: Iterable[str]) -> None:
         raise InputError(argument, expected=expected, got=repr(name), fix="rename it")
 
 
-def _check_control(data: xr.Dataset, whole: np.ndarray) -> None:
+def _check_control(data: xr.Dataset, whole: Array) -> None:
     control = data["control"]
     if set(control.dims) != {*DIMS[:2], "input"}:
         expected = "control with dims (trajectory, time, input)"

@@ -9,6 +9,7 @@ import xarray as xr
 
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
+from romkit.core.types import Array
 from romkit.data.clocks import check_clock, shared_clock
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
 from romkit.data.schema import RESERVED
@@ -177,7 +178,7 @@ def _with_attributes_as_coordinates(
     return labelled
 
 
-def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, np.ndarray]:
+def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, Array]:
     """Values, by file, of the attributes that differ between files, numbers where they are."""
     taken = set(RESERVED)
     names: dict[object, None] = {}
@@ -194,7 +195,7 @@ def _differing_attributes(sources: Sequence[xr.Dataset]) -> dict[str, np.ndarray
     return differing
 
 
-def _as_column(values: Sequence[object]) -> np.ndarray:
+def _as_column(values: Sequence[object]) -> Array:
     """Numbers, also those that were written as text, NaN where missing; else text."""
     # "Re" is as often text as a number; a missing one must not make the others text
     with contextlib.suppress(TypeError, ValueError):
@@ -271,7 +272,7 @@ def _common_unit(sources: Sequence[xr.Dataset], time: str, is_moved: bool) -> di
     return {"units": unit} if unit else {}
 
 
-def _equal(values: np.ndarray, others: np.ndarray) -> bool:
+def _equal(values: Array, others: Array) -> bool:
     """Whether coordinates are the same, numbers up to rounding."""
     if values.shape != others.shape:
         return False

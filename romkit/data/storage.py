@@ -18,6 +18,7 @@ import xarray as xr
 from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import atomic, existing, expanded, reason
+from romkit.core.types import Array
 from romkit.data.untrusted import RESTORE, check_seal, checked_groups, engine_of, seal_of
 
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
@@ -161,7 +162,7 @@ def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
     """The dataset with numbers and lists of Python in place of NumPy's among its attributes."""
     for holder in (data, *data.variables.values()):
         for key, value in holder.attrs.items():
-            if isinstance(value, np.ndarray | np.generic):
+            if isinstance(value, Array | np.generic):
                 holder.attrs[key] = value.tolist()
     return data
 
@@ -210,7 +211,7 @@ def _attribute(argument: str, value: object) -> object:
         return int(value)
     if isinstance(value, str | int | float | np.integer | np.floating):
         return value
-    if isinstance(value, list | tuple | np.ndarray):
+    if isinstance(value, list | tuple | Array):
         array = np.asarray(value)
         if array.ndim == 1 and array.dtype.kind in "iuf":
             return array
@@ -245,5 +246,5 @@ def _numpy_text(data: xr.Dataset) -> xr.Dataset:
     return data.assign(text)
 
 
-def _is_text(values: np.ndarray) -> bool:
+def _is_text(values: Array) -> bool:
     return all(isinstance(entry, str) for entry in values.flat)

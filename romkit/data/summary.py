@@ -7,6 +7,7 @@ import xarray as xr
 
 from romkit.core.boundary import validated
 from romkit.core.display import listed, with_unit
+from romkit.core.types import Array
 from romkit.data.context import context_names, is_declared
 from romkit.data.controls import control_names
 from romkit.data.layout import Variable, layout_of
@@ -114,7 +115,7 @@ def _unit(variable: xr.DataArray) -> str:
     return with_unit(unit_of(variable))
 
 
-def _missing_in_words(whole: np.ndarray) -> str:
+def _missing_in_words(whole: Array) -> str:
     incomplete = np.flatnonzero(~whole.all(1))
     numbers = listed(incomplete, NAMED)
     share = (~whole).mean()

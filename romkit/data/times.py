@@ -8,6 +8,7 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.boundary import Mask, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data.clocks import check_clock
 
 EVEN = 1e-3
@@ -21,7 +22,7 @@ DECIMALS = 9
 
 
 @validated
-def even_step(times: np.ndarray) -> float | None:
+def even_step(times: Array) -> float | None:
     """The step of evenly spaced times (T,), which may have been rounded; None where they are not.
 
     Raises:
@@ -50,14 +51,14 @@ def even_step(times: np.ndarray) -> float | None:
     return _step_before_rounding(times)
 
 
-def _check_one_axis(argument: str, values: np.ndarray) -> None:
+def _check_one_axis(argument: str, values: Array) -> None:
     if values.ndim != 1:
         got = f"shape {values.shape}"
         fix = "give those of one trajectory"
         raise InputError(argument, expected="shape (times,)", got=got, fix=fix)
 
 
-def _step_before_rounding(times: np.ndarray) -> float | None:
+def _step_before_rounding(times: Array) -> float | None:
     """The step of even times that were rounded to some decimals since, None where they were not."""
     index = np.arange(len(times))
     elapsed = times - times[0]
@@ -97,7 +98,7 @@ def pieces(observed: Mask) -> list[slice]:
     return [slice(*ends) for ends in edges.reshape(-1, 2).tolist()]
 
 
-def stretches(is_complete: np.ndarray, shortest: int = 1) -> list[tuple[int, slice]]:
+def stretches(is_complete: Array, shortest: int = 1) -> list[tuple[int, slice]]:
     """Trajectory and times of each stretch without a missing sample, of samples (C, T) that are
     complete or not.
     """

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, Part, Seed, unchecked, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data.context import (
     ROLE,
     Contexts,
@@ -157,7 +158,7 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
     return data.isel(trajectory=~is_held_out), data.isel(trajectory=is_held_out)
 
 
-def _groups(data: xr.Dataset) -> np.ndarray:
+def _groups(data: xr.Dataset) -> Array:
     """(C,) number of the context of each trajectory; of the trajectory where there is no context."""
     c = context_matrix(data)
     c = c.reshape(len(c), -1)  # (C, p) or (C, T p)
@@ -167,7 +168,7 @@ def _groups(data: xr.Dataset) -> np.ndarray:
     return groups.ravel()
 
 
-def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
+def _inner(data: xr.Dataset, groups: Array, count: int) -> Array:
     """Whether a context has no parameter at an end of its range; of one that moves, at its first
     time.
     """

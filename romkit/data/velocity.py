@@ -11,11 +11,12 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import Mask, validated
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data.layout import Layout, layout_of
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.times import even_step, stretches
 
-Differentiate = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Differentiate = Callable[[Array, Array], Array]
 """(x (T, n), t (T,)) -> ẋ (T, n); what pysindy's differentiation methods are."""
 
 WINDOWS = (5, 7, 9, 13, 17, 25, 35, 49, 69)
@@ -36,7 +37,7 @@ class Smoothing(NamedTuple):
     window: int
     degree: int
 
-    def __call__(self, x: np.ndarray, t: np.ndarray, order: int = 1) -> np.ndarray:
+    def __call__(self, x: Array, t: Array, order: int = 1) -> Array:
         from scipy.signal import savgol_filter  # slow to import, and seldom needed
 
         step = float(np.diff(t).mean())
@@ -87,8 +88,8 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
 
 
 def differentiated(
-    x: np.ndarray, times: np.ndarray, places: Sequence[tuple[int, slice]], rule: Differentiate
-) -> np.ndarray:
+    x: Array, times: Array, places: Sequence[tuple[int, slice]], rule: Differentiate
+) -> Array:
     """Rates of x (C, T, n) in these stretches, NaN elsewhere.
 
     Raises:
@@ -133,7 +134,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
 
 
 def _differentiator(
-    method: object, x: np.ndarray, times: np.ndarray, is_complete: np.ndarray, layout: Layout
+    method: object, x: Array, times: Array, is_complete: Array, layout: Layout
 ) -> tuple[Differentiate, str, int]:
     """Differentiation rule, its name, and the fewest samples that it needs."""
     if callable(method):
@@ -152,11 +153,11 @@ def _differentiator(
     return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
 
 
-def _central_differences(x: np.ndarray, t: np.ndarray) -> np.ndarray:
+def _central_differences(x: Array, t: Array) -> Array:
     return np.gradient(x, t, axis=0, edge_order=1)
 
 
-def _in_common_scale(x: np.ndarray, layout: Layout) -> np.ndarray:
+def _in_common_scale(x: Array, layout: Layout) -> Array:
     """Some components of x (C, T, n), in root mean squares of their variable.
 
     Without, the variable with the largest numbers would choose the window for all.
@@ -174,7 +175,7 @@ def _in_common_scale(x: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 @validated
-def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
+def smoothest(x: Array, whole: Mask) -> Smoothing:
     """The window and degree whose polynomials predict a sample best from the others in its window.
 
     Args:
@@ -219,7 +220,7 @@ def _candidates(longest: int) -> list[Smoothing]:
     return candidates
 
 
-def _left_out_error(runs: list[np.ndarray], smoothing: Smoothing) -> float:
+def _left_out_error(runs: list[Array], smoothing: Smoothing) -> float:
     """Mean square of (x - x̂) / (1 - h): what a polynomial without the sample itself misses it by."""
     from scipy.signal import savgol_coeffs, savgol_filter
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from romkit.core.types import Array
+
 Rows = Sequence[Sequence[float]]
 
 
@@ -158,7 +160,7 @@ def _filled(table: float | Sequence[float] | Rows) -> object:
     return [[*row, *(0.0,) * (length - len(row))] for row in table]
 
 
-def _constant(name: str, values: np.ndarray) -> str:
+def _constant(name: str, values: Array) -> str:
     sizes = "".join(f"[{size}]" for size in values.shape)
     braces = str(values.tolist()).replace("[", "{").replace("]", "}")
     return f"static const T {name}{sizes} = {braces};"

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import times_of, trajectories
 from romkit.integrators import LatentField
 from romkit.metrics import idempotency_error
@@ -65,11 +66,11 @@ class Orbit(NamedTuple):
         (201, 2)
     """
 
-    time: np.ndarray
-    states: np.ndarray
-    latent: np.ndarray
-    portrait: np.ndarray
-    manifold: np.ndarray
+    time: Array
+    states: Array
+    latent: Array
+    portrait: Array
+    manifold: Array
 
 
 class View(NamedTuple):
@@ -98,12 +99,12 @@ class View(NamedTuple):
 
     run: xr.Dataset
     orbit: Orbit
-    truth: np.ndarray
-    directions: np.ndarray
-    portrait: np.ndarray
-    error: np.ndarray
-    projected: np.ndarray
-    lag: np.ndarray
+    truth: Array
+    directions: Array
+    portrait: Array
+    error: Array
+    projected: Array
+    lag: Array
     idempotency: float
     valid_time: float
 
@@ -245,7 +246,7 @@ class Exploration:
         """Reduced model alone, from the initial state of a view: does not wait for the full model."""
         return self._orbit(context, self._reduced(context, view.run), view.directions)
 
-    def branch(self, name: str, view: View) -> tuple[np.ndarray, np.ndarray]:
+    def branch(self, name: str, view: View) -> tuple[Array, Array]:
         """Bifurcation diagram of the reduced model: values (N,) of one parameter, and extremes (N,)
         of a component.
 
@@ -267,7 +268,7 @@ class Exploration:
             extremes.append(peaks)
         return np.concatenate(values), np.concatenate(extremes)
 
-    def calm(self, name: str, branch: tuple[np.ndarray, np.ndarray]) -> float:
+    def calm(self, name: str, branch: tuple[Array, Array]) -> float:
         """Value of a parameter far from where the motion changes its kind: the middle of the longer
         side of the largest jump in a bifurcation diagram, or of the range where there is none.
         """
@@ -287,7 +288,7 @@ class Exploration:
         side = below if len(below) >= len(above) else above
         return float(side[len(side) // 2])
 
-    def _diagram(self, name: str) -> np.ndarray:
+    def _diagram(self, name: str) -> Array:
         """Values (BRANCH,) of a parameter in the bifurcation diagram."""
         parameter = next(entry for entry in self.system.context if entry.name == name)
         return np.linspace(parameter.low, parameter.high, BRANCH)
@@ -331,7 +332,7 @@ class Exploration:
         return xr.Dataset(variables, {"time": run["time"], "state_std": scale})
 
     def _orbit(
-        self, context: Mapping[str, float], follower: xr.Dataset, directions: np.ndarray
+        self, context: Mapping[str, float], follower: xr.Dataset, directions: Array
     ) -> Orbit:
         scale = follower["state_std"].values  # (n,)
         states = follower["state"].values[0]  # (T, n)
@@ -355,7 +356,7 @@ class Exploration:
         )
 
 
-def _maxima(x: np.ndarray) -> np.ndarray:
+def _maxima(x: Array) -> Array:
     """Local maxima of a curve (T,), or its largest value where it has none."""
     inner = x[1:-1]
     # a plateau counts once, at its begin
@@ -368,7 +369,7 @@ def stride(size: int) -> int:
     return -(-size // SHOWN)
 
 
-def _grid(latent: np.ndarray) -> np.ndarray:
+def _grid(latent: Array) -> Array:
     """Points (K, K, m) around an orbit (T, m), over its first two latent coordinates; (1, K, 1) of
     one coordinate.
     """
@@ -385,7 +386,7 @@ def _grid(latent: np.ndarray) -> np.ndarray:
     return np.concatenate([plane, beyond_plane], axis=-1)
 
 
-def _leading(states: np.ndarray) -> np.ndarray:
+def _leading(states: Array) -> Array:
     """Directions (n, 2) in which states (T, n) vary most; zero where there is no second one."""
     centred = np.nan_to_num(states - np.nanmean(states, axis=0))
     _, moments = np.linalg.eigh(centred @ centred.T)  # T x T, since n may be large
@@ -395,7 +396,7 @@ def _leading(states: np.ndarray) -> np.ndarray:
     return np.divide(directions, sizes, out=np.zeros_like(directions), where=moves)
 
 
-def _lag(truth: np.ndarray, reduced: np.ndarray, times: np.ndarray) -> np.ndarray:
+def _lag(truth: Array, reduced: Array, times: Array) -> Array:
     """Delay τ(t) = ⟨x - x̂, ẋ⟩ / ‖ẋ‖² of the reduced model in time units, to first order."""
     rate = np.gradient(truth, times, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -24,6 +24,7 @@ from bokeh.plotting import figure
 from romkit.certificates import certify
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError, RomkitError
+from romkit.core.types import Array
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
 from romkit.explorer.own import OwnData
 from romkit.explorer.text import of_error, text
@@ -298,7 +299,7 @@ class Page:
         self._show_field("reduced model", orbit.time, orbit.states)
         self.here.data = {"value": [self.context[self.first]]}
 
-    def _show_field(self, name: str, times: np.ndarray, states: np.ndarray) -> None:
+    def _show_field(self, name: str, times: Array, states: Array) -> None:
         self.fields[name].data = {
             "image": [states.T.astype(np.float32)],
             "x": [times[0]],

@@ -11,12 +11,13 @@ from matplotlib.figure import Figure
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.plotting import style
 
 MARKERS = "osD^v"
 """Markers of kinds of special points, in their alphabetical order."""
 
-Height = Callable[..., np.ndarray]
+Height = Callable[..., Array]
 """(branch, prefix of the variables) -> (points,) what stands on the vertical axis."""
 
 
@@ -100,18 +101,18 @@ def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) ->
     if component is not None:
         chosen = checks.one_of("component", component, names)
 
-    def value(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
+    def value(branch: xr.Dataset, prefix: str = "") -> Array:
         states = branch[f"{prefix}state"]
         return states.sel(component=chosen).values
 
     return value, chosen
 
 
-def _period(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
+def _period(branch: xr.Dataset, prefix: str = "") -> Array:
     return branch[f"{prefix}period"].values
 
 
-def _size(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
+def _size(branch: xr.Dataset, prefix: str = "") -> Array:
     """Root mean square (points,) of the full state."""
     variable = "state"
     if "decoded" in branch:
@@ -131,7 +132,7 @@ def _draw_full_model(
 
 
 def _draw_stability(
-    axes: Axes, at: np.ndarray, values: np.ndarray, branch: xr.Dataset, colour: str, label: str
+    axes: Axes, at: Array, values: Array, branch: xr.Dataset, colour: str, label: str
 ) -> None:
     """Draw the stable points of a branch as a solid line, and the others as a dashed one."""
     stable = branch["stable"].values
@@ -146,7 +147,7 @@ def _draw_stability(
         axes.plot(at, piece, "--", color=colour, label=dashed)
 
 
-def _piece(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _piece(values: Array, rows: Array) -> Array:
     """Values of some rows of a branch, NaN elsewhere.
 
     A piece ends at the first point of the next one, so that no gap is seen.
@@ -249,7 +250,7 @@ def _draw_last_round(
     figure.colorbar(scale, ax=axes, label="estimated error")
 
 
-def _mark_chosen(axes: Axes, x: np.ndarray, y: np.ndarray, rounds: np.ndarray) -> None:
+def _mark_chosen(axes: Axes, x: Array, y: Array, rounds: Array) -> None:
     """Draw a dot for each context that was chosen, with the number of its round."""
     axes.plot(x, y, "o", color=style.ORANGE, markersize=3.5)
     beside = {"xytext": (2, 2), "textcoords": "offset points"}

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from romkit.core.types import Array
 from romkit.plotting import style
 
 PERIODS = 6
@@ -60,7 +61,7 @@ def _time_unit(run: xr.Dataset) -> str:
     return "time units"
 
 
-def _window(time: np.ndarray, truth: np.ndarray) -> int:
+def _window(time: Array, truth: Array) -> int:
     """Number of samples of a readable stretch; all samples where two such stretches cover most of
     the run.
     """
@@ -74,7 +75,7 @@ def _window(time: np.ndarray, truth: np.ndarray) -> int:
     return last + 1
 
 
-def _median_cycles(truth: np.ndarray) -> float:
+def _median_cycles(truth: Array) -> float:
     """Cycles in a run (..., T, n) below which half of the power lies; at least one."""
     mean = truth.mean(-2, keepdims=True)
     anomalies = np.nan_to_num(truth - mean)

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from romkit.core import checks, display, errors, files
 from romkit.core.boundary import Count, FilePath, Natural, validated
+from romkit.core.types import Array
 from romkit.data.layout import unstacked
 from romkit.plotting import style
 
@@ -297,7 +298,7 @@ def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
 
 def _one(
     data: xr.Dataset, variable: str | None, trajectory: int, frames: int
-) -> tuple[xr.Dataset, np.ndarray]:
+) -> tuple[xr.Dataset, Array]:
     """Variables with two dimensions of space of one trajectory, and numbers of evenly spread times."""
     shown = _shown(data, variable, 2)
     count = shown.sizes["trajectory"]

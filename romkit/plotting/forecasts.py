@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data.layout import in_components, layout_of
 from romkit.data.trajectories import check_components
 from romkit.plotting import style
@@ -106,7 +107,7 @@ def _claim(runs: xr.Dataset, chosen: Sequence[int]) -> str:
 
 
 def _draw_row(
-    row: np.ndarray, runs: xr.Dataset, truth: xr.Dataset | None, component: int, claim: str
+    row: Array, runs: xr.Dataset, truth: xr.Dataset | None, component: int, claim: str
 ) -> None:
     """Draw one component of each trajectory; its place is written above, where it has one."""
     for k, panel in enumerate(row):
@@ -185,7 +186,7 @@ def _draw_interval(panel: Axes, run: xr.Dataset, claim: str) -> None:
     panel.fill_between(time, 0, 1, where=endless, transform=whole_height, **look)
 
 
-def _clip(panel: Axes, run: xr.Dataset, inside: np.ndarray) -> None:
+def _clip(panel: Axes, run: xr.Dataset, inside: Array) -> None:
     """Keep one lost member from deciding the range of the axis."""
     low, high = style.limits(inside)
     if "state_std" in run.coords:

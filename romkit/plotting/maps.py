@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
+from romkit.core.types import Array
 from romkit.data.layout import unstacked
 from romkit.plotting import scores, style
 
@@ -30,7 +31,7 @@ class Row(NamedTuple):
     """Row of maps: its label, values (times, y, x), colours, and the ends of their scale."""
 
     label: str
-    values: np.ndarray
+    values: Array
     colours: str
     limits: tuple[float, float]
 
@@ -85,7 +86,7 @@ def draw_maps(run: xr.Dataset, seed: int) -> tuple[Figure, Axes, int]:
     return figure, error, omitted
 
 
-def _draw_error(panel: Axes, run: xr.Dataset, seed: int, steps: np.ndarray) -> None:
+def _draw_error(panel: Axes, run: xr.Dataset, seed: int, steps: Array) -> None:
     """Draw the error of the first trajectory, with the times of the maps."""
     scores.draw_error(panel, run.isel(trajectory=0), seed)
     limits = scores.error_limits(run.isel(trajectory=[0]))
@@ -96,9 +97,7 @@ def _draw_error(panel: Axes, run: xr.Dataset, seed: int, steps: np.ndarray) -> N
         panel.axvline(time, color="0.85", linewidth=0.8, zorder=0)
 
 
-def _draw_plane(
-    figure: Figure, panels: np.ndarray, plane: Plane, steps: np.ndarray, truth_name: str
-) -> None:
+def _draw_plane(figure: Figure, panels: Array, plane: Plane, steps: Array, truth_name: str) -> None:
     """Draw one variable in three rows of panels (3, times)."""
     down, across = style.space(plane.truth)
     truth = plane.truth.transpose("time", down, across)
@@ -121,9 +120,7 @@ def _draw_plane(
     figure.colorbar(errors, ax=lower, label=f"error{unit}", pad=0.01, aspect=15)
 
 
-def _rows(
-    truth: xr.DataArray, reduced: xr.DataArray, steps: np.ndarray, truth_name: str
-) -> list[Row]:
+def _rows(truth: xr.DataArray, reduced: xr.DataArray, steps: Array, truth_name: str) -> list[Row]:
     """Truth, reduced model and difference at some times; the first two share one scale."""
     states = style.limits(truth.values)
     true_maps = truth.values[steps]
@@ -137,9 +134,7 @@ def _rows(
     ]
 
 
-def _draw_map(
-    panel: Axes, places: tuple[np.ndarray, np.ndarray], values: np.ndarray, row: Row
-) -> QuadMesh:
+def _draw_map(panel: Axes, places: tuple[Array, Array], values: Array, row: Row) -> QuadMesh:
     """Draw values (y, x) to scale; grey means missing."""
     panel.set_aspect("equal", adjustable="box")
     mesh = style.draw_mesh(panel, places, values, row.colours, row.limits)

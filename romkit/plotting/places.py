@@ -5,6 +5,7 @@ import scipy.linalg
 import xarray as xr
 
 from romkit.core import display
+from romkit.core.types import Array
 from romkit.data.layout import Layout, Variable, layout_of
 
 SAMPLES = 500
@@ -14,7 +15,7 @@ RESOLVED = 1e-6
 """Singular value, relative to the largest, below which a direction is rounding."""
 
 
-def telling_components(data: xr.Dataset, number: int) -> np.ndarray:
+def telling_components(data: xr.Dataset, number: int) -> Array:
     """Numbers of the components that say most about the others, in the order of the state.
 
     A pivoted QR decomposition of the leading modes takes them one after the other, each the one that
@@ -66,7 +67,7 @@ def _components(layout: Layout) -> list[slice]:
 
 
 def _with_each_variable(
-    pivots: np.ndarray, rank: int, anomalies: np.ndarray, variables: list[slice]
+    pivots: Array, rank: int, anomalies: Array, variables: list[slice]
 ) -> list[int]:
     """Pivots whose last ones make room for variables that have none: for their largest component."""
     resolved = pivots[:rank]

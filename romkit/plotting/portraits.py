@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.plotting import style
 
 MAX_PAIRS = 6
@@ -136,7 +137,7 @@ def _check_colour(values: xr.DataArray, colour: str) -> None:
     checks.one_of("colour", colour, numbers)
 
 
-def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[np.ndarray, np.ndarray]:
+def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[Array, Array]:
     """Curves (C, T, k), one for each trajectory and seed, and the quantity of their colour (C, T)."""
     lead = [dim for dim in values.dims if dim not in (time, "axis")]
     lines = values.transpose(*lead, time, "axis").values  # (..., T, k)
@@ -150,7 +151,7 @@ def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[np.ndarray, n
     return lines, shades
 
 
-def _draw_curve(panel: Axes, points: np.ndarray, shade: np.ndarray, scale: ScalarMappable) -> None:
+def _draw_curve(panel: Axes, points: Array, shade: Array, scale: ScalarMappable) -> None:
     """Draw points (T, 2) as a line that changes its colour, with a dot where it begins."""
     begins, ends = points[:-1], points[1:]
     segments = np.stack([begins, ends], axis=1)  # (T - 1, 2 ends, 2)

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
 from romkit.core.boundary import validated
+from romkit.core.types import Array
 from romkit.plotting import maps, scores, style
 from romkit.plotting.columns import Column, columns_of
 from romkit.plotting.stripes import draw_fields, fields_of, is_field
@@ -153,9 +154,7 @@ def _title(run: xr.Dataset, shown: xr.Dataset) -> str:
     return "\n".join(lines)
 
 
-def _draw_curves(
-    figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]
-) -> None:
+def _draw_curves(figure: Figure, panels: Array, run: xr.Dataset, columns: list[Column]) -> None:
     """Draw the components with the largest error relative to their own variation, in the order of
     the state.
     """
@@ -221,7 +220,7 @@ def _draw_errors(
     return panel
 
 
-def _shade(panel: Axes, time: np.ndarray, stretch: slice) -> None:
+def _shade(panel: Axes, time: Array, stretch: slice) -> None:
     """Shade the stretch of a run that the pictures show, unless it is all of it."""
     if stretch == slice(0, len(time)):
         return

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from romkit.core.types import Array
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import style
 
@@ -60,7 +61,7 @@ def draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
 
 
 def _draw_seeds(
-    panel: Axes, time: np.ndarray, errors: np.ndarray, seed: int, colour: str, label: str
+    panel: Axes, time: Array, errors: Array, seed: int, colour: str, label: str
 ) -> None:
     """Draw errors (seed, T), all but one seed as thin lines without a label."""
     step = max(1, len(time) // MOST_POINTS)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from romkit.core import display
+from romkit.core.types import Array
 from romkit.data.layout import Layout, Variable, layout_of
 from romkit.plotting import style
 from romkit.plotting.columns import Column
@@ -44,7 +45,7 @@ class Field(NamedTuple):
     unit: str
     components: slice
     along: str
-    places: np.ndarray
+    places: Array
 
 
 class Look(NamedTuple):
@@ -105,7 +106,7 @@ def _field(run: xr.Dataset, layout: Layout, variable: Variable, components: slic
     return Field(variable.name, unit, components, along, places)
 
 
-def draw_fields(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
+def draw_fields(figure: Figure, panels: Array, run: xr.Dataset, columns: list[Column]) -> None:
     """Draw the fields of a run in rows of panels (3 fields, columns)."""
     for k, field in enumerate(fields_of(run)):
         top = 3 * k
@@ -115,7 +116,7 @@ def draw_fields(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: li
 
 
 def _draw_field(
-    figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column], field: Field
+    figure: Figure, panels: Array, run: xr.Dataset, columns: list[Column], field: Field
 ) -> None:
     """Draw one field in three rows of panels."""
     truth = _stretches(run["truth"], columns)
@@ -143,7 +144,7 @@ def _draw_field(
     _add_bar(figure, lower, f"error{field.unit}", difference)
 
 
-def _stretches(values: xr.DataArray, columns: list[Column]) -> list[np.ndarray]:
+def _stretches(values: xr.DataArray, columns: list[Column]) -> list[Array]:
     """Values (T, n) of each column."""
     everything = values.values  # (C, T, n)
     stretches = []
@@ -153,13 +154,13 @@ def _stretches(values: xr.DataArray, columns: list[Column]) -> list[np.ndarray]:
     return stretches
 
 
-def _flat(stretches: list[np.ndarray]) -> np.ndarray:
+def _flat(stretches: list[Array]) -> Array:
     """Values of all columns, one behind the other."""
     flat = [values.ravel() for values in stretches]
     return np.concatenate(flat)
 
 
-def _add_bar(figure: Figure, panels: np.ndarray, label: str, shown: list[np.ndarray]) -> None:
+def _add_bar(figure: Figure, panels: Array, label: str, shown: list[Array]) -> None:
     """Colour bar beside some rows of panels, pointed where the values that they show leave it."""
     (mesh,) = panels[-1, 0].collections
     low, high = mesh.get_clim()
@@ -173,9 +174,7 @@ def _add_bar(figure: Figure, panels: np.ndarray, label: str, shown: list[np.ndar
     figure.colorbar(mesh, ax=axes, label=label, extend=extend, pad=0.01, aspect=aspect)
 
 
-def _draw_mesh(
-    panel: Axes, values: np.ndarray, time: np.ndarray, places: np.ndarray, look: Look
-) -> None:
+def _draw_mesh(panel: Axes, values: Array, time: Array, places: Array, look: Look) -> None:
     """Draw values (T, n) against time, with the places upwards."""
     last = len(time) - 1
     samples = np.linspace(0, last, PIXELS).astype(int)

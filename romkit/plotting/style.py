@@ -13,6 +13,7 @@ from matplotlib.gridspec import GridSpec
 
 from romkit.core import checks, display, errors, files, tensors
 from romkit.core.boundary import FilePath, validated
+from romkit.core.types import Array
 
 MAX_COLUMNS = 4
 """Largest number of contexts, or trajectories, in one figure."""
@@ -68,7 +69,7 @@ def panels(
     return figure, grid
 
 
-def grid_of_panels(figure: Figure, grid: GridSpec, rows: int, columns: int) -> np.ndarray:
+def grid_of_panels(figure: Figure, grid: GridSpec, rows: int, columns: int) -> Array:
     """Panels (rows, columns) in the places of a grid, with numbers on the outer axes alone."""
     panels = np.empty((rows, columns), dtype=object)
     lowest = rows - 1
@@ -86,7 +87,7 @@ def plain(axes: Axes) -> Axes:
     return axes
 
 
-def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
+def colours(values: Array) -> matplotlib.cm.ScalarMappable:
     """Colours for values, and for their colour bar."""
     low = float(np.nanmin(values))
     high = float(np.nanmax(values))
@@ -101,7 +102,7 @@ def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
     return matplotlib.cm.ScalarMappable(scale, STATE_MAP)
 
 
-def limits(values: np.ndarray) -> tuple[float, float]:
+def limits(values: Array) -> tuple[float, float]:
     """Smallest and largest finite value; zeros where there is none."""
     finite = values[np.isfinite(values)]
     if len(finite) == 0:
@@ -111,7 +112,7 @@ def limits(values: np.ndarray) -> tuple[float, float]:
     return low, high
 
 
-def error_limit(difference: np.ndarray, states: tuple[float, float]) -> float:
+def error_limit(difference: Array, states: tuple[float, float]) -> float:
     """Largest error on a scale around zero; not zero.
 
     A model that is lost must not bleach the differences of other times and contexts, so that the
@@ -128,8 +129,8 @@ def error_limit(difference: np.ndarray, states: tuple[float, float]) -> float:
 
 def draw_mesh(
     panel: Axes,
-    places: tuple[np.ndarray, np.ndarray],
-    values: np.ndarray,
+    places: tuple[Array, Array],
+    values: Array,
     colours: str,
     ends: tuple[float, float],
 ) -> QuadMesh:
@@ -163,7 +164,7 @@ def clock(data: xr.Dataset, sample: int) -> str:
     return f"t = {value:.4g}{unit(time, ' {}')}"
 
 
-def spread(data: xr.Dataset, number: int) -> np.ndarray:
+def spread(data: xr.Dataset, number: int) -> Array:
     """Numbers of samples, evenly spread from the first to the last."""
     last = data.sizes["time"] - 1
     samples = np.linspace(0, last, number)
@@ -176,7 +177,7 @@ def space(values: xr.DataArray) -> list[str]:
     return [dim for dim in dims if dim not in NO_SPACE]
 
 
-def places(values: xr.DataArray, dim: str) -> np.ndarray:
+def places(values: xr.DataArray, dim: str) -> Array:
     """Coordinates along a dimension, or numbers of points where they are no numbers."""
     coordinate = values[dim].values
     if coordinate.dtype.kind in "iuf":

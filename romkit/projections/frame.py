@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from romkit.bases import Basis, check_size
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
 from romkit.data.context import context_ranges
 from romkit.data.layout import component_names
@@ -136,7 +137,7 @@ class Frame(nn.Module):
                 setattr(self, name, value.to(getattr(self, name)))
         return self
 
-    def _set(self, **values: np.ndarray) -> None:
+    def _set(self, **values: Array) -> None:
         """Set buffers, in float64 too."""
         for name, value in values.items():
             exact = torch.as_tensor(value, dtype=torch.float64)
@@ -184,7 +185,7 @@ class Frame(nn.Module):
         self._set(state_std=_nonzero(np.sqrt(variance)))
         return self
 
-    def _moments_of_chunks(self, state: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+    def _moments_of_chunks(self, state: xr.DataArray) -> tuple[Array, Array]:
         """Mean and mean square (n,) of the deviations of complete snapshots from the mean of the
         basis, by dask.
 
@@ -204,7 +205,7 @@ class Frame(nn.Module):
             warn(f"{expected}, {got}; data.load() fills them in", DataWarning)
         return total / count, squares / count
 
-    def _moments_of_trajectories(self, state: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+    def _moments_of_trajectories(self, state: xr.DataArray) -> tuple[Array, Array]:
         """Values of one trajectory at a time: they are in a file, perhaps larger than memory."""
         mean = self.basis.mean.numpy()
         total = np.zeros(len(mean))
@@ -333,7 +334,7 @@ def _scaled(data: xr.Dataset) -> Frame:
     return frame
 
 
-def scale_groups(data: xr.Dataset) -> np.ndarray:
+def scale_groups(data: xr.Dataset) -> Array:
     """Number of the group of each component, whose scale is one: components of one unit, or without
     units of one variable.
     """
@@ -379,5 +380,5 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     )
 
 
-def _nonzero(scale: np.ndarray) -> np.ndarray:
+def _nonzero(scale: Array) -> Array:
     return np.where(scale > 0, scale, 1.0)

@@ -17,7 +17,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count
 from romkit.core.errors import InputError
 from romkit.core.polynomials import Monomials
-from romkit.core.types import Dual
+from romkit.core.types import Array, Dual
 from romkit.data import DIMS, Layout
 from romkit.data.schema import check_chunks
 from romkit.data.trajectories import check_components, check_grid
@@ -329,13 +329,11 @@ class Operator:
 
     # -- arrays and labelled data: peeled here, so that everything above sees tensors -------------------------------
 
-    def _labelled(
-        self, method: str, given: object
-    ) -> np.ndarray | da.Array | xr.DataArray | xr.Dataset:
+    def _labelled(self, method: str, given: object) -> Array | da.Array | xr.DataArray | xr.Dataset:
         """`encode`, `decode` or `__call__` of an array or labelled data, in their precision and
         with labels.
         """
-        if isinstance(given, np.ndarray | da.Array):
+        if isinstance(given, Array | da.Array):
             return self._array(method, given)
         array = self._coordinates(method, given)
         values = array.data
@@ -377,12 +375,12 @@ class Operator:
             return variables[layout.variables[0].name]
         return variables
 
-    def _array(self, method: str, values: np.ndarray | da.Array) -> np.ndarray | da.Array:
+    def _array(self, method: str, values: Array | da.Array) -> Array | da.Array:
         """`encode`, `decode` or `__call__` of an array, in its precision."""
         dtype = np.float64
         if values.dtype.kind == "f":
             dtype = values.dtype
-        if isinstance(values, np.ndarray):
+        if isinstance(values, Array):
             numbers = tensors.tensor(_argument(method), values).to(self._dtype)
             result = self._of_numbers(method, numbers).numpy()
             return result.astype(dtype, copy=False)
@@ -461,7 +459,7 @@ class Operator:
 
         # contexts and operators are no entries of the graph: threads would go through all chunks
         # that wait for the same entry before they go on with one, and keep them
-        def of_chunk(x: np.ndarray, c: np.ndarray) -> np.ndarray:
+        def of_chunk(x: Array, c: Array) -> Array:
             lead = c.shape[: axes - 1]
             c = c.reshape(*lead, -1)[..., 1:]  # less axes of size 1 and the zero
             c = torch.from_numpy(c)
@@ -493,12 +491,12 @@ def _argument(method: str) -> str:
     return "z" if method == "decode" else "x"
 
 
-def _with_axes(values: np.ndarray | da.Array, axes: int) -> np.ndarray | da.Array:
+def _with_axes(values: Array | da.Array, axes: int) -> Array | da.Array:
     """Values with axes of size one before the last, so many in all."""
     return values[(..., *[None] * (axes - values.ndim), slice(None))]
 
 
-OfChunk = Callable[[Operator, np.ndarray], np.ndarray]
+OfChunk = Callable[[Operator, Array], Array]
 
 
 def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import DIMS, Layout, even_step
 from romkit.data.schema import of_other_coordinates
 from romkit.projections.base import Projection
@@ -121,7 +122,7 @@ class Shifts:
         return number, points
 
     def _number(
-        self, dominant: list[int], power: np.ndarray, points: int, units: tuple[str, ...]
+        self, dominant: list[int], power: Array, points: int, units: tuple[str, ...]
     ) -> int:
         """The wave number: the given one, or that of the data if they are waves of a single one."""
         if self.number is not None:
@@ -165,7 +166,7 @@ def _check_places(frame: Frame) -> None:
             raise InputError("data", expected=expected, got="uneven ones", fix=fix)
 
 
-def _on_ring(data: xr.Dataset, number: int, points: int) -> np.ndarray:
+def _on_ring(data: xr.Dataset, number: int, points: int) -> Array:
     """States (trajectory, time, variable, point), NaN where a snapshot is incomplete."""
     x = data["state"].transpose(*DIMS).values.astype(np.float64)
     x = x.reshape(*x.shape[:2], number, points)
@@ -173,7 +174,7 @@ def _on_ring(data: xr.Dataset, number: int, points: int) -> np.ndarray:
     return np.where(complete, x, np.nan)
 
 
-def _check_amplitude(u: np.ndarray, wave: np.ndarray, k: int, dominant: list[int]) -> None:
+def _check_amplitude(u: Array, wave: Array, k: int, dominant: list[int]) -> None:
     """Raise if a wave (C, T) of number k of the first field u (C, T, n) vanishes in a snapshot."""
     deviation = u - np.nanmean(u)
     size = np.nanmean((deviation**2).sum(-1)) ** 0.5
@@ -190,7 +191,7 @@ def _check_amplitude(u: np.ndarray, wave: np.ndarray, k: int, dominant: list[int
     )
 
 
-def _check_even(x: np.ndarray, wave: np.ndarray) -> None:
+def _check_even(x: Array, wave: Array) -> None:
     """Raise if states (C, T, variables, n) of waves (C, T) that travel depend on the place."""
     for states, coefficients in zip(x, wave, strict=True):
         complete = np.isfinite(coefficients)
@@ -208,7 +209,7 @@ def _check_even(x: np.ndarray, wave: np.ndarray) -> None:
             raise InputError("symmetry", expected=expected, got=got, fix=fix)
 
 
-def _variance_by_place(values: np.ndarray) -> float:
+def _variance_by_place(values: Array) -> float:
     """Largest share of the variance of a variable in values (T, variables, n) that depends on the
     place.
     """
@@ -257,7 +258,7 @@ class Wave:
         # Re Y₁ of the first field is the amplitude, and Im Y₁ is zero
         return ("amplitude", *names[1:M], *names[M + 1 :])
 
-    def share(self, power: np.ndarray) -> float:
+    def share(self, power: Array) -> float:
         """Share of the power (..., wave number - 1) that the harmonics hold."""
         orders = np.arange(1, self.harmonics + 1)
         numbers = self.number * orders % self.points

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import qmc
 
+from romkit.core.types import Array
+
 DESIGNS = ("greedy", "uniform", "chebyshev", "expanded", "sobol", "random")
 """Ways to choose contexts: by estimates, three kinds of grid, points of low discrepancy, and random
 points.
@@ -21,7 +23,7 @@ def default_design(parameters: int, budget: int) -> str:
     return "chebyshev"
 
 
-def design(method: str, p: int, number: int, seed: int) -> np.ndarray:
+def design(method: str, p: int, number: int, seed: int) -> Array:
     """(at most `number`, p) points from 0 to 1; those that greedy choice begins with."""
     if method == "greedy":
         return _ends(p, number)
@@ -33,7 +35,7 @@ def design(method: str, p: int, number: int, seed: int) -> np.ndarray:
     return _product([AXES[method](count) for count in _counts(p, number)])
 
 
-def _ends(p: int, number: int) -> np.ndarray:
+def _ends(p: int, number: int) -> Array:
     """Corners of the unit cube if they are so many, else points of its diagonal."""
     # two ends of a diagonal say nothing about what a second parameter does
     if p > 1 and number == 2**p:
@@ -54,25 +56,25 @@ def _counts(p: int, number: int) -> list[int]:
         counts[min(free, key=counts.__getitem__)] += 1
 
 
-def _product(axes: Sequence[np.ndarray]) -> np.ndarray:
+def _product(axes: Sequence[Array]) -> Array:
     """(N, p) points of a grid with these axes."""
     p = len(axes)
     grid = np.meshgrid(*axes, indexing="ij")
     return np.stack(grid, axis=-1).reshape(-1, p)
 
 
-def _uniform(count: int) -> np.ndarray:
+def _uniform(count: int) -> Array:
     """Equal distances, with both ends; the middle if there is one point."""
     return np.linspace(0, 1, count) if count > 1 else np.array([0.5])
 
 
-def _chebyshev(count: int) -> np.ndarray:
+def _chebyshev(count: int) -> Array:
     """Roots of a Chebyshev polynomial."""
     angles = np.pi * (np.arange(count) + 0.5) / count
     return (1 - np.cos(angles)) / 2
 
 
-def _expanded(count: int) -> np.ndarray:
+def _expanded(count: int) -> Array:
     """Roots of a Chebyshev polynomial, stretched to both ends; the middle if there is one point."""
     roots = _chebyshev(count)
     if count == 1:
@@ -84,7 +86,7 @@ AXES = {"uniform": _uniform, "chebyshev": _chebyshev, "expanded": _expanded}
 """Points of a grid along one axis, from 0 to 1."""
 
 
-def nearest(places: np.ndarray, points: np.ndarray) -> list[int]:
+def nearest(places: Array, points: Array) -> list[int]:
     """Candidate nearest to each point, each once."""
     chosen: list[int] = []
     for apart in distance(places, points).T:
@@ -93,12 +95,12 @@ def nearest(places: np.ndarray, points: np.ndarray) -> list[int]:
     return chosen
 
 
-def distance(places: np.ndarray, points: np.ndarray) -> np.ndarray:
+def distance(places: Array, points: Array) -> Array:
     """(N, k) distances of places (N, p) from points (k, p)."""
     return np.linalg.norm(places[:, None] - points, axis=-1)
 
 
-def worst(estimate: np.ndarray, places: np.ndarray, chosen: list[int], number: int) -> list[int]:
+def worst(estimate: Array, places: Array, chosen: list[int], number: int) -> list[int]:
     """Candidates of the largest estimates, times the distance from those of the same round; far
     ones among equals.
     """

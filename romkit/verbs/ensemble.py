@@ -22,6 +22,7 @@ from romkit.core.boundary import FilePath, Mask, Part, Positive, Seed, validated
 from romkit.core.errors import DivergenceWarning, FileError, FitWarning, InputError, warn
 from romkit.core.files import atomic, existing, expanded, make_folder, reason
 from romkit.core.parallel import Pool, cut, mapped
+from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.data.schema import with_trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField, PolynomialLaw
@@ -76,20 +77,20 @@ class Calibration:
         (2, 3)
     """
 
-    lead: np.ndarray = field(repr=False)
-    growth: np.ndarray = field(repr=False)
-    profile: np.ndarray = field(repr=False)
-    quantiles: np.ndarray = field(repr=False)
+    lead: Array = field(repr=False)
+    growth: Array = field(repr=False)
+    profile: Array = field(repr=False)
+    quantiles: Array = field(repr=False)
     trajectories: int
     raised: float = 1.0
 
     @classmethod
     def of(
         cls,
-        times: np.ndarray,
-        error: np.ndarray,
-        spread: np.ndarray,
-        std: np.ndarray,
+        times: Array,
+        error: Array,
+        spread: Array,
+        std: Array,
         typical: bool = False,
     ) -> "Calibration":
         """Calibrate by trajectories that no member was fitted to.
@@ -123,7 +124,7 @@ class Calibration:
         quantiles = _quantiles(scores)
         return cls(times - times[0], growth, profile, quantiles, int(seen.sum()))
 
-    def scale(self, lead: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    def scale(self, lead: Array, spread: Array) -> Array:
         """s (..., T, n) at times (T,) since the start; behind the last one of validation, the
         growth stays.
         """
@@ -164,7 +165,7 @@ class Calibration:
         return cls(lead, growth, profile, quantiles, number, raised)
 
 
-def _quantiles(scores: np.ndarray) -> np.ndarray:
+def _quantiles(scores: Array) -> Array:
     """Quantiles at `LEVELS` of scores, of which infinite ones count and NaN do not."""
     scores = scores[~np.isnan(scores)]
     # between a finite score and an infinite one there is nothing to interpolate
@@ -175,9 +176,7 @@ def _quantiles(scores: np.ndarray) -> np.ndarray:
     return np.where(infinite, np.inf, finite)
 
 
-def _growth_and_profile(
-    error: np.ndarray, std: np.ndarray, typical: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _growth_and_profile(error: Array, std: Array, typical: bool) -> tuple[Array, Array]:
     """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
     square at (t, k), or to the median of those of the trajectories.
     """
@@ -202,7 +201,7 @@ def _growth_and_profile(
     return growth, std * np.maximum(profile, 1e-6)
 
 
-def _scale(spread: np.ndarray, growth: np.ndarray, profile: np.ndarray) -> np.ndarray:
+def _scale(spread: Array, growth: Array, profile: Array) -> Array:
     # of a single member there is no spread, and growth is all
     error = growth[:, None] * profile
     return np.hypot(np.nan_to_num(spread), error)
@@ -421,7 +420,7 @@ class Ensemble:
             ) from error
 
     def _mean_and_spread(
-        self, data: xr.Dataset, members: np.ndarray | None, **options: object
+        self, data: xr.Dataset, members: Array | None, **options: object
     ) -> xr.Dataset:
         """Mean and spread of the members, without an interval."""
         check_states(data)
@@ -450,7 +449,7 @@ class Ensemble:
             variables[name] = (state.dims, values, named)
         return run.assign(variables)
 
-    def _scale(self, run: xr.Dataset) -> np.ndarray:
+    def _scale(self, run: xr.Dataset) -> Array:
         if self.calibration is None:
             return run["spread"].values
         lead = run["time"].values - run["time"].values[0]
@@ -502,7 +501,7 @@ def _checked_files(folder: Path) -> tuple[set[str], bool]:
     return names, centred
 
 
-def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
+def _warn_of_lost(lost: Array, known: Array) -> None:
     """Say what share of the known values (V, T, n) no member reached, and which intervals that
     leaves finite.
     """
@@ -517,7 +516,7 @@ def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
     )
 
 
-def _over_members(run: xr.Dataset, members: np.ndarray | None, centred: bool) -> xr.Dataset:
+def _over_members(run: xr.Dataset, members: Array | None, centred: bool) -> xr.Dataset:
     """Middle and spread of the finite ones of some members (B, C), all by default."""
     state = run["state"].transpose("seed", *DIMS)
     values = every = np.ma.masked_invalid(state.values)  # (B, C, T, n)
@@ -562,7 +561,7 @@ def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.
     return middle, np.ma.sqrt(mean_square)
 
 
-def _understated(relative: np.ndarray, by_members: np.ndarray) -> float:
+def _understated(relative: Array, by_members: Array) -> float:
     """Ratio of the errors (V, T, n) of a law to those of members around it, each the median over
     trajectories; 1 where one of the two is not known, or the ratio may be chance.
     """
@@ -646,7 +645,7 @@ def centred_ensemble(
     settings: Estimator,
     law: LearnedField,
     data: xr.Dataset,
-    draws: Sequence[np.ndarray],
+    draws: Sequence[Array],
     seed: int,
 ) -> Ensemble:
     """A law with laws of some trajectories around it, whose intervals are not calibrated yet.
@@ -679,7 +678,7 @@ def _resampled_laws(
     seed: int,
     executor: Pool | None,
     start: LearnedField | None,
-) -> tuple[LearnedField, np.ndarray]:
+) -> tuple[LearnedField, Array]:
     """A stack of laws of trajectories that are drawn with replacement, and the draws (members, C)."""
     number = _checked_number(projection, data)
     drawn = np.random.default_rng(seed).integers(number, size=(members, number))
@@ -722,7 +721,7 @@ def _fitted(
     law: Estimator,
     start: LearnedField | None,
     samples: LatentSamples,
-    drawn: np.ndarray,
+    drawn: Array,
     seed: Seed,
 ) -> LearnedField:
     """A stack of laws of trajectories (members, C) that were drawn."""

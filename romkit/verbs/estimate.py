@@ -14,6 +14,7 @@ from scipy import integrate, interpolate, optimize
 from romkit.core.boundary import Part, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
+from romkit.core.types import Array
 from romkit.data import DIMS, times_of
 from romkit.data.context import context_columns
 from romkit.data.schema import with_trajectories
@@ -137,11 +138,11 @@ class Indicators(NamedTuple):
         share: of the truth, which the windows cost.
     """
 
-    t: np.ndarray
-    local: np.ndarray
-    shift: np.ndarray
-    drift: np.ndarray
-    predictors: np.ndarray
+    t: Array
+    local: Array
+    shift: Array
+    drift: Array
+    predictors: Array
     share: float
 
 
@@ -154,9 +155,9 @@ class Fit(NamedTuple):
         means: (T, k + 1) of predictors and errors.
     """
 
-    exponents: np.ndarray
-    t: np.ndarray
-    means: np.ndarray
+    exponents: Array
+    t: Array
+    means: Array
 
 
 def _checked(
@@ -233,7 +234,7 @@ def _indicators(run: xr.Dataset, system: System | None, windows: int, share: flo
     return _of_windows(x, t, gaps, begins, extent)
 
 
-def _of_ensemble(run: xr.Dataset, t: np.ndarray, std: np.ndarray, extent: np.ndarray) -> Indicators:
+def _of_ensemble(run: xr.Dataset, t: Array, std: Array, extent: Array) -> Indicators:
     """Indicators by the disagreement of an ensemble, in place of windows."""
     square = np.square(run["spread"].values / std).mean(-1)
     spread = np.nan_to_num(np.sqrt(square), nan=np.inf)  # (C, T)
@@ -245,7 +246,7 @@ def _of_ensemble(run: xr.Dataset, t: np.ndarray, std: np.ndarray, extent: np.nda
 class Begins(NamedTuple):
     """Steps (k,) at which windows begin, and how many steps each has."""
 
-    steps: np.ndarray
+    steps: Array
     length: int
 
 
@@ -267,19 +268,19 @@ class Gaps(NamedTuple):
         trust: (k, C) share of the distances that the lag explains.
     """
 
-    early: np.ndarray
-    local: np.ndarray
-    rates: np.ndarray
-    trust: np.ndarray
+    early: Array
+    local: Array
+    rates: Array
+    trust: Array
 
 
 def _windows(
     run: xr.Dataset,
     system: System,
-    t: np.ndarray,
-    x: np.ndarray,
-    std: np.ndarray,
-    rows: np.ndarray,
+    t: Array,
+    x: Array,
+    std: Array,
+    rows: Array,
     begins: Begins,
 ) -> Gaps:
     """Distances of the full model from the path x (C, T, r), on which each of its windows begins.
@@ -309,9 +310,7 @@ def _windows(
     return gaps
 
 
-def _of_windows(
-    x: np.ndarray, t: np.ndarray, gaps: Gaps, begins: Begins, extent: np.ndarray
-) -> Indicators:
+def _of_windows(x: Array, t: Array, gaps: Gaps, begins: Begins, extent: Array) -> Indicators:
     """Indicators of a path (C, T, r) at all times, from its windows."""
     ends = begins.steps + begins.length
     middle = (t[begins.steps] + t[ends]) / 2
@@ -332,21 +331,21 @@ def _of_windows(
     return Indicators(t, local, trusted, speed, predictors, share)
 
 
-def _between(t: np.ndarray, middle: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _between(t: Array, middle: Array, values: Array) -> Array:
     """(C, T) values of windows (k, C) with these middles, at all times."""
     return np.stack([np.interp(t, middle, column) for column in values.T])
 
 
-def _root_mean_square(values: np.ndarray) -> np.ndarray:
+def _root_mean_square(values: Array) -> Array:
     return np.sqrt(np.square(values).mean(-1))
 
 
 def _predictors(
-    early: np.ndarray,
-    local: np.ndarray,
-    shifts: tuple[np.ndarray, np.ndarray],
-    extent: np.ndarray,
-) -> np.ndarray:
+    early: Array,
+    local: Array,
+    shifts: tuple[Array, Array],
+    extent: Array,
+) -> Array:
     """Logarithms (C, T, 5): each part alone can explain an error, and the larger of two does; whole
     and trusted shifts.
 
@@ -361,7 +360,7 @@ def _predictors(
     return np.log(bounded)
 
 
-def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _lag(gap: Array, speed: Array, t: Array) -> tuple[Array, Array]:
     """Rate (C,) of a lag a + b t that explains gaps (C, w, n) from a path best, and the share that
     it explains.
     """
@@ -385,7 +384,7 @@ def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
     return rate, np.nan_to_num(np.maximum(1 - unexplained, 0))
 
 
-def _shifted(x: np.ndarray, lag: np.ndarray, t: np.ndarray) -> np.ndarray:
+def _shifted(x: Array, lag: Array, t: Array) -> Array:
     """Distances (T,) of states (T, n) from those a lag before."""
     path = interpolate.interp1d(t, x, axis=0)
     before = path(np.clip(t - lag, 0, None))
@@ -393,8 +392,8 @@ def _shifted(x: np.ndarray, lag: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def _regression(
-    indicators: Indicators, rollouts: Indicators, truth: np.ndarray, coverage: float
-) -> dict[str, np.ndarray]:
+    indicators: Indicators, rollouts: Indicators, truth: Array, coverage: float
+) -> dict[str, Array]:
     """Error and its interval, from the errors (C, T) of known rollouts."""
     t = rollouts.t
     predictors = rollouts.predictors
@@ -423,7 +422,7 @@ def _regression(
     return {"error": error, "lower": error / width, "upper": error * width}
 
 
-def _fit(t: np.ndarray, predictors: np.ndarray, y: np.ndarray, use: np.ndarray) -> Fit:
+def _fit(t: Array, predictors: Array, y: Array, use: Array) -> Fit:
     """Exponents by which rollouts differ at the same time, from predictors (C, T, k) and logarithms
     y of errors (C, T).
     """
@@ -442,7 +441,7 @@ def _fit(t: np.ndarray, predictors: np.ndarray, y: np.ndarray, use: np.ndarray) 
     return Fit(exponents, t[seen], means[seen])
 
 
-def _predicted(fit: Fit, t: np.ndarray, predictors: np.ndarray) -> np.ndarray:
+def _predicted(fit: Fit, t: Array, predictors: Array) -> Array:
     """Logarithms (..., T) of errors at times t, from predictors (..., T, k); at others, means of
     the nearest time.
     """

@@ -14,7 +14,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
-from romkit.core.types import ContextFunction
+from romkit.core.types import Array, ContextFunction
 from romkit.data import DIMS, Contexts, Layout, context_names, fields
 from romkit.data.controls import given_control
 from romkit.data.layout import component_names
@@ -606,8 +606,8 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
 
 
 def _nrmse_of_known(
-    truth: np.ndarray | da.Array, reduced: np.ndarray | da.Array, std: np.ndarray
-) -> tuple[np.ndarray | da.Array, np.ndarray | da.Array]:
+    truth: Array | da.Array, reduced: Array | da.Array, std: Array
+) -> tuple[Array | da.Array, Array | da.Array]:
     """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and
     their number.
     """

@@ -20,6 +20,7 @@ from romkit.core.boundary import Count, FilePath, NotNegative, Seed, Share, vali
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.core.files import expanded, make_folder
 from romkit.core.parallel import PIECES, Pool, mapped
+from romkit.core.types import Array
 from romkit.data import (
     check_states,
     context_matrix,
@@ -69,7 +70,7 @@ class Sample:
     history: xr.Dataset
 
     @property
-    def contexts(self) -> dict[str, np.ndarray]:
+    def contexts(self) -> dict[str, Array]:
         """Values of the chosen contexts by name, as `system.dataset(**contexts)` takes them."""
         return {name: self.data[name].values for name in context_names(self.data)}
 
@@ -228,7 +229,7 @@ class Stopping:
         """Whether the choice may end before the budget."""
         return self.tolerance > 0.0 or self.plateau is not None
 
-    def stagnates(self, errors: np.ndarray, counts: np.ndarray) -> bool:
+    def stagnates(self, errors: Array, counts: Array) -> bool:
         """Whether errors (R,) of rounds with so many contexts have not fallen by more than the share
         over the last `plateau` contexts.
         """
@@ -245,7 +246,7 @@ class Stopping:
             return False
         return bool(lowest_since >= (1.0 - self.min_decrease) * lowest_before)
 
-    def excess(self, estimate: np.ndarray) -> np.ndarray:
+    def excess(self, estimate: Array) -> Array:
         """Estimates (N,) where they exceed the tolerance; 0 where no simulation is worth its cost."""
         return np.where(estimate > self.tolerance, estimate, 0.0)
 
@@ -286,8 +287,8 @@ class Plan:
     executor: Pool | None
     settings: dict[str, object]
     names: Sequence[str]
-    grid: np.ndarray
-    places: np.ndarray
+    grid: Array
+    places: Array
     first: list[int]
 
 
@@ -312,7 +313,7 @@ class Round:
     model: Projection
     dynamics: LatentDynamics | None
     checkpoint: Path | None
-    estimate: np.ndarray
+    estimate: Array
     contexts: dict[str, tuple]
 
 
@@ -461,7 +462,7 @@ def _history(plan: Plan, rounds: list[Round]) -> xr.Dataset:
 
 def _candidates(
     source: System | xr.Dataset, requested: int | Mapping[str, object]
-) -> tuple[Sequence[str], np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[Sequence[str], Array, Array, Array]:
     """Names of the parameters, ends of their ranges (p,), and contexts of the candidates (N, p)."""
     if isinstance(source, xr.Dataset):
         names = context_names(check_states(source))
@@ -479,7 +480,7 @@ def _candidates(
     return names, low, high, grid
 
 
-def _check_candidates(context: Sequence[ContextParameter], grid: np.ndarray) -> None:
+def _check_candidates(context: Sequence[ContextParameter], grid: Array) -> None:
     """Refuse candidates (N, p) beyond the training range."""
     for parameter, values in zip(context, grid.T, strict=True):
         smallest = values.min()
@@ -514,8 +515,8 @@ def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Da
 
 
 def _in_pieces(
-    function: Callable[[xr.Dataset], np.ndarray], data: xr.Dataset, executor: Pool | None
-) -> np.ndarray:
+    function: Callable[[xr.Dataset], Array], data: xr.Dataset, executor: Pool | None
+) -> Array:
     """function(data) (C,), of some trajectories at a time, as many as memory holds."""
     number = data.sizes["trajectory"]
     size = math.prod(data["state"].shape[1:])
@@ -529,7 +530,7 @@ def _in_pieces(
 
 def _estimate(
     followed: Callable[..., xr.Dataset], system: System | None, windows: int, data: xr.Dataset
-) -> np.ndarray:
+) -> Array:
     """Estimated errors (C,) of rollouts from the first states of trajectories, means over time."""
     with warnings.catch_warnings():
         # candidates are beyond what the model was trained on

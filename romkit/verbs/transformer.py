@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import DIMS
 from romkit.data.context import ROLE
 from romkit.verbs.fit import fit
@@ -57,7 +58,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.method, self.latent_dim, self.contexts = method, latent_dim, contexts
         self.seed, self.settings = seed, settings
 
-    def fit(self, X: np.ndarray, y: object = None) -> "ProjectionTransformer":
+    def fit(self, X: Array, y: object = None) -> "ProjectionTransformer":
         """Train on snapshots (N, n + contexts).
 
         Raises:
@@ -91,7 +92,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             )
         return n
 
-    def _as_runs(self, X: np.ndarray, n: int) -> xr.Dataset:
+    def _as_runs(self, X: Array, n: int) -> xr.Dataset:
         """Rows as trajectories of one time, with the columns behind the state as contexts."""
         names = [f"x{k}" for k in range(X.shape[1])]
         if hasattr(self, "feature_names_in_"):  # of a table of pandas
@@ -103,13 +104,13 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         variables = {"state": (DIMS, states), "velocity": (DIMS, np.zeros_like(states))}
         return xr.Dataset(variables, coords)
 
-    def transform(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: Array) -> Array:
         """Latent coordinates and contexts (N, m + contexts) of snapshots."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return self._mapped(X, X.shape[1] - self.contexts, "encode")
 
-    def inverse_transform(self, X: np.ndarray) -> np.ndarray:
+    def inverse_transform(self, X: Array) -> Array:
         """Snapshots (N, n + contexts) of what `transform` returned."""
         check_is_fitted(self)
         X = check_array(X, dtype=FLOATS)
@@ -120,7 +121,7 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             )
         return self._mapped(X, self.latent_dim, "decode")
 
-    def _mapped(self, X: np.ndarray, width: int, method: str) -> np.ndarray:
+    def _mapped(self, X: Array, width: int, method: str) -> Array:
         """Encode or decode the first columns at the contexts in the others, row by row."""
         rows = X[:, :width]
         contexts = X[:, width:]
