@@ -314,8 +314,12 @@ def hellinger_distance(truth: Series, rom: Series, *, smoothing: Smoothing = SMO
     """
     checks.last_axis("rom", rom.shape, truth.shape[-1], "as the truth")
     if truth.shape[-2] != rom.shape[-2]:
-        expected = f"{truth.shape[-2]} times, as the truth has"
-        raise InputError("rom", expected=expected, got=rom.shape[-2], fix="compare equal runs")
+        raise InputError(
+            "rom",
+            expected=f"{truth.shape[-2]} times, as the truth has",
+            got=rom.shape[-2],
+            fix="compare equal runs",
+        )
     tensors.broadcast(truth=truth, rom=rom)
     p, q = power_density(truth, smoothing=smoothing), power_density(rom, smoothing=smoothing)
     return ((p.sqrt() - q.sqrt()).square().sum(-2) / 2).sqrt().clamp(max=1.0).nan_to_num(nan=1.0)

@@ -178,8 +178,12 @@ class Executor:
     def _check_single(self) -> None:
         if self.workers != 1:
             expected, got = "1 for tasks in this process", self.workers
-            fix = "choose the executor that has workers, or leave their number out"
-            raise InputError("workers", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "workers",
+                expected=expected,
+                got=got,
+                fix="choose the executor that has workers, or leave their number out",
+            )
 
     @staticmethod
     def _check_programs() -> None:
@@ -347,8 +351,12 @@ def _chosen(tasks: Iterable[Task], only: str) -> list[Task]:
     _check_names(unique)
     chosen = [task for task in unique if only in task.name]
     if unique and not chosen:
-        fix = f"the first of {len(unique)} is {unique[0].name!r}"
-        raise InputError("only", expected="text in the name of a task", got=repr(only), fix=fix)
+        raise InputError(
+            "only",
+            expected="text in the name of a task",
+            got=repr(only),
+            fix=f"the first of {len(unique)} is {unique[0].name!r}",
+        )
     return chosen
 
 
@@ -356,9 +364,12 @@ def _check_names(tasks: Iterable[Task]) -> None:
     """Raise InputError unless each task has a name of its own that a file can have."""
     for name, count in Counter(task.name for task in tasks).items():
         if count > 1:
-            got = f"{count} different ones named {name!r}"
-            fix = "put into the name what tells them apart"
-            raise InputError("tasks", expected="a name for each", got=got, fix=fix)
+            raise InputError(
+                "tasks",
+                expected="a name for each",
+                got=f"{count} different ones named {name!r}",
+                fix="put into the name what tells them apart",
+            )
         if not re.fullmatch(r"[\w+=,-][\w.+=,-]{0,199}", name):
             raise InputError(
                 "task.name",

@@ -76,8 +76,12 @@ def _check_mass_matrix(matrix: sparse.csr_array | sparse.csr_matrix, n: int) -> 
 
 def _unlike_weight(expected: str, shape: tuple[int, ...]) -> InputError:
     """Error for a weight of another shape."""
-    fix = "give one number per component, or a sparse mass matrix of them"
-    return InputError("weight", expected=expected, got=f"shape {shape}", fix=fix)
+    return InputError(
+        "weight",
+        expected=expected,
+        got=f"shape {shape}",
+        fix="give one number per component, or a sparse mass matrix of them",
+    )
 
 
 def _check_positive(diagonal: Tensor, expected: str) -> None:
@@ -412,10 +416,12 @@ def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
     unit = torch.eye(modes.shape[1], dtype=modes.dtype)
     error = (gram - unit).abs().max().item()
     if not error <= ORTHONORMAL:
-        fix = (
-            "give the weight that they are orthonormal in, or take the Q of their QR decomposition"
+        raise InputError(
+            "modes",
+            expected="Vᵀ W V = I",
+            got=f"an error of {error:.1e}",
+            fix="give the weight that they are orthonormal in, or take the Q of their QR decomposition",
         )
-        raise InputError("modes", expected="Vᵀ W V = I", got=f"an error of {error:.1e}", fix=fix)
     if error <= ROUNDING:
         return modes, dual
     # One step of Newton and Schulz towards the inverse root squares the error.

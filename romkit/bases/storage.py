@@ -94,5 +94,6 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Basis
     try:
         return rebuilt(tensors, header.get("units", ()))
     except (KeyError, InputError, RuntimeError, TypeError) as error:
-        problem = f"does not hold a basis ({reason(error)})"
-        raise FileError(path, problem=problem, fix="restore it from a copy") from error
+        raise FileError(
+            path, problem=f"does not hold a basis ({reason(error)})", fix="restore it from a copy"
+        ) from error

@@ -113,8 +113,12 @@ def _resumed(file: Path | None, identity: dict[str, object]) -> tuple[int, Tenso
         return None
     header, progress = files.read(file)
     if header.get("streaming") != identity:
-        fix = "remove it, or give the data and the rank that it was begun with"
-        raise InputError("checkpoint", expected="one of this very call", got=str(file), fix=fix)
+        raise InputError(
+            "checkpoint",
+            expected="one of this very call",
+            got=str(file),
+            fix="remove it, or give the data and the rank that it was begun with",
+        )
     return header["pass"], progress["mean"], progress["subspace"]
 
 

@@ -97,9 +97,12 @@ def certify(
     frame = model.frame
     c = model(context, **named).context
     if c.ndim != 1:
-        got = f"{tuple(c.shape[:-1])} of them"
-        fix = "certify one after the other"
-        raise InputError("context", expected="one context", got=got, fix=fix)
+        raise InputError(
+            "context",
+            expected="one context",
+            got=f"{tuple(c.shape[:-1])} of them",
+            fix="certify one after the other",
+        )
     mean = frame.state_shift
     if center is None:
         center = mean
@@ -118,13 +121,19 @@ def certify(
 def _single(projection: Projection) -> Projection:
     """A copy in float64, of a single model without a basis."""
     if projection.seeds is not None:
-        fix = "take one of romkit.unstack(...)"
-        raise InputError("projection", expected="a single model", got="a stack", fix=fix)
+        raise InputError(
+            "projection",
+            expected="a single model",
+            got="a stack",
+            fix="take one of romkit.unstack(...)",
+        )
     if projection.basis is not None:
-        expected = "one without a basis in front"
-        got = str(projection.basis)
-        fix = "certify projection.of_coordinates(): the basis is an isometry in its metric"
-        raise InputError("projection", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "projection",
+            expected="one without a basis in front",
+            got=str(projection.basis),
+            fix="certify projection.of_coordinates(): the basis is an isometry in its metric",
+        )
     return copy.deepcopy(projection).cpu().double().requires_grad_(False)
 
 
@@ -138,9 +147,12 @@ def _of_maps(
     encoder = _Certified(model, "encoder", centers, radii, spread).bounds()
     upper = encoder["upper"]
     if math.isinf(upper):
-        expected = f"a finite one for {model.name}"
-        fix = "give the radius of a ball about the mean"
-        raise InputError("radius", expected=expected, got="all states", fix=fix)
+        raise InputError(
+            "radius",
+            expected=f"a finite one for {model.name}",
+            got="all states",
+            fix="give the radius of a ball about the mean",
+        )
     # the ball of the latent space that holds all encoded states
     reach = upper * radius
     if context_radius:
@@ -215,11 +227,12 @@ class _Certified:
             raise self._refusal()
 
     def _refusal(self) -> InputError:
-        fix = (
-            "take a smaller ball, or an operation that is smooth there: sqrt(x + 1e-6) for sqrt(x)"
+        return InputError(
+            "projection",
+            expected="maps with bounded slopes",
+            got=f"an {self.which} whose slope is infinite or undefined in the ball",
+            fix="take a smaller ball, or an operation that is smooth there: sqrt(x + 1e-6) for sqrt(x)",
         )
-        got = f"an {self.which} whose slope is infinite or undefined in the ball"
-        return InputError("projection", expected="maps with bounded slopes", got=got, fix=fix)
 
     def _grows(self, chain: Links) -> bool:
         """Whether units multiply a signal by another one, and all states are allowed."""
@@ -248,15 +261,19 @@ class _Certified:
             lower = sampled(jacobian, self.centers, self.radii, self.spread)
         except Exception as error:  # of any kind: the derivative is the user's
             reason = (str(error).splitlines() or [""])[0]
-            got = f"a derivative of the {self.which} that fails ({reason})"
-            fix = "drop torch.autograd.Function from its maps, or give it jvp and setup_context"
             raise InputError(
-                "projection", expected="maps that torch can differentiate", got=got, fix=fix
+                "projection",
+                expected="maps that torch can differentiate",
+                got=f"a derivative of the {self.which} that fails ({reason})",
+                fix="drop torch.autograd.Function from its maps, or give it jvp and setup_context",
             ) from error
         if lower > upper * (1 + DIFFERENCES):
-            got = f"one of the {self.which} of {lower:.3g}, where its values allow {upper:.3g}"
-            fix = "mend encode_jvp and decode_jvp: see romkit.testing.check_projection"
-            raise InputError("projection", expected="derivatives of its values", got=got, fix=fix)
+            raise InputError(
+                "projection",
+                expected="derivatives of its values",
+                got=f"one of the {self.which} of {lower:.3g}, where its values allow {upper:.3g}",
+                fix="mend encode_jvp and decode_jvp: see romkit.testing.check_projection",
+            )
         return lower
 
     def _probes(self) -> list[Pair]:

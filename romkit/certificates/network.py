@@ -104,10 +104,12 @@ def network(function: Map, units: Units, probes: Probes = ()) -> Signal:
         signal = _Reader(units).read(recorded)
         _check_values(function, recorded, probes)
     except Unsupported as verdict:
-        expected = "maps with bounds"
-        got = str(verdict)
-        fix = "write its maps with other operations of torch, see docs/guide/projections.md"
-        raise InputError("projection", expected=expected, got=got, fix=fix) from verdict
+        raise InputError(
+            "projection",
+            expected="maps with bounds",
+            got=str(verdict),
+            fix="write its maps with other operations of torch, see docs/guide/projections.md",
+        ) from verdict
     return signal
 
 

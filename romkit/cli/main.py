@@ -157,9 +157,11 @@ def study(context: typer.Context) -> None:
     """Reproduce a study: run its tasks, and write its report."""
     checkout = Path(romkit.__file__).parents[1]
     if not (checkout / "studies" / "__main__.py").is_file():
-        fix = "run it in a copy of the repository, installed with pip install -e ."
         raise errors.InputError(
-            "study", expected="a checkout of romkit with its studies", got=checkout, fix=fix
+            "study",
+            expected="a checkout of romkit with its studies",
+            got=checkout,
+            fix="run it in a copy of the repository, installed with pip install -e .",
         )
     folders = [str(checkout)]
     if os.environ.get("PYTHONPATH"):

@@ -185,8 +185,12 @@ def _show_law(law: "romkit.integrators.LearnedField") -> None:
 def _refuse_beside_auto(choices: dict[str, object]) -> None:
     for option, value in choices.items():
         if value:
-            fix = "name a law, sindy say, or leave it out"
-            raise InputError(option, expected="nothing beside auto", got="a value", fix=fix)
+            raise InputError(
+                option,
+                expected="nothing beside auto",
+                got="a value",
+                fix="name a law, sindy say, or leave it out",
+            )
 
 
 def _estimator(

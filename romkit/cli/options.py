@@ -149,10 +149,12 @@ def _number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        got = repr(text) if text else "none"
-        fix = f"write {option} 3.14 or {option} 3.14,3.15"
-        expected = "a number, or several with commas between"
-        raise InputError(option, expected=expected, got=got, fix=fix) from error
+        raise InputError(
+            option,
+            expected="a number, or several with commas between",
+            got=repr(text) if text else "none",
+            fix=f"write {option} 3.14 or {option} 3.14,3.15",
+        ) from error
 
 
 def settings(
@@ -173,8 +175,12 @@ def settings(
                 option, expected="name=value", got=repr(pair), fix=f"write {option} epochs=2"
             )
         if name in refused:
-            fix = f"give {name} as an argument or option of the command"
-            raise InputError(option, expected="a setting", got=repr(name), fix=fix)
+            raise InputError(
+                option,
+                expected="a setting",
+                got=repr(name),
+                fix=f"give {name} as an argument or option of the command",
+            )
         values[name] = _value(text)
     return values
 
@@ -343,8 +349,11 @@ def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integr
         kind_of_file = "basis"
     if kind_of_file != kind:
         command = "fit" if kind == "projection" else "law"
-        fix = f"give a file by romkit {command}"
-        raise FileError(path, problem=f"holds a {kind_of_file}, not a {kind}", fix=fix)
+        raise FileError(
+            path,
+            problem=f"holds a {kind_of_file}, not a {kind}",
+            fix=f"give a file by romkit {command}",
+        )
     return model
 
 
@@ -356,11 +365,13 @@ def dynamics(name: str | None) -> "romkit.integrators.LatentDynamics | None":
         return load("law", name)
     kinds = romkit.integrators.DYNAMICS
     if name not in kinds and Path(name).suffix == ".py":
-        fix = (
-            "import the file, romkit --import FILE.py ..., and give the name that it enters into "
-            "DYNAMICS"
+        raise InputError(
+            "dynamics",
+            expected="a name or a file by romkit law",
+            got=name,
+            fix="import the file, romkit --import FILE.py ..., and give the name that it enters into "
+            "DYNAMICS",
         )
-        raise InputError("dynamics", expected="a name or a file by romkit law", got=name, fix=fix)
     return kinds[checks.one_of("dynamics", name, kinds)]()
 
 
@@ -397,8 +408,11 @@ def target(out: Path | None, run: str, name: str, force: bool) -> Path:
     is_file = out is not None and out.suffix and not out.suffix[1:].isdigit()
     file = out if is_file else folder / name
     if os.path.isfile(file) and not force:
-        fix = "choose another --out, or add --force"
-        raise FileError(file, problem="is there, from an earlier run", fix=fix)
+        raise FileError(
+            file,
+            problem="is there, from an earlier run",
+            fix="choose another --out, or add --force",
+        )
     return writable(file)
 
 
@@ -411,13 +425,21 @@ def targets_of(sources: Sequence[str], out: Path | None, pattern: str) -> dict[s
     names = files_of(sources)
     if out is not None:
         if len(names) > 1:
-            fix = "leave it out: pictures and pages are named after their files"
-            raise InputError("--out", expected="none beside several files", got=out, fix=fix)
+            raise InputError(
+                "--out",
+                expected="none beside several files",
+                got=out,
+                fix="leave it out: pictures and pages are named after their files",
+            )
         return {names[0]: writable(out)}
     targets = {name: writable(Path(pattern.format(result_name(name)))) for name in names}
     if len(set(targets.values())) < len(targets):
-        fix = "write them one by one, with --out"
-        raise InputError("FILE", expected="files with names of their own", got="two alike", fix=fix)
+        raise InputError(
+            "FILE",
+            expected="files with names of their own",
+            got="two alike",
+            fix="write them one by one, with --out",
+        )
     return targets
 
 

@@ -293,8 +293,9 @@ def _forecaster(
         ensemble = romkit.Ensemble.load(model)
         return ensemble, ensemble.projection, ensemble.law
     if dynamics is None:
-        fix = "add --dynamics law.safetensors"
-        raise InputError("--dynamics", expected="a law", got="none", fix=fix)
+        raise InputError(
+            "--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors"
+        )
     return None, options.load("projection", model), options.load("law", dynamics)
 
 
@@ -348,9 +349,12 @@ def _inputs(
     fix = "give a file with them by --control"
     dims = source["control"].dims if "control" in source else ()
     if {*dims} - {"trajectory"} != {"time", "input"}:
-        expected = f"control (time, input) of {', '.join(names)}"
-        got = f"dims {dims}" if dims else "data without it"
-        raise InputError("--control", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "--control",
+            expected=f"control (time, input) of {', '.join(names)}",
+            got=f"dims {dims}" if dims else "data without it",
+            fix=fix,
+        )
     source = by_name(source[["control"]], names)
     if "trajectory" in dims:
         source = _select(source, trajectory=trajectory)
@@ -358,8 +362,12 @@ def _inputs(
     since = times - times[0]
     # times in files are rounded
     if since[-1] < duration * (1 - 1e-9):
-        expected = f"inputs up to {duration:g} after the first state"
-        raise InputError("--control", expected=expected, got=f"up to {since[-1]:g}", fix=fix)
+        raise InputError(
+            "--control",
+            expected=f"inputs up to {duration:g} after the first state",
+            got=f"up to {since[-1]:g}",
+            fix=fix,
+        )
     moved = source.assign_coords(time=since).expand_dims("trajectory")
     control = control_of(moved, law.held)
     return lambda t: control(torch.tensor(t, dtype=torch.float64)).numpy()

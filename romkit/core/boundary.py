@@ -202,9 +202,12 @@ def _function(count: int | None, value: object) -> object:
         return value
     arguments = "one argument" if count == 1 else f"{count} arguments"
     name = getattr(value, "__name__", type(value).__name__)
-    got = f"{name}{inspect.signature(value)}"
-    fix = "wrap it in a lambda that takes them"
-    raise InputError("", expected=f"a function of {arguments}", got=got, fix=fix)
+    raise InputError(
+        "",
+        expected=f"a function of {arguments}",
+        got=f"{name}{inspect.signature(value)}",
+        fix="wrap it in a lambda that takes them",
+    )
 
 
 def _takes(function: Callable, count: int) -> bool:
@@ -254,8 +257,12 @@ def _refusal(function: Callable, error: ValidationError) -> InputError:
     argument = _name_of(position, names)
     kind = faults[0]["type"]
     if kind.startswith("multiple_argument_values"):
-        got = f"{argument} twice, by its place and by its name"
-        return InputError(argument, expected="it once", got=got, fix="leave one of them out")
+        return InputError(
+            argument,
+            expected="it once",
+            got=f"{argument} twice, by its place and by its name",
+            fix="leave one of them out",
+        )
     if kind == "unexpected_positional_argument":
         return _unplaced_argument(function, argument)
     if kind.startswith("unexpected"):
@@ -292,19 +299,29 @@ def _unplaced_argument(function: Callable, argument: str) -> InputError:
     if not placed:
         expected = "arguments by their names"
     if argument in parameters:
-        got = f"{argument} by its place"
-        fix = f"give {argument}=... once, by its name"
-        return InputError(argument, expected=f"{expected} alone", got=got, fix=fix)
-    fix = "leave them out, or give them by their names"
-    return InputError("arguments", expected=expected, got="further ones", fix=fix)
+        return InputError(
+            argument,
+            expected=f"{expected} alone",
+            got=f"{argument} by its place",
+            fix=f"give {argument}=... once, by its name",
+        )
+    return InputError(
+        "arguments",
+        expected=expected,
+        got="further ones",
+        fix="leave them out, or give them by their names",
+    )
 
 
 def _unknown_argument(function: Callable, argument: str, names: list[str]) -> InputError:
     names = [name for name in names if name not in ("self", "cls")]
     takes = ", ".join(names) or "none"
-    fix = checks.nearest(argument, names) or f"it takes {takes}"
-    expected = f"an argument of {function.__qualname__.removesuffix('.__init__')}"
-    return InputError(argument, expected=expected, got="an unknown one", fix=fix)
+    return InputError(
+        argument,
+        expected=f"an argument of {function.__qualname__.removesuffix('.__init__')}",
+        got="an unknown one",
+        fix=checks.nearest(argument, names) or f"it takes {takes}",
+    )
 
 
 def _worded(fault: Mapping[str, Any]) -> InputError:

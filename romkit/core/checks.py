@@ -18,11 +18,18 @@ def one_of(argument: str, value: object, names: Collection[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     if not names:
-        expected = "none, since there is nothing to choose from"
-        raise InputError(argument, expected=expected, got=shown(value), fix="leave it out")
-    expected = f"one of {', '.join(sorted(names))}"
-    fix = nearest(value, names) or "choose one of them"
-    raise InputError(argument, expected=expected, got=shown(value), fix=fix)
+        raise InputError(
+            argument,
+            expected="none, since there is nothing to choose from",
+            got=shown(value),
+            fix="leave it out",
+        )
+    raise InputError(
+        argument,
+        expected=f"one of {', '.join(sorted(names))}",
+        got=shown(value),
+        fix=nearest(value, names) or "choose one of them",
+    )
 
 
 def choice(names: Collection[str]) -> Callable[[str, object], str]:
@@ -44,17 +51,24 @@ def at_least(argument: str, value: object, minimum: int) -> int:
     """`value`, if it is an integer that is not below `minimum`."""
     if isinstance(value, Integral) and not isinstance(value, bool) and value >= minimum:
         return int(value)
-    expected = f"an integer >= {minimum}"
-    fix = f"give {argument}={minimum} or more"
-    raise InputError(argument, expected=expected, got=shown(value), fix=fix)
+    raise InputError(
+        argument,
+        expected=f"an integer >= {minimum}",
+        got=shown(value),
+        fix=f"give {argument}={minimum} or more",
+    )
 
 
 def index(argument: str, value: int, size: int) -> int:
     """`value`, if it is an index into this many entries."""
     if -size <= value < size:
         return value
-    fix = "count from 0, or from the end with -1, -2, ..."
-    raise InputError(argument, expected=f"an index into {size}", got=value, fix=fix)
+    raise InputError(
+        argument,
+        expected=f"an index into {size}",
+        got=value,
+        fix="count from 0, or from the end with -1, -2, ...",
+    )
 
 
 def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> str:
@@ -64,9 +78,12 @@ def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> str:
     if name in endings:
         return name
     names = ", .".join(sorted(endings))
-    fix = nearest(name, endings) or "add one of these"
-    got = suffix or "none"
-    raise InputError(argument, expected=f"a name that ends in .{names}", got=got, fix=fix)
+    raise InputError(
+        argument,
+        expected=f"a name that ends in .{names}",
+        got=suffix or "none",
+        fix=nearest(name, endings) or "add one of these",
+    )
 
 
 MOST_STEPS = 2**53
@@ -77,9 +94,12 @@ def steps(duration: float, dt: float) -> int:
     """Number of intervals of length `dt` in a run of this duration, at least one."""
     if dt / 2 <= duration <= dt * MOST_STEPS:
         return max(1, round(duration / dt))
-    expected = "1 to 2**53 intervals of the output"
-    got = f"{duration:g} in steps of {dt:g}"
-    raise InputError("duration", expected=expected, got=got, fix="change the duration, or dt")
+    raise InputError(
+        "duration",
+        expected="1 to 2**53 intervals of the output",
+        got=f"{duration:g} in steps of {dt:g}",
+        fix="change the duration, or dt",
+    )
 
 
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
@@ -87,9 +107,12 @@ def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) ->
     if shape and shape[-1] == size:
         return
     entries = "1 entry" if size == 1 else f"{size} entries"
-    expected = f"shape (..., {size}), {meaning}"
-    got = f"shape {tuple(shape)}"
-    raise InputError(argument, expected=expected, got=got, fix=f"give its last axis {entries}")
+    raise InputError(
+        argument,
+        expected=f"shape (..., {size}), {meaning}",
+        got=f"shape {tuple(shape)}",
+        fix=f"give its last axis {entries}",
+    )
 
 
 def extra(argument: str, module: str, group: str) -> ModuleType:
@@ -97,9 +120,12 @@ def extra(argument: str, module: str, group: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        expected = f"{module} to be installed"
-        fix = f'pip install -e ".[{group}]" in a copy of the repository'
-        raise InputError(argument, expected=expected, got="none", fix=fix) from error
+        raise InputError(
+            argument,
+            expected=f"{module} to be installed",
+            got="none",
+            fix=f'pip install -e ".[{group}]" in a copy of the repository',
+        ) from error
 
 
 def shown(value: object) -> str:

@@ -27,6 +27,9 @@ def at_time(function: Callable[[float], object], t: float, argument: str) -> obj
     try:
         return function(torch.tensor(float(t), dtype=torch.float64))
     except (TypeError, AttributeError) as error:
-        got = f"{type(error).__name__}: {one_line(str(error))}"
-        fix = "write it for one time, with math, numpy or torch: lambda t: 2 + math.sin(t)"
-        raise InputError(argument, expected="a function of time", got=got, fix=fix) from error
+        raise InputError(
+            argument,
+            expected="a function of time",
+            got=f"{type(error).__name__}: {one_line(str(error))}",
+            fix="write it for one time, with math, numpy or torch: lambda t: 2 + math.sin(t)",
+        ) from error

@@ -35,8 +35,11 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     # A link is followed, so that the file it points to is replaced and not the link.
     target = Path(os.path.realpath(expanded(path)))
     if not os.path.isdir(target.parent):
-        fix = f"make it first: mkdir -p {target.parent}"
-        raise FileError(path, problem="its folder does not exist", fix=fix)
+        raise FileError(
+            path,
+            problem="its folder does not exist",
+            fix=f"make it first: mkdir -p {target.parent}",
+        )
     # false, without an error, for names that no file can have
     if os.path.isdir(target):
         raise FileError(path, problem="is a folder", fix="add a file name")
@@ -50,8 +53,11 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     except FileError:
         raise
     except OSError as error:
-        problem = f"cannot be written ({reason(error)})"
-        raise FileError(path, problem=problem, fix="check free space and permissions") from error
+        raise FileError(
+            path,
+            problem=f"cannot be written ({reason(error)})",
+            fix="check free space and permissions",
+        ) from error
     finally:
         # a file system that became read-only must not hide what went wrong
         with contextlib.suppress(OSError):
@@ -69,9 +75,11 @@ def make_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        problem = f"cannot be written to ({reason(error)})"
-        fix = "check the path and its permissions"
-        raise FileError(folder, problem=problem, fix=fix) from error
+        raise FileError(
+            folder,
+            problem=f"cannot be written to ({reason(error)})",
+            fix="check the path and its permissions",
+        ) from error
 
 
 def existing(path: str | os.PathLike) -> Path:
@@ -151,9 +159,9 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
     content = _apart(tensors)
     fault = _fault(header, content)
     if fault:
-        expected = "finite numbers and plain text"
-        fix = "mend it before saving"
-        raise InputError(what, expected=expected, got=fault, fix=fix)
+        raise InputError(
+            what, expected="finite numbers and plain text", got=fault, fix="mend it before saving"
+        )
     header["sha256"] = _sha256(header, content)
     data = safetensors.torch.save(content, {"romkit": json.dumps(header)})
     with atomic(path) as temporary:
@@ -187,27 +195,37 @@ def read(file: Path) -> tuple[Header, Tensors]:
             metadata = stored.metadata() or {}
             tensors = {name: stored.get_tensor(name).clone() for name in stored.keys()}  # noqa: SIM118, not a dict
     except Exception as error:  # safetensors and torch raise many kinds on a damaged header
-        problem = f"is not a complete safetensors file ({reason(error)})"
         raise FileError(
-            file, problem=problem, fix="restore it from a copy, or save it again"
+            file,
+            problem=f"is not a complete safetensors file ({reason(error)})",
+            fix="restore it from a copy, or save it again",
         ) from error
     try:
         header = json.loads(metadata["romkit"])
         changed = header.pop("sha256") != _sha256(header, tensors)
         fault = _fault(header, tensors)
     except (KeyError, ValueError, AttributeError, TypeError, RuntimeError) as error:
-        fix = "give a file by romkit.save, restored from a copy if this is one"
-        raise FileError(file, problem="has no romkit header, or a damaged one", fix=fix) from error
+        raise FileError(
+            file,
+            problem="has no romkit header, or a damaged one",
+            fix="give a file by romkit.save, restored from a copy if this is one",
+        ) from error
     if header.get("format") != FORMAT:
-        problem = f"is of format {header.get('format')!r:.20}, this romkit reads {FORMAT}"
-        raise FileError(file, problem=problem, fix="update romkit, or restore the file from a copy")
+        raise FileError(
+            file,
+            problem=f"is of format {header.get('format')!r:.20}, this romkit reads {FORMAT}",
+            fix="update romkit, or restore the file from a copy",
+        )
     if changed:
-        problem = "has changed since romkit wrote it (checksum)"
-        fix = "restore it from a copy, or save it again"
-        raise FileError(file, problem=problem, fix=fix)
+        raise FileError(
+            file,
+            problem="has changed since romkit wrote it (checksum)",
+            fix="restore it from a copy, or save it again",
+        )
     if fault:
-        fix = "do not trust it; save it again from its source"
-        raise FileError(file, problem=f"holds {fault}", fix=fix)
+        raise FileError(
+            file, problem=f"holds {fault}", fix="do not trust it; save it again from its source"
+        )
     return header, tensors
 
 

@@ -117,14 +117,18 @@ def linear_solve(matrix: Tensor, vector: Tensor) -> Tensor:
 def _check(name: str, value: object, axes: int, like: Tensor | None = None) -> None:
     """Raise unless the value is a tensor with so many axes, of the dtype of another one."""
     if not isinstance(value, Tensor):
-        got = checks.shown(value)
-        fix = f"give torch.as_tensor({name})"
-        raise InputError(name, expected="a tensor", got=got, fix=fix)
+        raise InputError(
+            name, expected="a tensor", got=checks.shown(value), fix=f"give torch.as_tensor({name})"
+        )
     if value.ndim < axes:
         raise _refused(name, f"{axes} or more axes", value)
     if like is not None and value.dtype != like.dtype:
-        fix = f"convert it, {name}.to({like.dtype})"
-        raise InputError(name, expected=f"numbers of {like.dtype}", got=value.dtype, fix=fix)
+        raise InputError(
+            name,
+            expected=f"numbers of {like.dtype}",
+            got=value.dtype,
+            fix=f"convert it, {name}.to({like.dtype})",
+        )
 
 
 def _check_vectors(matrix: Tensor, vector: Tensor) -> None:
@@ -153,11 +157,13 @@ def _check_trailing(name: str, axes: torch.Size, reference: torch.Size) -> None:
 
 
 def _mismatch(name: str, axes: torch.Size, reference: torch.Size, side: str) -> InputError:
-    expected = f"leading axes that match {tuple(reference)} from the {side}"
-    fix = "put axes of one entry in where there is nothing to match"
-    return InputError(name, expected=expected, got=tuple(axes), fix=fix)
+    return InputError(
+        name,
+        expected=f"leading axes that match {tuple(reference)} from the {side}",
+        got=tuple(axes),
+        fix="put axes of one entry in where there is nothing to match",
+    )
 
 
 def _refused(name: str, expected: str, value: Tensor) -> InputError:
-    got = f"shape {tuple(value.shape)}"
-    return InputError(name, expected=expected, got=got, fix="reshape it")
+    return InputError(name, expected=expected, got=f"shape {tuple(value.shape)}", fix="reshape it")

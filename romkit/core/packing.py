@@ -58,9 +58,12 @@ def _packed_sequence(values: Sequence, classes: Classes, path: str) -> tuple[lis
 def _packed_object(value: object, classes: Classes, path: str) -> tuple[Header, Tensors]:
     name = type(value).__name__
     if classes.get(name) is not type(value) or not is_dataclass(value):
-        expected = f"one of {', '.join(classes)}"
-        fix = "write its parameters to a file of your own"
-        raise InputError(path or "model", expected=expected, got=f"{value!r:.80}", fix=fix)
+        raise InputError(
+            path or "model",
+            expected=f"one of {', '.join(classes)}",
+            got=f"{value!r:.80}",
+            fix="write its parameters to a file of your own",
+        )
     header: Header = {CLASS: name}
     tensors: Tensors = {}
     facts = getattr(value, "FACTS", ())

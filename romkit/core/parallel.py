@@ -20,9 +20,12 @@ stacks still pay.
 def _executor(argument: str, value: object) -> Any:
     if callable(getattr(value, "submit", None)):
         return value
-    expected = "an executor with submit(function, *arguments), as in concurrent.futures"
-    fix = "give a ProcessPoolExecutor, a dask.distributed.Client or a submitit.AutoExecutor"
-    raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
+    raise InputError(
+        argument,
+        expected="an executor with submit(function, *arguments), as in concurrent.futures",
+        got=checks.shown(value),
+        fix="give a ProcessPoolExecutor, a dask.distributed.Client or a submitit.AutoExecutor",
+    )
 
 
 Pool = Annotated[Any, _executor]

@@ -79,15 +79,19 @@ def _not_real(argument: str, value: object) -> InputError:
     for kind, fix_of_kind in FIXES.items():
         if kind in dtype:
             fix = fix_of_kind
-    expected = "real numbers (tensor, array or list)"
-    return InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
+    return InputError(
+        argument, expected="real numbers (tensor, array or list)", got=checks.shown(value), fix=fix
+    )
 
 
 def _not_dense(argument: str, value: Tensor) -> InputError:
     kind = "meta" if value.is_meta else str(value.layout).removeprefix("torch.")
-    expected = "a dense tensor with values"
-    fix = f"give {argument}.to_dense()"
-    return InputError(argument, expected=expected, got=f"a {kind} tensor", fix=fix)
+    return InputError(
+        argument,
+        expected="a dense tensor with values",
+        got=f"a {kind} tensor",
+        fix=f"give {argument}.to_dense()",
+    )
 
 
 def finite(argument: str, value: object) -> Tensor:
@@ -95,8 +99,9 @@ def finite(argument: str, value: object) -> Tensor:
     numbers = tensor(argument, value)
     if recording() or bool(numbers.isfinite().all()):
         return numbers
-    fix = "drop what is not finite"
-    raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix=fix)
+    raise InputError(
+        argument, expected="finite numbers", got="NaN or infinity", fix="drop what is not finite"
+    )
 
 
 def times(argument: str, value: object) -> Tensor:
@@ -104,11 +109,13 @@ def times(argument: str, value: object) -> Tensor:
     numbers = finite(argument, value)
     expected = "times that increase, on one axis"
     if numbers.ndim != 1 or len(numbers) == 0:
-        fix = "give [0.0, 0.1, 0.2], say"
-        raise InputError(argument, expected=expected, got=_shape(numbers), fix=fix)
+        raise InputError(
+            argument, expected=expected, got=_shape(numbers), fix="give [0.0, 0.1, 0.2], say"
+        )
     if bool((numbers.diff() <= 0).any()):
-        fix = "sort them, each once"
-        raise InputError(argument, expected=expected, got="times that do not", fix=fix)
+        raise InputError(
+            argument, expected=expected, got="times that do not", fix="sort them, each once"
+        )
     return numbers
 
 
@@ -117,8 +124,12 @@ def mask(argument: str, value: object) -> Tensor:
     is_array = isinstance(value, Tensor | Array | list)
     if is_array and str(getattr(value, "dtype", "")).endswith("bool"):
         return torch.as_tensor(value)
-    fix = "give a comparison such as x > 0"
-    raise InputError(argument, expected="a tensor of booleans", got=checks.shown(value), fix=fix)
+    raise InputError(
+        argument,
+        expected="a tensor of booleans",
+        got=checks.shown(value),
+        fix="give a comparison such as x > 0",
+    )
 
 
 def array(argument: str, value: object) -> Array:
@@ -138,8 +149,12 @@ def states(argument: str, value: object, size: int, number: int) -> Tensor:
         expected = f"one state ({size},)"
         if number > 1:
             expected += f", or {number} of them, as there are contexts"
-        fix = "give as many as contexts, or one for all"
-        raise InputError(argument, expected=expected, got=_shape(numbers), fix=fix) from error
+        raise InputError(
+            argument,
+            expected=expected,
+            got=_shape(numbers),
+            fix="give as many as contexts, or one for all",
+        ) from error
 
 
 def parts(argument: str, value: object, order: int, size: int) -> None:
@@ -149,8 +164,12 @@ def parts(argument: str, value: object, order: int, size: int) -> None:
         if isinstance(value, tuple):
             got = f"{len(value)} parts"
         meaning = {1: "(x,)", 2: "(q, q̇)"}[order]
-        expected = f"{meaning}, tensors (..., {size})"
-        raise InputError(argument, expected=expected, got=got, fix=f"give a tuple of {order}")
+        raise InputError(
+            argument,
+            expected=f"{meaning}, tensors (..., {size})",
+            got=got,
+            fix=f"give a tuple of {order}",
+        )
     names = ("initial_state", "initial_velocity")
     for name, state in zip(names, value, strict=False):
         checks.last_axis(name, state.shape, size, "the components of the state")
@@ -163,10 +182,12 @@ def broadcast(**tensors: Tensor) -> None:
         torch.broadcast_shapes(*shapes.values())
     except RuntimeError as error:
         *names, argument = shapes
-        got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        expected = f"shapes that go with {', '.join(names)}"
-        fix = "compare equal runs"
-        raise InputError(argument, expected=expected, got=got, fix=fix) from error
+        raise InputError(
+            argument,
+            expected=f"shapes that go with {', '.join(names)}",
+            got=", ".join(f"{name} {shape}" for name, shape in shapes.items()),
+            fix="compare equal runs",
+        ) from error
 
 
 def same_shape(**tensors: Tensor) -> None:
@@ -176,9 +197,7 @@ def same_shape(**tensors: Tensor) -> None:
     expected = f"shape {shapes[reference]}, as {reference}"
     for name, shape in shapes.items():
         if shape != shapes[reference]:
-            got = f"shape {shape}"
-            fix = "give equal shapes"
-            raise InputError(name, expected=expected, got=got, fix=fix)
+            raise InputError(name, expected=expected, got=f"shape {shape}", fix="give equal shapes")
 
 
 def alike(values: Array, others: Array) -> bool:
@@ -197,8 +216,9 @@ def evenly(size: int, most: int) -> Tensor:
 def matrix(argument: str, value: Tensor) -> None:
     """The tensor must have two axes, with entries."""
     if value.ndim != 2 or 0 in value.shape:
-        fix = "give a row for each sample"
-        raise InputError(argument, expected="a matrix", got=_shape(value), fix=fix)
+        raise InputError(
+            argument, expected="a matrix", got=_shape(value), fix="give a row for each sample"
+        )
 
 
 def axes(argument: str, value: object, names: str) -> Tensor:
@@ -208,9 +228,12 @@ def axes(argument: str, value: object, names: str) -> Tensor:
     sizes = tuple(numbers.shape)[-len(labels) :]
     if len(sizes) == len(labels) and 0 not in sizes:
         return numbers
-    expected = f"shape (..., {', '.join(labels)})"
-    fix = "add the axis, or the entries that are missing"
-    raise InputError(argument, expected=expected, got=_shape(numbers), fix=fix)
+    raise InputError(
+        argument,
+        expected=f"shape (..., {', '.join(labels)})",
+        got=_shape(numbers),
+        fix="add the axis, or the entries that are missing",
+    )
 
 
 def _shape(value: Tensor) -> str:

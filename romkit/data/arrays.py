@@ -114,9 +114,12 @@ def _labels(runs: Mapping[str, list[Array]], names: Sequence[str] | None) -> dic
     n = runs["states"][0].shape[1]
     if names is not None:
         if len(names) != n:
-            expected = f"{n}, one for each component"
-            fix = "name each component"
-            raise InputError("names", expected=expected, got=len(names), fix=fix)
+            raise InputError(
+                "names",
+                expected=f"{n}, one for each component",
+                got=len(names),
+                fix="name each component",
+            )
         labels["component"] = list(names)
     if "control" in runs:
         q = runs["control"][0].shape[1]
@@ -150,8 +153,12 @@ def _with_last_axis(run: Array) -> Array:
 
 
 def _refuse_axes(name: str, got: str) -> NoReturn:
-    fix = "put time on the first axis, and one size on the last"
-    raise InputError(name, expected="arrays (times, n)", got=got, fix=fix)
+    raise InputError(
+        name,
+        expected="arrays (times, n)",
+        got=got,
+        fix="put time on the first axis, and one size on the last",
+    )
 
 
 def _check_shapes(runs: Mapping[str, list[Array]]) -> None:
@@ -163,8 +170,12 @@ def _check_shapes(runs: Mapping[str, list[Array]]) -> None:
         got = [run.shape[:known] for run in arrays]
         if got == expected:
             continue
-        words = f"shapes {listed(expected, 3)}, as the states"
-        raise InputError(name, expected=words, got=listed(got, 3), fix="give one for each state")
+        raise InputError(
+            name,
+            expected=f"shapes {listed(expected, 3)}, as the states",
+            got=listed(got, 3),
+            fix="give one for each state",
+        )
 
 
 def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> list[Array]:
@@ -180,10 +191,12 @@ def _times_of_runs(times: Array | Sequence[Array], lengths: Sequence[int]) -> li
     runs = [tensors.times("times", run).double().numpy() for run in times]
     counts = [len(run) for run in runs]
     if counts != list(lengths):
-        expected = f"as many times as states, {listed(lengths)}"
-        fix = "give one list of times for each trajectory, or times.ravel() for all"
-        got = listed(counts)
-        raise InputError("times", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "times",
+            expected=f"as many times as states, {listed(lengths)}",
+            got=listed(counts),
+            fix="give one list of times for each trajectory, or times.ravel() for all",
+        )
     return runs
 
 
@@ -195,14 +208,21 @@ def _common_times(times: Array, longest: int) -> Array:
     """
     if times.ndim == 0:
         if not 0 < times < np.inf:
-            expected = "a positive interval, or times"
-            fix = "give times=0.1, say"
-            raise InputError("times", expected=expected, got=times, fix=fix)
+            raise InputError(
+                "times",
+                expected="a positive interval, or times",
+                got=times,
+                fix="give times=0.1, say",
+            )
         return times * np.arange(longest, dtype=np.float64)
     common = tensors.times("times", times).double().numpy()
     if len(common) != longest:
-        fix = "give one time for each state of the longest"
-        raise InputError("times", expected=f"{longest} times", got=len(common), fix=fix)
+        raise InputError(
+            "times",
+            expected=f"{longest} times",
+            got=len(common),
+            fix="give one time for each state of the longest",
+        )
     return common
 
 
@@ -238,7 +258,10 @@ def _parameter(name: str, values: object, number: int) -> Array:
         numbers = tensors.finite(name, values).double().numpy()
     numbers = np.atleast_1d(numbers)
     if numbers.shape != (number,):
-        got = f"shape {numbers.shape}"
-        fix = f"give {number} of them"
-        raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
+        raise InputError(
+            name,
+            expected="one number for each trajectory",
+            got=f"shape {numbers.shape}",
+            fix=f"give {number} of them",
+        )
     return numbers

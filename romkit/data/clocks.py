@@ -43,9 +43,12 @@ def seconds_since_first(times: Array) -> tuple[Array, str]:
         start = min(times.flat)
         seconds = [(time - start).total_seconds() for time in times.flat]
         return np.reshape(seconds, times.shape), ""
-    got = f"dtype {times.dtype}"
-    fix = "parse them: pandas.to_datetime(..., format='%d.%m.%Y'), say"
-    raise InputError("time", expected="numbers or dates", got=got, fix=fix)
+    raise InputError(
+        "time",
+        expected="numbers or dates",
+        got=f"dtype {times.dtype}",
+        fix="parse them: pandas.to_datetime(..., format='%d.%m.%Y'), say",
+    )
 
 
 def _seconds_of_numpy(times: Array) -> tuple[Array, str]:
@@ -66,16 +69,22 @@ def check_clock(name: str, times: Array) -> None:
     """
     missing = np.flatnonzero(~np.isfinite(times))
     if len(missing):
-        fix = f"drop them: data.isel({name}=numpy.isfinite(data[{name!r}].values))"
-        got = f"none at {listed(missing)}"
-        raise InputError("data", expected=f"a number for every {name}", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected=f"a number for every {name}",
+            got=f"none at {listed(missing)}",
+            fix=f"drop them: data.isel({name}=numpy.isfinite(data[{name!r}].values))",
+        )
     _check_once(name, times)
     backward = np.flatnonzero(np.diff(times) < 0)
     if len(backward):
         k = backward[0]
-        fix = f"sort them: data.sortby({name!r})"
-        got = f"{times[k]:g} before {times[k + 1]:g}"
-        raise InputError("data", expected="increasing times", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="increasing times",
+            got=f"{times[k]:g} before {times[k + 1]:g}",
+            fix=f"sort them: data.sortby({name!r})",
+        )
 
 
 def _check_once(name: str, times: Array) -> None:

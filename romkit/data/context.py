@@ -60,10 +60,12 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> Array:
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
     except ValueError as error:
         pairs = zip(names, columns, strict=True)
-        got = ", ".join(f"{name}: {column.shape}" for name, column in pairs)
-        expected = "shapes that broadcast"
-        fix = "give scalars or arrays of one length"
-        raise InputError(", ".join(names), expected=expected, got=got, fix=fix) from error
+        raise InputError(
+            ", ".join(names),
+            expected="shapes that broadcast",
+            got=", ".join(f"{name}: {column.shape}" for name, column in pairs),
+            fix="give scalars or arrays of one length",
+        ) from error
 
 
 def ends_of(context: Sequence[ContextParameter]) -> tuple[Array, Array]:
@@ -83,9 +85,12 @@ def _check_given(names: Sequence[str], values: Mapping[str, object]) -> None:
             raise InputError(name, expected="a context parameter", got="an unknown name", fix=fix)
     missing = [name for name in names if name not in values]
     if missing:
-        fix = f"add {', '.join(f'{name}=...' for name in missing)}"
-        expected = "a value for this context parameter"
-        raise InputError(missing[0], expected=expected, got="none", fix=fix)
+        raise InputError(
+            missing[0],
+            expected="a value for this context parameter",
+            got="none",
+            fix=f"add {', '.join(f'{name}=...' for name in missing)}",
+        )
 
 
 ROLE = "role"
@@ -166,9 +171,12 @@ def context_columns(data: xr.Dataset, names: Sequence[str]) -> Array:
         return np.zeros((data.sizes.get("trajectory", 1), 0))
     for name in names:
         if data[name].chunks:
-            fix = f"read it: data = data.assign_coords({name}=data[{name!r}].compute())"
-            expected = f"context {name} in memory"
-            raise InputError("data", expected=expected, got="chunks of dask", fix=fix)
+            raise InputError(
+                "data",
+                expected=f"context {name} in memory",
+                got="chunks of dask",
+                fix=f"read it: data = data.assign_coords({name}=data[{name!r}].compute())",
+            )
     columns = []
     for column in xr.broadcast(*(data[name] for name in names)):
         column = column.transpose("trajectory", "time", ..., missing_dims="ignore")
@@ -214,8 +222,12 @@ def _range_of(column: xr.DataArray) -> object:
         return np.nanmin(column), np.nanmax(column)
     ends = column.attrs["training_range"]
     if tensors.finite("data", ends).shape != (2,):
-        fix = f"mend the attribute training_range of {column.name}"
-        raise InputError("data", expected="a range of two numbers", got=str(ends), fix=fix)
+        raise InputError(
+            "data",
+            expected="a range of two numbers",
+            got=str(ends),
+            fix=f"mend the attribute training_range of {column.name}",
+        )
     return ends
 
 
@@ -223,10 +235,12 @@ def check_dims(data: xr.Dataset, *dims: str) -> None:
     """Raise unless a dataset has entries along these dimensions."""
     for dim in dims:
         if data.sizes.get(dim, 0) == 0:
-            expected = f"a dimension {dim!r} with entries"
-            got = f"dimensions {dict(data.sizes)}"
-            fix = f"add it: data.expand_dims({dim!r}), or romkit.data.describe"
-            raise InputError("data", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "data",
+                expected=f"a dimension {dim!r} with entries",
+                got=f"dimensions {dict(data.sizes)}",
+                fix=f"add it: data.expand_dims({dim!r}), or romkit.data.describe",
+            )
 
 
 def check_has(
@@ -234,8 +248,12 @@ def check_has(
 ) -> None:
     """Raise unless a dataset has a variable of this name."""
     if name not in data.data_vars:
-        got = f"variables {sorted(map(str, data.data_vars))}"
-        raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected=f"a variable {name!r}",
+            got=f"variables {sorted(map(str, data.data_vars))}",
+            fix=fix,
+        )
 
 
 @validated
@@ -323,10 +341,12 @@ def _check_number(argument: str, times: Tensor, rows: Sequence[Tensor]) -> None:
     number = len(rows[0])
     for t, c in zip(times, rows, strict=True):
         if len(c) != number:
-            expected = "one number of trajectories"
-            fix = "give as many values at all times"
-            got = f"{number} at first, {len(c)} at t = {t:g}"
-            raise InputError(argument, expected=expected, got=got, fix=fix)
+            raise InputError(
+                argument,
+                expected="one number of trajectories",
+                got=f"{number} at first, {len(c)} at t = {t:g}",
+                fix="give as many values at all times",
+            )
 
 
 def _checked_over_time(values: Tensor, times: Tensor) -> Tensor:
@@ -336,13 +356,17 @@ def _checked_over_time(values: Tensor, times: Tensor) -> Tensor:
         InputError: a single time, or a context that is missing while a trajectory lasts.
     """
     if len(times) < 2:
-        fix = "give a context that stays"
-        raise InputError("data", expected="two times or more", got="one", fix=fix)
+        raise InputError(
+            "data", expected="two times or more", got="one", fix="give a context that stays"
+        )
     values = held(values)
     if not bool(values.isfinite().all()):
-        expected = "a context that is known while a trajectory lasts"
-        fix = "record it at these times, or drop the trajectories"
-        raise InputError("data", expected=expected, got="gaps", fix=fix)
+        raise InputError(
+            "data",
+            expected="a context that is known while a trajectory lasts",
+            got="gaps",
+            fix="record it at these times, or drop the trajectories",
+        )
     return values
 
 
@@ -350,10 +374,12 @@ def context_rows(names: Sequence[str], values: Mapping[str, object]) -> Array:
     """Named context values as (trajectories, p), of which there is one at least."""
     rows = np.atleast_2d(unchecked(context_array)(names, values))
     if rows.ndim != 2:
-        got = f"shape {rows.shape[:-1]}"
-        fix = "give one value for each trajectory"
-        expected = "a number, or a list of numbers"
-        raise InputError(", ".join(names), expected=expected, got=got, fix=fix)
+        raise InputError(
+            ", ".join(names),
+            expected="a number, or a list of numbers",
+            got=f"shape {rows.shape[:-1]}",
+            fix="give one value for each trajectory",
+        )
     return rows
 
 
@@ -385,8 +411,12 @@ def bound_context(
 def only_one(context: object, named: Mapping[str, object]) -> None:
     """Raise where a context is given twice, as such and by names."""
     if context is not None and named:
-        got = f"one and {', '.join(named)}"
-        raise InputError("context", expected="one context", got=got, fix="drop one of them")
+        raise InputError(
+            "context",
+            expected="one context",
+            got=f"one and {', '.join(named)}",
+            fix="drop one of them",
+        )
 
 
 def _finite(name: str, value: object) -> Array:

@@ -197,10 +197,12 @@ def by_name(inputs: T, names: Sequence[str]) -> T:
     if labels == list(names):
         return inputs
     if sorted(labels) != sorted(names):
-        expected = f"inputs {', '.join(names)}"
-        got = ", ".join(labels)
-        fix = "rename them if they are the same: data.assign_coords(input=[...])"
-        raise InputError("control", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "control",
+            expected=f"inputs {', '.join(names)}",
+            got=", ".join(labels),
+            fix="rename them if they are the same: data.assign_coords(input=[...])",
+        )
     return inputs.isel(input=[labels.index(name) for name in names])
 
 
@@ -272,11 +274,16 @@ def given_control(
 def _check_wanted(control: object, names: Sequence[str]) -> None:
     """Raise where inputs are missing, or given to dynamics without."""
     if control is None:
-        fix = "add control=..., a function of time or an array (times, inputs)"
-        raise InputError("control", expected=f"inputs {', '.join(names)}", got="none", fix=fix)
+        raise InputError(
+            "control",
+            expected=f"inputs {', '.join(names)}",
+            got="none",
+            fix="add control=..., a function of time or an array (times, inputs)",
+        )
     if not names:
-        expected = "none for dynamics without inputs"
-        raise InputError("control", expected=expected, got="some", fix="drop it")
+        raise InputError(
+            "control", expected="none for dynamics without inputs", got="some", fix="drop it"
+        )
 
 
 def _checked_samples(control: object, count: int, number: int, names: Sequence[str]) -> Tensor:
@@ -292,10 +299,12 @@ def _checked_samples(control: object, count: int, number: int, names: Sequence[s
     shapes = [(1, count, q), (number, count, q)]
     if values.shape in shapes and bool(values.isfinite().all()):
         return values
-    expected = f"finite inputs ({count} times, {q}: {', '.join(names)})"
-    got = f"shape {tuple(values.shape)}"
-    fix = "give one row for each output time"
-    raise InputError("control", expected=expected, got=got, fix=fix)
+    raise InputError(
+        "control",
+        expected=f"finite inputs ({count} times, {q}: {', '.join(names)})",
+        got=f"shape {tuple(values.shape)}",
+        fix="give one row for each output time",
+    )
 
 
 def _function(
@@ -308,9 +317,12 @@ def _function(
     begin = at_time(control, times[0], "control")
     size = np.size(begin)
     if size not in (q, number * q):
-        got = f"{size} numbers"
-        fix = "return one number for each input"
-        raise InputError("control", expected=f"{q} inputs, ({', '.join(names)})", got=got, fix=fix)
+        raise InputError(
+            "control",
+            expected=f"{q} inputs, ({', '.join(names)})",
+            got=f"{size} numbers",
+            fix="return one number for each input",
+        )
 
     def inputs(t: Tensor) -> Tensor:
         values = at_time(control, t, "control")

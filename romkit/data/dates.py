@@ -114,16 +114,22 @@ def _check_order(
     is_ambiguous = column.notna() & (day_first != month_first)
     if not is_ambiguous.any():
         return
-    got = f"{_first(column[is_ambiguous])}, and no day beyond the 12th"
-    fix = f"write the year first, or say which it is: {_parsed(name, 'dayfirst=True')}"
-    raise InputError("time", expected="days that differ from months", got=got, fix=fix)
+    raise InputError(
+        "time",
+        expected="days that differ from months",
+        got=f"{_first(column[is_ambiguous])}, and no day beyond the 12th",
+        fix=f"write the year first, or say which it is: {_parsed(name, 'dayfirst=True')}",
+    )
 
 
 def _refuse_month_first(cells: pd.Series, name: str) -> NoReturn:
     """Raise InputError: months come first."""
-    got = f"{_first(cells)}, month first"
-    fix = f"write the year first, or say which it is: {_parsed(name, 'dayfirst=False')}"
-    raise InputError("time", expected="dates with the day or the year first", got=got, fix=fix)
+    raise InputError(
+        "time",
+        expected="dates with the day or the year first",
+        got=f"{_first(cells)}, month first",
+        fix=f"write the year first, or say which it is: {_parsed(name, 'dayfirst=False')}",
+    )
 
 
 def _refuse_text(cells: pd.Series, name: str) -> NoReturn:
@@ -132,9 +138,12 @@ def _refuse_text(cells: pd.Series, name: str) -> NoReturn:
     if not is_number.all():
         cells = cells[~is_number]
     parsed = _parsed(name, "format='%d.%m.%Y'")
-    fix = f"say how it is written: {parsed}, or pandas.read_csv(..., date_format=...)"
-    expected = "numbers or dates, written alike in all rows"
-    raise InputError("time", expected=expected, got=f"text, {_first(cells)}", fix=fix)
+    raise InputError(
+        "time",
+        expected="numbers or dates, written alike in all rows",
+        got=f"text, {_first(cells)}",
+        fix=f"say how it is written: {parsed}, or pandas.read_csv(..., date_format=...)",
+    )
 
 
 def _first(cells: pd.Series) -> str:

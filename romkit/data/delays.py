@@ -81,13 +81,21 @@ def _checked_step(data: xr.Dataset, delays: int, every: int) -> float:
     """
     step = even_step(data["time"].values)
     if step is None:
-        fix = "resample them: romkit.data.resampled(data)"
-        raise InputError("data", expected="even times", got="uneven ones", fix=fix)
+        raise InputError(
+            "data",
+            expected="even times",
+            got="uneven ones",
+            fix="resample them: romkit.data.resampled(data)",
+        )
     times = data.sizes["time"]
     fewest = delays * every + 1
     if times <= fewest:
-        fix = "take fewer delays, or a smaller every"
-        raise InputError("data", expected=f"more than {fewest} times", got=times, fix=fix)
+        raise InputError(
+            "data",
+            expected=f"more than {fewest} times",
+            got=times,
+            fix="take fewer delays, or a smaller every",
+        )
     return step
 
 

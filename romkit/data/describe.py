@@ -285,9 +285,12 @@ def _rule_between(data: xr.Dataset, names: Sequence[str]) -> str | None:
         if rule is not None:
             checks.one_of("between", rule, BETWEEN)
     if len(set(rules)) > 1:  # a law knows one rule for all of its inputs
-        got = ", ".join(f"{name}: {rule}" for name, rule in zip(names, rules, strict=True))
-        fix = "give all of them the attribute between='held', or 'linear'"
-        raise InputError("control", expected="one rule between samples", got=got, fix=fix)
+        raise InputError(
+            "control",
+            expected="one rule between samples",
+            got=", ".join(f"{name}: {rule}" for name, rule in zip(names, rules, strict=True)),
+            fix="give all of them the attribute between='held', or 'linear'",
+        )
     return rules[0]
 
 
@@ -330,18 +333,24 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     else:
         value = _number(data.attrs[name])
     if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
-        expected = "numbers along trajectory (and time)"
-        got = f"{name} of dims {value.dims}, dtype {value.dtype}"
-        raise InputError("context", expected=expected, got=got, fix="convert it to numbers")
+        raise InputError(
+            "context",
+            expected="numbers along trajectory (and time)",
+            got=f"{name} of dims {value.dims}, dtype {value.dtype}",
+            fix="convert it to numbers",
+        )
     if value.dtype.kind == "b":
         value = value.astype(float)  # a switch is a parameter of two values
     if "trajectory" in value.dims:
         return value
     number = data.sizes["trajectory"]
     if number > 1 and value.ndim == 0:  # readers keep the attribute of the first file
-        fix = "give that of each run; romkit.open(files, along='run') keeps attributes that differ"
-        got = f"{float(value):g} for {number} runs"
-        raise InputError("context", expected=f"several values of {name}", got=got, fix=fix)
+        raise InputError(
+            "context",
+            expected=f"several values of {name}",
+            got=f"{float(value):g} for {number} runs",
+            fix="give that of each run; romkit.open(files, along='run') keeps attributes that differ",
+        )
     return value.expand_dims(trajectory=number)
 
 
@@ -359,9 +368,12 @@ def _constants_in_words(described: xr.Dataset, declared: Sequence[str]) -> list[
         return []
     names = ", ".join(constant)
     if len(constant) == len(declared):
-        got = f"one in all {number} runs"
-        fix = "leave it out, or give the value of each run"
-        raise InputError("context", expected=f"several values of {names}", got=got, fix=fix)
+        raise InputError(
+            "context",
+            expected=f"several values of {names}",
+            got=f"one in all {number} runs",
+            fix="leave it out, or give the value of each run",
+        )
     return [f"{names}: one value in all runs; models know nothing of another"]
 
 

@@ -182,10 +182,12 @@ class Layout:
         dims = (*lead, *variable.dims)
         shape = tuple(values.sizes.get(dim) for dim in variable.dims)
         if set(values.dims) != set(dims) or shape != variable.shape:
-            expected = f"{name} with dims {dims} of sizes {variable.shape} at the end"
-            got = str(dict(values.sizes))
-            fix = "rename or select dims"
-            raise InputError("data", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "data",
+                expected=f"{name} with dims {dims} of sizes {variable.shape} at the end",
+                got=str(dict(values.sizes)),
+                fix="rename or select dims",
+            )
         array = values.transpose(*dims).data
         leading_shape = array.shape[: len(lead)]
         flat = array.reshape(*leading_shape, math.prod(shape))
@@ -209,10 +211,12 @@ class Layout:
             InputError: values of another shape.
         """
         if values.ndim != len(lead) + 1 or values.shape[-1] != self.size:
-            expected = f"shape ({', '.join([*lead, str(self.size)])})"
-            got = f"shape {values.shape}"
-            fix = "add or squeeze an axis"
-            raise InputError("values", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "values",
+                expected=f"shape ({', '.join([*lead, str(self.size)])})",
+                got=f"shape {values.shape}",
+                fix="add or squeeze an axis",
+            )
         variables = {}
         start = 0
         for variable in self.variables:
@@ -276,10 +280,12 @@ class Layout:
                 continue
             # another grid is found by its size or by `check_grid`; here, only another order
             if tensors.alike(np.sort(wanted), np.sort(values)):
-                expected = f"{dim} from {wanted[0]} to {wanted[-1]}"
-                got = f"{values[0]} ... {values[-1]}"
-                fix = f"sort it: data.sortby({dim!r})"
-                raise InputError("data", expected=expected, got=got, fix=fix)
+                raise InputError(
+                    "data",
+                    expected=f"{dim} from {wanted[0]} to {wanted[-1]}",
+                    got=f"{values[0]} ... {values[-1]}",
+                    fix=f"sort it: data.sortby({dim!r})",
+                )
 
     def to_json(self) -> str:
         """The layout as text, for an attribute of a dataset."""
@@ -296,10 +302,11 @@ class Layout:
         try:
             return TypeAdapter(cls).validate_json(text)
         except ValueError as error:
-            got = repr(text)[:60]
-            fix = "drop the attribute: romkit.data.describe writes it"
             raise InputError(
-                "text of the layout", expected="what to_json wrote", got=got, fix=fix
+                "text of the layout",
+                expected="what to_json wrote",
+                got=repr(text)[:60],
+                fix="drop the attribute: romkit.data.describe writes it",
             ) from error
 
 

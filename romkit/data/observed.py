@@ -21,12 +21,13 @@ def check_observations(observations: xr.Dataset) -> xr.Dataset:
             or times that are missing, text, dates, repeated or in another order.
     """
     if "state" not in observations:
-        got = listed(observations.data_vars, 8) or "nothing"
-        fix = (
-            "name it: romkit.data.describe(observations, state=[...]), "
-            "or `romkit check FILE --out NEW`"
+        raise InputError(
+            "observations",
+            expected="a variable 'state'",
+            got=listed(observations.data_vars, 8) or "nothing",
+            fix="name it: romkit.data.describe(observations, state=[...]), "
+            "or `romkit check FILE --out NEW`",
         )
-        raise InputError("observations", expected="a variable 'state'", got=got, fix=fix)
     # a snapshot of sensors has neither runs nor times
     for dim in DIMS[:2]:
         if dim not in observations["state"].dims:
@@ -43,20 +44,31 @@ def _check_times(observations: xr.Dataset) -> None:
     """Raise where times are no increasing numbers."""
     if "time" not in observations.coords:
         if observations.sizes["time"] > 1:
-            fix = "add them: observations.assign_coords(time=...)"
-            raise InputError("observations", expected="times", got="none", fix=fix)
+            raise InputError(
+                "observations",
+                expected="times",
+                got="none",
+                fix="add them: observations.assign_coords(time=...)",
+            )
         return
     times = observations["time"]
     if times.dtype.kind not in "fiu" or times.dims != ("time",):
-        fix = "count them from the first, in the unit of the model: romkit.data.describe does"
-        got = f"dtype {times.dtype}, dims {times.dims}"
-        raise InputError("observations", expected="times as numbers", got=got, fix=fix)
+        raise InputError(
+            "observations",
+            expected="times as numbers",
+            got=f"dtype {times.dtype}, dims {times.dims}",
+            fix="count them from the first, in the unit of the model: romkit.data.describe does",
+        )
     try:
         check_clock("time", times.values.astype(np.float64))
     except InputError as error:
         # advice for data, in terms of the argument that came
-        fix = error.fix.replace("data", "observations")
-        raise InputError("observations", expected=error.expected, got=error.got, fix=fix) from error
+        raise InputError(
+            "observations",
+            expected=error.expected,
+            got=error.got,
+            fix=error.fix.replace("data", "observations"),
+        ) from error
 
 
 def observed(data: xr.Dataset, fewest: int) -> Array:

@@ -118,17 +118,24 @@ def _checked_step(clocks: list[Array], step: float | None) -> float:
     """
     short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
     if short:
-        expected = f"{FEWEST} samples in each run"
-        got = f"fewer in {listed(short, 8)}"
-        raise InputError("data", expected=expected, got=got, fix="drop these runs")
+        raise InputError(
+            "data",
+            expected=f"{FEWEST} samples in each run",
+            got=f"fewer in {listed(short, 8)}",
+            fix="drop these runs",
+        )
     usual = max(_usual_interval(run) for run in clocks)
     if step is None:
         return usual
     longest = max(run[-1] - run[0] for run in clocks)
     if longest / MOST <= step < longest:
         return step
-    expected = f"less than {longest:g}, and at most {MOST:g} times in a run"
-    raise InputError("step", expected=expected, got=step, fix=f"give step={usual:.3g}, say")
+    raise InputError(
+        "step",
+        expected=f"less than {longest:g}, and at most {MOST:g} times in a run",
+        got=step,
+        fix=f"give step={usual:.3g}, say",
+    )
 
 
 def _usual_interval(run: Array) -> float:

@@ -110,9 +110,12 @@ def _without_levels(data: xr.Dataset) -> xr.Dataset:
             data = data.reset_index(dim)
             continue
         if not index.is_unique:
-            fix = f"keep one of each: data.drop_duplicates({dim!r})"
-            expected = f"one entry for each {', '.join(map(str, index.names))}"
-            raise InputError("data", expected=expected, got="several", fix=fix)
+            raise InputError(
+                "data",
+                expected=f"one entry for each {', '.join(map(str, index.names))}",
+                got="several",
+                fix=f"keep one of each: data.drop_duplicates({dim!r})",
+            )
         data = data.unstack(dim)
     return data
 
@@ -123,9 +126,12 @@ def _with_time(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, str, l
     """
     name, notes = _time_name(data, declared.time)
     if name not in data.variables:
-        fix = f"add the times: data.assign_coords({name}=dt * numpy.arange({data.sizes[name]}))"
-        expected = f"values of {name!r}"
-        raise InputError("data", expected=expected, got="a dimension without", fix=fix)
+        raise InputError(
+            "data",
+            expected=f"values of {name!r}",
+            got="a dimension without",
+            fix=f"add the times: data.assign_coords({name}=dt * numpy.arange({data.sizes[name]}))",
+        )
     data = _with_numbers(data.set_coords(name), name)
     if data[name].ndim == 2:
         data, clock_notes = _on_one_clock(data, name)
@@ -214,8 +220,7 @@ def _refuse_without_time(data: xr.Dataset) -> NoReturn:
     fix = "name it: time='...'"
     if "time" in data.variables:
         fix = "data of one time have none: join several, xarray.concat(..., 'time')"
-    expected = "a dimension 'time' or 't'"
-    raise InputError("data", expected=expected, got=f"dims {dims}", fix=fix)
+    raise InputError("data", expected="a dimension 'time' or 't'", got=f"dims {dims}", fix=fix)
 
 
 def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
@@ -251,9 +256,12 @@ def _on_one_clock(data: xr.Dataset, name: str) -> tuple[xr.Dataset, list[str]]:
 def _check_context_names(data: xr.Dataset, context: Sequence[str]) -> None:
     for name in context:
         if name not in data.variables and name not in data.attrs:
-            fix = "give the dimension values" if name in data.dims else "check the spelling"
-            expected = f"names among {', '.join(map(str, data.variables))}"
-            raise InputError("context", expected=expected, got=repr(name), fix=fix)
+            raise InputError(
+                "context",
+                expected=f"names among {', '.join(map(str, data.variables))}",
+                got=repr(name),
+                fix="give the dimension values" if name in data.dims else "check the spelling",
+            )
     check_own_names("context", context)
 
 
@@ -312,12 +320,19 @@ def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
         fix = "check the spelling"
         if set(fields) <= set(known):
             fix = f"name its parts, {', '.join(fields)}"
-        expected = f"variables along time, among {', '.join(known)}"
-        raise InputError(argument, expected=expected, got=repr(name), fix=fix)
+        raise InputError(
+            argument,
+            expected=f"variables along time, among {', '.join(known)}",
+            got=repr(name),
+            fix=fix,
+        )
     if data[name].dtype.kind not in "fiu":
-        got = f"{name} of dtype {data[name].dtype}"
-        fix = f"convert it: data.assign({name}=data[{name!r}].astype(float))"
-        raise InputError(argument, expected="real numbers", got=got, fix=fix)
+        raise InputError(
+            argument,
+            expected="real numbers",
+            got=f"{name} of dtype {data[name].dtype}",
+            fix=f"convert it: data.assign({name}=data[{name!r}].astype(float))",
+        )
     return name
 
 
@@ -372,8 +387,9 @@ def _states(
     if declared is None:
         return _undeclared_states(data, taken, descriptions)
     if not declared:
-        fix = "name one: state=['u'], say"
-        raise InputError("state", expected="a variable or several", got="none", fix=fix)
+        raise InputError(
+            "state", expected="a variable or several", got="none", fix="name one: state=['u'], say"
+        )
     return tuple(_along_time(data, "state", name) for name in declared), []
 
 
@@ -399,10 +415,12 @@ def _undeclared_states(
     if integers:
         return integers, [f"whole numbers are taken for the state: {', '.join(integers)}"]
     variables = [f"{name} ({values.dtype})" for name, values in data.data_vars.items()]
-    got = f"variables {', '.join(variables) or 'none'}"
-    expected = "a variable of numbers along time"
-    fix = "name it: state=['u']"
-    raise InputError("data", expected=expected, got=got, fix=fix)
+    raise InputError(
+        "data",
+        expected="a variable of numbers along time",
+        got=f"variables {', '.join(variables) or 'none'}",
+        fix="name it: state=['u']",
+    )
 
 
 def _of_kind(kinds: Mapping[str, str], wanted: str) -> tuple[str, ...]:
@@ -433,9 +451,12 @@ def _check_declared_rate(
 
 def refuse_unlike(states: Sequence[str], names: Sequence[str], rate: str) -> NoReturn:
     """Raise InputError: variables are no rates of the states."""
-    expected = f"variables like {', '.join(states)}"
-    fix = "name one for each variable of the state, in its order"
-    raise InputError(rate, expected=expected, got=", ".join(names), fix=fix)
+    raise InputError(
+        rate,
+        expected=f"variables like {', '.join(states)}",
+        got=", ".join(names),
+        fix="name one for each variable of the state, in its order",
+    )
 
 
 def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> bool:

@@ -127,21 +127,29 @@ def _check_parts(
     for name, values in variables.items():
         checks.one_of("variables", name, _MEANING)
         if values.ndim != 3 or values.shape[1:] != (count, n) or len(values) == 0:
-            expected = f"shape (trajectories, {count}, {n})"
-            got = f"{name} {values.shape}"
-            fix = "match times and names"
-            raise InputError("variables", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "variables",
+                expected=f"shape (trajectories, {count}, {n})",
+                got=f"{name} {values.shape}",
+                fix="match times and names",
+            )
         number = len(values)
     # contexts that stay, and that vary
     shapes = ((number, parameters), (number, count, parameters))
     if contexts.shape not in shapes:
-        expected = f"shape ({number}, {parameters}), or with times"
-        fix = "give one row for each trajectory"
-        raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
+        raise InputError(
+            "contexts",
+            expected=f"shape ({number}, {parameters}), or with times",
+            got=f"shape {contexts.shape}",
+            fix="give one row for each trajectory",
+        )
     if len(state_units) != n:
-        expected = f"{n} units, one for each component"
-        fix = "name the unit of each"
-        raise InputError("state_units", expected=expected, got=f"{len(state_units)}", fix=fix)
+        raise InputError(
+            "state_units",
+            expected=f"{n} units, one for each component",
+            got=f"{len(state_units)}",
+            fix="name the unit of each",
+        )
 
 
 def shared_unit(units: Sequence[str], several: str) -> str:
@@ -203,10 +211,12 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     """
     has_state, has_velocity = _checked(data, velocity=True)
     if not (has_state & has_velocity).any():
-        expected = "snapshots without NaN"
-        got = "a NaN in every one"
-        fix = "give data with complete snapshots"
-        raise InputError("data", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="snapshots without NaN",
+            got="a NaN in every one",
+            fix="give data with complete snapshots",
+        )
     return data
 
 
@@ -252,9 +262,12 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
         InputError: as `check_states`.
     """
     if not isinstance(data, xr.Dataset):
-        got = checks.shown(data)
-        fix = "see the guide, 'Your own data'"
-        raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="an xarray.Dataset",
+            got=checks.shown(data),
+            fix="see the guide, 'Your own data'",
+        )
     fixes = {"state": STATE}
     if velocity:
         fixes["velocity"] = VELOCITY
@@ -286,9 +299,12 @@ def _check_component_names(data: xr.Dataset) -> None:
     if names is None or names.is_unique:
         return
     double = names[names.duplicated()][0]
-    fix = "name them apart: data.assign_coords(component=[...])"
-    expected = "components of different names"
-    raise InputError("data", expected=expected, got=f"{double!r} twice", fix=fix)
+    raise InputError(
+        "data",
+        expected="components of different names",
+        got=f"{double!r} twice",
+        fix="name them apart: data.assign_coords(component=[...])",
+    )
 
 
 def _known(x: Array) -> tuple[Array, Array]:
@@ -300,9 +316,12 @@ def _known(x: Array) -> tuple[Array, Array]:
 def check_finite(argument: str, name: str, infinite: Array) -> None:
     """Raise where trajectories (C,) have infinite values."""
     if infinite.any():
-        got = f"infinity in {infinite.sum()} trajectories"
-        expected = f"finite {name}, or NaN where it is missing"
-        raise InputError(argument, expected=expected, got=got, fix="drop or mask it")
+        raise InputError(
+            argument,
+            expected=f"finite {name}, or NaN where it is missing",
+            got=f"infinity in {infinite.sum()} trajectories",
+            fix="drop or mask it",
+        )
 
 
 def check_known(argument: str, known: Array, whole: bool) -> None:
@@ -315,8 +334,7 @@ def check_known(argument: str, known: Array, whole: bool) -> None:
     expected = "a snapshot in every trajectory"
     if whole:
         expected = "a complete snapshot in every trajectory"
-    got = f"NaN in every snapshot of {names}"
-    raise InputError(argument, expected=expected, got=got, fix=fix)
+    raise InputError(argument, expected=expected, got=f"NaN in every snapshot of {names}", fix=fix)
 
 
 def _check_context(data: xr.Dataset, known: Array) -> None:
@@ -329,8 +347,9 @@ def _check_context(data: xr.Dataset, known: Array) -> None:
         if column.ndim == 2:
             is_missing &= known  # behind the end of a run nobody knows its context
         if is_missing.any():
-            fix = "drop those trajectories"
-            raise InputError("data", expected=f"finite context {name}", got="NaN", fix=fix)
+            raise InputError(
+                "data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories"
+            )
 
 
 @validated
@@ -364,45 +383,52 @@ def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
     check_has(data, name, fix=fix)
     variable = data[name]
     if set(variable.dims) != set(DIMS):
-        expected = f"{name} with dims {DIMS}"
-        got = f"dims {variable.dims}"
-        fix = (
-            "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
+        raise InputError(
+            "data",
+            expected=f"{name} with dims {DIMS}",
+            got=f"dims {variable.dims}",
+            fix="let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)",
         )
-        raise InputError("data", expected=expected, got=got, fix=fix)
     check_chunks("data", name, variable.shape)
     if variable.dtype.kind not in "fiu" or variable.size == 0:
-        got = f"dtype {variable.dtype}, sizes {dict(variable.sizes)}"
-        fix = "convert it, or add what is missing"
-        raise InputError("data", expected=f"real numbers as {name}", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected=f"real numbers as {name}",
+            got=f"dtype {variable.dtype}, sizes {dict(variable.sizes)}",
+            fix="convert it, or add what is missing",
+        )
     return variable.transpose(*DIMS)
 
 
 def check_chunks(argument: str, name: str, shape: Sequence[float]) -> None:
     """Raise where dask does not know a size."""
     if np.isnan(shape).any():
-        expected = f"chunks of known sizes of {name}"
-        fix = (
-            "let dask count them: data[...].data.compute_chunk_sizes(), "
-            "before the array enters a dataset"
+        raise InputError(
+            argument,
+            expected=f"chunks of known sizes of {name}",
+            got="unknown ones",
+            fix="let dask count them: data[...].data.compute_chunk_sizes(), "
+            "before the array enters a dataset",
         )
-        raise InputError(argument, expected=expected, got="unknown ones", fix=fix)
 
 
 def check_own_names(argument: str, names: Iterable[str]) -> None:
     """Raise where a parameter of the context has a name that romkit uses."""
     for name in RESERVED.intersection(names):
-        expected = "names that no other variable has"
-        raise InputError(argument, expected=expected, got=repr(name), fix="rename it")
+        raise InputError(
+            argument, expected="names that no other variable has", got=repr(name), fix="rename it"
+        )
 
 
 def _check_control(data: xr.Dataset, whole: Array) -> None:
     control = data["control"]
     if set(control.dims) != {*DIMS[:2], "input"}:
-        expected = "control with dims (trajectory, time, input)"
-        got = f"dims {control.dims}"
-        fix = "name it: describe(data, control=[...])"
-        raise InputError("data", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="control with dims (trajectory, time, input)",
+            got=f"dims {control.dims}",
+            fix="name it: describe(data, control=[...])",
+        )
     values = control.transpose(*DIMS[:2], "input").values
     is_known = np.isfinite(values).all(-1)  # (C, T)
     # inputs behind the end of a trajectory do not matter
@@ -410,9 +436,12 @@ def _check_control(data: xr.Dataset, whole: Array) -> None:
     end = count - np.argmax(whole[:, ::-1], axis=1)
     is_behind = np.arange(count) >= end[:, None]
     if not (is_known | is_behind).all():
-        expected = "control at every time of a trajectory"
-        fix = "record it, or cut the trajectory there"
-        raise InputError("data", expected=expected, got="NaN", fix=fix)
+        raise InputError(
+            "data",
+            expected="control at every time of a trajectory",
+            got="NaN",
+            fix="record it, or cut the trajectory there",
+        )
 
 
 def _describe(name: str, units: str, time_units: str) -> dict[str, str]:

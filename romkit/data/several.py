@@ -55,8 +55,9 @@ def opened(paths: Sequence[Path], along: str | None) -> xr.Dataset:
             data = _joined(sources, along)
             coords = {name: coord.compute() for name, coord in data.coords.items()}
         except Exception as error:  # readers raise nearly anything on files of others
-            problem = f"cannot be joined ({reason(error)})"
-            raise FileError(_names(paths), problem=problem, fix=MORE_WAYS) from error
+            raise FileError(
+                _names(paths), problem=f"cannot be joined ({reason(error)})", fix=MORE_WAYS
+            ) from error
         data = data.assign_coords(coords)
         # the stack would close them here, before anything is read
         data.set_close(stack.pop_all().close)
@@ -111,11 +112,15 @@ def _lazy(path: Path) -> xr.Dataset:
     except FileError:
         raise
     except Exception as error:  # readers raise nearly anything on files of others
-        problem = f"cannot be opened ({reason(error)})"
-        raise FileError(path, problem=problem, fix=MORE_WAYS) from error
+        raise FileError(
+            path, problem=f"cannot be opened ({reason(error)})", fix=MORE_WAYS
+        ) from error
     if not data.variables:
-        fix = "name the group that holds them: xarray.open_dataset(path, group=...)"
-        raise FileError(path, problem="holds no numbers outside of its groups", fix=fix)
+        raise FileError(
+            path,
+            problem="holds no numbers outside of its groups",
+            fix="name the group that holds them: xarray.open_dataset(path, group=...)",
+        )
     return with_plain_attributes(data)
 
 
@@ -125,8 +130,11 @@ def _checked_engine(path: Path) -> tuple[str, str | None]:
     """
     if path.is_dir():
         if not is_store(path):
-            fix = 'give its files: "runs/*.nc", say'
-            raise FileError(path, problem="is a folder, and no zarr store", fix=fix)
+            raise FileError(
+                path,
+                problem="is a folder, and no zarr store",
+                fix='give its files: "runs/*.nc", say',
+            )
         check_store(path)
         return "zarr", None
     with existing(path).open("rb") as stream:
@@ -148,8 +156,11 @@ def _check_units(paths: Sequence[Path], sources: Sequence[xr.Dataset]) -> None:
             if unit != wanted:
                 own = unit or "no unit"
                 first = wanted or "none"
-                problem = f"has {name} in {own}, {paths[0]} in {first}"
-                raise FileError(path, problem=problem, fix="convert it, or name its unit alike")
+                raise FileError(
+                    path,
+                    problem=f"has {name} in {own}, {paths[0]} in {first}",
+                    fix="convert it, or name its unit alike",
+                )
 
 
 def _with_attributes_as_coordinates(
@@ -218,9 +229,11 @@ def _on_one_grid(
         common = {dim: grid[dim].variable for dim in dims if dim in source.xindexes}
         for dim, coord in common.items():
             if not _equal(source[dim].values, coord.values):
-                problem = f"has another {dim} than {paths[0]}"
-                fix = "interpolate them to one grid, or join files of one grid"
-                raise FileError(path, problem=problem, fix=fix)
+                raise FileError(
+                    path,
+                    problem=f"has another {dim} than {paths[0]}",
+                    fix="interpolate them to one grid, or join files of one grid",
+                )
         aligned.append(source.assign_coords(common))
     return aligned
 

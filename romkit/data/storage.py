@@ -59,9 +59,11 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
             # is full
             content = bytes(storable.to_netcdf(engine="h5netcdf", encoding=_encoding(storable)))
         except (TypeError, ValueError, NotImplementedError) as error:
-            got = f"an error: {reason(error)}"
             raise InputError(
-                "data", expected="what netCDF can hold", got=got, fix="convert or drop it"
+                "data",
+                expected="what netCDF can hold",
+                got=f"an error: {reason(error)}",
+                fix="convert or drop it",
             ) from error
         temporary.write_bytes(content + seal_of(content))
     return expanded(path)
@@ -98,8 +100,9 @@ def open_dataset(path: FilePath, *, group: str | None = None) -> xr.Dataset:
     try:
         content = file.read_bytes()
     except OSError as error:
-        problem = f"cannot be read ({reason(error)})"
-        raise FileError(path, problem=problem, fix="check its permissions") from error
+        raise FileError(
+            path, problem=f"cannot be read ({reason(error)})", fix="check its permissions"
+        ) from error
     return _loaded(path, content, file, group)
 
 
@@ -123,8 +126,9 @@ def _loaded(
     except FileError:
         raise
     except Exception as error:  # HDF5 and xarray raise nearly anything on damaged files of others
-        problem = f"cannot be read as netCDF ({reason(error)})"
-        raise FileError(name, problem=problem, fix=RESTORE) from error
+        raise FileError(
+            name, problem=f"cannot be read as netCDF ({reason(error)})", fix=RESTORE
+        ) from error
     return with_plain_attributes(_numpy_text(data))
 
 
@@ -141,8 +145,11 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
         warn(f"{name}: groups {', '.join(inner)} are left out; {fix}", DataWarning)
         return None
     if len(inner) > 1:
-        fix = f"name one: romkit.data.open_dataset(path, group={inner[0]!r})"
-        raise FileError(name, problem=f"holds its data in groups, {', '.join(inner)}", fix=fix)
+        raise FileError(
+            name,
+            problem=f"holds its data in groups, {', '.join(inner)}",
+            fix=f"name one: romkit.data.open_dataset(path, group={inner[0]!r})",
+        )
     warn(f"{name}: the data are those of its only group, {inner[0]}", DataWarning)
     return inner[0]
 
@@ -153,8 +160,9 @@ def _group_of_name(
     """The path of a group that the user names, with or without slashes."""
     path = f"/{group.strip('/')}"
     if path not in groups:
-        fix = f"choose one of {', '.join(filled)}"
-        raise FileError(name, problem=f"has no group {path}", fix=fix)
+        raise FileError(
+            name, problem=f"has no group {path}", fix=f"choose one of {', '.join(filled)}"
+        )
     return path
 
 
@@ -181,17 +189,20 @@ def _storable(data: xr.Dataset) -> xr.Dataset:
 def _check_storable(argument: str, variable: xr.Variable) -> None:
     """Raise where netCDF has no type for a variable, or readers would change its values."""
     if variable.dtype.kind not in "fiubU":
-        got = f"dtype {variable.dtype}"
-        fix = "convert it, for example dates to numbers of seconds"
-        raise InputError(argument, expected="numbers or text", got=got, fix=fix)
+        raise InputError(
+            argument,
+            expected="numbers or text",
+            got=f"dtype {variable.dtype}",
+            fix="convert it, for example dates to numbers of seconds",
+        )
     packing = PACKING & variable.attrs.keys()
     if packing:
-        fix = (
-            "apply it to the values (xarray.decode_cf) or drop it: readers would change the values"
+        raise InputError(
+            f"{argument}.attrs",
+            expected="values that are not packed",
+            got=repr(min(packing)),
+            fix="apply it to the values (xarray.decode_cf) or drop it: readers would change the values",
         )
-        expected = "values that are not packed"
-        got = repr(min(packing))
-        raise InputError(f"{argument}.attrs", expected=expected, got=got, fix=fix)
 
 
 def _plain_attributes(owner: str, attributes: Mapping) -> dict:
@@ -217,9 +228,12 @@ def _attribute(argument: str, value: object) -> object:
             return array
         if array.ndim == 1 and all(isinstance(entry, str) for entry in value):
             return list(value)
-    expected = "text, a number, or a list of either"
-    fix = "store it as text, for example by json.dumps"
-    raise InputError(argument, expected=expected, got=repr(value)[:80], fix=fix)
+    raise InputError(
+        argument,
+        expected="text, a number, or a list of either",
+        got=repr(value)[:80],
+        fix="store it as text, for example by json.dumps",
+    )
 
 
 def _encoding(data: xr.Dataset) -> dict[str, dict[str, object]]:

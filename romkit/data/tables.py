@@ -68,13 +68,17 @@ def read_table(path: str | Path) -> pd.DataFrame:
     except FileError:
         raise
     except UnicodeDecodeError as error:
-        problem = f"is no text in UTF-8 ({reason(error)})"
-        fix = "pass what pandas.read_csv(file, encoding='latin-1') reads, say"
-        raise FileError(path, problem=problem, fix=fix) from error
+        raise FileError(
+            path,
+            problem=f"is no text in UTF-8 ({reason(error)})",
+            fix="pass what pandas.read_csv(file, encoding='latin-1') reads, say",
+        ) from error
     except (ValueError, OSError) as error:
-        problem = f"cannot be read as a table ({reason(error)})"
-        fix = "write a row of names first, and commas between"
-        raise FileError(path, problem=problem, fix=fix) from error
+        raise FileError(
+            path,
+            problem=f"cannot be read as a table ({reason(error)})",
+            fix="write a row of names first, and commas between",
+        ) from error
     return _with_points(table) if decimal == "," else table
 
 
@@ -139,8 +143,11 @@ def _check_header(file: Path, lines: Sequence[str], separator: str) -> None:
     number_of = Counter(name.strip() for name in names)
     repeated = [name for name, number in number_of.items() if name and number > 1]
     if repeated:
-        problem = f"has several columns {', '.join(repeated)}"
-        raise FileError(file, problem=problem, fix="give each a name of its own")
+        raise FileError(
+            file,
+            problem=f"has several columns {', '.join(repeated)}",
+            fix="give each a name of its own",
+        )
 
 
 def of_table(
@@ -218,9 +225,12 @@ def _with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def _check_levels(table: pd.DataFrame) -> None:
     """Raise where columns have several levels, or levels of the index have no names."""
     if table.columns.nlevels > 1:
-        fix = "join their parts: table.columns = ['_'.join(map(str, c)) for c in table.columns]"
-        got = f"{table.columns.nlevels} levels"
-        raise InputError("data", expected="one name for each column", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="one name for each column",
+            got=f"{table.columns.nlevels} levels",
+            fix="join their parts: table.columns = ['_'.join(map(str, c)) for c in table.columns]",
+        )
     if table.index.nlevels > 1 and None in table.index.names:
         fix = "name the levels: table.rename_axis(['run', 't']); a file with other separators: "
         raise InputError("data", expected="names of the index", got="none", fix=fix + MORE)
@@ -239,15 +249,22 @@ def _check_names(table: pd.DataFrame, levels: Sequence[str]) -> None:
     number_of = Counter([*levels, *table.columns])
     repeated = sorted(name for name, number in number_of.items() if number > 1)
     if repeated:
-        fix = "rename one of them: table.columns = [...]"
-        got = f"{', '.join(repeated)} twice"
-        raise InputError("data", expected="one column of each name", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="one column of each name",
+            got=f"{', '.join(repeated)} twice",
+            fix="rename one of them: table.columns = [...]",
+        )
     if table.columns.empty:
         return
     name = str(table.columns[0])
     if ";" in name or name.startswith(COMMENT):
-        got = f"a column {name[:40]!r}: semicolons between, or a line of comment"
-        raise InputError("data", expected="columns of a table", got=got, fix=f"read it by {MORE}")
+        raise InputError(
+            "data",
+            expected="columns of a table",
+            got=f"a column {name[:40]!r}: semicolons between, or a line of comment",
+            fix=f"read it by {MORE}",
+        )
 
 
 def _without_units_row(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -318,9 +335,12 @@ def _check_marks(name: str, marks: pd.Series, rows: int) -> None:
     if not len(unknown):
         return
     text = unknown.iloc[0][:30]
-    got = f"text, {text!r}, in {len(unknown)} of {rows} rows"
-    fix = "convert or drop it: pandas.read_csv(..., thousands=',', na_values=[...]), say"
-    raise InputError("data", expected=f"numbers in {name!r}", got=got, fix=fix)
+    raise InputError(
+        "data",
+        expected=f"numbers in {name!r}",
+        got=f"text, {text!r}, in {len(unknown)} of {rows} rows",
+        fix="convert or drop it: pandas.read_csv(..., thousands=',', na_values=[...]), say",
+    )
 
 
 def _has_text(column: pd.Series) -> bool:
@@ -349,19 +369,21 @@ def _is_plain(column: pd.Series) -> bool:
 
 def _refuse_without_time(table: pd.DataFrame) -> NoReturn:
     """Raise InputError: no column is called time."""
-    got = ", ".join(map(str, table.columns[:6]))
-    fix = (
-        "name it, time='...'; dates in the index: table.rename_axis('time'); "
-        "or give the interval: romkit.data.from_arrays(table.to_numpy(), 0.1)"
+    raise InputError(
+        "data",
+        expected="a column of time",
+        got=", ".join(map(str, table.columns[:6])),
+        fix="name it, time='...'; dates in the index: table.rename_axis('time'); "
+        "or give the interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
     )
-    raise InputError("data", expected="a column of time", got=got, fix=fix)
 
 
 def _check_columns(table: pd.DataFrame, context: Sequence[str], run: str | None, time: str) -> None:
     columns = list(table.columns)
     if not len(table):
-        fix = "check how the table was read or filtered"
-        raise InputError("data", expected="rows", got="none", fix=fix)
+        raise InputError(
+            "data", expected="rows", got="none", fix="check how the table was read or filtered"
+        )
     checks.one_of("time", time, columns)
     for name in context:
         checks.one_of("context", name, columns)
@@ -375,9 +397,12 @@ def _check_every_row(column: pd.Series, name: str) -> None:
     """Raise where a row has no number of a run, or no time."""
     missing = int(column.isna().sum())
     if missing:
-        fix = f"fill or drop these rows: table.dropna(subset=[{name!r}])"
-        got = f"{missing} rows without"
-        raise InputError("data", expected=f"a {name} in every row", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected=f"a {name} in every row",
+            got=f"{missing} rows without",
+            fix=f"fill or drop these rows: table.dropna(subset=[{name!r}])",
+        )
 
 
 def _times(column: pd.Series, name: str) -> pd.Series:
@@ -422,12 +447,13 @@ def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
     row = repeated_keys.iloc[0].drop(run)
     got = ", ".join(f"{name}={_shown(value)}" for name, value in row.items())
     names = ", ".join(name for name in keys if name != "trajectory")
-    fix = (
-        "name the runs, trajectory='...', or put dimensions into the index, "
-        "data.set_index(['run', 't', 'x']); rows that are there twice: data.drop_duplicates()"
+    raise InputError(
+        "data",
+        expected=f"one row for each {names}",
+        got=f"several for {got}",
+        fix="name the runs, trajectory='...', or put dimensions into the index, "
+        "data.set_index(['run', 't', 'x']); rows that are there twice: data.drop_duplicates()",
     )
-    expected = f"one row for each {names}"
-    raise InputError("data", expected=expected, got=f"several for {got}", fix=fix)
 
 
 def _shown(value: object) -> str:

@@ -53,9 +53,12 @@ def even_step(times: Array) -> float | None:
 
 def _check_one_axis(argument: str, values: Array) -> None:
     if values.ndim != 1:
-        got = f"shape {values.shape}"
-        fix = "give those of one trajectory"
-        raise InputError(argument, expected="shape (times,)", got=got, fix=fix)
+        raise InputError(
+            argument,
+            expected="shape (times,)",
+            got=f"shape {values.shape}",
+            fix="give those of one trajectory",
+        )
 
 
 def _step_before_rounding(times: Array) -> float | None:
@@ -133,8 +136,12 @@ def times_of(data: xr.Dataset) -> Tensor:
         tensor([0.0000, 0.0100, 0.0200], dtype=torch.float64)
     """
     if "time" not in data.coords or data["time"].dtype.kind not in "fiu":
-        fix = "add them: data.assign_coords(time=...), or romkit.data.describe(data)"
-        raise InputError("data", expected="times, as numbers", got="none", fix=fix)
+        raise InputError(
+            "data",
+            expected="times, as numbers",
+            got="none",
+            fix="add them: data.assign_coords(time=...), or romkit.data.describe(data)",
+        )
     times = data["time"].values
     check_clock("time", times.astype(np.float64))
     return tensors.times("data's time", times).double()

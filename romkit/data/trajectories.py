@@ -39,9 +39,12 @@ def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None
     has_all = set(names) <= set(map(str, data.variables))
     if has_all and not unchecked(is_declared)(data):
         return
-    expected = f"the context {', '.join(names) or 'of no parameter'}"
-    got = ", ".join(context) or "none"
-    raise InputError(argument, expected=expected, got=got, fix="use matching data")
+    raise InputError(
+        argument,
+        expected=f"the context {', '.join(names) or 'of no parameter'}",
+        got=", ".join(context) or "none",
+        fix="use matching data",
+    )
 
 
 def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequence[str]) -> None:
@@ -49,14 +52,17 @@ def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequ
     size = data.sizes["component"]
     count = len(names)
     if size != count:
-        fix = "use matching data"
-        raise InputError(argument, expected=f"{count} components", got=size, fix=fix)
+        raise InputError(
+            argument, expected=f"{count} components", got=size, fix="use matching data"
+        )
     labels = component_names(data)
     if reordered(labels, tuple(names)):
-        expected = f"components in the order {names[0]} ... {names[-1]}"
-        got = f"{labels[0]} ... {labels[-1]}"
-        fix = "select them in this order: data.sel(component=[...])"
-        raise InputError(argument, expected=expected, got=got, fix=fix)
+        raise InputError(
+            argument,
+            expected=f"components in the order {names[0]} ... {names[-1]}",
+            got=f"{labels[0]} ... {labels[-1]}",
+            fix="select them in this order: data.sel(component=[...])",
+        )
 
 
 def check_grid(data: xr.Dataset, layout: Layout) -> None:
@@ -78,9 +84,12 @@ def in_order(
     if not isinstance(state, xr.DataArray) or "component" not in state.dims:
         return state
     if "time" in state.dims:
-        got = f"one of dims {state.dims}"
-        fix = f"select one, {argument}.isel(time=0), say"
-        raise InputError(argument, expected="a state at one time", got=got, fix=fix)
+        raise InputError(
+            argument,
+            expected="a state at one time",
+            got=f"one of dims {state.dims}",
+            fix=f"select one, {argument}.isel(time=0), say",
+        )
     check_components(argument, state, names)
     return state_in_units(argument, state.transpose(..., "component"), units)
 
@@ -144,9 +153,12 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
     groups = _groups(data)
     count = max(groups) + 1
     if count < 2:
-        got = "a single one"
-        fix = "give data of more contexts, or hold out nothing"
-        raise InputError("data", expected="two contexts or more", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="two contexts or more",
+            got="a single one",
+            fix="give data of more contexts, or hold out nothing",
+        )
     wanted = max(1, round(share * count))
     number = min(count - 1, wanted)
     is_inner = _inner(data, groups, count)
@@ -267,8 +279,12 @@ class Trajectories:
             InputError: they are missing.
         """
         if order == 2 and "velocity" not in self.data:
-            fix = "record it, or follow a law of first order"
-            raise InputError("data", expected="a variable 'velocity'", got="none", fix=fix)
+            raise InputError(
+                "data",
+                expected="a variable 'velocity'",
+                got="none",
+                fix="record it, or follow a law of first order",
+            )
         start = self.data.isel(time=slice(1))
         names = ("state", "velocity")[:order]
         states = tuple(unchecked(trajectories)(start, name)[:, 0] for name in names)
@@ -283,12 +299,13 @@ def _check_complete(states: Sequence[Tensor]) -> None:
     missing = torch.nonzero(~is_complete).flatten().tolist()
     if not missing:
         return
-    got = f"none for trajectories {', '.join(map(str, missing))}"
-    fix = (
-        "begin later, data.isel(time=slice(k, None)), "
-        f"or drop them, data.drop_isel(trajectory={missing})"
+    raise InputError(
+        "data",
+        expected="a complete first state",
+        got=f"none for trajectories {', '.join(map(str, missing))}",
+        fix="begin later, data.isel(time=slice(k, None)), "
+        f"or drop them, data.drop_isel(trajectory={missing})",
     )
-    raise InputError("data", expected="a complete first state", got=got, fix=fix)
 
 
 class Snapshots(NamedTuple):
@@ -369,13 +386,13 @@ def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     is_complete = complete(data, ("state", "velocity")).all(1)
     missing = int((~is_complete).sum())
     if missing:
-        expected = "whole trajectories for training by rollouts"
-        got = f"missing samples in {missing} of them"
-        fix = (
-            "train on snapshots alone (rollouts=None, phase=None), "
-            "or select trajectories and times without gaps"
+        raise InputError(
+            "data",
+            expected="whole trajectories for training by rollouts",
+            got=f"missing samples in {missing} of them",
+            fix="train on snapshots alone (rollouts=None, phase=None), "
+            "or select trajectories and times without gaps",
         )
-        raise InputError("data", expected=expected, got=got, fix=fix)
     count = data.sizes["trajectory"]
     flat = snapshots(data, every=every)
     shape = (count, -1)

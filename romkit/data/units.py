@@ -181,9 +181,12 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
     try:
         import pint  # an extra: most data need no conversion
     except ImportError as error:
-        fix = "convert it, or install pint, by which romkit does"
-        expected = f"{name} in {target}"
-        raise InputError(argument, expected=expected, got=f"{source}", fix=fix) from error
+        raise InputError(
+            argument,
+            expected=f"{name} in {target}",
+            got=f"{source}",
+            fix="convert it, or install pint, by which romkit does",
+        ) from error
     registry = pint.UnitRegistry()
     try:
         images = []
@@ -192,8 +195,12 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
             image = quantity.to(_for_pint(target))
             images.append(float(image.magnitude))
     except Exception as error:  # pint raises many kinds on text that is no unit
-        fix = "convert it, or give its unit another name"
-        raise InputError(argument, expected=f"{name} in {target}", got=got, fix=fix) from error
+        raise InputError(
+            argument,
+            expected=f"{name} in {target}",
+            got=got,
+            fix="convert it, or give its unit another name",
+        ) from error
     warn(
         f"{argument}: {name} is converted from {source} to {target}, the unit of the model",
         DataWarning,

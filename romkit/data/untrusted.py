@@ -75,8 +75,9 @@ def engine_of(name: object, start: bytes) -> str:
     problem = "is empty"
     if start:
         problem = "is not a netCDF file, or its first bytes are damaged"
-    fix = "give a file by romkit.data.save_dataset or xarray's to_netcdf"
-    raise FileError(name, problem=problem, fix=fix)
+    raise FileError(
+        name, problem=problem, fix="give a file by romkit.data.save_dataset or xarray's to_netcdf"
+    )
 
 
 def checked_groups(name: object, source: Path | io.BytesIO) -> dict[str, bool]:
@@ -142,8 +143,11 @@ def check_store(store: Path) -> None:
             if path.is_symlink():
                 raise FileError(store, problem=f"has a link, {path.name}", fix=OWN_NUMBERS)
             if name in DESCRIPTIONS and any("pickle" in codec for codec in _codecs(path)):
-                fix = "ask its author for numbers without the codec pickle, which runs code"
-                raise FileError(store, problem=f"unpickles, by {path.name}", fix=fix)
+                raise FileError(
+                    store,
+                    problem=f"unpickles, by {path.name}",
+                    fix="ask its author for numbers without the codec pickle, which runs code",
+                )
 
 
 def _codecs(description: Path) -> Iterator[str]:
@@ -151,8 +155,11 @@ def _codecs(description: Path) -> Iterator[str]:
     try:
         waiting = [json.loads(description.read_text())]
     except (ValueError, RecursionError) as error:
-        problem = f"has a damaged {description.name} ({reason(error)})"
-        raise FileError(description.parent, problem=problem, fix=RESTORE) from error
+        raise FileError(
+            description.parent,
+            problem=f"has a damaged {description.name} ({reason(error)})",
+            fix=RESTORE,
+        ) from error
     # by a stack: descriptions of strangers may nest deeper than Python recurses
     while waiting:
         entry = waiting.pop()

@@ -80,9 +80,12 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     rule, name, shortest = _differentiator(method, x, times, is_complete, layout)
     velocity = differentiated(x, times, stretches(is_complete, shortest), rule)
     if not np.isfinite(velocity).any():
-        got = f"stretches shorter than {shortest} samples"
-        fix = "record velocities, or sample more densely"
-        raise InputError("data", expected="states to differentiate", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="states to differentiate",
+            got=f"stretches shorter than {shortest} samples",
+            fix="record velocities, or sample more densely",
+        )
     about = {"long_name": "time derivative of the state", "method": name}
     return data.assign(velocity=(DIMS, velocity, about))
 
@@ -102,9 +105,12 @@ def differentiated(
         _, stretch = place
         rate = np.asarray(rule(states, times[stretch]))
         if rate.shape != states.shape:
-            expected = f"a method that gives the shape of its states, {states.shape}"
-            fix = "return a velocity for each state"
-            raise InputError("method", expected=expected, got=f"{rate.shape}", fix=fix)
+            raise InputError(
+                "method",
+                expected=f"a method that gives the shape of its states, {states.shape}",
+                got=f"{rate.shape}",
+                fix="return a velocity for each state",
+            )
         rates[place] = rate
     return rates
 
@@ -143,9 +149,12 @@ def _differentiator(
     checks.one_of("method", method, ("auto", "savitzky-golay", "gradient"))
     is_even = even_step(times) is not None
     if method == "savitzky-golay" and not is_even:
-        expected = "evenly spaced times for 'savitzky-golay'"
-        fix = "take method='gradient', or resample the data"
-        raise InputError("method", expected=expected, got="uneven steps", fix=fix)
+        raise InputError(
+            "method",
+            expected="evenly spaced times for 'savitzky-golay'",
+            got="uneven steps",
+            fix="take method='gradient', or resample the data",
+        )
     longest = max(piece.stop - piece.start for _, piece in stretches(is_complete))
     if method == "gradient" or not is_even or longest < WINDOWS[0]:
         return _central_differences, "gradient (central differences)", 2
@@ -197,9 +206,12 @@ def smoothest(x: Array, whole: Mask) -> Smoothing:
     """
     whole = np.asarray(whole)
     if x.ndim != 3 or whole.shape != x.shape[:2] or not whole.any():
-        expected = "(C, T, n) with (C, T) samples, some complete"
-        got = f"shapes {x.shape} and {whole.shape}"
-        raise InputError("x, whole", expected=expected, got=got, fix="match the axes")
+        raise InputError(
+            "x, whole",
+            expected="(C, T, n) with (C, T) samples, some complete",
+            got=f"shapes {x.shape} and {whole.shape}",
+            fix="match the axes",
+        )
     runs = [x[place] for place in stretches(whole)]
     lengths = sorted(map(len, runs))
     typical = lengths[len(lengths) // 2]

@@ -35,9 +35,12 @@ def device_of(argument: str, value: object) -> torch.device:
         if device.type in ("cpu", "cuda"):
             torch.empty(0, device=device)  # fails where torch has no such device
             return device
-    expected = "'cpu', or 'cuda' where torch finds a GPU"
-    fix = "leave device out, and see torch.cuda.is_available()"
-    raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
+    raise InputError(
+        argument,
+        expected="'cpu', or 'cuda' where torch finds a GPU",
+        got=checks.shown(value),
+        fix="leave device out, and see torch.cuda.is_available()",
+    )
 
 
 Device = Annotated[torch.device | str, device_of]

@@ -105,9 +105,8 @@ def compiled_if(
 def _refuse_if_wanted(engine: str, verdict: Unsupported) -> None:
     """Raise InputError where "compiled" was asked for."""
     if engine == "compiled":
-        fix = "take 'auto'"
         raise InputError(
-            "engine", expected="a field to compile", got=str(verdict), fix=fix
+            "engine", expected="a field to compile", got=str(verdict), fix="take 'auto'"
         ) from verdict
 
 

@@ -172,15 +172,23 @@ class Exploration:
 
     def _check(self) -> None:
         if self.projection.seeds is not None:
-            fix = "take one of it, romkit.projections.unstack(projection)[0]"
-            raise InputError("projection", expected="a single one", got="a stack", fix=fix)
+            raise InputError(
+                "projection",
+                expected="a single one",
+                got="a stack",
+                fix="take one of it, romkit.projections.unstack(projection)[0]",
+            )
         if self.system is None:
             expected, fix = "a full model to compare with", "give the system it was trained on"
             raise InputError("system", expected=expected, got="none", fix=fix)
         if not self.system.context:
             expected, got = "one with a context to explore", self.system.name
-            fix = "romkit.rollout(system, projection) shows what there is"
-            raise InputError("system", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "system",
+                expected=expected,
+                got=got,
+                fix="romkit.rollout(system, projection) shows what there is",
+            )
         check_match(self.system, self.projection)
 
     def _compiled_flow(self, run: xr.Dataset) -> LatentFlow | None:

@@ -430,8 +430,12 @@ def _check_host(host: str) -> None:
     """
     name = host.rpartition(":")[0] or host
     if name not in HOSTS:
-        fix = "open the address that romkit printed"
-        raise InputError("Host", expected=" or ".join(HOSTS), got=repr(host), fix=fix)
+        raise InputError(
+            "Host",
+            expected=" or ".join(HOSTS),
+            got=repr(host),
+            fix="open the address that romkit printed",
+        )
 
 
 def _check_origin(origin: str) -> None:

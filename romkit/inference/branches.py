@@ -239,14 +239,18 @@ def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[s
     fixed = dict(context)
     varying = [name for name, value in context.items() if _is_pair(value)]
     if len(varying) != 1:
-        got = ", ".join(varying) or "none"
-        fix = "give one parameter as (start, end) and the others as numbers"
-        raise InputError("context", expected="one parameter with two ends", got=got, fix=fix)
+        raise InputError(
+            "context",
+            expected="one parameter with two ends",
+            got=", ".join(varying) or "none",
+            fix="give one parameter as (start, end) and the others as numbers",
+        )
     name = varying[0]
     low, high = map(float, fixed.pop(name))
     if not np.isfinite([low, high]).all() or low == high:
-        got = f"{low:g}, {high:g}"
-        raise InputError(name, expected="two different ends", got=got, fix="give (start, end)")
+        raise InputError(
+            name, expected="two different ends", got=f"{low:g}, {high:g}", fix="give (start, end)"
+        )
     return name, (low, high), fixed
 
 
@@ -262,11 +266,11 @@ def _is_pair(value: object) -> bool:
 def _check_start(at: int | None, kind: str, period: float | None) -> None:
     """Raise where a state is given with the index of a special point, or an orbit without period."""
     if at is not None:
-        fix = "give a branch as start, or drop it"
-        raise InputError("at", expected="none for a state", got=f"{at}", fix=fix)
+        raise InputError(
+            "at", expected="none for a state", got=f"{at}", fix="give a branch as start, or drop it"
+        )
     if kind == "orbits" and period is None:
-        fix = "take it from a simulation"
-        raise InputError("period", expected="a number", got="none", fix=fix)
+        raise InputError("period", expected="a number", got="none", fix="take it from a simulation")
 
 
 def _first_of_state(
@@ -291,9 +295,12 @@ def _first_of_state(
     guess = np.append(unknowns, 0.0)
     first = branch.at(guess)
     if first is None:
-        fix = "give a state nearer to it, or let the system settle"
-        expected = "a state near an equilibrium or an orbit"
-        raise InputError("start", expected=expected, got="another", fix=fix)
+        raise InputError(
+            "start",
+            expected="a state near an equilibrium or an orbit",
+            got="another",
+            fix="give a state nearer to it, or let the system settle",
+        )
     return branch, first
 
 
@@ -301,9 +308,12 @@ def _take_period(line: Line, state: Array, period: float) -> None:
     """Set the period of orbits; raise where it is none of the force."""
     if line.take_period(state, period):
         return
-    expected = f"a period of the force, or a multiple, at every {line.name} in the range"
-    fix = "give it exactly; a force whose period varies needs a time in units of its period"
-    raise InputError("period", expected=expected, got=f"{period:g}", fix=fix)
+    raise InputError(
+        "period",
+        expected=f"a period of the force, or a multiple, at every {line.name} in the range",
+        got=f"{period:g}",
+        fix="give it exactly; a force whose period varies needs a time in units of its period",
+    )
 
 
 def _first_of_branch(
@@ -339,9 +349,9 @@ def _first_of_branch(
         branch = line.branch(kind)
     first = leaving(branch, begin, amplitude)
     if first is None:
-        expected = "a point that a branch leaves"
-        fix = "change amplitude"
-        raise InputError("at", expected=expected, got="another", fix=fix)
+        raise InputError(
+            "at", expected="a point that a branch leaves", got="another", fix="change amplitude"
+        )
     return kind, branch, first
 
 
@@ -356,9 +366,12 @@ def _checked_special(start: xr.Dataset, at: int | None, line: Line) -> str:
     """Kind of the special point of a branch that another one leaves."""
     is_branch = start.attrs.get("parameter") == line.name and "special_after" in start
     if not is_branch or start["component"].values.tolist() != line.model.names:
-        expected = f"a branch of the same model along {line.name}"
-        fix = "give a result of romkit.continuation"
-        raise InputError("start", expected=expected, got="another dataset", fix=fix)
+        raise InputError(
+            "start",
+            expected=f"a branch of the same model along {line.name}",
+            got="another dataset",
+            fix="give a result of romkit.continuation",
+        )
     kinds = start["special_kind"].values.tolist()
     if at is None:
         got = "none"
@@ -367,8 +380,12 @@ def _checked_special(start: xr.Dataset, at: int | None, line: Line) -> str:
     else:
         got = f"{at} of {len(kinds)}"
     if got not in LEAVING:
-        expected = f"the index of a {', '.join(LEAVING)}"
-        raise InputError("at", expected=expected, got=got, fix="see special_kind of the branch")
+        raise InputError(
+            "at",
+            expected=f"the index of a {', '.join(LEAVING)}",
+            got=got,
+            fix="see special_kind of the branch",
+        )
     return got
 
 
@@ -376,9 +393,12 @@ def _refuse_force(line: Line) -> None:
     """Raise where the field depends on the time, so that it has no equilibria."""
     if not line.forced:
         return
-    fix = "continue its orbits, kind='orbits' with the period of the force, or take a mean force"
-    expected = "a field that does not depend on the time"
-    raise InputError("source", expected=expected, got="a forced one", fix=fix)
+    raise InputError(
+        "source",
+        expected="a field that does not depend on the time",
+        got="a forced one",
+        fix="continue its orbits, kind='orbits' with the period of the force, or take a mean force",
+    )
 
 
 def _warn_of_end(end: str, points: int | None, line: Line, final: Point) -> None:
@@ -431,9 +451,12 @@ def _line_of(branch: xr.Dataset, system: System) -> Line:
     state = branch.get("decoded", branch.get("state"))
     is_branch = "special_after" in branch and name in system.context_names
     if not is_branch or not _are_states(state, len(model.names)):
-        expected = f"a branch of a reduced model of {system.name}"
-        fix = "give a result of romkit.continuation"
-        raise InputError("branch", expected=expected, got="another dataset", fix=fix)
+        raise InputError(
+            "branch",
+            expected=f"a branch of a reduced model of {system.name}",
+            got="another dataset",
+            fix="give a result of romkit.continuation",
+        )
     fixed = {}
     for parameter in system.context_names:
         if parameter != name:

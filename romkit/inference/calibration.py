@@ -307,9 +307,12 @@ class Calibration:
 def _check_prior(name: str, pair: Sequence[float]) -> None:
     """Refuse anything but a mean and a deviation."""
     if len(pair) != 2 or not pair[1] > 0:
-        expected = "a mean and a positive standard deviation"
-        fix = f"give prior={{{name!r}: (1.0, 0.1)}}, say"
-        raise InputError("prior", expected=expected, got=str(pair), fix=fix)
+        raise InputError(
+            "prior",
+            expected="a mean and a positive standard deviation",
+            got=str(pair),
+            fix=f"give prior={{{name!r}: (1.0, 0.1)}}, say",
+        )
 
 
 def _spread_groups(trajectory: Tensor, groups: int) -> Tensor:
@@ -439,8 +442,12 @@ def samples_of(seen: Observations, dynamics: Dynamics | None) -> Tensor:
         got = "others"
         if len(seen.times) == 1:
             got = "none"
-        fix = "add a coordinate `time`, or leave out dynamics"
-        raise InputError("observations", expected="times that increase", got=got, fix=fix)
+        raise InputError(
+            "observations",
+            expected="times that increase",
+            got=got,
+            fix="add a coordinate `time`, or leave out dynamics",
+        )
     return seen.values.flatten(1).unsqueeze(1)
 
 
@@ -450,10 +457,12 @@ def noises_of(noise: float | Tensor, rows: Tensor) -> Tensor:
     noise = torch.as_tensor(noise, dtype=torch.float64)
     fits = noise.shape in ((), (count,))
     if not fits or not bool((noise > 0).all()):
-        expected = f"a positive number, or {count} of them, one for each sensor"
-        got = f"{noise.tolist()!r:.40}"
-        fix = "give standard deviations"
-        raise InputError("noise", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "noise",
+            expected=f"a positive number, or {count} of them, one for each sensor",
+            got=f"{noise.tolist()!r:.40}",
+            fix="give standard deviations",
+        )
     return noise.expand(count)
 
 
@@ -502,12 +511,20 @@ def _checked_training(
         got = str(contexts)
         if varies:
             got = "some that vary in time"
-        expected = f"{FEWEST} constant contexts or more"
-        raise InputError("training", expected=expected, got=got, fix="give more trajectories")
+        raise InputError(
+            "training",
+            expected=f"{FEWEST} constant contexts or more",
+            got=got,
+            fix="give more trajectories",
+        )
     fields = (data.states, data.velocities)[: predict.order]
     if fields[-1] is None:
-        fix = "see romkit.data.with_velocity"
-        raise InputError("training", expected="a variable 'velocity'", got="none", fix=fix)
+        raise InputError(
+            "training",
+            expected="a variable 'velocity'",
+            got="none",
+            fix="see romkit.data.with_velocity",
+        )
     return data, fields
 
 
@@ -524,8 +541,10 @@ def _steps(predict: Prediction, data: Trajectories) -> Tensor:
     if int(steps[-1]) >= len(data.times) or not recur:
         window = float(predict.times[-1])
         span = float(data.times[-1] - data.times[0])
-        expected = f"trajectories of {window:g} or longer, with all times of the observations"
-        got = f"{span:g} in steps of {step:g}"
-        fix = "simulate longer, with this interval or a part of it"
-        raise InputError("training", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "training",
+            expected=f"trajectories of {window:g} or longer, with all times of the observations",
+            got=f"{span:g} in steps of {step:g}",
+            fix="simulate longer, with this interval or a part of it",
+        )
     return steps

@@ -146,15 +146,22 @@ def _calibration(
     """The calibration that was given, or one for these observations."""
     if not isinstance(source, Calibration):
         if arguments["training"] is None:
-            fix = "give data with known contexts, such as the projection was fitted to"
-            raise InputError("training", expected="a dataset", got="none", fix=fix)
+            raise InputError(
+                "training",
+                expected="a dataset",
+                got="none",
+                fix="give data with known contexts, such as the projection was fitted to",
+            )
         settings = {"solver": solver, "engine": engine, "starts": starts}
         return calibrate(source, observations=observations, **arguments, **settings)
     for name, value in arguments.items():
         if value is not None:
-            expected = "nothing, since the calibration has it"
-            fix = "drop it, or give it to romkit.calibrate"
-            raise InputError(name, expected=expected, got="a value", fix=fix)
+            raise InputError(
+                name,
+                expected="nothing, since the calibration has it",
+                got="a value",
+                fix="drop it, or give it to romkit.calibrate",
+            )
     return source
 
 
@@ -222,10 +229,12 @@ def _check(calibration: Calibration, seen: Observations, y: Tensor) -> None:
     too_few = (numbers < unknowns).nonzero()
     if len(too_few):
         k = int(too_few[0])
-        expected = f"{int(unknowns[k])} numbers or more"
-        got = f"{int(numbers[k])} in trajectory {k}"
-        fix = "observe more components, or a longer window"
-        raise InputError("observations", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "observations",
+            expected=f"{int(unknowns[k])} numbers or more",
+            got=f"{int(numbers[k])} in trajectory {k}",
+            fix="observe more components, or a longer window",
+        )
 
 
 def _check_times(calibration: Calibration, seen: Observations, y: Tensor) -> None:
@@ -236,7 +245,9 @@ def _check_times(calibration: Calibration, seen: Observations, y: Tensor) -> Non
         tolerance = ROUNDING * float(1 + known[-1])
         if torch.allclose(times, known, atol=tolerance):
             return
-    expected = f"the {len(known)} times of the calibration"
-    fix = "observe at these times, NaN where a number is missing"
-    got = f"{len(seen.values[0])} times"
-    raise InputError("observations", expected=expected, got=got, fix=fix)
+    raise InputError(
+        "observations",
+        expected=f"the {len(known)} times of the calibration",
+        got=f"{len(seen.values[0])} times",
+        fix="observe at these times, NaN where a number is missing",
+    )

@@ -592,11 +592,19 @@ def _gumbel(level: float) -> float:
 def _checked_time(t: object, last: float | None) -> float:
     """Time of an observation, later than the last one."""
     if not np.isscalar(t) or not np.isreal(t) or not np.isfinite(t):
-        fix = "give the time of the observation, 0.5 say"
-        raise InputError("t", expected="a finite number", got=checks.shown(t), fix=fix)
+        raise InputError(
+            "t",
+            expected="a finite number",
+            got=checks.shown(t),
+            fix="give the time of the observation, 0.5 say",
+        )
     if last is not None and t <= last:
-        fix = "give observations in the order of time, or call restart"
-        raise InputError("t", expected=f"a time later than {last:g}", got=f"{t:g}", fix=fix)
+        raise InputError(
+            "t",
+            expected=f"a time later than {last:g}",
+            got=f"{t:g}",
+            fix="give observations in the order of time, or call restart",
+        )
     return float(t)
 
 
@@ -604,20 +612,29 @@ def _checked_values(values: object, setup: Setup) -> Array:
     """An observation (s,) as numbers, NaN where it is missing."""
     values = np.ma.asarray(values)
     if values.dtype.kind not in "fiu":
-        got = f"values of type {values.dtype}"
-        fix = "give what the sensors see"
-        raise InputError("values", expected="numbers", got=got, fix=fix)
+        raise InputError(
+            "values",
+            expected="numbers",
+            got=f"values of type {values.dtype}",
+            fix="give what the sensors see",
+        )
     if values.shape != setup.noise.shape:
-        expected = f"{len(setup.noise)} numbers, one for each sensor"
-        fix = "give NaN where one is missing"
-        raise InputError("values", expected=expected, got=f"shape {values.shape}", fix=fix)
+        raise InputError(
+            "values",
+            expected=f"{len(setup.noise)} numbers, one for each sensor",
+            got=f"shape {values.shape}",
+            fix="give NaN where one is missing",
+        )
     values = values.astype(np.float64).filled(np.nan)
     typical = setup.views.mean(0)
     far = np.abs(values - typical) / setup.deviation > FARTHEST
     if far.any():
-        got = f"{values[far][0]:g}"
-        fix = "give NaN where a sensor fails"
-        raise InputError("values", expected="numbers like those of training", got=got, fix=fix)
+        raise InputError(
+            "values",
+            expected="numbers like those of training",
+            got=f"{values[far][0]:g}",
+            fix="give NaN where a sensor fails",
+        )
     return values
 
 
@@ -631,9 +648,12 @@ def _checked_drift(drift: Tensor, free: int) -> Array:
     """Drift (f,) of the free parameters."""
     drift = torch.as_tensor(drift).double().numpy()
     if drift.shape not in ((), (free,)):
-        expected = f"one number, or one for each of {free} free parameters"
-        got = f"shape {drift.shape}"
-        raise InputError("drift", expected=expected, got=got, fix="give one number")
+        raise InputError(
+            "drift",
+            expected=f"one number, or one for each of {free} free parameters",
+            got=f"shape {drift.shape}",
+            fix="give one number",
+        )
     return np.broadcast_to(drift, free)
 
 
@@ -685,9 +705,12 @@ def _training(
         got = "other times"
     else:
         return data
-    expected = "complete trajectories at constant contexts and even times"
-    fix = "take a dataset of a system, say"
-    raise InputError("training", expected=expected, got=got, fix=fix)
+    raise InputError(
+        "training",
+        expected="complete trajectories at constant contexts and even times",
+        got=got,
+        fix="take a dataset of a system, say",
+    )
 
 
 @functools.cache

@@ -93,8 +93,12 @@ class LatentModel:
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
         if projection.seeds is not None:
-            fix = "take one of romkit.projections.unstack(...)"
-            raise InputError("projection", expected="a single one", got="a stack", fix=fix)
+            raise InputError(
+                "projection",
+                expected="a single one",
+                got="a stack",
+                fix="take one of romkit.projections.unstack(...)",
+            )
         self.reduced = ReducedModel.of(projection, dynamics, system)
         check_field(self.reduced.dynamics)
         frame = projection.frame
@@ -151,6 +155,7 @@ def model_of(
         return LatentModel(source, dynamics, system)
     for name, value in (("dynamics", dynamics), ("system", system)):
         if value is not None:
-            fix = "give it with a projection, or drop it"
-            raise InputError(name, expected="nothing", got="a value", fix=fix)
+            raise InputError(
+                name, expected="nothing", got="a value", fix="give it with a projection, or drop it"
+            )
     return FullModel(source)

@@ -87,15 +87,22 @@ def _checked(observations: xr.Dataset, timed: bool) -> xr.Dataset:
     """Observations that pass the checks of data; snapshots need no times, and are counted."""
     if "time" not in observations.coords:
         if timed:
-            fix = "add them: observations.assign_coords(time=...)"
-            raise InputError("observations", expected="times", got="none", fix=fix)
+            raise InputError(
+                "observations",
+                expected="times",
+                got="none",
+                fix="add them: observations.assign_coords(time=...)",
+            )
         count = observations.sizes.get("time", 1)
         if "time" in observations.dims:
             observations = observations.assign_coords(time=np.arange(float(count)))
     if "state" in observations and observations["state"].dtype.kind not in "fiu":
-        got = f"values of type {observations['state'].dtype}"
-        fix = "give what the sensors see"
-        raise InputError("observations", expected="real numbers", got=got, fix=fix)
+        raise InputError(
+            "observations",
+            expected="real numbers",
+            got=f"values of type {observations['state'].dtype}",
+            fix="give what the sensors see",
+        )
     return check_observations(observations)
 
 
@@ -105,21 +112,28 @@ def _components(state: xr.Dataset, observed: Sequence[str]) -> xr.Dataset:
     for name in observed:
         count = names.count(name)
         if count == 0:
-            fix = "name the components as in training, or give sensors=..."
-            got = f"no {name!r}"
-            raise InputError("observations", expected="the observed components", got=got, fix=fix)
+            raise InputError(
+                "observations",
+                expected="the observed components",
+                got=f"no {name!r}",
+                fix="name the components as in training, or give sensors=...",
+            )
         if count > 1:
-            fix = "name the components as in training"
-            got = f"{count} of the name {name!r}"
-            raise InputError("observations", expected="each component once", got=got, fix=fix)
+            raise InputError(
+                "observations",
+                expected="each component once",
+                got=f"{count} of the name {name!r}",
+                fix="name the components as in training",
+            )
     return state.isel(component=[names.index(name) for name in observed])
 
 
 def _check_numbers(state: xr.Dataset) -> None:
     """Refuse trajectories of which no sensor says anything."""
     if not np.isfinite(state["state"].values).any((1, 2)).all():
-        got = "a trajectory without any"
-        raise InputError("observations", expected="numbers", got=got, fix="drop it")
+        raise InputError(
+            "observations", expected="numbers", got="a trajectory without any", fix="drop it"
+        )
 
 
 def rows_of(
@@ -134,14 +148,22 @@ def rows_of(
     if sensors is None:
         return list(range(len(names)))
     if not len(sensors):
-        fix = f"give {argument}=[{names[0]!r}], or leave it out for all components"
-        raise InputError(argument, expected="one component or more", got="none", fix=fix)
+        raise InputError(
+            argument,
+            expected="one component or more",
+            got="none",
+            fix=f"give {argument}=[{names[0]!r}], or leave it out for all components",
+        )
     rows: list[int] = []
     for sensor in sensors:
         row = _row_of(names, sensor, argument)
         if row in rows:
-            got = f"{names[row]!r} twice"
-            raise InputError(argument, expected="each component once", got=got, fix="drop one")
+            raise InputError(
+                argument,
+                expected="each component once",
+                got=f"{names[row]!r} twice",
+                fix="drop one",
+            )
         rows.append(row)
     return rows
 
@@ -155,6 +177,9 @@ def _row_of(names: Sequence[str], sensor: object, argument: str) -> int:
     is_number = isinstance(sensor, Integral) and not isinstance(sensor, bool)
     if is_number and -count <= sensor < count:
         return int(sensor) % count
-    expected = f"names of components ({names[0]} ...), or numbers below {count}"
-    fix = f"give {argument}=[0, {names[-1]!r}]"
-    raise InputError(argument, expected=expected, got=checks.shown(sensor), fix=fix)
+    raise InputError(
+        argument,
+        expected=f"names of components ({names[0]} ...), or numbers below {count}",
+        got=checks.shown(sensor),
+        fix=f"give {argument}=[0, {names[-1]!r}]",
+    )

@@ -120,12 +120,19 @@ def sensors(
 def _check(count: int, candidates: int, times: Tensor | None, dynamics: Dynamics | None) -> None:
     """Refuse more sensors than candidates, and times without dynamics or the reverse."""
     if count > candidates:
-        expected = f"at most {candidates}, the number of candidates"
-        raise InputError("count", expected=expected, got=str(count), fix="ask for fewer sensors")
+        raise InputError(
+            "count",
+            expected=f"at most {candidates}, the number of candidates",
+            got=str(count),
+            fix="ask for fewer sensors",
+        )
     if (times is None) != (dynamics is None):
-        got = "times alone" if dynamics is None else "dynamics alone"
-        fix = "give both for a window, none for snapshots"
-        raise InputError("times", expected="times and dynamics together", got=got, fix=fix)
+        raise InputError(
+            "times",
+            expected="times and dynamics together",
+            got="times alone" if dynamics is None else "dynamics alone",
+            fix="give both for a window, none for snapshots",
+        )
 
 
 def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> Pair:

@@ -117,12 +117,16 @@ class Prediction:
 def _check(projection: Projection) -> None:
     """Refuse a stack, and a projection without a context."""
     if projection.seeds is not None:
-        got = "a stack of seeds"
-        fix = "take one of them"
-        raise InputError("projection", expected="a single one", got=got, fix=fix)
+        raise InputError(
+            "projection", expected="a single one", got="a stack of seeds", fix="take one of them"
+        )
     if not projection.frame.context_names:
-        fix = "fit one on data with a context"
-        raise InputError("projection", expected="one with a context", got="one without", fix=fix)
+        raise InputError(
+            "projection",
+            expected="one with a context",
+            got="one without",
+            fix="fit one on data with a context",
+        )
 
 
 def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> Pair:

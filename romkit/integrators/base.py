@@ -276,9 +276,12 @@ class LearnedField(LatentField, Display):
                 inputs do not fit.
         """
         if P.latent_dim != self.latent_dim:
-            expected = f"{self.latent_dim} latent coordinates"
-            fix = "use the one that the law was fitted on"
-            raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
+            raise InputError(
+                "projection",
+                expected=f"{self.latent_dim} latent coordinates",
+                got=str(P.latent_dim),
+                fix="use the one that the law was fitted on",
+            )
         c = P.context if self.context_names else P.context[..., :0]
         names = ", ".join(self.context_names)
         checks.last_axis("projection's context", c.shape, len(self.context_names), f"({names})")
@@ -304,18 +307,23 @@ class LearnedField(LatentField, Display):
     def _check_order(self, problem: Problem) -> None:
         """Raise where the law gives another derivative than the problem asks for."""
         if problem.order != self.order:
-            expected = f"a law of order {problem.order}, as the system"
-            fix = "fit it on data of this system, with `acceleration` if it is mechanical"
             raise InputError(
-                "dynamics", expected=expected, got=f"one of order {self.order}", fix=fix
+                "dynamics",
+                expected=f"a law of order {problem.order}, as the system",
+                got=f"one of order {self.order}",
+                fix="fit it on data of this system, with `acceleration` if it is mechanical",
             )
 
     def _check_inputs(self, control: TensorMap | None) -> None:
         """Raise unless the inputs of the law are there."""
         names = ", ".join(self.control_names)
         if control is None:
-            fix = "give them: control=..., or data with `control`"
-            raise InputError("control", expected=f"inputs {names}", got="none", fix=fix)
+            raise InputError(
+                "control",
+                expected=f"inputs {names}",
+                got="none",
+                fix="give them: control=..., or data with `control`",
+            )
         shape = control(T0).shape
         checks.last_axis("control", shape, len(self.control_names), f"({names})")
 

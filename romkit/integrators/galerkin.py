@@ -69,9 +69,12 @@ class Galerkin(LatentField):
 def _check_speed(speed: object) -> None:
     if speed is None or isinstance(speed, Speed):
         return
-    expected = "a Speed, or None"
-    fix = "leave it to romkit.timed, or give Speed.fitted(...)"
-    raise InputError("speed", expected=expected, got=checks.shown(speed), fix=fix)
+    raise InputError(
+        "speed",
+        expected="a Speed, or None",
+        got=checks.shown(speed),
+        fix="leave it to romkit.timed, or give Speed.fitted(...)",
+    )
 
 
 def _paced(problem: Problem, speed: Speed) -> Problem:
@@ -81,9 +84,12 @@ def _paced(problem: Problem, speed: Speed) -> Problem:
         InputError: a problem of second order.
     """
     if problem.order != 1:
-        expected = "a first-order problem"
-        fix = "take Galerkin() without a speed"
-        raise InputError("speed", expected=expected, got="one of second order", fix=fix)
+        raise InputError(
+            "speed",
+            expected="a first-order problem",
+            got="one of second order",
+            fix="take Galerkin() without a speed",
+        )
 
     def field(t: Tensor, x: Tensor) -> Tensor:
         c = problem.path.at(t).context

@@ -62,9 +62,12 @@ class Hamiltonian(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         if problem.order not in self.orders:
-            expected = "dynamics of first order"
-            fix = "use Galerkin(), or a system with velocities of its own"
-            raise InputError("dynamics", expected=expected, got="Hamiltonian()", fix=fix)
+            raise InputError(
+                "dynamics",
+                expected="dynamics of first order",
+                got="Hamiltonian()",
+                fix="use Galerkin(), or a system with velocities of its own",
+            )
         field = self.field(problem)
         y0 = self.momentum(problem, times[0], start)
         seeks_step = solver is None and not problem.step

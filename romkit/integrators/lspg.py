@@ -113,9 +113,12 @@ class LSPG(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         if solver is not None:
-            expected = "none: LSPG steps in time by itself"
-            fix = "set its step, LSPG(dt=...)"
-            raise InputError("solver", expected=expected, got=str(solver), fix=fix)
+            raise InputError(
+                "solver",
+                expected="none: LSPG steps in time by itself",
+                got=str(solver),
+                fix="set its step, LSPG(dt=...)",
+            )
         rule = self._rule(problem)
         rate = Galerkin().latent_rate(rule.problem)(times[0], start)
         correction = self._correction(rule, start, rate, times, engine)
@@ -315,9 +318,12 @@ def cubature(shares: Tensor, tolerance: float) -> Pair:
         if error <= tolerance:
             return rows, weights
         if not error < smallest or len(rows) == min(n, sums):
-            fix = f"raise it, or give more data: sums are compared in {sums} numbers"
-            got = f"{error:.1e} left by {len(rows)} of {n} rows"
-            raise InputError("tolerance", expected="one that can be reached", got=got, fix=fix)
+            raise InputError(
+                "tolerance",
+                expected="one that can be reached",
+                got=f"{error:.1e} left by {len(rows)} of {n} rows",
+                fix=f"raise it, or give more data: sums are compared in {sums} numbers",
+            )
         smallest = error
         gain = shares @ missing
         # a row joins once
@@ -387,10 +393,12 @@ class ReducedMesh(Rows):
         """
         size = path.at(T0).state_size
         if size != self.basis.rank:
-            expected = f"a model behind the {self.basis} of the mesh"
-            got = f"one of {size} components"
-            fix = "use the projection, or the basis, that the mesh was chosen with"
-            raise InputError("projection", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "projection",
+                expected=f"a model behind the {self.basis} of the mesh",
+                got=f"one of {size} components",
+                fix="use the projection, or the basis, that the mesh was chosen with",
+            )
 
         def field(t: Tensor, x: Tensor) -> Tensor:
             context = path.at(t).context.to(x)
@@ -475,8 +483,9 @@ def _smallest_interval(data: xr.Dataset) -> float:
     """Smallest interval between two times."""
     steps = times_of(data).diff()
     if not len(steps):
-        got = "none, and data of a single time"
-        raise InputError("dt", expected="a step", got=got, fix="give dt=0.1, say")
+        raise InputError(
+            "dt", expected="a step", got="none, and data of a single time", fix="give dt=0.1, say"
+        )
     return float(steps.min())
 
 
@@ -487,29 +496,40 @@ def _checked(system: System, projection: Projection) -> Basis:
         got = "one without"
         if projection.basis is not None:
             got = f"a stack of {projection.seeds} seeds"
-        fix = "fit it with basis=..., and take one seed, unstack(projection)[0]"
-        raise InputError("projection", expected="a single one behind a basis", got=got, fix=fix)
+        raise InputError(
+            "projection",
+            expected="a single one behind a basis",
+            got=got,
+            fix="fit it with basis=..., and take one seed, unstack(projection)[0]",
+        )
     check_fits(system, projection.basis)
     names = projection.frame.context_names
     if names != system.context_names:
-        expected = f"one with the context {', '.join(system.context_names)}"
-        got = f"one with {', '.join(names)}"
-        fix = "fit it to data of this system"
-        raise InputError("projection", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "projection",
+            expected=f"one with the context {', '.join(system.context_names)}",
+            got=f"one with {', '.join(names)}",
+            fix="fit it to data of this system",
+        )
     return projection.basis
 
 
 def _check_system(system: System) -> None:
     """Raise unless a system has rows that can be weighed one by one."""
     if system.order != 1 or not gives_rows(system):
-        expected = "one of first order that gives its rows"
-        fix = "write stencil() and rhs_rows(), see System"
-        raise InputError("system", expected=expected, got=system.name, fix=fix)
+        raise InputError(
+            "system",
+            expected="one of first order that gives its rows",
+            got=system.name,
+            fix="write stencil() and rhs_rows(), see System",
+        )
     if not _weighs_components(system):
-        expected = "a metric that weighs each component alone"
-        got = f"another metric of {system.name}"
-        fix = "write the system in such unknowns"
-        raise InputError("system", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "system",
+            expected="a metric that weighs each component alone",
+            got=f"another metric of {system.name}",
+            fix="write the system in such unknowns",
+        )
 
 
 def _weighs_components(system: System) -> bool:

@@ -150,13 +150,19 @@ class Speed:
             error_of_contexts = float(entries["error"])
             speed = cls(tuple(pieces), jumps, error_of_contexts)
         except (KeyError, TypeError, ValueError) as error:
-            expected = "the entries of Speed.as_dict()"
-            fix = "take a file that romkit wrote"
-            raise InputError("speed", expected=expected, got=str(error), fix=fix) from error
+            raise InputError(
+                "speed",
+                expected="the entries of Speed.as_dict()",
+                got=str(error),
+                fix="take a file that romkit wrote",
+            ) from error
         if len(speed.pieces) != len(jumps) + 1:
-            expected = "a piece more than jumps"
-            fix = "take a file that romkit wrote"
-            raise InputError("speed", expected=expected, got=len(speed.pieces), fix=fix)
+            raise InputError(
+                "speed",
+                expected="a piece more than jumps",
+                got=len(speed.pieces),
+                fix="take a file that romkit wrote",
+            )
         return speed
 
 
@@ -165,14 +171,23 @@ def _checked(contexts: object, speeds: object) -> tuple[Array, Array]:
     c = tensors.finite("contexts", contexts).double().numpy()
     s = tensors.finite("speeds", speeds).double().numpy()
     if c.ndim != 2:
-        fix = "give a row for each context"
-        raise InputError("contexts", expected="shape (C, p)", got=f"shape {c.shape}", fix=fix)
+        raise InputError(
+            "contexts",
+            expected="shape (C, p)",
+            got=f"shape {c.shape}",
+            fix="give a row for each context",
+        )
     if s.shape != (len(c),):
-        fix = "give one for each context"
-        raise InputError("speeds", expected=f"shape ({len(c)},)", got=f"shape {s.shape}", fix=fix)
+        raise InputError(
+            "speeds",
+            expected=f"shape ({len(c)},)",
+            got=f"shape {s.shape}",
+            fix="give one for each context",
+        )
     if len(c) < FEWEST:
-        fix = "give runs at more contexts"
-        raise InputError("data", expected="two contexts or more", got=len(c), fix=fix)
+        raise InputError(
+            "data", expected="two contexts or more", got=len(c), fix="give runs at more contexts"
+        )
     order = np.arange(len(c))
     if c.shape[1]:
         order = np.argsort(c[:, 0], kind="stable")

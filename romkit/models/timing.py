@@ -89,16 +89,22 @@ def timed(projection: Projection, system: System, data: xr.Dataset) -> Projectio
     contexts, speeds = _measured(projection, system, data)
     timed_rows = np.isfinite(speeds)
     if timed_rows.sum() < FEWEST:
-        expected = f"{FEWEST} runs or more that come back {RETURNS} times, each on its orbit"
-        fix = "give longer runs, after a longer transient, or leave the speed out"
-        raise InputError("data", expected=expected, got=f"{timed_rows.sum()} of them", fix=fix)
+        raise InputError(
+            "data",
+            expected=f"{FEWEST} runs or more that come back {RETURNS} times, each on its orbit",
+            got=f"{timed_rows.sum()} of them",
+            fix="give longer runs, after a longer transient, or leave the speed out",
+        )
     speed = Speed.fitted(contexts[timed_rows], speeds[timed_rows])
     squares = np.square(speeds[timed_rows] - 1)
     deviation = float(np.sqrt(squares.mean()))
     if speed.error > WORTH * deviation + RESOLUTION:
-        got = f"an error of {speed.error:.1e} at runs left out, where 1 - s is {deviation:.1e}"
-        fix = "give longer runs at more contexts, or leave the speed out"
-        raise InputError("data", expected="speeds smooth in the context", got=got, fix=fix)
+        raise InputError(
+            "data",
+            expected="speeds smooth in the context",
+            got=f"an error of {speed.error:.1e} at runs left out, where 1 - s is {deviation:.1e}",
+            fix="give longer runs at more contexts, or leave the speed out",
+        )
     copied = copy.deepcopy(projection)
     copied.report = {**projection.report, "speed": speed.as_dict()}
     return copied
@@ -124,31 +130,46 @@ def _measured(projection: Projection, system: System, data: xr.Dataset) -> tuple
 
 def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
     if projection.seeds is not None:
-        fix = "take one of romkit.unstack(...)"
-        raise InputError("projection", expected="a single one", got="a stack", fix=fix)
+        raise InputError(
+            "projection",
+            expected="a single one",
+            got="a stack",
+            fix="take one of romkit.unstack(...)",
+        )
     dynamics = trained_dynamics(projection)
     if not isinstance(dynamics, Galerkin | PetrovGalerkin):
-        expected = "rollouts by Galerkin or Petrov-Galerkin"
-        fix = "leave the speed out"
-        got = f"one of {type(dynamics).__name__}"
-        raise InputError("projection", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "projection",
+            expected="rollouts by Galerkin or Petrov-Galerkin",
+            got=f"one of {type(dynamics).__name__}",
+            fix="leave the speed out",
+        )
     if system.order != 1:
-        fix = "leave the speed out"
-        got = f"{system.name}, of second order"
-        raise InputError("system", expected="one of first order", got=got, fix=fix)
+        raise InputError(
+            "system",
+            expected="one of first order",
+            got=f"{system.name}, of second order",
+            fix="leave the speed out",
+        )
     check_context("data", data, system.context_names)
     if any("time" in data[name].dims for name in system.context_names):
-        fix = "give runs at constant contexts"
-        raise InputError("data", expected="contexts that stay", got="some that move", fix=fix)
+        raise InputError(
+            "data",
+            expected="contexts that stay",
+            got="some that move",
+            fix="give runs at constant contexts",
+        )
 
 
 def _check_autonomous(at: AtContexts, times: Tensor) -> None:
     start = torch.zeros(*at.lead, at.model.latent_size, dtype=torch.float64)
     if depends_on_time(at.problem.field, times[0], at.decode(start)[0].detach()):
-        fix = "leave the speed out: time has a meaning of its own there"
-        expected = "a field that does not depend on time"
-        got = "one that looks at it"
-        raise InputError("system", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "system",
+            expected="a field that does not depend on time",
+            got="one that looks at it",
+            fix="leave the speed out: time has a meaning of its own there",
+        )
 
 
 def _period(times: Tensor, z: Array) -> float:

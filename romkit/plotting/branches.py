@@ -85,8 +85,12 @@ def _checked_kind(branches: Sequence[xr.Dataset]) -> tuple[str, str]:
         kind, parameter, is_branch = kinds.pop()
         if is_branch:
             return kind, parameter
-    fix = "give results of romkit.continuation, all of one kind and parameter"
-    raise InputError("branches", expected="branches", got="other datasets", fix=fix)
+    raise InputError(
+        "branches",
+        expected="branches",
+        got="other datasets",
+        fix="give results of romkit.continuation, all of one kind and parameter",
+    )
 
 
 def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) -> tuple[Height, str]:

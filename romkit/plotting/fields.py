@@ -236,10 +236,12 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
     ending = checks.ending("path", path, WRITERS)
     writer = WRITERS[ending]
     if not writer.isAvailable():
-        expected = "a program that writes mp4"
-        got = "no ffmpeg"
-        fix = "install it, or write a .gif"
-        raise errors.InputError("path", expected=expected, got=got, fix=fix)
+        raise errors.InputError(
+            "path",
+            expected="a program that writes mp4",
+            got="no ffmpeg",
+            fix="install it, or write a .gif",
+        )
     per_second = 1000 / animation._interval
     with tempfile.TemporaryDirectory() as folder, files.atomic(path) as temporary:
         # writers choose the format by the ending
@@ -290,10 +292,12 @@ def _fitting(variables: xr.Dataset, dimensions: int) -> list[str]:
             others.append(f"{name}{values.dims}")
     if fitting:
         return fitting
-    expected = f"a variable over time and {dimensions} dimensions of space"
-    got = ", ".join(others)
-    fix = "give data of romkit.data.describe with such a variable"
-    raise errors.InputError("data", expected=expected, got=got, fix=fix)
+    raise errors.InputError(
+        "data",
+        expected=f"a variable over time and {dimensions} dimensions of space",
+        got=", ".join(others),
+        fix="give data of romkit.data.describe with such a variable",
+    )
 
 
 def _one(

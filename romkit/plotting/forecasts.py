@@ -141,9 +141,12 @@ def _checked_truth(
     count = runs.sizes["trajectory"]
     got = truth.sizes["trajectory"]
     if got < count:
-        expected = f"{count} trajectories, as in the band"
-        fix = "give the data that were followed"
-        raise InputError("truth", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "truth",
+            expected=f"{count} trajectories, as in the band",
+            got=got,
+            fix="give the data that were followed",
+        )
     return truth
 
 

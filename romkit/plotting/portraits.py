@@ -43,10 +43,12 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
     if isinstance(latent, xr.Dataset):
         values = latent.get("latent")
     if values is None or "latent_component" not in values.dims:
-        expected = "latent coordinates"
-        got = type(latent).__name__
-        fix = "give P.encode(data), a forecast or a rollout"
-        raise InputError("latent", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "latent",
+            expected="latent coordinates",
+            got=type(latent).__name__,
+            fix="give P.encode(data), a forecast or a rollout",
+        )
     values = values.rename(latent_component="axis")
     number = values.sizes["axis"]
     latents = range(number)

@@ -78,9 +78,9 @@ def _checked_step(run: xr.Dataset) -> float:
     got = "one time"
     if run.sizes["time"] > 1:
         got = "uneven steps"
-    expected = "evenly spaced times for a spectrum"
-    fix = "resample the data"
-    raise InputError("run", expected=expected, got=got, fix=fix)
+    raise InputError(
+        "run", expected="evenly spaced times for a spectrum", got=got, fix="resample the data"
+    )
 
 
 def _title(run: xr.Dataset, states: list[Tensor], trajectory: int) -> str:

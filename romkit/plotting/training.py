@@ -31,10 +31,12 @@ def plot_training(model: Projection) -> Figure:
     """
     reports = model.report.get("seeds", [model.report])
     if not all(report.get("losses") for report in reports):
-        expected = "a trained projection"
-        got = "one without losses"
-        fix = "give what romkit.fit returned for a method with parameters to train"
-        raise InputError("model", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "model",
+            expected="a trained projection",
+            got="one without losses",
+            fix="give what romkit.fit returned for a method with parameters to train",
+        )
     width = 1.1
     if len(reports) > 1:
         width = 0.7

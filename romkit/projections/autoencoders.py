@@ -35,10 +35,11 @@ class AE(Projection):
     def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sizes, decoder: Sizes):
         n = frame.size
         if (encoder[0], encoder[-1], decoder[-1]) != (n, decoder[0], n):
-            expected = f"sizes (m, ..., {n}) after an encoder ({n}, ..., m)"
-            got = f"{decoder} after {encoder}"
             raise InputError(
-                "decoder", expected=expected, got=got, fix="leave both out, and give layers"
+                "decoder",
+                expected=f"sizes (m, ..., {n}) after an encoder ({n}, ..., m)",
+                got=f"{decoder} after {encoder}",
+                fix="leave both out, and give layers",
             )
         super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
         self.latent_dim = int(decoder[0])

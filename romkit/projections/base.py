@@ -26,18 +26,24 @@ from romkit.projections.operator import EncoderDecoder, Operator
 def check_chain(argument: str, sizes: Sequence[int], n: int) -> None:
     """Raise unless sizes go from the latent side to the n coordinates of the state, and never down."""
     if sizes[-1] != n or list(sizes) != sorted(sizes):
-        expected = f"sizes that do not decrease from the latent side to n = {n}"
-        fix = f"end with {n} and start with the latent dimension"
-        raise InputError(argument, expected=expected, got=str(tuple(sizes)), fix=fix)
+        raise InputError(
+            argument,
+            expected=f"sizes that do not decrease from the latent side to n = {n}",
+            got=str(tuple(sizes)),
+            fix=f"end with {n} and start with the latent dimension",
+        )
 
 
 def check_embedding(sizes: Sequence[int], frame: Frame) -> None:
     """Raise unless the sizes of an embedding start with the number of context parameters."""
     p = len(frame.context_names)
     if sizes[0] != p:
-        expected = f"sizes that start with the {p} context parameters"
-        fix = f"give ({p}, ..., size of the signal)"
-        raise InputError("embedding", expected=expected, got=str(tuple(sizes)), fix=fix)
+        raise InputError(
+            "embedding",
+            expected=f"sizes that start with the {p} context parameters",
+            got=str(tuple(sizes)),
+            fix=f"give ({p}, ..., size of the signal)",
+        )
 
 
 def _training(report: Mapping[str, object]) -> dict[str, str]:
@@ -324,9 +330,12 @@ def architecture(
     for name in settings:
         checks.one_of(f"setting of {method.name}", name, accepted)
     if "embedding" in accepted and not frame.context_names:
-        expected = f"a context for {method.name}: a floating-point coordinate along trajectory"
-        fix = "add the coordinate, or fit a method without context such as 'cae'"
-        raise InputError("data", expected=expected, got="none", fix=fix)
+        raise InputError(
+            "data",
+            expected=f"a context for {method.name}: a floating-point coordinate along trajectory",
+            got="none",
+            fix="add the coordinate, or fit a method without context such as 'cae'",
+        )
     defaults = _defaults(method)
     sizes: dict[str, object] = {"embedding": (len(frame.context_names), 4, 4)}
     of_layers = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted}
@@ -377,16 +386,22 @@ def _chain(
     """Sizes (m, ..., n) from the latent side to the state, as given or by default."""
     if layers is None:
         if latent_dim is None:
-            expected = "the number of latent coordinates"
-            fix = "add latent_dim=... (or layers=...)"
-            raise InputError("latent_dim", expected=expected, got="none", fix=fix)
+            raise InputError(
+                "latent_dim",
+                expected="the number of latent coordinates",
+                got="none",
+                fix="add latent_dim=... (or layers=...)",
+            )
         layers = method.default_layers(latent_dim, n)
         check_chain("latent_dim", layers, n)
         return layers
     if latent_dim not in (None, layers[0]):
-        expected = f"{layers[0]}, as layers begin"
-        fix = "drop one of the two"
-        raise InputError("latent_dim", expected=expected, got=latent_dim, fix=fix)
+        raise InputError(
+            "latent_dim",
+            expected=f"{layers[0]}, as layers begin",
+            got=latent_dim,
+            fix="drop one of the two",
+        )
     check_chain("layers", layers, n)
     return layers
 
@@ -436,12 +451,19 @@ class Path:
     def __init__(self, projection: Projection, context: ContextFunction, times: Times):
         dtype = projection.frame.state_std.dtype
         if dtype != torch.float64:
-            got = str(dtype).removeprefix("torch.")
-            fix = "give copy.deepcopy(projection).double()"
-            raise InputError("projection", expected="one in float64", got=got, fix=fix)
+            raise InputError(
+                "projection",
+                expected="one in float64",
+                got=str(dtype).removeprefix("torch."),
+                fix="give copy.deepcopy(projection).double()",
+            )
         if len(times) < 2:
-            fix = "give Path.constant(projection(...)) for a context that stays"
-            raise InputError("times", expected="two or more", got="one", fix=fix)
+            raise InputError(
+                "times",
+                expected="two or more",
+                got="one",
+                fix="give Path.constant(projection(...)) for a context that stays",
+            )
         self.context = context
         self._family = projection.operator
         self._first = float(times[0])
@@ -455,9 +477,12 @@ class Path:
             InputError: no operator.
         """
         if not hasattr(operator, "decode"):
-            got = checks.shown(operator)
-            fix = "a projection at a context is one: projection(F=3.15)"
-            raise InputError("operator", expected="an operator", got=got, fix=fix)
+            raise InputError(
+                "operator",
+                expected="an operator",
+                got=checks.shown(operator),
+                fix="a projection at a context is one: projection(F=3.15)",
+            )
         path = cls.__new__(cls)
         path.operator = operator
         return path

@@ -240,13 +240,20 @@ class Flow(Projection):
         bandwidth: Positive = 1.0,
     ):
         if len(units) % 2 == 0:
-            expected = "an odd number of couplings"
-            fix = "give units=(24, 16, 24), say"
-            raise InputError("units", expected=expected, got=repr(units), fix=fix)
+            raise InputError(
+                "units",
+                expected="an odd number of couplings",
+                got=repr(units),
+                fix="give units=(24, 16, 24), say",
+            )
         n = frame.size
         if latent_dim >= n:
-            fix = "couplings move components beside the latent ones"
-            raise InputError("latent_dim", expected=f"less than n = {n}", got=latent_dim, fix=fix)
+            raise InputError(
+                "latent_dim",
+                expected=f"less than n = {n}",
+                got=latent_dim,
+                fix="couplings move components beside the latent ones",
+            )
         check_embedding(embedding, frame)
         config = {
             "latent_dim": latent_dim,

@@ -114,9 +114,12 @@ class Frame(nn.Module):
         n = len(state_names)
         p = len(context_names)
         if basis is not None and basis.size != n:
-            expected = f"the {n} components of the state"
-            fix = "take the basis of these data"
-            raise InputError("basis", expected=expected, got=basis.size, fix=fix)
+            raise InputError(
+                "basis",
+                expected=f"the {n} components of the state",
+                got=basis.size,
+                fix="take the basis of these data",
+            )
         for name, size, value in (
             ("state_shift", self.size, 0.0),
             ("state_scale", self.size, 1.0),
@@ -172,9 +175,12 @@ class Frame(nn.Module):
         deviations of full data.
         """
         if inner.size != self.size:
-            expected = f"the {self.size} coordinates in the basis"
-            fix = "take the frame of their coordinates in the basis"
-            raise InputError("inner", expected=expected, got=inner.size, fix=fix)
+            raise InputError(
+                "inner",
+                expected=f"the {self.size} coordinates in the basis",
+                got=inner.size,
+                fix="take the frame of their coordinates in the basis",
+            )
         self._take(inner)
         state = data["state"].transpose(*DIMS)
         if state.chunks:
@@ -356,9 +362,12 @@ def _check_float32(frame: Frame) -> None:
     if positive and finite:
         return
     size = "larger" if positive else "smaller"
-    expected = "states and contexts that float32 can hold"
-    fix = f"measure them in a {size} unit"
-    raise InputError("data", expected=expected, got=f"{size} ones", fix=fix)
+    raise InputError(
+        "data",
+        expected="states and contexts that float32 can hold",
+        got=f"{size} ones",
+        fix=f"measure them in a {size} unit",
+    )
 
 
 def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:

@@ -319,13 +319,19 @@ class Operator:
         checks.last_axis(name, x.shape, size, meaning)
         got = f"shape {tuple(x.shape)}"
         if self._seeds is not None and len(x) not in (1, self._seeds):
-            expected = f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds"
-            fix = "unsqueeze(0) what they share"
-            return InputError(name, expected=expected, got=got, fix=fix)
+            return InputError(
+                name,
+                expected=f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds",
+                got=got,
+                fix="unsqueeze(0) what they share",
+            )
         lead = ", ".join(map(str, self._lead))
-        expected = f"shape ({lead}, ..., {size}), {meaning}, as the contexts"
-        fix = "leading axes match from the left: contexts, then samples"
-        return InputError(name, expected=expected, got=got, fix=fix)
+        return InputError(
+            name,
+            expected=f"shape ({lead}, ..., {size}), {meaning}, as the contexts",
+            got=got,
+            fix="leading axes match from the left: contexts, then samples",
+        )
 
     # -- arrays and labelled data: peeled here, so that everything above sees tensors -------------------------------
 
@@ -502,11 +508,19 @@ OfChunk = Callable[[Operator, Array], Array]
 def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
     """A tensor in this precision, if nothing is lost by it."""
     if not torch.is_tensor(value):
-        fix = "use torch.from_numpy; encode and decode take arrays and datasets as well"
-        raise InputError(name, expected="a tensor", got=checks.shown(value), fix=fix)
+        raise InputError(
+            name,
+            expected="a tensor",
+            got=checks.shown(value),
+            fix="use torch.from_numpy; encode and decode take arrays and datasets as well",
+        )
     if value.dtype == torch.float64 and dtype == torch.float32:
-        fix = f"give {name}.float(), or make the projection double: projection.double()"
-        raise InputError(name, expected="float32, as the projection", got="float64", fix=fix)
+        raise InputError(
+            name,
+            expected="float32, as the projection",
+            got="float64",
+            fix=f"give {name}.float(), or make the projection double: projection.double()",
+        )
     return tensors.tensor(name, value).to(dtype)
 
 
@@ -516,18 +530,24 @@ LATENT, FULL = "latent_component", "component"
 def _latents(z: object) -> xr.DataArray:
     """Latents along the last axis."""
     if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
-        got = type(z).__name__
-        fix = "give a tensor, an array, or what encode returned"
-        raise InputError("z", expected=f"latents along {LATENT!r}", got=got, fix=fix)
+        raise InputError(
+            "z",
+            expected=f"latents along {LATENT!r}",
+            got=type(z).__name__,
+            fix="give a tensor, an array, or what encode returned",
+        )
     return z.transpose(..., LATENT)
 
 
 def _states(x: object, layout: Layout) -> xr.DataArray:
     """States of romkit's schema, or of variables of the user's own in the dimensions of the layout."""
     if not isinstance(x, xr.DataArray | xr.Dataset):
-        got = type(x).__name__
-        fix = "give a tensor, an array, or a dataset"
-        raise InputError("x", expected="states", got=got, fix=fix)
+        raise InputError(
+            "x",
+            expected="states",
+            got=type(x).__name__,
+            fix="give a tensor, an array, or a dataset",
+        )
     if _is_plain(x):
         return _plain_states(x, layout)
     name = layout.variables[0].name
@@ -535,9 +555,12 @@ def _states(x: object, layout: Layout) -> xr.DataArray:
     if isinstance(x, xr.DataArray):
         data = x.to_dataset(name=name)
     if name not in data:
-        got = f"variables {sorted(map(str, data.data_vars))}"
-        fix = "give data like those of the training"
-        raise InputError("x", expected=f"a variable {name!r}", got=got, fix=fix)
+        raise InputError(
+            "x",
+            expected=f"a variable {name!r}",
+            got=f"variables {sorted(map(str, data.data_vars))}",
+            fix="give data like those of the training",
+        )
     places = set()
     for variable in layout.variables:
         places.update(variable.dims)

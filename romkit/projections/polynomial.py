@@ -111,8 +111,12 @@ def warps_of(argument: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (checks.one_of(argument, value, WARPS),)
     if not isinstance(value, tuple | list):
-        fix = "give 'c', '1/c' or 'log c', one for each parameter"
-        raise InputError(argument, expected="names", got=checks.shown(value), fix=fix)
+        raise InputError(
+            argument,
+            expected="names",
+            got=checks.shown(value),
+            fix="give 'c', '1/c' or 'log c', one for each parameter",
+        )
     return tuple(checks.one_of(argument, name, WARPS) for name in value)
 
 
@@ -388,8 +392,12 @@ class PolynomialManifold(Projection):
         """Numbers of latents to try: directions without variance are none."""
         directions = int((share > VANISHING).sum())
         if directions == 0:
-            fix = "give snapshots that differ"
-            raise InputError("data", expected="states that vary", got="constant ones", fix=fix)
+            raise InputError(
+                "data",
+                expected="states that vary",
+                got="constant ones",
+                fix="give snapshots that differ",
+            )
         m = self.config["latent_dim"]
         if m is None:
             notable = int((share > SHARE).sum())
@@ -405,16 +413,21 @@ class PolynomialManifold(Projection):
         if settings.degree is not None:
             size = len(Monomials(m, settings.degree))
             if size > rows:
-                fix = "lower it, or give more snapshots"
-                expected = f"at most {rows} monomials, the number of snapshots"
-                got = f"{size} of degree {settings.degree} in {m} latents"
-                raise InputError("degree", expected=expected, got=got, fix=fix)
+                raise InputError(
+                    "degree",
+                    expected=f"at most {rows} monomials, the number of snapshots",
+                    got=f"{size} of degree {settings.degree} in {m} latents",
+                    fix="lower it, or give more snapshots",
+                )
         if settings.context_degree:
             terms = len(self.terms(self.frame, self.warp, settings.context_degree))
             if terms > division.contexts:
-                fix = "lower it, or give runs at more contexts"
-                expected = f"at most {division.contexts} terms, the number of contexts"
-                raise InputError("context_degree", expected=expected, got=f"{terms} terms", fix=fix)
+                raise InputError(
+                    "context_degree",
+                    expected=f"at most {division.contexts} terms, the number of contexts",
+                    got=f"{terms} terms",
+                    fix="lower it, or give runs at more contexts",
+                )
 
     def _set(self, fit: "Fitted", modes: Tensor) -> None:
         """Take over a fit."""

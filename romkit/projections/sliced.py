@@ -89,9 +89,12 @@ class Shifts:
         k = self._number(dominant, power, points, units)
         wave = self._of(k, points, units)
         if wave.harmonics < 1:
-            expected = f"a wave number that {points} points resolve"
-            fix = "give number=1, which keeps all of a state"
-            raise InputError("symmetry", expected=expected, got=k, fix=fix)
+            raise InputError(
+                "symmetry",
+                expected=f"a wave number that {points} points resolve",
+                got=k,
+                fix="give number=1, which keeps all of a state",
+            )
         # the first field alone defines the phase; the others are aligned with it
         leading = x[..., 0, :]
         spectrum = np.fft.fft(leading)
@@ -115,9 +118,11 @@ class Shifts:
         points = n // number
         if points * number != n or not _on_one_ring(layout):
             variables = [f"{variable.name} {variable.dims}" for variable in layout.variables]
-            fix = "leave symmetry out, or select them"
             raise InputError(
-                "data", expected="fields on one ring", got=", ".join(variables), fix=fix
+                "data",
+                expected="fields on one ring",
+                got=", ".join(variables),
+                fix="leave symmetry out, or select them",
             )
         return number, points
 
@@ -161,9 +166,12 @@ def _check_places(frame: Frame) -> None:
         if place.dtype.kind not in "iuf":
             continue
         if even_step(place) is None and even_step(-place) is None:
-            expected = f"a ring with even steps of {name}"
-            fix = "interpolate the data to such places"
-            raise InputError("data", expected=expected, got="uneven ones", fix=fix)
+            raise InputError(
+                "data",
+                expected=f"a ring with even steps of {name}",
+                got="uneven ones",
+                fix="interpolate the data to such places",
+            )
 
 
 def _on_ring(data: xr.Dataset, number: int, points: int) -> Array:
@@ -203,10 +211,12 @@ def _check_even(x: Array, wave: Array) -> None:
         deviation = waves - waves.mean((0, 2), keepdims=True)
         uneven = max(_variance_by_place(deviation), _variance_by_place(deviation**2))
         if uneven > UNEVEN:
-            expected = "travelling waves that are alike at all places"
-            got = f"{uneven:.0%} of a variance by place"
-            fix = "leave it out: the data lack it"
-            raise InputError("symmetry", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "symmetry",
+                expected="travelling waves that are alike at all places",
+                got=f"{uneven:.0%} of a variance by place",
+                fix="leave it out: the data lack it",
+            )
 
 
 def _variance_by_place(values: Array) -> float:

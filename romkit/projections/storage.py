@@ -52,18 +52,28 @@ def _check_alike(models: Sequence[Projection]) -> None:
     """Raise unless there are single models that share method, architecture and frame."""
     stacks = [model for model in models if model.seeds is not None]
     if stacks or not models:
-        got = "none, or a stack among them"
-        fix = "give what romkit.projections.unstack gives, one after the other"
-        raise InputError("models", expected="single models", got=got, fix=fix)
+        raise InputError(
+            "models",
+            expected="single models",
+            got="none, or a stack among them",
+            fix="give what romkit.projections.unstack gives, one after the other",
+        )
     like = models[0]
     for model in models:
         if (model.name, str(model.config)) != (like.name, str(like.config)):
-            expected = "one method and architecture"
-            fix = "stack them separately"
-            raise InputError("models", expected=expected, got="several", fix=fix)
+            raise InputError(
+                "models",
+                expected="one method and architecture",
+                got="several",
+                fix="stack them separately",
+            )
         if not _same_frames(like.frame, model.frame):
-            fix = "train them on the same data, or stack them separately"
-            raise InputError("models", expected="one frame and precision", got="several", fix=fix)
+            raise InputError(
+                "models",
+                expected="one frame and precision",
+                got="several",
+                fix="train them on the same data, or stack them separately",
+            )
 
 
 def _same_frames(a: Frame, b: Frame) -> bool:
@@ -156,8 +166,11 @@ def find(path: str | os.PathLike) -> Path:
     advice = checks.nearest(str(path), names)
     if not advice:
         advice = "check the path;"
-    fix = f"{advice} romkit ships {', '.join(names)}"
-    raise FileError(path, problem="neither a file nor a pretrained projection", fix=fix)
+    raise FileError(
+        path,
+        problem="neither a file nor a pretrained projection",
+        fix=f"{advice} romkit ships {', '.join(names)}",
+    )
 
 
 def _is_name(path: Path) -> bool:
@@ -229,15 +242,20 @@ def _check_packable(projection: Projection, tensors: Tensors) -> None:
     cls = type(projection)
     registered = method_named(projection.name)
     if registered is None or registered.__qualname__ != cls.__qualname__:
-        expected = f"{cls.__name__} with a name of its own"
-        got = f"{projection.name!r}, which is another's"
-        fix = f"set {cls.__name__}.name"
-        raise InputError("projection", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "projection",
+            expected=f"{cls.__name__} with a name of its own",
+            got=f"{projection.name!r}, which is another's",
+            fix=f"set {cls.__name__}.name",
+        )
     fault = _precision(cls, tensors)
     if fault:
-        expected = "one in float32 or float64"
-        fix = "save projection.float()"
-        raise InputError("projection", expected=expected, got=fault, fix=fix)
+        raise InputError(
+            "projection",
+            expected="one in float32 or float64",
+            got=fault,
+            fix="save projection.float()",
+        )
 
 
 def _is_column_major(tensor: torch.Tensor) -> bool:
@@ -258,9 +276,11 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
     """
     method = method_named(str(header.get("method")))
     if method is None:
-        problem = f"holds a projection of the unknown method {header.get('method')!r:.40}"
-        fix = "import the module that defines it first, romkit --import FILE.py in a shell"
-        raise FileError(path, problem=problem, fix=fix)
+        raise FileError(
+            path,
+            problem=f"holds a projection of the unknown method {header.get('method')!r:.40}",
+            fix="import the module that defines it first, romkit --import FILE.py in a shell",
+        )
     try:
         _check_seeds(header["seeds"], tensors)
         _check_divisors(tensors)
@@ -269,9 +289,11 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         projection = _rebuild(method, header, tensors)
         _check_reports(projection.report, header["seeds"])
     except FAULTS as error:
-        problem = f"does not fit {method.__name__} as it is here ({reason(error)})"
-        fix = f"load it with romkit {header.get('romkit')!s:.20}, which saved it"
-        raise FileError(path, problem=problem, fix=fix) from error
+        raise FileError(
+            path,
+            problem=f"does not fit {method.__name__} as it is here ({reason(error)})",
+            fix=f"load it with romkit {header.get('romkit')!s:.20}, which saved it",
+        ) from error
     return projection
 
 

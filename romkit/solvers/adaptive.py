@@ -131,8 +131,12 @@ class Adaptive(Solver):
         if y0.dtype != torch.float64:
             fix = "raise rtol, or take float64"
         precision = str(y0.dtype).removeprefix("torch.")
-        expected = f"at least {least:.0e}, or an atol, in {precision}"
-        raise InputError("rtol", expected=expected, got=f"{self.rtol:g}", fix=fix)
+        raise InputError(
+            "rtol",
+            expected=f"at least {least:.0e}, or an atol, in {precision}",
+            got=f"{self.rtol:g}",
+            fix=fix,
+        )
 
     def _limits(self, times: Tensor, longest: float, jumps: Tensor) -> Limits:
         return Limits(

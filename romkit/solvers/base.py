@@ -147,9 +147,12 @@ def check_field(field: Field, t: Tensor, y: Tensor) -> None:
         if rate.shape == y.shape and rate.is_floating_point():
             return
         got = f"shape {tuple(rate.shape)}, {rate.dtype}"
-    expected = f"a field that gives real numbers of shape {tuple(y.shape)}, as the state"
-    fix = "return a rate for each component"
-    raise errors.InputError("field", expected=expected, got=got, fix=fix)
+    raise errors.InputError(
+        "field",
+        expected=f"a field that gives real numbers of shape {tuple(y.shape)}, as the state",
+        got=got,
+        fix="return a rate for each component",
+    )
 
 
 def depends_on_time(field: Field, t: Tensor, y: Tensor) -> bool:

@@ -41,8 +41,12 @@ class Grid(NamedTuple):
         steps = np.ceil(gaps / dt - ROUNDING)
         steps = np.maximum(steps, 1)
         if steps.sum() > MOST_STEPS:
-            fix = "give a larger step, in the time unit of the field"
-            raise InputError("dt", expected="2**53 steps in a run at most", got=f"{dt:g}", fix=fix)
+            raise InputError(
+                "dt",
+                expected="2**53 steps in a run at most",
+                got=f"{dt:g}",
+                fix="give a larger step, in the time unit of the field",
+            )
         h = torch.from_numpy(gaps / steps)
         return cls(h, torch.from_numpy(steps.astype(np.int64)))
 

@@ -53,9 +53,12 @@ class Controlled(Solver):
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
         if engine == "compiled":
-            expected = f"'torch' for {type(self).__name__}"
-            fix = "leave engine out, or take Adaptive or RK4"
-            raise errors.InputError("engine", expected=expected, got=repr(engine), fix=fix)
+            raise errors.InputError(
+                "engine",
+                expected=f"'torch' for {type(self).__name__}",
+                got=repr(engine),
+                fix="leave engine out, or take Adaptive or RK4",
+            )
         check_field(field, times[0], y0)
         longest, jumps = forcing(self, field, y0, times)
         return partial(self._integrate, field, label, longest, jumps), self.ENGINE
@@ -139,8 +142,9 @@ class TorchDiffEq(Controlled):
             return torchdiffeq.odeint(held, start, times, method=self.method, **control)
         except AssertionError as error:  # its steps have become too short to move
             expected, fix = "a tolerance that steps can reach", "raise rtol or atol, or take RK4"
-            got = f"{self.rtol:g} and {self.atol:g}"
-            raise errors.InputError("rtol, atol", expected=expected, got=got, fix=fix) from error
+            raise errors.InputError(
+                "rtol, atol", expected=expected, got=f"{self.rtol:g} and {self.atol:g}", fix=fix
+            ) from error
 
 
 @validated

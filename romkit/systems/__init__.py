@@ -59,8 +59,9 @@ def system_of(data: xr.Dataset) -> System | None:
     try:
         return SYSTEMS[name](**json.loads(parameters))
     except (TypeError, ValueError, RecursionError) as error:
-        expected = f"those of {name}, as JSON"
-        fix = "pass system=..., an instance of romkit.systems.System"
         raise InputError(
-            "parameters", expected=expected, got=checks.shown(parameters), fix=fix
+            "parameters",
+            expected=f"those of {name}, as JSON",
+            got=checks.shown(parameters),
+            fix="pass system=..., an instance of romkit.systems.System",
         ) from error

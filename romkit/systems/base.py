@@ -243,9 +243,12 @@ class System(abc.ABC):
         """Names of the context parameters, in the order of the last axis of a context tensor."""
         for parameter in self.context:
             if not isinstance(parameter, ContextParameter):
-                expected = "ContextParameters"
-                fix = "write ContextParameter(name, units, low, high)"
-                raise InputError("context", expected=expected, got=repr(parameter), fix=fix)
+                raise InputError(
+                    "context",
+                    expected="ContextParameters",
+                    got=repr(parameter),
+                    fix="write ContextParameter(name, units, low, high)",
+                )
         return tuple(parameter.name for parameter in self.context)
 
     # -- the field ------------------------------------------------------------------------------------
@@ -438,9 +441,12 @@ class System(abc.ABC):
             InputError: no solver, or a system that simulates itself.
         """
         if self.only_solver:
-            expected = f"none, since {self.only_solver} simulates it"
-            fix = "leave it out; the step can be given"
-            raise InputError("solver", expected=expected, got=f"{solver}", fix=fix)
+            raise InputError(
+                "solver",
+                expected=f"none, since {self.only_solver} simulates it",
+                got=f"{solver}",
+                fix="leave it out; the step can be given",
+            )
         # systems may be frozen dataclasses
         other = copy.copy(self)
         object.__setattr__(other, "solver", solver)
@@ -533,8 +539,12 @@ class System(abc.ABC):
     # -- inside ---------------------------------------------------------------------------------------
 
     def _without_rows(self) -> InputError:
-        fix = "write stencil and rhs_rows"
-        return InputError("rows", expected="a system that gives them", got=self.name, fix=fix)
+        return InputError(
+            "rows",
+            expected="a system that gives them",
+            got=self.name,
+            fix="write stencil and rhs_rows",
+        )
 
     def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
         check_members(self, motion, times, contexts)
@@ -553,9 +563,12 @@ class System(abc.ABC):
             return torch.from_numpy(context_rows(self.context_names, named)), None
         checks.one_of("split", split, ("train", "test"))
         if named:
-            got = f"both {split!r} and {sorted(named)}"
-            fix = "drop the split, or the contexts"
-            raise InputError("split", expected="a split or contexts by name", got=got, fix=fix)
+            raise InputError(
+                "split",
+                expected="a split or contexts by name",
+                got=f"both {split!r} and {sorted(named)}",
+                fix="drop the split, or the contexts",
+            )
         if split == "test":
             return torch.from_numpy(self.test_contexts()), None
         rng = np.random.default_rng(seed)

@@ -66,10 +66,13 @@ class _Foreign(torch.autograd.Function):
             raise
         except FAILURES as error:
             shapes = ", ".join(str(tuple(argument.shape)) for argument in arguments)
-            got = f"{type(error).__name__} ({one_line(str(error))}) at shapes {shapes}"
-            expected = "a rate (..., n) of states (..., n) and contexts (..., p)"
             name = getattr(function, "__qualname__", "the right-hand side")
-            raise InputError(name, expected=expected, got=got, fix=FIX) from error
+            raise InputError(
+                name,
+                expected="a rate (..., n) of states (..., n) and contexts (..., p)",
+                got=f"{type(error).__name__} ({one_line(str(error))}) at shapes {shapes}",
+                fix=FIX,
+            ) from error
 
     @staticmethod
     def setup_context(ctx, inputs: tuple, output: Tensor) -> None:

@@ -60,10 +60,12 @@ def check_effects(system: System, motion: Motion, times: Tensor) -> None:
         contexts = _contexts(system.context, k)
         if _depends(rates, *contexts) or _depends(starts, *contexts):
             continue
-        expected = f"a parameter that the equations of {system.name} depend on"
-        got = f"one that is read nowhere, from {parameter.low:g} to {parameter.high:g}"
-        fix = f"use c[..., {k}] in the right-hand side or the initial state, or drop it"
-        raise InputError(parameter.name, expected=expected, got=got, fix=fix)
+        raise InputError(
+            parameter.name,
+            expected=f"a parameter that the equations of {system.name} depend on",
+            got=f"one that is read nowhere, from {parameter.low:g} to {parameter.high:g}",
+            fix=f"use c[..., {k}] in the right-hand side or the initial state, or drop it",
+        )
 
 
 def check_members(system: System, motion: Motion, times: Tensor, contexts: Tensor) -> None:
@@ -98,10 +100,12 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
     if bool(error <= MIXING * size):
         return
     kind = {1: "rhs", 2: "acceleration"}[system.order]
-    expected = "rates of each trajectory that do not depend on the others"
-    fix = "index the last axis, x[..., 0] and c[..., 0]; romkit.testing.check_system(system) tells"
-    got = f"a difference of {float(error):.2g} to one alone"
-    raise InputError(f"{type(system).__name__}.{kind}", expected=expected, got=got, fix=fix)
+    raise InputError(
+        f"{type(system).__name__}.{kind}",
+        expected="rates of each trajectory that do not depend on the others",
+        got=f"a difference of {float(error):.2g} to one alone",
+        fix="index the last axis, x[..., 0] and c[..., 0]; romkit.testing.check_system(system) tells",
+    )
 
 
 def _parts(motion: Motion, order: int) -> tuple[Tensor, ...]:

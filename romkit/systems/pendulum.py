@@ -231,9 +231,12 @@ class Pendulum(MechanicalSystem):
 
     def default_solver(self, context: Tensor) -> Solver:
         if not bool((context > 0).all()):
-            expected = "positive link lengths in m"
-            got = f"{context.min().item():g}"
-            raise InputError("context", expected=expected, got=got, fix="check the lengths")
+            raise InputError(
+                "context",
+                expected="positive link lengths in m",
+                got=f"{context.min().item():g}",
+                fix="check the lengths",
+            )
         lengths = context.reshape(-1, DRIVING)
 
         def models(step: float) -> list:

@@ -52,10 +52,12 @@ def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
         romkit.core.errors.InputError: dynamics: expected a fitted law for data, got dynamics that need equations, as
         Galerkin, the default, does; give dynamics=romkit.law(...), or the system of the data
     """
-    expected = "a fitted law for data"
-    got = "dynamics that need equations, as Galerkin, the default, does"
-    fix = "give dynamics=romkit.law(...), or the system of the data"
-    raise InputError("dynamics", expected=expected, got=got, fix=fix)
+    raise InputError(
+        "dynamics",
+        expected="a fitted law for data",
+        got="dynamics that need equations, as Galerkin, the default, does",
+        fix="give dynamics=romkit.law(...), or the system of the data",
+    )
 
 
 class Decoded(NamedTuple):

@@ -62,18 +62,24 @@ def basis_of_rates(
     held = total.share  # of the energy, by the number of modes
     most = len(held)
     if most == 0:
-        expected = "snapshots at which the right-hand side differs"
-        fix = "give more of them, or roll out in full space"
-        raise InputError("data", expected=expected, got="the same at all of them", fix=fix)
+        raise InputError(
+            "data",
+            expected="snapshots at which the right-hand side differs",
+            got="the same at all of them",
+            fix="give more of them, or roll out in full space",
+        )
     left_out = tolerance
     if tolerance is None:
         left_out = _left_out(basis)
     is_short = 1 - held > left_out
     rank = int(is_short.sum()) + 1
     if rank > most and tolerance is not None:
-        expected = f"a tolerance that {most} modes reach"
-        got = f"{1 - held[-1].item():.1e} left by {most} modes"
-        raise InputError("tolerance", expected=expected, got=got, fix="raise it")
+        raise InputError(
+            "tolerance",
+            expected=f"a tolerance that {most} modes reach",
+            got=f"{1 - held[-1].item():.1e} left by {most} modes",
+            fix="raise it",
+        )
     return total.basis(min(rank, most))
 
 
@@ -146,9 +152,12 @@ def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> It
             rates.append(field(t[i], x))
         rates = torch.stack(rates)
         if not bool(rates.isfinite().all()):
-            expected = "snapshots at which the right-hand side is finite, behind the basis"
-            fix = "take more modes"
-            raise InputError("data", expected=expected, got="NaN or infinity", fix=fix)
+            raise InputError(
+                "data",
+                expected="snapshots at which the right-hand side is finite, behind the basis",
+                got="NaN or infinity",
+                fix="take more modes",
+            )
         yield rates
 
 

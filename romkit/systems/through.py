@@ -205,9 +205,12 @@ def _sampled(
 ) -> SystemThroughBasis:
     """The system by a few rows of its right-hand side, chosen on training data."""
     if not gives_rows(system):
-        fix = f"write stencil() and rhs_rows() of {type(system).__name__}"
-        got = f"{system.name} without"
-        raise InputError("system", expected="a system with rows", got=got, fix=fix)
+        raise InputError(
+            "system",
+            expected="a system with rows",
+            got=f"{system.name} without",
+            fix=f"write stencil() and rhs_rows() of {type(system).__name__}",
+        )
     seen = training_data(system, basis, data)
     rates = basis_of_rates(system, basis, seen, tolerance)
     number = min(OVERSAMPLING * rates.rank, rates.size)
@@ -217,12 +220,18 @@ def _sampled(
 
 def _without_terms(system: System) -> InputError:
     if gives_rows(system):
-        expected = "training data, on which rows are chosen"
-        fix = "give the data of the basis"
-        return InputError("data", expected=expected, got="none", fix=fix)
-    expected = "a system with terms or rows"
-    fix = f"write terms() or rhs_rows() of {type(system).__name__}, or roll out in full space"
-    return InputError("system", expected=expected, got=f"{system.name}, neither", fix=fix)
+        return InputError(
+            "data",
+            expected="training data, on which rows are chosen",
+            got="none",
+            fix="give the data of the basis",
+        )
+    return InputError(
+        "system",
+        expected="a system with terms or rows",
+        got=f"{system.name}, neither",
+        fix=f"write terms() or rhs_rows() of {type(system).__name__}, or roll out in full space",
+    )
 
 
 def check_fits(system: System, basis: Basis) -> None:
@@ -230,14 +239,19 @@ def check_fits(system: System, basis: Basis) -> None:
     metric.
     """
     if system.order != 1:
-        got = f"{system.name}, of second order"
-        fix = "write it as ẋ = f(x)"
-        raise InputError("system", expected="a first-order one", got=got, fix=fix)
+        raise InputError(
+            "system",
+            expected="a first-order one",
+            got=f"{system.name}, of second order",
+            fix="write it as ẋ = f(x)",
+        )
     if system.state_size != basis.size:
-        expected = f"a basis of {system.state_size} components, as {system.name} has"
-        got = f"one of {basis.size}"
-        fix = "use one of its data"
-        raise InputError("basis", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "basis",
+            expected=f"a basis of {system.state_size} components, as {system.name} has",
+            got=f"one of {basis.size}",
+            fix="use one of its data",
+        )
     if basis.units:
         check_same(
             "basis",
@@ -254,7 +268,9 @@ def check_fits(system: System, basis: Basis) -> None:
     # a metric that depends on the state has no matrix to compare with
     metric_moves = type(system).weigh is not System.weigh and system.weight is None
     if error > METRIC or metric_moves:
-        expected = f"modes orthonormal in the metric of {system.name}"
-        got = f"Vᵀ W V = I up to {error:.1e}"
-        fix = "make it with romkit.basis(data, weight=system.weight)"
-        raise InputError("basis", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "basis",
+            expected=f"modes orthonormal in the metric of {system.name}",
+            got=f"Vᵀ W V = I up to {error:.1e}",
+            fix="make it with romkit.basis(data, weight=system.weight)",
+        )

@@ -183,8 +183,12 @@ def check_dynamics(
     is_learned = dynamics.needs == "nothing"
     follows_motions = consistent and not is_learned
     if follows_motions and not projection.idempotent:
-        fix = "give one that is, or consistent=False"
-        raise InputError("projection", expected="an idempotent one", got=projection.name, fix=fix)
+        raise InputError(
+            "projection",
+            expected="an idempotent one",
+            got=projection.name,
+            fix="give one that is, or consistent=False",
+        )
     p = probe(projection, batch=2)
     orders = dynamics.orders
     if is_learned:

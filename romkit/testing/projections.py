@@ -163,8 +163,12 @@ def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1
         >>> romkit.testing.check_projection(romkit.load("ncae-lorenz96"), spreads=(1.0,))  # silent
     """
     if projection.seeds is not None:
-        fix = "take one of romkit.projections.unstack(...)"
-        raise InputError("projection", expected="a single one", got="a stack", fix=fix)
+        raise InputError(
+            "projection",
+            expected="a single one",
+            got="a stack",
+            fix="take one of romkit.projections.unstack(...)",
+        )
     laws = LAWS
     if projection.idempotent:
         laws = LAWS + IDEMPOTENT_LAWS

@@ -50,20 +50,28 @@ class EvenTrajectories(NamedTuple):
         trajectories = whole_trajectories(data, every=every)
         state, velocity, context = (tensor.to(like) for tensor in trajectories)
         if state.shape[1] <= FIRST_LENGTH:
-            expected = f"one that leaves more than {FIRST_LENGTH} samples"
-            got = f"one that leaves {state.shape[1]}"
-            fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"
-            raise InputError("rollouts.every", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "rollouts.every",
+                expected=f"one that leaves more than {FIRST_LENGTH} samples",
+                got=f"one that leaves {state.shape[1]}",
+                fix="choose a smaller one, or simulate longer trajectories, dataset(duration=...)",
+            )
         step = even_step(data["time"].values[::every])
         if step is None:
-            expected = "evenly spaced times for rollouts"
-            fix = "train on snapshots alone (rollouts=None, phase=None), or resample the data"
-            raise InputError("data", expected=expected, got="uneven steps", fix=fix)
+            raise InputError(
+                "data",
+                expected="evenly spaced times for rollouts",
+                got="uneven steps",
+                fix="train on snapshots alone (rollouts=None, phase=None), or resample the data",
+            )
         at_start = context[:, :1].expand_as(context)
         if not torch.equal(context, at_start):
-            expected = "contexts that stay for rollouts"
-            fix = "train on snapshots alone (rollouts=None, phase=None)"
-            raise InputError("data", expected=expected, got="one that moves", fix=fix)
+            raise InputError(
+                "data",
+                expected="contexts that stay for rollouts",
+                got="one that moves",
+                fix="train on snapshots alone (rollouts=None, phase=None)",
+            )
         return cls(state, velocity, context[:, 0], step)
 
 

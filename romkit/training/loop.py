@@ -101,8 +101,12 @@ class Watch:
     def __post_init__(self):
         share = self.validation
         if not isinstance(share, xr.Dataset) and share == 1:
-            expected = "a share below 1, or a dataset"
-            raise InputError("validation", expected=expected, got=repr(share), fix="give 0.2, say")
+            raise InputError(
+                "validation",
+                expected="a share below 1, or a dataset",
+                got=repr(share),
+                fix="give 0.2, say",
+            )
         if self.patience is not None and not self.validates:
             expected, fix = "held-out data to be patient about", "give validation=0.2, say"
             raise InputError("patience", expected=expected, got="none", fix=fix)
@@ -273,8 +277,9 @@ class Checkpoint:
             raise self._refused(f"does not fit this run ({files.reason(error)})") from error
 
     def _refused(self, problem: str) -> FileError:
-        fix = "choose another folder, or delete it to start again"
-        return FileError(self.path, problem=problem, fix=fix)
+        return FileError(
+            self.path, problem=problem, fix="choose another folder, or delete it to start again"
+        )
 
     def save_if_due(self, snapshot: Snapshot) -> None:
         """Save unless that would make checkpoints cost more than `SHARE` of the run."""

@@ -228,8 +228,12 @@ class Anchor(LossTerm):
         return _AnchorTo(self.weight, modes.to(rows.y))
 
     def value(self, batch: Evaluated) -> Tensor:
-        fix = "call prepared(rows) first, as romkit.fit does"
-        raise InputError("loss", expected="an anchor to modes", got="none", fix=fix)
+        raise InputError(
+            "loss",
+            expected="an anchor to modes",
+            got="none",
+            fix="call prepared(rows) first, as romkit.fit does",
+        )
 
 
 @dataclass(frozen=True)
@@ -243,9 +247,12 @@ class _AnchorTo(LossTerm):
         z = batch.encoded.value
         m = z.shape[-1]
         if m > self.modes.shape[1]:
-            fix = "leave the term out: anchor_weight=0"
-            got = f"{m} latents"
-            raise InputError("loss", expected=f"an anchor of {ANCHORED}", got=got, fix=fix)
+            raise InputError(
+                "loss",
+                expected=f"an anchor of {ANCHORED}",
+                got=f"{m} latents",
+                fix="leave the term out: anchor_weight=0",
+            )
         apart = z - batch.y @ self.modes[:, :m].to(batch.y)
         return self.weight * apart.square().sum(-1).mean(-1)
 
@@ -330,8 +337,12 @@ def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -
     middle = field(times[len(times) // 2], *states)
     end = field(times[-1], *states)
     if not torch.equal(begin, middle) or not torch.equal(begin, end):
-        expected = "a field that does not depend on time, for a loss that evaluates it"
-        raise InputError("system", expected=expected, got=system.name, fix="train without it")
+        raise InputError(
+            "system",
+            expected="a field that does not depend on time, for a loss that evaluates it",
+            got=system.name,
+            fix="train without it",
+        )
 
 
 @validated
@@ -373,9 +384,12 @@ def log_bound(maps: object) -> Tensor:
         InputError: maps that are no constrained autoencoder.
     """
     if not isinstance(maps, LayerPairs):
-        expected = "a constrained autoencoder for LipschitzBound"
-        fix = "leave the term out, or fit 'ncae' or 'cae'"
-        raise InputError("loss", expected=expected, got=type(maps).__name__, fix=fix)
+        raise InputError(
+            "loss",
+            expected="a constrained autoencoder for LipschitzBound",
+            got=type(maps).__name__,
+            fix="leave the term out, or fit 'ncae' or 'cae'",
+        )
     norms, slopes = [], []
     for k, layer in enumerate(maps.layers):
         norms.append(torch.linalg.matrix_norm(layer.psi, 2).log())

@@ -471,9 +471,12 @@ def _made(factory: Callable[..., object], parameters: list[Tensor]) -> torch.opt
     optimizer = factory(parameters)
     if isinstance(optimizer, torch.optim.Optimizer):
         return optimizer
-    expected = "a function that makes an optimizer of torch or geoopt"
-    fix = "give torch.optim.AdamW, or a function of the parameters"
-    raise InputError("optimizer", expected=expected, got=type(optimizer).__name__, fix=fix)
+    raise InputError(
+        "optimizer",
+        expected="a function that makes an optimizer of torch or geoopt",
+        got=type(optimizer).__name__,
+        fix="give torch.optim.AdamW, or a function of the parameters",
+    )
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {

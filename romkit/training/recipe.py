@@ -138,8 +138,12 @@ class Recipe:
 
     def __post_init__(self):
         if not self.loss:
-            fix = "give loss=[romkit.training.Reconstruction(), ...]"
-            raise InputError("loss", expected="a list of terms", got="none", fix=fix)
+            raise InputError(
+                "loss",
+                expected="a list of terms",
+                got="none",
+                fix="give loss=[romkit.training.Reconstruction(), ...]",
+            )
 
     @property
     def needs_system(self) -> bool:

@@ -224,8 +224,12 @@ def _name(law: object) -> str:
     for name, kind in LAWS.items():
         if type(law) is kind:
             return name
-    fix = f"give one of {', '.join(names)}, or an instance of it"
-    raise InputError("laws", expected="laws of romkit", got=repr(law)[:60], fix=fix)
+    raise InputError(
+        "laws",
+        expected="laws of romkit",
+        got=repr(law)[:60],
+        fix=f"give one of {', '.join(names)}, or an instance of it",
+    )
 
 
 def _labelled(argument: str, value: object, label: Callable[[object], str]) -> dict[str, object]:
@@ -237,9 +241,12 @@ def _labelled(argument: str, value: object, label: Callable[[object], str]) -> d
     else:
         labelled = {label(entry): entry for entry in value}
     if len(labelled) < len(value) or not labelled:
-        expected = "one or more, each once"
-        fix = "name them by a dict"
-        raise InputError(argument, expected=expected, got=repr(value)[:60], fix=fix)
+        raise InputError(
+            argument,
+            expected="one or more, each once",
+            got=repr(value)[:60],
+            fix="name them by a dict",
+        )
     return labelled
 
 

@@ -109,9 +109,12 @@ class Calibration:
         """
         usable = np.isfinite(error).any(axis=(1, 2))
         if usable.sum() < 2:
-            fix = "hold more trajectories out, or raise the number of members"
-            expected = "two trajectories or more"
-            raise InputError("validation", expected=expected, got=f"{usable.sum()}", fix=fix)
+            raise InputError(
+                "validation",
+                expected="two trajectories or more",
+                got=f"{usable.sum()}",
+                fix="hold more trajectories out, or raise the number of members",
+            )
         scores = np.abs(error)
         growth, profile = _growth_and_profile(error, std, typical)
         for k in np.flatnonzero(usable):
@@ -257,15 +260,22 @@ class Ensemble:
 
     def __post_init__(self):
         if self.projection.seeds is None:
-            fix = "fit with seeds=range(5), or make bootstraps: romkit.bootstrap(projection, law, data)"
-            raise InputError("projection", expected="a stack", got="a single one", fix=fix)
+            raise InputError(
+                "projection",
+                expected="a stack",
+                got="a single one",
+                fix="fit with seeds=range(5), or make bootstraps: romkit.bootstrap(projection, law, data)",
+            )
         if self.law.domain is None:  # a law that does not know how many it is
             return
         shape = tuple(self.law.domain.reach.shape)
         if shape != (len(self),):
-            got = f"{shape[0]}" if shape else "a single one"
-            fix = "fit it on this stack: law.fit(projection, data)"
-            raise InputError("law", expected=f"a stack of {len(self)}", got=got, fix=fix)
+            raise InputError(
+                "law",
+                expected=f"a stack of {len(self)}",
+                got=f"{shape[0]}" if shape else "a single one",
+                fix="fit it on this stack: law.fit(projection, data)",
+            )
 
     def __len__(self) -> int:
         return self.projection.seeds
@@ -624,9 +634,11 @@ def bootstrap(
         torch.Size([5, 6, 2])
     """
     if projection.seeds is not None:
-        fix = "use it as it is: romkit.Ensemble(projection, law.fit(projection, data))"
         raise InputError(
-            "projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix
+            "projection",
+            expected="a single one",
+            got=f"a stack of {projection.seeds}",
+            fix="use it as it is: romkit.Ensemble(projection, law.fit(projection, data))",
         )
     laws, drawn = _resampled_laws(projection, law, data, members, seed, executor, start)
     ensemble = Ensemble(stack([projection] * members), laws)
@@ -707,13 +719,19 @@ def _checked_number(projection: Projection, data: xr.Dataset) -> int:
     """
     number = check_states(data).sizes["trajectory"]
     if projection.for_law(data)[0] is not projection:
-        fix = "stack = fit(..., seeds=range(5), symmetry=...), then romkit.Ensemble(stack, law.fit(stack, data))"
         raise InputError(
-            "projection", expected="one without symmetry", got=projection.name, fix=fix
+            "projection",
+            expected="one without symmetry",
+            got=projection.name,
+            fix="stack = fit(..., seeds=range(5), symmetry=...), then romkit.Ensemble(stack, law.fit(stack, data))",
         )
     if number < 3:
-        fix = "give more trajectories, or an ensemble of seeds"
-        raise InputError("data", expected="three trajectories or more", got=f"{number}", fix=fix)
+        raise InputError(
+            "data",
+            expected="three trajectories or more",
+            got=f"{number}",
+            fix="give more trajectories, or an ensemble of seeds",
+        )
     return number
 
 

@@ -174,9 +174,12 @@ def _checked(
     if system is not None:
         _check_for_system(argument, run, system, windows)
     elif "spread" not in run:
-        expected = "a system, or the run of an ensemble"
-        fix = "give the system; for data without equations, follow romkit.bootstrap(...)"
-        raise InputError(argument, expected=expected, got="neither", fix=fix)
+        raise InputError(
+            argument,
+            expected="a system, or the run of an ensemble",
+            got="neither",
+            fix="give the system; for data without equations, follow romkit.bootstrap(...)",
+        )
     return run
 
 
@@ -189,30 +192,40 @@ def _check_run(argument: str, run: xr.Dataset, names: Sequence[str]) -> None:
     if missing:
         got = f"no {', '.join(missing)}"
     if got:
-        fix = (
-            "give what romkit.follow or, with its errors, romkit.rollout returned, "
-            "of a stack isel(seed=0)"
+        raise InputError(
+            argument,
+            expected="the run of one model",
+            got=got,
+            fix="give what romkit.follow or, with its errors, romkit.rollout returned, "
+            "of a stack isel(seed=0)",
         )
-        raise InputError(argument, expected="the run of one model", got=got, fix=fix)
 
 
 def _check_for_system(argument: str, run: xr.Dataset, system: System, windows: int) -> None:
     """Refuse a run that a system cannot go on from."""
     steps = run.sizes["time"] - 1
     if steps < windows:
-        expected = f"{windows} steps or more"
-        fix = "give more, or fewer windows"
-        raise InputError(argument, expected=expected, got=steps, fix=fix)
+        raise InputError(
+            argument,
+            expected=f"{windows} steps or more",
+            got=steps,
+            fix="give more, or fewer windows",
+        )
     if any("time" in run[name].dims for name in system.context_names):
-        fix = "follow it at one"
-        raise InputError(argument, expected="a context that stays", got="one that moves", fix=fix)
+        raise InputError(
+            argument, expected="a context that stays", got="one that moves", fix="follow it at one"
+        )
     check_components(argument, run, system.state_names)
     if run.sizes["component"] != len(system.state_units):
         return
     for unit, expected in zip(state_units(run), system.state_units, strict=True):
         if not same_unit(unit, expected):
-            fix = "follow data in the units of the system"
-            raise InputError(argument, expected=f"states in {expected}", got=unit, fix=fix)
+            raise InputError(
+                argument,
+                expected=f"states in {expected}",
+                got=unit,
+                fix="follow data in the units of the system",
+            )
 
 
 def _indicators(run: xr.Dataset, system: System | None, windows: int, share: float) -> Indicators:
@@ -402,9 +415,12 @@ def _regression(
     y = np.log(np.where(use, truth, 1.0))
     usable = np.flatnonzero(use.any(1))
     if len(usable) < 2:
-        expected = "two rollouts that are not lost"
-        fix = "give more of them"
-        raise InputError("known", expected=expected, got=len(usable), fix=fix)
+        raise InputError(
+            "known",
+            expected="two rollouts that are not lost",
+            got=len(usable),
+            fix="give more of them",
+        )
     residuals = []
     for k in usable:
         # each rollout by a regression without it, as a new one will be

@@ -116,9 +116,11 @@ def export(
         try:
             WRITERS[ending](model, target, **options)
         except Unavailable as verdict:
-            fix = "set CC to one, or export model.c"
             raise InputError(
-                "path", expected="a compiler for an FMU", got=str(verdict), fix=fix
+                "path",
+                expected="a compiler for an FMU",
+                got=str(verdict),
+                fix="set CC to one, or export model.c",
             ) from verdict
         except Unsupported as verdict:
             raise InputError(
@@ -158,14 +160,16 @@ def _options(ending: str, system: System | None, asked: dict[str, object]) -> di
     options = {name: value for name, value in asked.items() if value is not None}
     if ending != "fmu":
         for name in options:
-            fix = "leave it out"
-            raise InputError(name, expected="none but for an FMU", got=f"a .{ending}", fix=fix)
+            raise InputError(
+                name, expected="none but for an FMU", got=f"a .{ending}", fix="leave it out"
+            )
         return {}
     if system is not None:
         options.setdefault("dt", system.dt)
     if "dt" not in options:
-        fix = "give its longest step"
-        raise InputError("dt", expected="a number for an FMU of a law", got="None", fix=fix)
+        raise InputError(
+            "dt", expected="a number for an FMU of a law", got="None", fix="give its longest step"
+        )
     return options
 
 

@@ -44,9 +44,12 @@ def method_of(argument: str, method: object) -> tuple[type[Projection], dict[str
         kind = METHODS[checks.one_of(argument, kind, METHODS)]
     if isinstance(kind, type) and issubclass(kind, Projection):
         return kind, sizes
-    expected = "a name, a class of projections, or one with its sizes"
-    fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
-    raise InputError(argument, expected=expected, got=checks.shown(method), fix=fix)
+    raise InputError(
+        argument,
+        expected="a name, a class of projections, or one with its sizes",
+        got=checks.shown(method),
+        fix=f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))",
+    )
 
 
 Method = Annotated[str | type[Projection] | functools.partial, method_of]
@@ -323,8 +326,12 @@ def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list
     sources = unstack(start)
     like = models[0]
     if (type(start), start.config, len(sources)) != (type(like), like.config, len(models)):
-        fix = "give what fit returned for these settings"
-        raise InputError("start", expected=_in_words(models), got=_in_words(sources), fix=fix)
+        raise InputError(
+            "start",
+            expected=_in_words(models),
+            got=_in_words(sources),
+            fix="give what fit returned for these settings",
+        )
     for model, source in zip(models, sources, strict=True):
         parameters = {}
         for name, value in source.state_dict().items():
@@ -359,17 +366,24 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
         InputError: a system without the symmetry, or data without waves of one number.
     """
     if basis is not None:
-        fix = "leave the basis out: the coordinates of a wave are its harmonics"
-        raise InputError("basis", expected="none beside symmetry", got=checks.shown(basis), fix=fix)
+        raise InputError(
+            "basis",
+            expected="none beside symmetry",
+            got=checks.shown(basis),
+            fix="leave the basis out: the coordinates of a wave are its harmonics",
+        )
     frame = Frame.from_dataset(data)
     if system is not None:
         return _symmetric(symmetry, data, system).wave(data, frame)
     if symmetry != "shift":
         return symmetry.wave(data, frame)
     if frame.fields.is_plain:
-        expected = "a system, or variables over the ring"
-        fix = "pass system=..., or symmetry=Shifts(variables=2) for two fields"
-        raise InputError("symmetry", expected=expected, got="a state of unknown fields", fix=fix)
+        raise InputError(
+            "symmetry",
+            expected="a system, or variables over the ring",
+            got="a state of unknown fields",
+            fix="pass system=..., or symmetry=Shifts(variables=2) for two fields",
+        )
     return Shifts().wave(data, frame)
 
 
@@ -379,11 +393,13 @@ def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shif
     expected = "a system whose field commutes with shifts"
     fix = "leave symmetry out, or declare it: symmetry = Shifts() of the system"
     if shifts is None:
-        got = f"{system.name}, which declares none"
-        raise InputError("symmetry", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "symmetry", expected=expected, got=f"{system.name}, which declares none", fix=fix
+        )
     if system.order != 1:
-        got = f"{system.name}, which is of second order"
-        raise InputError("symmetry", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "symmetry", expected=expected, got=f"{system.name}, which is of second order", fix=fix
+        )
     # some snapshots are enough, and every one costs two evaluations of the field
     every = max(1, data.sizes["time"] // 4)
     sample = snapshots(data, every=every)
@@ -394,8 +410,12 @@ def _symmetric(symmetry: str | Shifts, data: xr.Dataset, system: System) -> Shif
     beside = sample.state + size * noise
     error = system.commutator(shifts, beside, sample.context)
     if error > COMMUTES:
-        got = f"{system.name}, whose field differs by {error:.1e}"
-        raise InputError("symmetry", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "symmetry",
+            expected=expected,
+            got=f"{system.name}, whose field differs by {error:.1e}",
+            fix=fix,
+        )
     return shifts
 
 
@@ -475,8 +495,12 @@ def check_settings(kind: type[Projection], settings: Mapping[str, object]) -> No
                 of_kind = ", ".join(sorted(sizes))
                 of_fit = ", ".join(plain)
                 fix = f"{kind.name} takes {of_kind}, fit {of_fit}"
-            expected = f"a setting of the training or of {kind.name}"
-            raise InputError(name, expected=expected, got="an unknown name", fix=fix)
+            raise InputError(
+                name,
+                expected=f"a setting of the training or of {kind.name}",
+                got="an unknown name",
+                fix=fix,
+            )
 
 
 def _check_recipe(recipe: Recipe, engine: str, checkpoint: object, training: TrainingSet) -> None:
@@ -486,11 +510,13 @@ def _check_recipe(recipe: Recipe, engine: str, checkpoint: object, training: Tra
     if callable(recipe.snapshots.optimizer):
         fix = "leave it out, or give the name of an optimizer"
         if engine == "compiled":
-            expected = "'torch' or 'auto' with an optimizer"
-            raise InputError("engine", expected=expected, got=repr(engine), fix=fix)
+            raise InputError(
+                "engine", expected="'torch' or 'auto' with an optimizer", got=repr(engine), fix=fix
+            )
         if checkpoint is not None:
-            expected = "none with an optimizer"
-            raise InputError("checkpoint", expected=expected, got=repr(checkpoint), fix=fix)
+            raise InputError(
+                "checkpoint", expected="none with an optimizer", got=repr(checkpoint), fix=fix
+            )
     if training.wave is not None and recipe.needs_system:
         raise InputError(
             "symmetry",

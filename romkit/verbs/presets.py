@@ -187,13 +187,16 @@ def paper(system: str, method: str) -> Recipe:
         preset 'quick', and override what you want to be different
     """
     if system not in SIZES:
-        expected = f"data of {' or '.join(SIZES)} for 'paper'"
-        fix = "use preset 'quick', and override what you want to be different"
-        raise InputError("preset", expected=expected, got=repr(system), fix=fix)
+        raise InputError(
+            "preset",
+            expected=f"data of {' or '.join(SIZES)} for 'paper'",
+            got=repr(system),
+            fix="use preset 'quick', and override what you want to be different",
+        )
     if method not in _PAPER:
-        expected = "a method of the paper"
-        fix = "use preset 'quick'"
-        raise InputError("preset", expected=expected, got=repr(method), fix=fix)
+        raise InputError(
+            "preset", expected="a method of the paper", got=repr(method), fix="use preset 'quick'"
+        )
     optimizer, rate, decays, batches = _PAPER[method]
     column = list(SIZES).index(system)
     snapshots = SnapshotTraining(

@@ -153,8 +153,12 @@ def _initial_states(system: System, state: object, velocity: object) -> dict[str
         if value is None:
             continue
         if name not in NAMES[: system.order]:
-            fix = f"{system.name} is first order; drop it"
-            raise InputError(name, expected="nothing", got="a value", fix=fix)
+            raise InputError(
+                name,
+                expected="nothing",
+                got="a value",
+                fix=f"{system.name} is first order; drop it",
+            )
         ordered = in_order(name, value, system.state_names, system.state_units)
         start[name] = tensors.finite(name, ordered)
     return start
@@ -277,8 +281,12 @@ def _to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
     if rtol is None:
         return solver
     if solver is not None:
-        fix = "give the solver its own tolerance, or leave it out"
-        raise InputError("rtol", expected="nothing beside a solver", got=f"{rtol:g}", fix=fix)
+        raise InputError(
+            "rtol",
+            expected="nothing beside a solver",
+            got=f"{rtol:g}",
+            fix="give the solver its own tolerance, or leave it out",
+        )
     return unchecked(Adaptive)(rtol=rtol)
 
 
@@ -449,13 +457,20 @@ def _checked_names(start: Mapping[str, object], order: int) -> list[str]:
     """
     names = list(start)[:order]
     if order == 1 and start["initial_velocity"] is not None:
-        fix = "drop it: the dynamics are of first order"
-        raise InputError("initial_velocity", expected="nothing", got="a value", fix=fix)
+        raise InputError(
+            "initial_velocity",
+            expected="nothing",
+            got="a value",
+            fix="drop it: the dynamics are of first order",
+        )
     for name in names:
         if start[name] is None:
-            expected = "a value for dynamics of order two"
-            fix = f"add {name}=..."
-            raise InputError(name, expected=expected, got="none", fix=fix)
+            raise InputError(
+                name,
+                expected="a value for dynamics of order two",
+                got="none",
+                fix=f"add {name}=...",
+            )
     return names
 
 
@@ -547,22 +562,29 @@ def _checked_pair(truth: xr.Dataset, reduced: xr.Dataset) -> tuple[xr.Dataset, x
     for name in ("state", "state_std"):
         if name not in reduced:
             got = sorted(map(str, reduced.variables))
-            fix = "score what romkit.follow returned"
-            expected = f"a variable {name}"
-            raise InputError("reduced", expected=expected, got=f"variables {got}", fix=fix)
+            raise InputError(
+                "reduced",
+                expected=f"a variable {name}",
+                got=f"variables {got}",
+                fix="score what romkit.follow returned",
+            )
     truth = with_trajectories(truth)
     reduced = with_trajectories(reduced)
     for dim in DIMS:
         size = reduced.sizes.get(dim)
         size_of_truth = truth.sizes.get(dim)
         if size != size_of_truth:
-            expected = f"the same {dim} as the truth"
-            got = f"{size} against {size_of_truth} in the truth"
-            raise InputError("reduced", expected=expected, got=got, fix=SAME_TRUTH)
+            raise InputError(
+                "reduced",
+                expected=f"the same {dim} as the truth",
+                got=f"{size} against {size_of_truth} in the truth",
+                fix=SAME_TRUTH,
+            )
     times = unchecked(times_of)(truth)
     if "time" in reduced.coords and not _same_times(unchecked(times_of)(reduced), times):
-        expected = "the times of the truth"
-        raise InputError("reduced", expected=expected, got="as many others", fix=SAME_TRUTH)
+        raise InputError(
+            "reduced", expected="the times of the truth", got="as many others", fix=SAME_TRUTH
+        )
     _check_contexts(truth, reduced)
     check_components("reduced", reduced, component_names(truth))
     check_units("reduced", reduced, truth, _common_contexts(truth, reduced))
@@ -735,8 +757,12 @@ def rollout(
 def _refuse_for_data(given: dict[str, object]) -> None:
     for name, value in given.items():
         if value is not None:
-            fix = "select what you want in the dataset, data.sel(...), or roll out a system"
-            raise InputError(name, expected="nothing beside a dataset", got=repr(value), fix=fix)
+            raise InputError(
+                name,
+                expected="nothing beside a dataset",
+                got=repr(value),
+                fix="select what you want in the dataset, data.sel(...), or roll out a system",
+            )
 
 
 def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -> xr.Dataset:

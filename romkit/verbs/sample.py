@@ -220,9 +220,12 @@ class Stopping:
 
     def __post_init__(self) -> None:
         if self.plateau is None and self.min_decrease > 0.0:
-            expected = "a number of contexts, with min_decrease"
-            fix = "give plateau=3, say"
-            raise InputError("plateau", expected=expected, got="None", fix=fix)
+            raise InputError(
+                "plateau",
+                expected="a number of contexts, with min_decrease",
+                got="None",
+                fix="give plateau=3, say",
+            )
 
     @property
     def early(self) -> bool:
@@ -327,9 +330,12 @@ def _judge(
     if judge is None:
         judge = source if isinstance(source, System) else system_of(source)
     if judge is None and not isinstance(dynamics, Estimator):
-        expected = "settings of a law, for data without equations"
-        fix = "give SINDy(), say, or system=..."
-        raise InputError("dynamics", expected=expected, got=checks.shown(dynamics), fix=fix)
+        raise InputError(
+            "dynamics",
+            expected="settings of a law, for data without equations",
+            got=checks.shown(dynamics),
+            fix="give SINDy(), say, or system=...",
+        )
     return judge
 
 
@@ -342,8 +348,12 @@ def _checked_method(
             return "greedy"
         return default_design(parameters, budget)
     if stopping.early and method != "greedy":
-        fix = 'leave tolerance and plateau out, or the method, which then is "greedy"'
-        raise InputError("method", expected="greedy, which alone ends early", got=method, fix=fix)
+        raise InputError(
+            "method",
+            expected="greedy, which alone ends early",
+            got=method,
+            fix='leave tolerance and plateau out, or the method, which then is "greedy"',
+        )
     return method
 
 
@@ -486,20 +496,24 @@ def _check_candidates(context: Sequence[ContextParameter], grid: Array) -> None:
         smallest = values.min()
         largest = values.max()
         if smallest < parameter.low or largest > parameter.high:
-            expected = f"{parameter.name} within {parameter.low:g} to {parameter.high:g}"
-            got = f"{smallest:g} to {largest:g}"
-            fix = "leave those beyond the range out"
-            raise InputError("candidates", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "candidates",
+                expected=f"{parameter.name} within {parameter.low:g} to {parameter.high:g}",
+                got=f"{smallest:g} to {largest:g}",
+                fix="leave those beyond the range out",
+            )
 
 
 def _check_contexts(names: Sequence[str], moving: bool) -> None:
     """Refuse a source without contexts, or with contexts that move."""
     if names and not moving:
         return
-    expected = "a system, or trajectories, with contexts that stay"
-    fix = "romkit.fit needs no choice of them"
-    got = ", ".join(names) or "no context"
-    raise InputError("source", expected=expected, got=got, fix=fix)
+    raise InputError(
+        "source",
+        expected="a system, or trajectories, with contexts that stay",
+        got=", ".join(names) or "no context",
+        fix="romkit.fit needs no choice of them",
+    )
 
 
 def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Dataset:

@@ -79,9 +79,12 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _checked_size(self, columns: int) -> int:
         """Number n of the components of a state, behind which the contexts stand."""
         if not isinstance(self.settings, Mapping | None):
-            fix = "give {'epochs': 100}, say"
-            got = checks.shown(self.settings)
-            raise InputError("settings", expected="a dict or None", got=got, fix=fix)
+            raise InputError(
+                "settings",
+                expected="a dict or None",
+                got=checks.shown(self.settings),
+                fix="give {'epochs': 100}, say",
+            )
         n = columns - checks.at_least("contexts", self.contexts, 0)
         if checks.at_least("latent_dim", self.latent_dim, 1) > n:
             raise InputError(
@@ -115,9 +118,11 @@ class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         check_is_fitted(self)
         X = check_array(X, dtype=FLOATS)
         if X.shape[1] != self._n_features_out:
-            fix = "give what transform returned"
             raise InputError(
-                "X", expected=f"{self._n_features_out} columns", got=X.shape[1], fix=fix
+                "X",
+                expected=f"{self._n_features_out} columns",
+                got=X.shape[1],
+                fix="give what transform returned",
             )
         return self._mapped(X, self.latent_dim, "decode")
 

@@ -65,9 +65,9 @@ class Trapezoidal(Solver):
             return self._compiled(), "compiled"
         except Unavailable as verdict:
             if engine == "compiled":
-                got = str(verdict)
-                fix = "take 'auto'"
-                raise InputError("engine", expected="a compiler", got=got, fix=fix) from verdict
+                raise InputError(
+                    "engine", expected="a compiler", got=str(verdict), fix="take 'auto'"
+                ) from verdict
             return self._swept, f"torch ({verdict})"
 
     def _compiled(self) -> Steps:

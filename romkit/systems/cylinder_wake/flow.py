@@ -52,10 +52,12 @@ def steady(flow: Discretisation, viscosity: float) -> Array:
             continue
         step /= 2
         if step < SMALLEST_STEP:
-            expected = "a steady flow that Newton's method finds"
-            got = f"none beyond Re = {reached:g}"
-            fix = "lower it, or take a finer mesh"
-            raise InputError("Re", expected=expected, got=got, fix=fix)
+            raise InputError(
+                "Re",
+                expected="a steady flow that Newton's method finds",
+                got=f"none beyond Re = {reached:g}",
+                fix="lower it, or take a finer mesh",
+            )
     return u
 
 

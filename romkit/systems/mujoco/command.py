@@ -56,9 +56,12 @@ class Functions:
         for k, t in enumerate(times):
             value = np.asarray(at_time(entry, t, "control"), dtype=float)
             if value.size != 1:
-                got = f"{value.size} numbers"
-                fix = "give a function for each actuator"
-                raise InputError("control", expected="functions of one number", got=got, fix=fix)
+                raise InputError(
+                    "control",
+                    expected="functions of one number",
+                    got=f"{value.size} numbers",
+                    fix="give a function for each actuator",
+                )
             column[k] = value.item()
         return column
 
@@ -109,10 +112,12 @@ def signal_of(control: object, number: int, interval: float) -> Signal:
         return Functions(tuple(_function_or_number(entry) for entry in entries))
     values = tensors.finite("control", control).double().numpy()
     if values.ndim not in (1, 2):
-        fix = "give a list of numbers or functions, or rows of samples (times, actuators)"
-        expected = "one number, function or column for each actuator"
-        got = f"{values.ndim} axes"
-        raise InputError("control", expected=expected, got=got, fix=fix)
+        raise InputError(
+            "control",
+            expected="one number, function or column for each actuator",
+            got=f"{values.ndim} axes",
+            fix="give a list of numbers or functions, or rows of samples (times, actuators)",
+        )
     _check_number(values.shape[-1], number)
     if values.ndim == 1:
         return Constant(values)
@@ -127,6 +132,9 @@ def _function_or_number(entry: object) -> float | Callable[[float], float]:
 
 def _check_number(count: int, number: int) -> None:
     if count != number:
-        expected = f"{number} entries, as there are actuators"
-        fix = "give one for each, in their order in the file"
-        raise InputError("control", expected=expected, got=count, fix=fix)
+        raise InputError(
+            "control",
+            expected=f"{number} entries, as there are actuators",
+            got=count,
+            fix="give one for each, in their order in the file",
+        )

@@ -234,9 +234,12 @@ def substeps_of(times: Array, dt: float) -> tuple[int, float]:
     spacing = (times[-1] - times[0]) / len(gaps)
     # The tolerance admits times that were computed in float32.
     if not np.allclose(gaps, spacing, rtol=1e-3, atol=0):
-        got = f"steps from {gaps.min():g} to {gaps.max():g} s"
-        fix = "simulate on a uniform grid and select from it"
-        raise InputError("times", expected="equally spaced times", got=got, fix=fix)
+        raise InputError(
+            "times",
+            expected="equally spaced times",
+            got=f"steps from {gaps.min():g} to {gaps.max():g} s",
+            fix="simulate on a uniform grid and select from it",
+        )
     substeps = max(1, math.ceil(spacing / dt - 1e-6))
     return substeps, spacing / substeps
 

@@ -127,13 +127,17 @@ class Joints(NamedTuple):
 
 def _check_names(names: list[str]) -> None:
     if not names:
-        fix = "add joints to the file"
-        raise InputError("model", expected="one joint or more", got="none", fix=fix)
+        raise InputError(
+            "model", expected="one joint or more", got="none", fix="add joints to the file"
+        )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        got = f"{', '.join(repeated)} twice"
-        fix = "give every joint a name of its own"
-        raise InputError("model", expected="joints whose names differ", got=got, fix=fix)
+        raise InputError(
+            "model",
+            expected="joints whose names differ",
+            got=f"{', '.join(repeated)} twice",
+            fix="give every joint a name of its own",
+        )
 
 
 def _angular(u: Array, rate: Array) -> Array:

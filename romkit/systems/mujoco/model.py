@@ -46,9 +46,12 @@ def check_state(model: "mujoco.MjModel") -> None:
         lacking = ["further states"]
     if lacking:
         names = ", ".join(lacking)
-        fix = f"take out {names}: data do not have that state"
-        expected = "positions and velocities as the whole state"
-        raise InputError("model", expected=expected, got=f"also {names}", fix=fix)
+        raise InputError(
+            "model",
+            expected="positions and velocities as the whole state",
+            got=f"also {names}",
+            fix=f"take out {names}: data do not have that state",
+        )
     _check_mocap(model)
 
 
@@ -64,9 +67,12 @@ def _check_mocap(model: "mujoco.MjModel") -> None:
     in_file = np.concatenate(placed, axis=-1)
     in_keyframe = np.concatenate([places, turns], axis=-1)
     if not np.allclose(in_file, in_keyframe):
-        expected = "mocap bodies where the bodies of the file are"
-        fix = "move the bodies themselves, or take mpos and mquat out of the keyframe"
-        raise InputError("model", expected=expected, got="a keyframe that moves them", fix=fix)
+        raise InputError(
+            "model",
+            expected="mocap bodies where the bodies of the file are",
+            got="a keyframe that moves them",
+            fix="move the bodies themselves, or take mpos and mquat out of the keyframe",
+        )
 
 
 def unsmooth(model: "mujoco.MjModel") -> list[str]:

@@ -147,10 +147,12 @@ class MuJoCo(MechanicalSystem):
             if isinstance(error, InputError):
                 raise
             pairs = zip(self.parameters, values, strict=True)
-            got = ", ".join(f"{name}={value:g}" for name, value in pairs)
-            fix = f"check what they set ({reason(error)})"
-            expected = "values that make a model"
-            raise InputError("context", expected=expected, got=got, fix=fix) from error
+            raise InputError(
+                "context",
+                expected="values that make a model",
+                got=", ".join(f"{name}={value:g}" for name, value in pairs),
+                fix=f"check what they set ({reason(error)})",
+            ) from error
 
     def _compiled_with(
         self, settings: Callable[["mujoco.MjSpec"], None], step: float | None = None
@@ -182,9 +184,11 @@ class MuJoCo(MechanicalSystem):
             try:
                 self._compiled_with(lambda spec: None)
             except ValueError as plain:
-                problem = f"makes no model ({reason(plain)})"
-                fix = "check it with MuJoCo's viewer"
-                raise FileError(self.path, problem=problem, fix=fix) from plain
+                raise FileError(
+                    self.path,
+                    problem=f"makes no model ({reason(plain)})",
+                    fix="check it with MuJoCo's viewer",
+                ) from plain
             raise
 
     def _compiled(self, context: Tensor, step: float | None = None) -> list["mujoco.MjModel"]:
@@ -288,9 +292,12 @@ class MuJoCo(MechanicalSystem):
     def _driven(self, c: Tensor) -> Driven:
         """The bodies at contexts (..., p), constants with the same leading axes."""
         if self._unsmooth:
-            fix = "take them out of the model; or fit laws to its data, which need no field"
-            got = f"one with {', '.join(self._unsmooth)}"
-            raise InputError("system", expected="a smooth model", got=got, fix=fix)
+            raise InputError(
+                "system",
+                expected="a smooth model",
+                got=f"one with {', '.join(self._unsmooth)}",
+                fix="take them out of the model; or fit laws to its data, which need no field",
+            )
         # inside torch.func, tensors have no numbers, not even those from outside
         with torch._C._DisableFuncTorch():
             models = self._compiled(c)
@@ -353,8 +360,12 @@ class MuJoCo(MechanicalSystem):
     def _check_quaternions(self, start: Array) -> None:
         for place, _ in self.joints.turns:
             if not start[place : place + 4].any():
-                fix = "give 1, 0, 0, 0 for one that is not turned"
-                raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
+                raise InputError(
+                    "start",
+                    expected="quaternions",
+                    got="one of zeros",
+                    fix="give 1, 0, 0, 0 for one that is not turned",
+                )
 
     def _check_motion(self, motion: object, times: Tensor, contexts: Tensor) -> None:
         """Nothing is left to check: parameters without effect are refused with the model."""
@@ -455,13 +466,15 @@ def _read(path: FilePath) -> "mujoco.MjSpec":
     try:
         return mujoco.MjSpec.from_file(str(path))
     except ValueError as error:
-        problem = f"is no MJCF ({reason(error)})"
-        fix = "check it with MuJoCo's viewer"
-        raise FileError(path, problem=problem, fix=fix) from error
+        raise FileError(
+            path, problem=f"is no MJCF ({reason(error)})", fix="check it with MuJoCo's viewer"
+        ) from error
 
 
 def _without_effect(name: str, target: str) -> InputError:
-    expected = "targets that change the motion"
-    got = f"{target}, which leaves the compiled model as it is"
-    fix = "set what the file uses: an <inertial>, fromto or mass there comes before it"
-    return InputError(f"context {name}", expected=expected, got=got, fix=fix)
+    return InputError(
+        f"context {name}",
+        expected="targets that change the motion",
+        got=f"{target}, which leaves the compiled model as it is",
+        fix="set what the file uses: an <inertial>, fromto or mass there comes before it",
+    )
