@@ -13,7 +13,7 @@ from romkit.core.polynomials import Monomials
 from romkit.integrators.base import LatentDynamics
 from romkit.integrators.galerkin import PetrovGalerkin
 from romkit.projections import Path
-from romkit.projections.networks import Curve, Curves
+from romkit.projections.identity import Unchanged
 from romkit.projections.operator import PolynomialMaps
 from romkit.systems.problem import FirstOrder, Problem, euclidean
 from romkit.systems.terms import Polynomial, Quadratic
@@ -83,21 +83,11 @@ def _in_hidden_units(problem: Problem, quadratic: Quadratic) -> Problem:
     return FirstOrder(Path.constant(layer.hidden), lambda t, a: field(a), metric)
 
 
-class Identity(Curves):
-    """Maps of latents to themselves."""
-
-    def encoded(self, y: Curve) -> Curve:
-        return y
-
-    def decoded(self, z: Curve) -> Curve:
-        return z
-
-
 def _in_latents(problem: Problem, field: "Polynomial | NormalEquations") -> Problem:
     """Problem in the latents alone, whose field gives their rate."""
     # latents decode to themselves, so that any dynamics has the rate as it is
     P = problem.path.operator
-    latents = P.of_hidden(Identity(), P.latent_dim)
+    latents = P.of_hidden(Unchanged(), P.latent_dim)
     return FirstOrder(Path.constant(latents), lambda t, z: field(z))
 
 
