@@ -11,10 +11,12 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from romkit.core import tensors
 from romkit.core.errors import InputError
+from romkit.core.files import reason
 from romkit.core.polynomials import total_degree
 from romkit.core.types import Array
 
@@ -145,18 +147,17 @@ class Speed:
             InputError: other entries, as a stranger's file may have.
         """
         try:
-            pieces = [_piece_of(piece) for piece in entries["pieces"]]
-            jumps = tuple(float(jump) for jump in entries["jumps"])
-            error_of_contexts = float(entries["error"])
-            speed = cls(tuple(pieces), jumps, error_of_contexts)
-        except (KeyError, TypeError, ValueError) as error:
+            speed = TypeAdapter(cls).validate_python(entries)
+            for piece in speed.pieces:
+                _check_piece(piece)
+        except ValueError as error:
             raise InputError(
                 "speed",
                 expected="the entries of Speed.as_dict()",
-                got=str(error),
+                got=reason(error),
                 fix="take a file that romkit wrote",
             ) from error
-        if len(speed.pieces) != len(jumps) + 1:
+        if len(speed.pieces) != len(speed.jumps) + 1:
             raise InputError(
                 "speed",
                 expected="a piece more than jumps",
@@ -192,27 +193,6 @@ def _checked(contexts: object, speeds: object) -> tuple[Array, Array]:
     if c.shape[1]:
         order = np.argsort(c[:, 0], kind="stable")
     return c[order], s[order]
-
-
-def _piece_of(entries: Mapping[str, object]) -> Piece:
-    """Piece of a file.
-
-    Raises:
-        KeyError, TypeError, ValueError: entries that are none.
-    """
-    exponents = tuple(tuple(map(int, powers)) for powers in entries["exponents"])
-    piece = Piece(
-        _numbers(entries["shift"]),
-        _numbers(entries["scale"]),
-        exponents,
-        _numbers(entries["coefficients"]),
-    )
-    _check_piece(piece)
-    return piece
-
-
-def _numbers(entries: Sequence[object]) -> tuple[float, ...]:
-    return tuple(float(number) for number in entries)
 
 
 def _check_piece(piece: Piece) -> None:
