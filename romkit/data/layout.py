@@ -4,6 +4,7 @@ back.
 
 import base64
 import functools
+import itertools
 import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -133,6 +134,12 @@ class Layout:
         """n."""
         return sum(variable.size for variable in self.variables)
 
+    @property
+    def slices(self) -> list[slice]:
+        """Components of the state of each variable."""
+        ends = np.cumsum([0, *(variable.size for variable in self.variables)]).tolist()
+        return [slice(*pair) for pair in itertools.pairwise(ends)]
+
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """(n,) a name for every component: that of a plain one, else u[3, 7] say."""
@@ -218,13 +225,10 @@ class Layout:
                 fix="add or squeeze an axis",
             )
         variables = {}
-        start = 0
-        for variable in self.variables:
-            stop = start + variable.size
-            array = _in_cells(values[..., start:stop], variable)
+        for variable, components in zip(self.variables, self.slices, strict=True):
+            array = _in_cells(values[..., components], variable)
             dims = (*lead, *variable.dims)
             variables[variable.name] = (dims, array, _about(variable))
-            start = stop
         labels = {}
         for name, coord in self.coords.items():
             dims = coord.get("dims", [name])

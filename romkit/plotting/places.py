@@ -38,7 +38,7 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
     snapshots = rows[::every]
     mean = snapshots.mean(0)
     anomalies = snapshots - mean
-    variables = _components(layout_of(data))
+    variables = layout_of(data).slices
     for components in variables:
         deviation = anomalies[:, components].std()
         if deviation > 0:
@@ -53,17 +53,6 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
     _, pivots = scipy.linalg.qr(leading, mode="r", pivoting=True)
     chosen = _with_each_variable(pivots[:number], rank, anomalies, variables)
     return np.sort(chosen)
-
-
-def _components(layout: Layout) -> list[slice]:
-    """Components of the state of each variable."""
-    components = []
-    start = 0
-    for variable in layout.variables:
-        end = start + variable.size
-        components.append(slice(start, end))
-        start = end
-    return components
 
 
 def _with_each_variable(
@@ -91,7 +80,7 @@ def place(data: xr.Dataset, component: int) -> str:
     name = str(data["component"].values[component])
     if layout.is_plain:
         return name
-    for variable, components in zip(layout.variables, _components(layout), strict=True):
+    for variable, components in zip(layout.variables, layout.slices, strict=True):
         number = component - components.start
         if not 0 <= number < variable.size:
             continue

@@ -73,14 +73,8 @@ def fields_of(run: xr.Dataset) -> list[Field]:
         unit = style.unit(run["truth"])
         places = np.arange(layout.size)
         return [Field("state", unit, slice(None), "component", places)]
-    fields = []
-    start = 0
-    for variable in layout.variables:
-        end = start + variable.size
-        field = _field(run, layout, variable, slice(start, end))
-        fields.append(field)
-        start = end
-    return fields
+    variables = zip(layout.variables, layout.slices, strict=True)
+    return [_field(run, layout, variable, components) for variable, components in variables]
 
 
 def _field(run: xr.Dataset, layout: Layout, variable: Variable, components: slice) -> Field:
