@@ -21,11 +21,11 @@ from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics, PetrovGalerki
 from romkit.integrators.contracted import contracted
 from romkit.models import record
 from romkit.models.extrapolation import with_extrapolation
-from romkit.models.lost import warn_of_lost
 from romkit.models.match import check_dynamics
 from romkit.projections import Operator, Path, Projection
 from romkit.solvers import Solution, Solver
 from romkit.systems import System
+from romkit.systems.motion import lost_in, warn_of_lost
 from romkit.systems.problem import PROBLEMS, Parts, Problem
 from romkit.systems.sampled import Sampled
 from romkit.systems.terms import Quadratic
@@ -34,6 +34,9 @@ CPU = torch.device("cpu")
 
 IMAGES = 4
 """Systems seen through a basis that are kept, since they take seconds to make."""
+
+ADVICE = "its law or manifold does not hold there: shorter runs, or another law"
+"""Remedy for trajectories that a reduced model loses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +275,9 @@ class AtContexts:
             if chunks is not None:
                 P = self.operator(self.model.projection, self.contexts.over_time)
                 decoded = record.decoded_in_chunks(P, self.problem, solution.states, chunks)
-        warn_of_lost(solution, start)
+        lost = lost_in(solution.states, solution.status, start)
+        if lost.rows:
+            warn_of_lost(lost, "reduced model", times, ADVICE)
         projection = self.model.projection
         over_time = self.contexts.over_time
         run = record.labelled(projection, over_time, solution, decoded)

@@ -386,11 +386,11 @@ class System(abc.ABC):
         if self.order == 1:
             tensors_of_motion.append(None)  # no acceleration
         motion = Motion(*tensors_of_motion, solution.status, solution.cost)
-        lost = lost_in(motion, begin)
+        lost = lost_in(motion.state, motion.status, torch.cat(begin, dim=-1))
         if lost.rows:
             who = f"{label} of {self.name}"
             advice = self.advice(context)
-            warn_of_lost(lost, who, self.context_names, context, times, advice)
+            warn_of_lost(lost, who, times, advice, self.context_names, context)
         return motion
 
     def solution(

@@ -2,13 +2,11 @@
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from romkit.core.errors import DivergenceWarning, warn
 from romkit.core.types import ContextFunction
 from romkit.solvers import Status
-from romkit.systems.problem import Parts
 
 NAMED = 5
 """Lost trajectories that a warning names, at most."""
@@ -51,14 +49,16 @@ class Lost(NamedTuple):
     count: int
 
 
-def lost_in(motion: Motion, start: Parts) -> Lost:
-    """Trajectories of a motion that are lost, but for those whose start was so already."""
+def lost_in(states: Tensor, status: Tensor, start: Tensor) -> Lost:
+    """Trajectories (..., T, n) of a status (...) that are lost, but for those whose start (..., n)
+    was so already.
+    """
     # a member that began without a state is no loss of the solver
-    started = torch.cat(start, dim=-1).isfinite().all(-1)  # (...)
-    diverged = (motion.status == Status.DIVERGED) & started
+    started = start.isfinite().all(-1)
+    diverged = (status == Status.DIVERGED) & started.to(status.device)
     rows = diverged.reshape(-1).nonzero().flatten().tolist()
-    count = motion.status.numel()
-    known = motion.state.isfinite().all(-1)  # (..., T)
+    count = status.numel()
+    known = states.isfinite().all(-1)  # (..., T)
     ends = known.reshape(count, -1).sum(-1)
     return Lost(rows, ends, count)
 
@@ -66,23 +66,23 @@ def lost_in(motion: Motion, start: Parts) -> Lost:
 def warn_of_lost(
     lost: Lost,
     label: str,
-    names: tuple[str, ...],
-    context: Tensor | ContextFunction,
     times: Tensor,
     advice: str,
+    names: tuple[str, ...] = (),
+    context: Tensor | ContextFunction | None = None,
 ) -> None:
     """Name the trajectories that are lost, with the time, and with the context where it stays.
 
     Args:
         lost: trajectories.
         label: of the simulation.
-        names: of the parameters.
-        context: (..., p) with the leading axes of the trajectories, or a function of time.
         times: (T,) of the samples.
         advice: remedy.
+        names: of the parameters.
+        context: (..., p) with the leading axes of the trajectories, or a function of time.
     """
     contexts = None
-    if not callable(context):
+    if isinstance(context, Tensor):
         contexts = context.reshape(lost.count, len(names))  # (count, p)
     labels = []
     for row in lost.rows[:NAMED]:
