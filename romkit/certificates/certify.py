@@ -21,6 +21,7 @@ from romkit.core.boundary import Limit, NotNegative, Numbers, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Pair
 from romkit.projections import Projection
+from romkit.projections.storage import check_single
 
 PROBES = 4
 """States of a ball at which a map is compared with its recorded operations, beside the center."""
@@ -120,13 +121,7 @@ def certify(
 
 def _single(projection: Projection) -> Projection:
     """A copy in float64, of a single model without a basis."""
-    if projection.seeds is not None:
-        raise InputError(
-            "projection",
-            expected="a single model",
-            got="a stack",
-            fix="take one of romkit.unstack(...)",
-        )
+    check_single(projection)
     if projection.basis is not None:
         raise InputError(
             "projection",

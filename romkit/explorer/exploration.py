@@ -19,6 +19,7 @@ from romkit.integrators import LatentField
 from romkit.metrics import idempotency_error
 from romkit.models import LatentFlow, ReducedModel, check_match, trained_dynamics
 from romkit.projections import Projection
+from romkit.projections.storage import check_single
 from romkit.systems import System, system_of
 from romkit.verbs import runs
 
@@ -171,13 +172,7 @@ class Exploration:
         return system_of(xr.Dataset(attrs=attrs))
 
     def _check(self) -> None:
-        if self.projection.seeds is not None:
-            raise InputError(
-                "projection",
-                expected="a single one",
-                got="a stack",
-                fix="take one of it, romkit.projections.unstack(projection)[0]",
-            )
+        check_single(self.projection)
         if self.system is None:
             expected, fix = "a full model to compare with", "give the system it was trained on"
             raise InputError("system", expected=expected, got="none", fix=fix)

@@ -480,8 +480,8 @@ def explore(
         >>> explore(romkit.projections.stack([ncae, ncae]))
         Traceback (most recent call last):
             ...
-        romkit.core.errors.InputError: projection: expected a single one, got a stack; take one of it,
-        romkit.projections.unstack(projection)[0]
+        romkit.core.errors.InputError: projection: expected a single one, got a stack of 2 seeds; take
+        one of them, romkit.projections.unstack(projection)[0]
     """
     # an error in the model comes before the server, as one line
     pages = {"/": application(projection, system)}

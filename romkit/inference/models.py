@@ -11,6 +11,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array, Field
 from romkit.models import Dynamics, ReducedModel, check_field
 from romkit.projections import Projection
+from romkit.projections.storage import check_single
 from romkit.solvers import Solver
 from romkit.systems import System
 
@@ -92,13 +93,7 @@ class LatentModel:
     """
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
-        if projection.seeds is not None:
-            raise InputError(
-                "projection",
-                expected="a single one",
-                got="a stack",
-                fix="take one of romkit.projections.unstack(...)",
-            )
+        check_single(projection)
         self.reduced = ReducedModel.of(projection, dynamics, system)
         check_field(self.reduced.dynamics)
         frame = projection.frame

@@ -15,6 +15,7 @@ from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
 from romkit.models import LatentFlow, ReducedModel, check_match, in_double
 from romkit.projections import Projection
+from romkit.projections.storage import check_single
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
 
@@ -116,10 +117,7 @@ class Prediction:
 
 def _check(projection: Projection) -> None:
     """Refuse a stack, and a projection without a context."""
-    if projection.seeds is not None:
-        raise InputError(
-            "projection", expected="a single one", got="a stack of seeds", fix="take one of them"
-        )
+    check_single(projection)
     if not projection.frame.context_names:
         raise InputError(
             "projection",

@@ -18,6 +18,7 @@ from romkit.engine.threads import one_thread
 from romkit.integrators import Galerkin, PetrovGalerkin, Speed
 from romkit.models.reduced import AtContexts, ReducedModel, trained_dynamics
 from romkit.projections import Projection
+from romkit.projections.storage import check_single
 from romkit.solvers import Adaptive
 from romkit.solvers.base import depends_on_time
 from romkit.systems import System
@@ -129,13 +130,7 @@ def _measured(projection: Projection, system: System, data: xr.Dataset) -> tuple
 
 
 def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
-    if projection.seeds is not None:
-        raise InputError(
-            "projection",
-            expected="a single one",
-            got="a stack",
-            fix="take one of romkit.unstack(...)",
-        )
+    check_single(projection)
     dynamics = trained_dynamics(projection)
     if not isinstance(dynamics, Galerkin | PetrovGalerkin):
         raise InputError(

@@ -84,6 +84,17 @@ def _same_frames(a: Frame, b: Frame) -> bool:
     return all(x.dtype == y.dtype and torch.equal(x, y) for x, y in buffers)
 
 
+def check_single(projection: Projection) -> None:
+    """Refuse a stack of seeds."""
+    if projection.seeds is not None:
+        raise InputError(
+            "projection",
+            expected="a single one",
+            got=f"a stack of {projection.seeds} seeds",
+            fix="take one of them, romkit.projections.unstack(projection)[0]",
+        )
+
+
 @validated
 def unstack(stacked: Projection) -> list[Projection]:
     """The models of a stack, one by one.

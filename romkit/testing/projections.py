@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
-from romkit.core.errors import InputError
 from romkit.projections import Operator, Projection, stack
-from romkit.projections.storage import packed, unpacked
+from romkit.projections.storage import check_single, packed, unpacked
 from romkit.testing.laws import close, laws_of
 
 
@@ -162,13 +161,7 @@ def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1
         >>> import romkit
         >>> romkit.testing.check_projection(romkit.load("ncae-lorenz96"), spreads=(1.0,))  # silent
     """
-    if projection.seeds is not None:
-        raise InputError(
-            "projection",
-            expected="a single one",
-            got="a stack",
-            fix="take one of romkit.projections.unstack(...)",
-        )
+    check_single(projection)
     laws = LAWS
     if projection.idempotent:
         laws = LAWS + IDEMPOTENT_LAWS

@@ -25,6 +25,7 @@ from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics, LatentField
 from romkit.models import Dynamics, ReducedModel, check_match, constant
 from romkit.projections import Projection
+from romkit.projections.storage import check_single
 from romkit.solvers import checked_step
 from romkit.solvers.fixed import step_by_tensor
 from romkit.systems import System
@@ -143,13 +144,7 @@ def _checked(projection: Projection, path: FilePath, system: System | None) -> t
             got=target.stem,
             fix="give 'model.c', say: names in C begin with it",
         )
-    if projection.seeds is not None:
-        raise InputError(
-            "projection",
-            expected="a single one",
-            got=f"a stack of {projection.seeds} seeds",
-            fix="export one of them, romkit.projections.unstack(projection)[0]",
-        )
+    check_single(projection)
     if system is not None:
         check_match(system, projection)
     return target, ending
