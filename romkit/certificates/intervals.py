@@ -562,8 +562,7 @@ def _at_extremes(function: Function, pieces: list[Range], rising: Tensor, fallin
     """
     points = []
     for j, piece in enumerate(pieces):
-        monotone = rising[..., j], falling[..., j]
-        points.append(_extreme_points(piece, *monotone))
+        points.append(_extreme_points(piece, rising[..., j], falling[..., j]))
     jet = function(*_arguments(points, twice=False))
     shape = (*points[0].low.shape, len(pieces))
     value = jet.value.map(_wide)

@@ -78,8 +78,9 @@ def rollout(
     run = f"rollout-{options.short_name(source)}"
     file = options.target(out, run, "rollout.nc", force)
     projection = options.load("projection", model or _shipped(source[0]))
-    settings = {"duration": duration, "dt": dt, "dynamics": latent, "device": device}
-    run = romkit.rollout(truth, projection, **settings, **context)
+    run = romkit.rollout(
+        truth, projection, duration=duration, dt=dt, dynamics=latent, device=device, **context
+    )
     output.add(trajectories=values.run(run))
     print(describe.run(run))
     options.write(romkit.data.save_dataset, run, file, label="\n")
@@ -421,8 +422,15 @@ def infer(
     for name in observed or ():
         # before the training set of a system is simulated
         checks.one_of("sensors", name, projection.frame.state_names)
-    settings = {"noise": noise, "sensors": observed, "level": level, "dynamics": latent}
-    estimates = romkit.infer(projection, seen, training=options.read_data(training), **settings)
+    estimates = romkit.infer(
+        projection,
+        seen,
+        training=options.read_data(training),
+        noise=noise,
+        sensors=observed,
+        level=level,
+        dynamics=latent,
+    )
     output.add(trajectories=values.inference(estimates))
     print(describe.inference(estimates))
     options.write(romkit.data.save_dataset, estimates, file, label="\n")

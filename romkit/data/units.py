@@ -357,8 +357,7 @@ def _context_in_unit(
 
 
 def _times_in_unit(argument: str, data: xr.Dataset, source: str, target: str) -> xr.Dataset:
-    units = (without_origin(source), without_origin(target))
-    factor, _ = conversion(argument, "time", *units)
+    factor, _ = conversion(argument, "time", without_origin(source), without_origin(target))
     times = data["time"]
     about = times.attrs | {"units": target}
     data = data.assign_coords(time=("time", times.values * factor, about))

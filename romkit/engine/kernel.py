@@ -254,9 +254,17 @@ class RungeKutta(Kernel):
             states: (K, ..., d), contiguous; filled with the state at the end of each interval.
         """
         t, h, steps = (numbers.to(y.device) for numbers in (t, h, steps))
-        grid = (at(t), at(h), at(steps), ctypes.c_int64(len(t)))
         bound = self._real(threshold)
-        self._library.integrate(*grid, bound, at(y), at(states), *self._constants())
+        self._library.integrate(
+            at(t),
+            at(h),
+            at(steps),
+            ctypes.c_int64(len(t)),
+            bound,
+            at(y),
+            at(states),
+            *self._constants(),
+        )
 
 
 class Newton(Kernel):
@@ -279,5 +287,11 @@ class Newton(Kernel):
             tolerance: length of the last step of a member, relative to 1 + the norm of those
                 components.
         """
-        limits = (ctypes.c_int64(start), ctypes.c_int64(iterations), self._real(tolerance))
-        self._library.settle(self._real(t), *limits, at(y), *self._constants())
+        self._library.settle(
+            self._real(t),
+            ctypes.c_int64(start),
+            ctypes.c_int64(iterations),
+            self._real(tolerance),
+            at(y),
+            *self._constants(),
+        )

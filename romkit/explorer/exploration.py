@@ -298,8 +298,13 @@ class Exploration:
 
     def _simulate(self, context: tuple[float, ...]) -> xr.Dataset:
         named = dict(zip(self.system.context_names, context, strict=True))
-        sampling = {"duration": self.duration, "dt": self.duration / SAMPLES}
-        return runs.simulate(self.system, **sampling, context=named, engine=self.engine)
+        return runs.simulate(
+            self.system,
+            duration=self.duration,
+            dt=self.duration / SAMPLES,
+            context=named,
+            engine=self.engine,
+        )
 
     def _reduced(self, context: Mapping[str, float], run: xr.Dataset) -> xr.Dataset:
         """Reduced model from the initial state of a run of the full model, whose context may be
@@ -311,8 +316,9 @@ class Exploration:
         moved = run.assign_coords(
             {name: ("trajectory", [value]) for name, value in context.items()}
         )
-        settings = {"dynamics": self.dynamics, "system": self.system, "engine": self.engine}
-        return runs.follow(self.projection, moved, **settings)
+        return runs.follow(
+            self.projection, moved, dynamics=self.dynamics, system=self.system, engine=self.engine
+        )
 
     def _flowed(self, flow: LatentFlow, run: xr.Dataset, c: Tensor) -> xr.Dataset:
         """Reduced model at a context (1, p) from the initial state of a run, as by `romkit.follow`;

@@ -415,8 +415,10 @@ def application(projection: Projection, system: System | None = None) -> Callabl
         _check_origin(pn.state.headers.get("Origin", ""))
         model, document = Page(exploration), pn.Template(TEMPLATE)
         document.add_variable("system", exploration.system.name)
-        tabs = (("Model", model.layout()), ("Your own data", OwnData().layout()))
-        document.add_panel("page", pn.Tabs(*tabs, dynamic=True))
+        document.add_panel(
+            "page",
+            pn.Tabs(("Model", model.layout()), ("Your own data", OwnData().layout()), dynamic=True),
+        )
         code = CustomJS(args={"sliders": list(model.sliders.values())}, code=BROWSER)
         pn.state.curdoc.js_on_event("document_ready", code)
         return document
@@ -488,5 +490,12 @@ def explore(
     port = port or _free_port()
     # websockets of other pages are refused by these names, and their documents by `_check_origin`
     origins = [f"{name}:{port}" for name in HOSTS]
-    options = {"port": port, "show": show, "threaded": threaded, "websocket_origin": origins}
-    return pn.serve(pages, address=ADDRESS, title="romkit", **options)
+    return pn.serve(
+        pages,
+        address=ADDRESS,
+        title="romkit",
+        port=port,
+        show=show,
+        threaded=threaded,
+        websocket_origin=origins,
+    )

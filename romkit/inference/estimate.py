@@ -152,8 +152,14 @@ def _calibration(
                 got="none",
                 fix="give data with known contexts, such as the projection was fitted to",
             )
-        settings = {"solver": solver, "engine": engine, "starts": starts}
-        return calibrate(source, observations=observations, **arguments, **settings)
+        return calibrate(
+            source,
+            observations=observations,
+            **arguments,
+            solver=solver,
+            engine=engine,
+            starts=starts,
+        )
     for name, value in arguments.items():
         if value is not None:
             raise InputError(

@@ -124,8 +124,7 @@ class LSPG(LatentDynamics):
         correction = self._correction(rule, start, rate, times, engine)
 
         def run(dt: float) -> Solution:
-            settings = (dt, self.iterations, self.tolerance, str(self))
-            steps = Iterated(rule, correction, rate, *settings)
+            steps = Iterated(rule, correction, rate, dt, self.iterations, self.tolerance, str(self))
             # a mechanical field has two states, and the rule alone evaluates it
             integrate = unchecked(steps.__call__)
             return integrate(rule.problem.field, start, times, engine=engine, label="reduced model")

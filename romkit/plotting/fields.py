@@ -127,8 +127,7 @@ def plot_frames(
     shown, times = _one(data, variable, trajectory, frames)
     with style.style():
         rows = len(shown.data_vars)
-        size = {"width": 1.8, "height": 1.7}
-        figure, axes = style.panels(rows, frames, **size, sharex=True, sharey=True)
+        figure, axes = style.panels(rows, frames, width=1.8, height=1.7, sharex=True, sharey=True)
         for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
             down, across = style.space(values)
             for panel, k in zip(row, times, strict=True):

@@ -169,8 +169,14 @@ def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None, claim: st
     inside = mean
     if truth is not None:
         true_values = truth["state"].values
-        dotted = {"color": style.DARK, "linewidth": 1.0, "linestyle": ":"}
-        panel.plot(truth["time"].values, true_values, label="truth", **dotted)
+        panel.plot(
+            truth["time"].values,
+            true_values,
+            label="truth",
+            color=style.DARK,
+            linewidth=1.0,
+            linestyle=":",
+        )
         inside = np.concatenate([mean, true_values])
     if "lower" in run:
         _clip(panel, run, inside)
@@ -245,15 +251,22 @@ def plot_calibration(reliability: xr.Dataset) -> Figure:
     style.check_numbers("reliability", reliability, "level", "coverage", "coverage_of", fix=fix)
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=3.2, height=3.0)
-        dotted = {"color": style.NEUTRAL, "linewidth": 0.8, "linestyle": ":"}
-        axes.plot([0, 1], [0, 1], label="calibrated", **dotted)
+        axes.plot(
+            [0, 1], [0, 1], label="calibrated", color=style.NEUTRAL, linewidth=0.8, linestyle=":"
+        )
         level = reliability["level"].values
         thin = {"color": style.ORANGE, "linewidth": 0.4, "alpha": 0.6}
         of_trajectory = reliability["coverage_of"].transpose("trajectory", "level")
         for coverage in of_trajectory.values:
             axes.plot(level, coverage, **thin)
-        dots = {"color": style.ORANGE, "markersize": 3}
-        axes.plot(level, reliability["coverage"], "o-", label="all trajectories", **dots)
+        axes.plot(
+            level,
+            reliability["coverage"],
+            "o-",
+            label="all trajectories",
+            color=style.ORANGE,
+            markersize=3,
+        )
         axes.set(xlim=(0, 1), ylim=(0, 1))
         axes.set_xlabel("level of the interval")
         axes.set_ylabel("share of the truth within")

@@ -139,6 +139,5 @@ def _draw_map(panel: Axes, places: tuple[Array, Array], values: Array, row: Row)
     panel.set_aspect("equal", adjustable="box")
     mesh = style.draw_mesh(panel, places, values, row.colours, row.limits)
     if np.isnan(values).all():
-        centred = {"ha": "center", "va": "center"}
-        panel.text(0.5, 0.5, "diverged", transform=panel.transAxes, **centred)
+        panel.text(0.5, 0.5, "diverged", transform=panel.transAxes, ha="center", va="center")
     return mesh

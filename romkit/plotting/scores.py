@@ -50,9 +50,8 @@ def draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
     of_model = run["nrmse"].values
     _draw_seeds(panel, time, of_projection, seed, style.BLUE, projection)
     _draw_seeds(panel, time, of_model, seed, style.ORANGE, "reduced model")
-    dashed = {"color": style.NEUTRAL, "linestyle": "--", "linewidth": 0.8}
     label = f"NRMSE = {VALID_THRESHOLD:g}"
-    panel.axhline(VALID_THRESHOLD, label=label, **dashed)
+    panel.axhline(VALID_THRESHOLD, label=label, color=style.NEUTRAL, linestyle="--", linewidth=0.8)
     _mark_valid_time(panel, run, seed)
     panel.set_yscale("log")
     panel.set_xlim(time[0], time[-1])
@@ -85,10 +84,8 @@ def _mark_valid_time(panel: Axes, run: xr.Dataset, seed: int) -> None:
     measured = time[np.isfinite(run["nrmse_projected"].values[seed])]
     end = measured[-1] if len(measured) else time[-1]
     if at < end:
-        dotted = {"color": style.ORANGE, "linestyle": ":", "linewidth": 0.9}
-        panel.axvline(at, **dotted)
-        dot = {"color": style.ORANGE, "markersize": 3.5, "clip_on": False}
-        panel.plot(at, VALID_THRESHOLD, "o", **dot)
+        panel.axvline(at, color=style.ORANGE, linestyle=":", linewidth=0.9)
+        panel.plot(at, VALID_THRESHOLD, "o", color=style.ORANGE, markersize=3.5, clip_on=False)
         unit = style.unit(run["time"], " {}")
         text = f"valid for {valid:.3g}{unit}"
         if run["status"][seed] != 0:

@@ -185,5 +185,4 @@ def _draw_mesh(panel: Axes, values: Array, time: Array, places: Array, look: Loo
         return
     middle_time = (missing[0] + missing[-1]) / 2
     middle_place = (places[0] + places[-1]) / 2
-    centred = {"ha": "center", "va": "center"}
-    panel.text(middle_time, middle_place, look.missing, **centred)
+    panel.text(middle_time, middle_place, look.missing, ha="center", va="center")

@@ -121,8 +121,9 @@ class BiorthogonalManifold(Manifold):
         n = shape[-2] // 2
         r = shape[-1]
         # Drawn in float64, so that a generator means the same point in every precision.
-        like = {"dtype": torch.float64, "device": device}
-        noise = torch.randn(*shape[:-2], 3, n, r, **like, generator=generator)
+        noise = torch.randn(
+            *shape[:-2], 3, n, r, dtype=torch.float64, device=device, generator=generator
+        )
         around = noise[..., :1, :, :]
         apart = noise[..., 1:, :, :]
         pair = torch.linalg.qr(around).Q + 0.5 / n**0.5 * apart

@@ -473,8 +473,15 @@ class Operator:
                 maps = at(frame.normalise_context(c))
                 return function(make(maps=maps, context=c), x)
 
-        how = {"output_sizes": {"k": size}, "output_dtypes": values.dtype, "allow_rechunk": True}
-        return da.apply_gufunc(of_chunk, "(n),(p)->(k)", x, c, **how)
+        return da.apply_gufunc(
+            of_chunk,
+            "(n),(p)->(k)",
+            x,
+            c,
+            output_sizes={"k": size},
+            output_dtypes=values.dtype,
+            allow_rechunk=True,
+        )
 
     def _beside_contexts(self, values: da.Array) -> tuple[da.Array, da.Array]:
         """Values (..., k), and the contexts (..., 1 + p), a zero first, in chunks that match them."""

@@ -487,13 +487,15 @@ class Sliced(Projection):
     ):
         super().__init__(frame, {"method": method, "settings": settings, "wave": wave})
         self.wave = Wave(**(wave | {"units": tuple(wave["units"])}))
-        contexts = {
-            "context_names": frame.context_names,
-            "context_units": frame.context_units,
-            "fixed": frame.fixed,
-            "time_units": frame.time_units,
-        }
-        inner = Frame("", self.wave.names, self.wave.component_units, **contexts)
+        inner = Frame(
+            "",
+            self.wave.names,
+            self.wave.component_units,
+            context_names=frame.context_names,
+            context_units=frame.context_units,
+            fixed=frame.fixed,
+            time_units=frame.time_units,
+        )
         self._hold(method_named(method)(inner, generator, **settings))
 
     def _hold(self, inner: Projection) -> None:

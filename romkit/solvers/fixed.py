@@ -123,8 +123,9 @@ class RK4(Solver):
         grid = Grid.between(times, self.dt)
         evaluations = STAGES * grid.count
         if y0.is_cuda and grid.count:
-            example = (field, times, y0, grid.h[0])
-            kernel, name = launched_if(engine, RungeKutta, step_by_tensor, *example, evaluations)
+            kernel, name = launched_if(
+                engine, RungeKutta, step_by_tensor, field, times, y0, grid.h[0], evaluations
+            )
         else:
             kernel, name = compiled_if(engine, RungeKutta, field, times, y0, evaluations)
         if kernel is None:
@@ -375,8 +376,16 @@ class ImplicitMidpoint(Solver):
         check_field(field, times[0], y0)
         rule = _Midpoint(field)
         rate = torch.zeros_like(y0)
-        settings = (self.dt, self.iterations, self.tolerance, str(self), self.divergence_threshold)
-        steps = Iterated(rule, rule.correction, rate, *settings)
+        steps = Iterated(
+            rule,
+            rule.correction,
+            rate,
+            self.dt,
+            self.iterations,
+            self.tolerance,
+            str(self),
+            self.divergence_threshold,
+        )
         return steps.prepare(field, y0, times, engine, label)
 
 

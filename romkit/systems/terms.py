@@ -86,8 +86,7 @@ class Quadratic(NamedTuple):
         constant = _rows(self.constant, test)
         linear = rows @ self.linear @ test  # (..., K, k)
         full = symmetric(self.quadratic) @ test.unsqueeze(-3)  # (..., r, r, k)
-        leads = (linear.shape[:-2], full.shape[:-3], constant.shape[:-1])
-        lead = torch.broadcast_shapes(*leads)
+        lead = torch.broadcast_shapes(linear.shape[:-2], full.shape[:-3], constant.shape[:-1])
         coefficients = linear.new_zeros(*lead, len(doubled), k)
         coefficients[..., 0, :] = constant
         # monomials are ordered by degree, so those of lower degree come first in both

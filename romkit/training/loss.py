@@ -295,8 +295,19 @@ class Objective(nn.Module):
         encoded = maps.encode_jvp(y, dy)
         decoded = maps.decode_jvp(*encoded)
         # every term gets the same maps: evaluated once, they are most of the cost of a step
-        shared = (encoded, decoded, self.component_weights, self.system, extra, self.unit)
-        batch = Evaluated(self.projection, maps, y, dy, c, *shared)
+        batch = Evaluated(
+            self.projection,
+            maps,
+            y,
+            dy,
+            c,
+            encoded,
+            decoded,
+            self.component_weights,
+            self.system,
+            extra,
+            self.unit,
+        )
         values = [term.value(batch) for term in self.terms]
         return functools.reduce(operator.add, values)
 
