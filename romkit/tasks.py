@@ -177,11 +177,10 @@ class Executor:
 
     def _check_single(self) -> None:
         if self.workers != 1:
-            expected, got = "1 for tasks in this process", self.workers
             raise InputError(
                 "workers",
-                expected=expected,
-                got=got,
+                expected="1 for tasks in this process",
+                got=self.workers,
                 fix="choose the executor that has workers, or leave their number out",
             )
 

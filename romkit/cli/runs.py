@@ -65,8 +65,9 @@ def rollout(
     if len(source) == 1 and not options.is_path(source[0]):
         checks.one_of("source", source[0], systems)
     if model is None and source[0] not in systems:
-        expected, fix = "a model for these data", "add --model MODEL"
-        raise InputError("--model", expected=expected, got="none", fix=fix)
+        raise InputError(
+            "--model", expected="a model for these data", got="none", fix="add --model MODEL"
+        )
     if options.is_system(source):
         truth = options.system_named(source[0])
         context = options.complete_context(ctx, truth)
@@ -326,8 +327,12 @@ def _context_of_state(
 def _interval(data: "xr.Dataset") -> float:
     """Mean interval between the times of a dataset."""
     if data.sizes["time"] < 2:
-        expected, fix = "an interval for data of a single time", "add --dt 0.1, say"
-        raise InputError("--dt", expected=expected, got="none", fix=fix)
+        raise InputError(
+            "--dt",
+            expected="an interval for data of a single time",
+            got="none",
+            fix="add --dt 0.1, say",
+        )
     return float(data["time"].diff("time").mean())
 
 

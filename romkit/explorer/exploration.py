@@ -174,14 +174,17 @@ class Exploration:
     def _check(self) -> None:
         check_single(self.projection)
         if self.system is None:
-            expected, fix = "a full model to compare with", "give the system it was trained on"
-            raise InputError("system", expected=expected, got="none", fix=fix)
-        if not self.system.context:
-            expected, got = "one with a context to explore", self.system.name
             raise InputError(
                 "system",
-                expected=expected,
-                got=got,
+                expected="a full model to compare with",
+                got="none",
+                fix="give the system it was trained on",
+            )
+        if not self.system.context:
+            raise InputError(
+                "system",
+                expected="one with a context to explore",
+                got=self.system.name,
                 fix="romkit.rollout(system, projection) shows what there is",
             )
         check_match(self.system, self.projection)

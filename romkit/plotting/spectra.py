@@ -46,8 +46,12 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     step = _checked_step(run)
     states = [trajectories(run, name) for name in names]  # each (C, T, n)
     if not bool(states[0].isfinite().all()):
-        expected, fix = "whole trajectories for a spectrum", "select trajectories without gaps"
-        raise InputError("run", expected=expected, got="missing samples", fix=fix)
+        raise InputError(
+            "run",
+            expected="whole trajectories for a spectrum",
+            got="missing samples",
+            fix="select trajectories without gaps",
+        )
     # without the mean, which a logarithmic axis has no place for
     samples = run.sizes["time"]
     frequency = np.fft.rfftfreq(samples, step)[1:]

@@ -141,9 +141,11 @@ class TorchDiffEq(Controlled):
         try:
             return torchdiffeq.odeint(held, start, times, method=self.method, **control)
         except AssertionError as error:  # its steps have become too short to move
-            expected, fix = "a tolerance that steps can reach", "raise rtol or atol, or take RK4"
             raise errors.InputError(
-                "rtol, atol", expected=expected, got=f"{self.rtol:g} and {self.atol:g}", fix=fix
+                "rtol, atol",
+                expected="a tolerance that steps can reach",
+                got=f"{self.rtol:g} and {self.atol:g}",
+                fix="raise rtol or atol, or take RK4",
             ) from error
 
 

@@ -108,8 +108,12 @@ class Watch:
                 fix="give 0.2, say",
             )
         if self.patience is not None and not self.validates:
-            expected, fix = "held-out data to be patient about", "give validation=0.2, say"
-            raise InputError("patience", expected=expected, got="none", fix=fix)
+            raise InputError(
+                "patience",
+                expected="held-out data to be patient about",
+                got="none",
+                fix="give validation=0.2, say",
+            )
 
     @property
     def validates(self) -> bool:

@@ -324,8 +324,12 @@ def attached(
     attachments = [term.attach(rows, frame, weights, system) for term in terms]
     extras = [extra for extra in attachments if extra is not None]
     if len(extras) > 1:
-        expected, fix = "one term with numbers of its own", "leave one of them out"
-        raise InputError("loss", expected=expected, got=str(len(extras)), fix=fix)
+        raise InputError(
+            "loss",
+            expected="one term with numbers of its own",
+            got=str(len(extras)),
+            fix="leave one of them out",
+        )
     if not extras:
         return rows
     return ExtendedBatch(*rows, *extras)
