@@ -15,10 +15,11 @@ import romkit
 from romkit.cli import values
 from romkit.core import display
 from romkit.core.errors import InputError
-from romkit.core.types import Array
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from romkit.core.types import Array
 
 SHARES = (0.0, 0.01, 0.1, 0.5, 1.0)
 """Times at which the summary of a run shows errors, as shares of its duration."""
@@ -269,7 +270,7 @@ def run(run: "xr.Dataset") -> str:
     return f"{rollout.headline(run)}\n\n{table(rows)}\n\n{table(facts.items())}"
 
 
-def _errors(nrmse: "xr.DataArray", samples: Array) -> list[str]:
+def _errors(nrmse: "xr.DataArray", samples: "Array") -> list[str]:
     """Medians over seeds at some samples; a dash where the median seed diverged."""
     errors = nrmse.transpose("seed", "time").values[:, samples]
     median = np.median(np.where(np.isnan(errors), np.inf, errors), axis=0)
