@@ -19,7 +19,7 @@ from romkit.core.boundary import Count, validated
 from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array
+from romkit.core.types import Array, Pair
 from romkit.data import DIMS
 from romkit.data.layout import component_names
 from romkit.data.schema import of_other_coordinates, variable_of
@@ -410,7 +410,7 @@ def check_size(basis: Basis, data: xr.Dataset) -> None:
         )
 
 
-def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
+def _orthonormal(modes: Tensor, dual: Tensor) -> Pair:
     """Modes and dual with Vᵀ W V = I to rounding, from ones that nearly are."""
     gram = dual.mT @ modes  # (r, r)
     unit = torch.eye(modes.shape[1], dtype=modes.dtype)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.bases.modes import decompose
+from romkit.core.types import Pair
 
 ROUNDS = 4
 """Rounds in which snapshots are filled by modes, and modes made of the filled snapshots."""
@@ -48,7 +49,7 @@ def filled(y: Tensor) -> Tensor:
     return snapshots
 
 
-def patterns(missing: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def patterns(missing: Tensor) -> Iterator[Pair]:
     """Rows that lack the same components, and the components that they have."""
     kinds, number = missing.unique(dim=0, return_inverse=True)
     for k, kind in enumerate(kinds):

@@ -14,6 +14,7 @@ from romkit.bases.base import Basis, Weight, weigher
 from romkit.core import tensors
 from romkit.core.boundary import Count, Numbers, Widths, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 
 EXACT = 1500
 """Snapshots (or components, if fewer) up to which their Gram matrix is decomposed: half a second,
@@ -95,7 +96,7 @@ def _check_energy(energy: float) -> None:
     )
 
 
-def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> tuple[Tensor, Tensor]:
+def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> Pair:
     """Leading singular vectors (n, r) and values (r,) of X within a subspace (n, k), by Rayleigh
     and Ritz.
 

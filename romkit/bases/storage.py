@@ -8,7 +8,8 @@ from torch import Tensor
 
 from romkit.bases.base import Basis, Weight, weigher
 from romkit.core.errors import FileError, InputError
-from romkit.core.files import Header, Tensors, reason
+from romkit.core.files import Header, reason
+from romkit.core.types import Tensors
 
 OPTIONAL = ("singular_values", "energy")
 

@@ -21,7 +21,7 @@ from romkit.bases.modes import OVERSAMPLING, Decomposition, Summary, Weigher, or
 from romkit.core import files, runtime
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.files import expanded
-from romkit.core.types import Array
+from romkit.core.types import Array, Pair, Tensors
 from romkit.engine.threads import one_thread
 
 T = TypeVar("T")
@@ -34,8 +34,6 @@ SETTLED = 1e-7
 
 VISIBLE = 1e-7
 """Singular values, relative to the first, below which modes may be rounding."""
-
-Tensors = dict[str, Tensor]
 
 MADE = {"dtype": float, "meta": np.empty((0, 0, 0))}
 """Kind of the blocks that dask makes, which it would find by calling the function."""
@@ -266,7 +264,7 @@ def _deviations(chunk: Array, mean: Tensor) -> Tensor:
     return torch.from_numpy(deviations).to(mean.device)
 
 
-def _leading_of_sums(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
+def _leading_of_sums(sums: Tensors, weigh: Weigher) -> Pair:
     """Singular vectors and values of Uᵀ X, which is (Y R⁻¹)ᵀ with R² = Qᵀ W Y.
 
     Source: Halko, Martinsson, Tropp (2011), Finding structure with randomness, section 5.5,

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from romkit.core.types import Tensors
+
 
 def align(parameter: Tensor, x: Tensor) -> Tensor:
     """`parameter` (..., k) with singleton axes put in so that it broadcasts against x (..., any),
@@ -90,14 +92,14 @@ class Constants:
 
     def __init__(self, **tensors: Tensor):
         self._tensors = tensors
-        self._kinds: dict[tuple[torch.dtype, torch.device], dict[str, Tensor]] = {}
+        self._kinds: dict[tuple[torch.dtype, torch.device], Tensors] = {}
 
-    def like(self, x: Tensor) -> dict[str, Tensor]:
+    def like(self, x: Tensor) -> Tensors:
         """All of them, as x is."""
         kind = (x.dtype, x.device)
         if kind not in self._kinds:
             converted: dict[int, Tensor] = {}
-            by_name: dict[str, Tensor] = {}
+            by_name: Tensors = {}
             for name, tensor in self._tensors.items():
                 if id(tensor) not in converted:
                     target = x if tensor.is_floating_point() else x.device

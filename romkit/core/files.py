@@ -13,9 +13,9 @@ from pathlib import Path
 import safetensors
 import safetensors.torch
 import torch
-from torch import Tensor
 
 from romkit.core.errors import FileError, InputError, one_line
+from romkit.core.types import Tensors
 from romkit.core.version import VERSION
 
 
@@ -120,7 +120,6 @@ FORMAT = 2
 """Version of the header; a reader refuses every other."""
 
 Header = dict[str, object]
-Tensors = dict[str, Tensor]
 
 
 def plain(what: str, header: Header) -> Header:

@@ -11,7 +11,8 @@ from dataclasses import fields, is_dataclass
 import torch
 
 from romkit.core.errors import InputError
-from romkit.core.files import Header, Tensors
+from romkit.core.files import Header
+from romkit.core.types import Tensors
 
 CLASS, TENSOR, NUMBERS = "class", "tensor", "numbers"
 """Keys of a dictionary that stands for an object, a tensor, and numbers that may be infinite."""

@@ -10,6 +10,11 @@ Array = np.ndarray
 
 Pair = tuple[Tensor, Tensor]
 
+Tensors = dict[str, Tensor]
+
+Names = tuple[str, ...]
+"""Names of components, parameters, variables or dimensions, in their order."""
+
 TensorMap = Callable[[Tensor], Tensor]
 
 Field = Callable[[Tensor, Tensor], Tensor]

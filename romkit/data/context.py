@@ -12,7 +12,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Finite, Times, unchecked, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
-from romkit.core.types import Array, ContextFunction
+from romkit.core.types import Array, ContextFunction, Names
 from romkit.data.times import held
 
 
@@ -98,7 +98,7 @@ ROLE = "role"
 
 
 @validated
-def context_names(data: xr.Dataset) -> tuple[str, ...]:
+def context_names(data: xr.Dataset) -> Names:
     """Names of the context of a dataset: coordinates along `trajectory`, or along it and `time`.
 
     Those that are declared (`romkit.data.describe`, and systems, do that); where none is, every one
@@ -279,7 +279,7 @@ class Contexts(NamedTuple):
     initial: Tensor
     over_time: Tensor
     path: ContextFunction | None = None
-    moving: tuple[str, ...] = ()
+    moving: Names = ()
     times: Tensor | None = None
 
     @classmethod

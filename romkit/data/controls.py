@@ -12,7 +12,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Times, unchecked, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, Names
 from romkit.data.context import check_dims, varies
 from romkit.data.times import held, times_of
 
@@ -23,7 +23,7 @@ Control = Callable[[Tensor], Tensor]
 
 
 @validated
-def control_names(data: xr.Dataset) -> tuple[str, ...]:
+def control_names(data: xr.Dataset) -> Names:
     """Names of the inputs of a dataset.
 
     Example:
@@ -231,7 +231,7 @@ def given_control(
     control: object,
     times: Times,
     number: Count,
-    names: tuple[str, ...],
+    names: Names,
     by_law: bool | None = None,
 ) -> Control | None:
     """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`;
@@ -308,7 +308,7 @@ def _checked_samples(control: object, count: int, number: int, names: Sequence[s
 
 
 def _function(
-    control: Callable[[float], object], times: Tensor, number: int, names: tuple[str, ...]
+    control: Callable[[float], object], times: Tensor, number: int, names: Names
 ) -> Control:
     """Inputs (number, q) by a function of time that gives q numbers, or as many for each
     trajectory.

@@ -10,7 +10,7 @@ import xarray as xr
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array
+from romkit.core.types import Array, Names
 from romkit.data.context import ROLE, context_names
 from romkit.data.controls import BETWEEN
 from romkit.data.dates import digits_of_dates
@@ -137,7 +137,7 @@ def _doubtful_times(described: xr.Dataset) -> list[str]:
     return [f"times like {times[0]:08.0f} are taken for numbers; {how}"]
 
 
-def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+def _names(names: Sequence[str] | None) -> Names | None:
     return None if names is None else tuple(names)
 
 
@@ -296,7 +296,7 @@ def _rule_between(data: xr.Dataset, names: Sequence[str]) -> str | None:
 
 def _with_context(
     described: xr.Dataset, data: xr.Dataset, roles: Roles
-) -> tuple[xr.Dataset, tuple[str, ...], list[str]]:
+) -> tuple[xr.Dataset, Names, list[str]]:
     """The dataset with coordinates along trajectories, names of its context, and warnings.
 
     Those of the context are declared, in its order; others are labels.
@@ -393,7 +393,7 @@ def _is_constant(values: xr.DataArray) -> bool:
     return len(np.unique(known)) == 1
 
 
-def _guessed_context(described: xr.Dataset) -> tuple[tuple[str, ...], list[str]]:
+def _guessed_context(described: xr.Dataset) -> tuple[Names, list[str]]:
     """Coordinates of numbers along the trajectories that vary, and sentences for warnings."""
     # the number of a run is no parameter, though it is a number along the runs
     candidates = [name for name in context_names(described) if name not in TRAJECTORIES]

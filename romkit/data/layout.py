@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from romkit.core import tensors
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, Names
 from romkit.data.context import check_dims, check_has
 from romkit.data.names import unit_of
 
@@ -38,7 +38,7 @@ class Variable:
     """
 
     name: str
-    dims: tuple[str, ...]
+    dims: Names
     shape: tuple[int, ...]
     units: str = ""
     dtype: str = ""
@@ -87,7 +87,7 @@ class Layout:
 
     variables: tuple[Variable, ...]
     coords: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    runs: tuple[str, ...] = ("trajectory",)
+    runs: Names = ("trajectory",)
     time: str = "time"
     time_units: str = ""
 
@@ -141,7 +141,7 @@ class Layout:
         return [slice(*pair) for pair in itertools.pairwise(ends)]
 
     @functools.cached_property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """(n,) a name for every component: that of a plain one, else u[3, 7] say."""
         if self.is_plain:
             numbered = [f"x{k}" for k in range(self.size)]
@@ -153,7 +153,7 @@ class Layout:
         return tuple(names)
 
     @property
-    def units(self) -> tuple[str, ...]:
+    def units(self) -> Names:
         """(n,) the unit of every component."""
         units = []
         for variable in self.variables:
@@ -355,12 +355,12 @@ def _parsed(text: str) -> Layout:
     return Layout.from_json(text)
 
 
-def reordered(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
+def reordered(names: Names, others: Names) -> bool:
     """Whether the names are the same in another order."""
     return names != others and sorted(names) == sorted(others)
 
 
-def component_names(data: xr.Dataset | xr.DataArray) -> tuple[str, ...]:
+def component_names(data: xr.Dataset | xr.DataArray) -> Names:
     """Names of the components of data; x0, x1, ... where data have none."""
     if AXIS not in data.coords:
         return tuple(f"x{k}" for k in range(data.sizes[AXIS]))
@@ -448,7 +448,7 @@ def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
 
 def _gathered(
     data: xr.Dataset, layout: Layout, prefix: str, lead: Sequence[str]
-) -> tuple[tuple[str, ...], Array | da.Array, dict[str, object]] | None:
+) -> tuple[Names, Array | da.Array, dict[str, object]] | None:
     """The variables of a layout, with a prefix before their names, over `component`; None where
     one is missing.
     """

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import runtime
-from romkit.core.types import Array
+from romkit.core.types import Array, Names
 from romkit.data.layout import Layout
 from romkit.data.times import stretches
 
@@ -75,7 +75,7 @@ def _slope_in_words(observed: Array, predicted: Array) -> str:
     return f"difference quotients are {slope:.3g} times its values, where a rate has 1"
 
 
-def sampled(data: xr.Dataset, layout: Layout, lead: tuple[str, ...]) -> Array:
+def sampled(data: xr.Dataset, layout: Layout, lead: Names) -> Array:
     """Some of the components of the variables of a layout, (runs, times, k), for a comparison."""
     values = layout.gather(data, lead)
     runs, _, n = values.shape

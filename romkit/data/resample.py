@@ -8,7 +8,7 @@ import xarray as xr
 from romkit.core.boundary import Positive, validated
 from romkit.core.display import listed
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array
+from romkit.core.types import Array, Names
 from romkit.data.context import context_names
 from romkit.data.controls import HELD, LINEAR, inputs_held
 from romkit.data.schema import DIMS, check_states
@@ -262,7 +262,7 @@ def _steps(grid: Array, times: Array, values: Array) -> Array:
 
 def _at_times(
     values: xr.DataArray,
-    dims: tuple[str, ...],
+    dims: Names,
     times: Array,
     grid: Array,
     rule: Callable[[Array, Array, Array], Array],

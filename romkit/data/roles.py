@@ -9,6 +9,7 @@ import xarray as xr
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.types import Names
 from romkit.data.clocks import (
     check_clock,
     seconds_since_first,
@@ -32,11 +33,11 @@ class Declared:
         trajectory, time: a dimension or coordinate.
     """
 
-    context: tuple[str, ...] | None = None
-    state: tuple[str, ...] | None = None
-    control: tuple[str, ...] = ()
-    velocity: tuple[str, ...] | None = None
-    acceleration: tuple[str, ...] | None = None
+    context: Names | None = None
+    state: Names | None = None
+    control: Names = ()
+    velocity: Names | None = None
+    acceleration: Names | None = None
     trajectory: str | None = None
     time: str | None = None
 
@@ -56,13 +57,13 @@ class Roles:
     """
 
     time: str
-    runs: tuple[str, ...]
-    states: tuple[str, ...]
-    rates: Mapping[str, tuple[str, ...]]
-    controls: tuple[str, ...]
-    context: tuple[str, ...] | None
+    runs: Names
+    states: Names
+    rates: Mapping[str, Names]
+    controls: Names
+    context: Names | None
     left_out: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
 
 
 def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
@@ -92,7 +93,7 @@ def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
     return data, Roles(time, runs, states, rates, controls, declared.context, left_out, notes)
 
 
-def _controls(data: xr.Dataset, declared: Declared, states: Sequence[str]) -> tuple[str, ...]:
+def _controls(data: xr.Dataset, declared: Declared, states: Sequence[str]) -> Names:
     """Variables of the inputs: those that are declared, else the one of romkit's schema."""
     names = declared.control
     if not names and "control" in data.data_vars and "control" not in states:
@@ -265,7 +266,7 @@ def _check_context_names(data: xr.Dataset, context: Sequence[str]) -> None:
     check_own_names("context", context)
 
 
-def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> tuple[str, ...]:
+def _runs(data: xr.Dataset, trajectory: str | None, context: Sequence[str]) -> Names:
     """Dimensions of which each entry is a run: that of the runs, and those of the context."""
     runs = []
     dim = _dim_of_runs(data, trajectory)
@@ -338,7 +339,7 @@ def _along_time(data: xr.Dataset, argument: str, name: str) -> str:
 
 def _states_and_rates(
     data: xr.Dataset, declared: Declared, taken: set[str], descriptions: Mapping[str, str]
-) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], list[str]]:
+) -> tuple[Names, dict[str, Names], list[str]]:
     """Variables of the state, those of its rates, and sentences for warnings."""
     rates = _declared_rates(data, declared)
     taken = {*taken, "control"}
@@ -365,7 +366,7 @@ def _states_and_rates(
     return states, rates, notes
 
 
-def _declared_rates(data: xr.Dataset, declared: Declared) -> dict[str, tuple[str, ...]]:
+def _declared_rates(data: xr.Dataset, declared: Declared) -> dict[str, Names]:
     """Variables by "velocity" and "acceleration", as far as they are declared."""
     rates = {}
     for rate, names in (
@@ -382,7 +383,7 @@ def _states(
     declared: Sequence[str] | None,
     taken: set[str],
     descriptions: Mapping[str, str],
-) -> tuple[tuple[str, ...], list[str]]:
+) -> tuple[Names, list[str]]:
     """Variables of the state, declared or not, and sentences for warnings."""
     if declared is None:
         return _undeclared_states(data, taken, descriptions)
@@ -395,7 +396,7 @@ def _states(
 
 def _undeclared_states(
     data: xr.Dataset, taken: set[str], descriptions: Mapping[str, str]
-) -> tuple[tuple[str, ...], list[str]]:
+) -> tuple[Names, list[str]]:
     """The variables of numbers along time that describe no other, and sentences for warnings.
 
     Raises:
@@ -423,7 +424,7 @@ def _undeclared_states(
     )
 
 
-def _of_kind(kinds: Mapping[str, str], wanted: str) -> tuple[str, ...]:
+def _of_kind(kinds: Mapping[str, str], wanted: str) -> Names:
     """Names of the variables whose kind of dtype is among the letters that are wanted."""
     return tuple(name for name, kind in kinds.items() if kind in wanted)
 
@@ -474,7 +475,7 @@ def _is_like(data: xr.Dataset, states: Sequence[str], names: Sequence[str]) -> b
 def _named_rate(
     data: xr.Dataset,
     states: Sequence[str],
-    rates: Mapping[str, tuple[str, ...]],
+    rates: Mapping[str, Names],
     rate: str,
     declared: Declared,
 ) -> tuple[bool, list[str]]:
@@ -496,7 +497,7 @@ def _named_rate(
 
 
 def _doubts(
-    data: xr.Dataset, states: Sequence[str], rates: Mapping[str, tuple[str, ...]], rate: str
+    data: xr.Dataset, states: Sequence[str], rates: Mapping[str, Names], rate: str
 ) -> list[str]:
     """A warning where rates that were declared do not agree with their states."""
     reason = _disagreement(data, states, rates, rate)
@@ -509,7 +510,7 @@ def _doubts(
 
 
 def _disagreement(
-    data: xr.Dataset, states: Sequence[str], rates: Mapping[str, tuple[str, ...]], rate: str
+    data: xr.Dataset, states: Sequence[str], rates: Mapping[str, Names], rate: str
 ) -> str:
     """Why variables are no rates of others, "" where they may be, each compared with its own."""
     integrated, order = states, 1

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from romkit.core.types import Pair
 from romkit.engine._torch import get_decompositions
 
 Axes = int | Sequence[int] | None
@@ -38,7 +39,7 @@ def _variance(
     return deviation.square().sum(axes, keepdim) * factor
 
 
-def _variance_and_mean(x: Tensor, dims: Axes = None, **options: object) -> tuple[Tensor, Tensor]:
+def _variance_and_mean(x: Tensor, dims: Axes = None, **options: object) -> Pair:
     """Variance and mean along axes, as torch.var_mean."""
     mean = x.mean(axes_of(x, dims), bool(options.get("keepdim")))
     return _variance(x, dims, **options), mean

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.types import Pair
 from romkit.engine.build import Unsupported
 from romkit.engine.formulas import vector
 from romkit.engine.trace import Call, is_symbol
@@ -218,7 +219,7 @@ class ConstantPools:
         key = (id(tensor), taken.shape[1], taken[:, 0].numpy().tobytes(), not aligned)
         return "M", relative[0] + self._store("M", key, tensor, taken)
 
-    def pack(self, lanes: int) -> tuple[Tensor, Tensor]:
+    def pack(self, lanes: int) -> Pair:
         """C (size,) and M (blocks, size, lanes): the members of a block lie side by side, the last
         one fills it up.
 

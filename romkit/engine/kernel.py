@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from romkit.core.types import Field
+from romkit.core.types import Field, Names, Pair
 from romkit.engine import cuda
 from romkit.engine.build import Unsupported, library, source_text
 from romkit.engine.emit import ConstantPools
@@ -70,7 +70,7 @@ class Kernel(abc.ABC):
         tables: constants in C that the loop reads.
     """
 
-    loop: ClassVar[tuple[str, ...]]
+    loop: ClassVar[Names]
     tables: ClassVar[str] = ""
 
     def __init__(self, field: Field, times: Tensor, y: Tensor, trace: Trace | None = None):
@@ -159,7 +159,7 @@ class Kernel(abc.ABC):
             raise Unsupported("its compiled form disagrees with torch")
 
 
-def _packed(constants: ConstantPools, lanes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _packed(constants: ConstantPools, lanes: int, device: torch.device) -> Pair:
     """The constants as they are now, where the kernel reads them."""
     shared, by_member = constants.pack(lanes)
     return shared.to(device), by_member.to(device)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.types import Pair
 from romkit.engine._torch import tree_flatten, tree_leaves
 from romkit.engine.build import Unsupported
 from romkit.engine.decompositions import axes_of
@@ -131,7 +132,7 @@ def _matmul(emitter: Emitter, call: Call) -> None:
     emitter.move(product, lambda ids: ids[back].reshape(product.shape))
 
 
-def _rows_by_member(emitter: Emitter, *factors: tuple[Tensor, Tensor]) -> Tensor:
+def _rows_by_member(emitter: Emitter, *factors: Pair) -> Tensor:
     """The order of rows, or of batches, in which the members come one after the other."""
     left, numbers_of_left = factors[0]
     for tensor, numbers in factors:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.types import Field
+from romkit.core.types import Field, Tensors
 from romkit.engine._torch import TorchDispatchMode, tree_flatten, tree_leaves, tree_map
 from romkit.engine.build import Unsupported
 from romkit.engine.decompositions import decompositions
@@ -108,7 +108,7 @@ class _Graph:
 
     def __init__(self, inputs: Sequence[Tensor], dtype: torch.dtype | None):
         self._graph = torch.fx.Graph()
-        self._constants: dict[str, Tensor] = {}
+        self._constants: Tensors = {}
         self._traced_dtype, self._dtype = inputs[0].dtype, dtype
         self._nodes = {}
         for k, symbol in enumerate(inputs):

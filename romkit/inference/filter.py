@@ -17,7 +17,7 @@ from torch import Tensor
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, Names
 from romkit.data import even_step
 from romkit.data.context import context_array
 from romkit.data.trajectories import Trajectories
@@ -638,7 +638,7 @@ def _checked_values(values: object, setup: Setup) -> Array:
     return values
 
 
-def _context_names(source: System | Projection) -> tuple[str, ...]:
+def _context_names(source: System | Projection) -> Names:
     if isinstance(source, Projection):
         return tuple(source.frame.context_names)
     return tuple(source.context_names)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.types import Names
 from romkit.data.layout import component_names
 from romkit.data.observed import check_observations
 from romkit.data.trajectories import trajectories
@@ -69,7 +70,7 @@ class Observations(NamedTuple):
         return cls(times, trajectories(state, "state"), rows)
 
 
-def names_of(source: Projection | System) -> tuple[str, ...]:
+def names_of(source: Projection | System) -> Names:
     """Names of the components of the state."""
     if isinstance(source, Projection):
         return tuple(source.frame.state_names)

@@ -20,7 +20,7 @@ from romkit.core.boundary import Count, Times, unchecked, validated
 from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.types import Field, Metric, TensorMap
+from romkit.core.types import Field, Metric, Names, TensorMap
 from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region
 from romkit.projections import Operator
@@ -87,7 +87,7 @@ class LatentDynamics(abc.ABC):
     orders: ClassVar[tuple[int, ...]] = (1, 2)
     order = Default(1)
     context_names = Default(())
-    control_names: tuple[str, ...] = ()
+    control_names: Names = ()
     held: bool | None = None
     domain: Region | None = None
     mesh = None
@@ -210,7 +210,7 @@ class LearnedField(LatentField, Display):
 
     order: int
     latent_dim: int
-    context_names: tuple[str, ...]
+    context_names: Names
     source: str
     samples: int
     report: "tuple[object, ...]"

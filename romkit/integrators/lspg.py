@@ -18,7 +18,7 @@ from romkit.core.boundary import Count, Limit, Part, Positive, unchecked, valida
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError, warn
 from romkit.core.runtime import bars
-from romkit.core.types import Dual, Pair, TensorMap
+from romkit.core.types import Dual, Pair, TensorMap, Tensors
 from romkit.data import times_of
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import T0, TRACING_PAYS, LatentDynamics, Needs, least_squares, traced
@@ -377,7 +377,7 @@ class ReducedMesh(Rows):
 
     region: Region
 
-    def _more(self) -> dict[str, Tensor]:
+    def _more(self) -> Tensors:
         weights = torch.nn.functional.pad(self.weights, (0, self._unweighed))
         return {"metric": weights.unsqueeze(-1)}
 

@@ -6,6 +6,7 @@ import torch
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.types import Names
 from romkit.data.layout import reordered
 from romkit.data.units import check_same
 from romkit.integrators import Estimator, LatentDynamics, LatentField
@@ -59,7 +60,7 @@ def _check_same_basis(system: System, projection: Projection) -> None:
     )
 
 
-def _short(names: tuple[str, ...]) -> str:
+def _short(names: Names) -> str:
     if len(names) <= NAMES_SHOWN:
         return ", ".join(names)
     return f"{names[0]} ... {names[-1]} ({len(names)})"

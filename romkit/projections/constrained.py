@@ -12,6 +12,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
 from romkit.core.boundary import Positive, Sizes, validated
+from romkit.core.types import Pair
 from romkit.projections.base import Projection, check_chain, check_embedding
 from romkit.projections.frame import Frame
 from romkit.projections.layers import (
@@ -266,7 +267,7 @@ class WeightsNcAE(Modulated):
         signal = self.embedding(c)
         return layer_pairs(self._weights_at(signal), self.slopes, self.biases, signal)
 
-    def _weights_at(self, signal: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _weights_at(self, signal: Tensor) -> Iterator[Pair]:
         """Φ(c) and Ψ of each layer."""
         for follower, weight in zip(self.followers, self.weights, strict=True):
             phi, psi = weight()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from romkit.bases import Basis, check_size
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.types import Array
+from romkit.core.types import Array, Names, Tensors
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
 from romkit.data.context import context_ranges
 from romkit.data.layout import component_names
@@ -91,12 +91,12 @@ class Frame(nn.Module):
     def __init__(
         self,
         system: str,
-        state_names: tuple[str, ...],
-        state_units: tuple[str, ...],
-        context_names: tuple[str, ...] = (),
-        context_units: tuple[str, ...] = (),
+        state_names: Names,
+        state_units: Names,
+        context_names: Names = (),
+        context_units: Names = (),
         layout: str = "",
-        fixed: tuple[str, ...] = (),
+        fixed: Names = (),
         *,
         basis: Basis | None = None,
         time_units: str = "",
@@ -130,7 +130,7 @@ class Frame(nn.Module):
             self.register_buffer(name, torch.full((size,), value))
         if basis is not None:
             self.register_buffer("coordinate_std", torch.ones(self.size))
-        self.exact: dict[str, Tensor] = {}
+        self.exact: Tensors = {}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Frame":
         super()._apply(fn, recurse)

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from romkit.core.types import Pair
+
 DOUBLINGS = 18
 """Doublings of the Sylvester series: 12 fall short at a condition number of Φ and Ψ of 100, 16
 reach rounding.
@@ -92,7 +94,7 @@ class Fractional:
         """The point reached from x along u; it agrees with x + u to first order."""
         return restore(x + u)
 
-    def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> Pair:
         """The point y reached from x along u, and v carried along: its projection at y is the
         transport of v.
         """

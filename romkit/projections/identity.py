@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import validated
+from romkit.core.types import Names
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.networks import Curve, Curves
@@ -55,7 +56,7 @@ class Identity(Projection):
         self.latent_dim = frame.size
 
     @property
-    def latent_names(self) -> tuple[str, ...] | None:
+    def latent_names(self) -> Names | None:
         """Names of the state's components; None behind a basis."""
         return tuple(self.frame.state_names) if self.basis is None else None
 

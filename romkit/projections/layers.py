@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from romkit.core.broadcast import align, matmul
+from romkit.core.types import Pair
 from romkit.projections.activations import Hyperbola, inverse_pair
 from romkit.projections.networks import Affine, Centred, Networks, pointwise, uniform
 
@@ -99,7 +100,7 @@ class LayerPairs(Networks):
 
 
 def layer_pairs(
-    weights: Iterable[tuple[Tensor, Tensor]],
+    weights: Iterable[Pair],
     slopes: nn.ModuleList,
     biases: nn.ModuleList,
     signal: Tensor,

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.polynomials import Monomials, chebyshev, total_degree
+from romkit.core.types import Names, Pair
 
 DEGREES = (1, 2, 3, 4, 5, 6, 7, 9)
 """Degrees in the latents that are tried; pulses want the high ones."""
@@ -172,7 +173,7 @@ class Division(NamedTuple):
         return cls(blocks, folds, len(pieces))
 
 
-def _distinct(c: Tensor) -> tuple[Tensor, Tensor]:
+def _distinct(c: Tensor) -> Pair:
     """Contexts (C, p) of snapshots with contexts (N, p), and the number of each snapshot's."""
     if c.shape[1] == 0:
         return c[:1], torch.zeros(len(c), dtype=torch.long)
@@ -215,7 +216,7 @@ class Settings:
 
     degree: int | None
     context_degree: int | None
-    warp: tuple[str, ...] | None
+    warp: Names | None
     ridge: float | None
 
 
@@ -346,7 +347,7 @@ class LeftOut:
                 contexts.append(self.c[row])
         return torch.stack(contexts)
 
-    def without_folds(self, settings: Settings) -> tuple[Tensor, Tensor]:
+    def without_folds(self, settings: Settings) -> Pair:
         """`left_out_contexts`, and the coefficients of the monomials there (C, K, R), of least
         squares without the fold of each.
         """

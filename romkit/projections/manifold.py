@@ -6,6 +6,7 @@ from geoopt.manifolds.base import Manifold
 from geoopt.utils import size2shape
 from torch import Tensor
 
+from romkit.core.types import Pair
 from romkit.projections import geometry
 from romkit.projections.geometry import EuclideanMetric, Fractional
 
@@ -93,7 +94,7 @@ class BiorthogonalManifold(Manifold):
         """
         return self.proju(y, v)
 
-    def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> Pair:
         """The point y reached from x along u, and v taken to y by the retraction's transport."""
         y, w = self.retraction.retract_and_carry(*map(_halves, (x, u, v)))
         transported = self.metric.project(y, w)

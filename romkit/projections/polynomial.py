@@ -18,7 +18,7 @@ from romkit.core.boundary import Count, Natural, Positive, validated
 from romkit.core.broadcast import matmul
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.polynomials import Monomials, multiplied
-from romkit.core.types import Dual
+from romkit.core.types import Dual, Names
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.frame import Frame
 from romkit.projections.gaps import encoded
@@ -106,7 +106,7 @@ class Polynomial(Networks):
         return self.monomials, self.weight, self.dual
 
 
-def warps_of(argument: str, value: object) -> tuple[str, ...]:
+def warps_of(argument: str, value: object) -> Names:
     """Names of warps, one for each parameter."""
     if isinstance(value, str):
         return (checks.one_of(argument, value, WARPS),)

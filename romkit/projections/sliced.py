@@ -14,7 +14,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, Names, Pair
 from romkit.data import DIMS, Layout, even_step
 from romkit.data.schema import of_other_coordinates
 from romkit.projections.base import Projection
@@ -126,9 +126,7 @@ class Shifts:
             )
         return number, points
 
-    def _number(
-        self, dominant: list[int], power: Array, points: int, units: tuple[str, ...]
-    ) -> int:
+    def _number(self, dominant: list[int], power: Array, points: int, units: Names) -> int:
         """The wave number: the given one, or that of the data if they are waves of a single one."""
         if self.number is not None:
             return self.number
@@ -138,7 +136,7 @@ class Shifts:
         share = self._of(k, points, units).share(power)
         return k if share >= PURE else 1
 
-    def _of(self, number: int, points: int, units: tuple[str, ...]) -> "Wave":
+    def _of(self, number: int, points: int, units: Names) -> "Wave":
         """The wave of a number, with as many harmonics as the grid tells apart; none at its highest
         frequency.
         """
@@ -251,11 +249,11 @@ class Wave:
     points: int
     number: int
     harmonics: int
-    units: tuple[str, ...]
+    units: Names
     amplitude: float = 1.0
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """Names of the coordinates of an aligned state."""
         M = self.harmonics
         cosines = [f"re{m}" for m in range(1, M + 1)]
@@ -340,7 +338,7 @@ class Wave:
         return of_other_coordinates(data, values, self.names, self.component_units)
 
     @property
-    def component_units(self) -> tuple[str, ...]:
+    def component_units(self) -> Names:
         """Unit of each coordinate."""
         units: list[str] = []
         for unit in self.units:
@@ -385,7 +383,7 @@ class Wave:
         return fields.split((M, M, 1), dim=-1)
 
 
-def _rotated(u: Tensor, v: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+def _rotated(u: Tensor, v: Tensor, angle: Tensor) -> Pair:
     """Points (u, v) of a plane, turned by an angle."""
     cos = angle.cos()
     sin = angle.sin()

@@ -14,7 +14,8 @@ from romkit.bases import storage as bases
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import FileError, InputError
-from romkit.core.files import Header, Tensors, existing, plain, reason
+from romkit.core.files import Header, existing, plain, reason
+from romkit.core.types import Names, Tensors
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.methods import METHODS, method_named
@@ -156,7 +157,7 @@ POSITIVE = ("state_scale", "state_std", "coordinate_std", "context_scale")
 PRETRAINED = Path(str(importlib.resources.files("romkit"))) / "pretrained"
 
 
-def pretrained() -> tuple[str, ...]:
+def pretrained() -> Names:
     """Names of the projections that ship with romkit.
 
     Example:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from romkit.core import checks, errors, runtime
 from romkit.core.boundary import Finite, Positive, Times, validated
-from romkit.core.types import Array, Field
+from romkit.core.types import Array, Field, Names
 from romkit.solvers.base import Run, Solver, check_field, forcing, inside, stated
 
 
@@ -30,7 +30,7 @@ def error_norm(error: Tensor) -> Tensor:
 class Controlled(Solver):
     """Step-size control by another library, whose methods are `PAIRS`."""
 
-    PAIRS: ClassVar[tuple[str, ...]]
+    PAIRS: ClassVar[Names]
     ENGINE: ClassVar = "torch"
 
     method: str = "dopri5"

@@ -20,7 +20,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, Seed, Times, unchecked, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.core.types import Array, ContextFunction, Field, Metric
+from romkit.core.types import Array, ContextFunction, Field, Metric, Names
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.context import bound_context, context_rows, ends_of, one_context, varies
 from romkit.data.units import Units
@@ -239,7 +239,7 @@ class System(abc.ABC):
         return names
 
     @property
-    def context_names(self) -> tuple[str, ...]:
+    def context_names(self) -> Names:
         """Names of the context parameters, in the order of the last axis of a context tensor."""
         for parameter in self.context:
             if not isinstance(parameter, ContextParameter):

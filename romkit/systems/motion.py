@@ -5,7 +5,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from romkit.core.errors import DivergenceWarning, warn
-from romkit.core.types import ContextFunction
+from romkit.core.types import ContextFunction, Names
 from romkit.solvers import Status
 
 NAMED = 5
@@ -68,7 +68,7 @@ def warn_of_lost(
     label: str,
     times: Tensor,
     advice: str,
-    names: tuple[str, ...] = (),
+    names: Names = (),
     context: Tensor | ContextFunction | None = None,
 ) -> None:
     """Name the trajectories that are lost, with the time, and with the context where it stays.

@@ -15,6 +15,7 @@ from romkit.core import tensors
 from romkit.core.broadcast import Constants
 from romkit.core.display import Display
 from romkit.core.errors import InputError
+from romkit.core.types import Tensors
 from romkit.data import times_of, trajectories
 from romkit.data.context import context_columns
 from romkit.data.layout import component_names
@@ -222,7 +223,7 @@ class Rows(Display):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.rows)} of {self.basis.size} rows)"
 
-    def _more(self) -> dict[str, Tensor]:
+    def _more(self) -> Tensors:
         """Further constants of a subclass."""
         return {}
 
@@ -254,7 +255,7 @@ class Sampled(Rows):
         weights = basis.dual.mT @ rates.modes @ interpolated
         return cls(system, basis, rows, weights.mT.contiguous(), rates)
 
-    def _more(self) -> dict[str, Tensor]:
+    def _more(self) -> Tensors:
         seen = self.rates.modes[self.rows]  # (s, m)
         mean = self.rates.mean[self.rows]
         identity = torch.eye(len(seen), dtype=seen.dtype)

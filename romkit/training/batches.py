@@ -11,6 +11,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from romkit.core.types import Tensors
 from romkit.data import DIMS, snapshots
 from romkit.data.trajectories import Snapshots
 from romkit.projections import Frame, Projection
@@ -154,7 +155,7 @@ class FlatParameters:
             alike.setdefault(size, []).append(k)
         return alike
 
-    def _split(self, theta: Tensor) -> dict[str, Tensor]:
+    def _split(self, theta: Tensor) -> Tensors:
         pieces = theta.split(self.sizes, dim=1)
         values = {}
         for name, piece, shape in zip(self.names, pieces, self.shapes, strict=True):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 from romkit.data import even_step
 from romkit.data.trajectories import whole_trajectories
 from romkit.engine.inductor import compile_anew
@@ -88,7 +89,7 @@ class Advance(nn.Module):
         self.h = h
         self.speed = speed
 
-    def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, w: Tensor, c: Tensor) -> Pair:
         """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
         P = self.projection.operator(c)
         problem = self.system.problem(Path.constant(P), c)
@@ -120,7 +121,7 @@ class Start(nn.Module):
 
 def latent_steps(
     flat: FlatParameters, system: System, dynamics: str, data: EvenTrajectories, *, compiled: bool
-) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
+) -> tuple[Callable[..., Tensor], Callable[..., Pair]]:
     """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a
     stack.
     """

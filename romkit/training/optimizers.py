@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
+from romkit.core.types import Pair
 from romkit.projections.geometry import EuclideanMetric, Fractional, restore
 from romkit.training.batches import FlatParameters
 
@@ -96,12 +97,10 @@ def _all_alive(theta: Tensor) -> Tensor:
     return torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)
 
 
-def _gradient_and_losses(
-    loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]
-) -> tuple[Tensor, Tensor]:
+def _gradient_and_losses(loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]) -> Pair:
     """(S, P) gradient of each seed's loss with respect to its own row, and the losses (S,)."""
 
-    def total(theta: Tensor) -> tuple[Tensor, Tensor]:
+    def total(theta: Tensor) -> Pair:
         losses = loss(theta, *batch)
         return losses.sum(), losses
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Count, Limit, NotNegative, Positive, validated
 from romkit.core.errors import InputError
+from romkit.core.types import Names
 from romkit.projections import Frame
 from romkit.training.batches import Noise
 from romkit.training.loss import Anchor, LatentVelocity, LossTerm, Penalty, Reconstruction
@@ -250,7 +251,7 @@ WEIGHTS = {
 """Weights of common terms by the names that `romkit.fit` takes."""
 
 
-def _names() -> tuple[str, ...]:
+def _names() -> Names:
     names = [*FIELDS, *WEIGHTS]
     names += [field.name for field in dataclasses.fields(SnapshotTraining)]
     for stage, kind in STAGES.items():

@@ -14,7 +14,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
-from romkit.core.types import Array, ContextFunction
+from romkit.core.types import Array, ContextFunction, Names, Tensors
 from romkit.data import DIMS, Contexts, Layout, context_names, fields
 from romkit.data.controls import given_control
 from romkit.data.layout import component_names
@@ -104,9 +104,7 @@ def simulate(
     return system.record(motion, times, contexts.over_time, attrs)
 
 
-def _matched(
-    contexts: Contexts, start: dict[str, Tensor], size: int
-) -> tuple[Contexts, dict[str, Tensor]]:
+def _matched(contexts: Contexts, start: Tensors, size: int) -> tuple[Contexts, Tensors]:
     """Contexts and states of as many trajectories: a single one of either stands for all."""
     number = len(contexts.initial)
     if number == 1:
@@ -146,7 +144,7 @@ def _check_moving(system: System, contexts: Contexts, executor: Pool | None) -> 
         )
 
 
-def _initial_states(system: System, state: object, velocity: object) -> dict[str, Tensor]:
+def _initial_states(system: System, state: object, velocity: object) -> Tensors:
     """State and velocity by name, as far as the user gave them."""
     start = {}
     for name, value in zip(NAMES, (state, velocity), strict=True):
@@ -168,7 +166,7 @@ def _simulated(
     system: System,
     contexts: Tensor,
     path: ContextFunction | None,
-    start: dict[str, Tensor],
+    start: Tensors,
     times: Tensor,
     engine: str,
 ) -> Motion:
@@ -290,7 +288,7 @@ def _to_tolerance(solver: Solver | None, rtol: float | None) -> Solver | None:
     return unchecked(Adaptive)(rtol=rtol)
 
 
-def _inputs_of(dynamics: LatentDynamics | None) -> tuple[str, ...]:
+def _inputs_of(dynamics: LatentDynamics | None) -> Names:
     return dynamics.control_names if dynamics is not None else ()
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from romkit.core.errors import InputError
-from romkit.core.types import Array
+from romkit.core.types import Array, Names
 from romkit.systems.mujoco.engine import mujoco
 
 HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
@@ -40,8 +40,8 @@ class Joints(NamedTuple):
         turns: first place of each quaternion among positions, and of its ω among velocities.
     """
 
-    names: tuple[str, ...]
-    units: tuple[str, ...]
+    names: Names
+    units: Names
     plain: tuple[list[int], list[int]]
     turns: list[tuple[int, int]]
 

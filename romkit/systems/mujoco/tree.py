@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from romkit.core.types import Array
+from romkit.core.types import Array, Tensors
 from romkit.systems.mujoco import engine, multibody
 from romkit.systems.mujoco.command import Commands
 from romkit.systems.mujoco.engine import mujoco
@@ -111,7 +111,7 @@ def _gains(model: "mujoco.MjModel", unforced: Array) -> Array:
     return np.stack(gains)
 
 
-def _bodies(model: "mujoco.MjModel", tables: dict[str, Tensor]) -> tuple[multibody.Body, ...]:
+def _bodies(model: "mujoco.MjModel", tables: Tensors) -> tuple[multibody.Body, ...]:
     rotations = _matrices(tables["body_quat"])
     principal = _matrices(tables["body_iquat"])
     moments = torch.diag_embed(tables["body_inertia"])
