@@ -75,6 +75,7 @@ class Evidence:
         train, test: runs of the training, and held-out ones.
         has_inputs: whether the law has inputs.
         fitted_to_all: whether the model has learned from all runs by now.
+        is_interpolated: whether forecasts are runs that are interpolated.
     """
 
     held_out: Errors
@@ -85,9 +86,12 @@ class Evidence:
     test: xr.Dataset
     has_inputs: bool
     fitted_to_all: bool
+    is_interpolated: bool = False
 
     def sentence(self) -> str:
         """Verdict on how far to trust the model, and what would help most."""
+        if self.is_interpolated:
+            return self._of_interpolation()
         is_lost = ~np.isfinite(self.held_out["forecast"])
         if is_lost.any():
             return f"{self._of_lost(is_lost)}{self._causes()}{self._of_few_contexts()}"
@@ -148,6 +152,21 @@ class Evidence:
     def _is_no_better(self) -> bool:
         """Whether a forecast that needs no model is as good, as far as the held-out runs tell."""
         return self._without_a_model - self._error("forecast") < self._uncertainty
+
+    def _of_interpolation(self) -> str:
+        """Verdict on runs that are interpolated, and what they do not hold for."""
+        names = ", ".join(context_names(self.train))
+        law = f"{self._error('law'):.2g}"
+        verdict = (
+            f"Forecasts are runs interpolated in {names} at equal times: they err by "
+            f"{self._error('forecast'):.2g}, the best law by {law}. They hold for the starts and the "
+            "times of the runs alone; other starts and longer forecasts are refused, and "
+            "model.of_law() makes them with the error of the law."
+        )
+        if self.fitted_to_all:
+            return verdict
+        worst = int(np.argmax(self.held_out["forecast"]))
+        return f"{verdict} More runs beside {in_words(self.test, worst)} would help most."
 
     def _no_better(self) -> str:
         """Verdict on a model that a forecast without one equals."""

@@ -8,15 +8,12 @@ import xarray as xr
 from romkit.core import tensors
 from romkit.core.errors import InputError
 from romkit.data import DIMS, trajectories
-from romkit.data.context import between_ends
 from romkit.integrators import Estimator, LearnedField
-from romkit.learning.contexts import contexts_of
+from romkit.learning.contexts import groups_between
+from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.quiet import quiet
 from romkit.projections import Projection
 from romkit.verbs.ensemble import Ensemble, centred_ensemble
-
-FEWEST = 3
-"""Contexts of the training from which on there is one between two others."""
 
 NOT_ASKED, FEW_CONTEXTS, ALL_LOST = "not asked for", "few contexts", "all lost"
 """Reasons why a model has no intervals."""
@@ -105,15 +102,10 @@ def reason_without(train: xr.Dataset, test: xr.Dataset | None, members: int) -> 
 
 def _left_out(train: xr.Dataset, members: int) -> list[np.ndarray]:
     """Runs of each context that a member misses: contexts between others, evenly among them."""
-    contexts = contexts_of(train)
-    values, group = np.unique(contexts, axis=0, return_inverse=True)
-    if len(values) < FEWEST:
+    groups = groups_between(train)
+    if not groups:
         return []
-    inner = np.flatnonzero(between_ends(values))
-    if len(inner) == 0:
-        inner = np.arange(len(values))
-    places = tensors.evenly(len(inner), members).numpy()
-    return [np.flatnonzero(group.ravel() == number) for number in inner[places]]
+    return [groups[place] for place in tensors.evenly(len(groups), members).tolist()]
 
 
 def _validation(
@@ -138,7 +130,7 @@ def joined(runs: xr.Dataset, further: xr.Dataset) -> xr.Dataset:
     return xr.concat([runs, further], "trajectory", data_vars="minimal", coords="minimal")
 
 
-def measured(ensemble: Ensemble, test: xr.Dataset, level: float) -> Bars:
+def measured(ensemble: Ensemble | InterpolatedRuns, test: xr.Dataset, level: float) -> Bars:
     """Widths of intervals on the held-out runs, and what they rest on."""
     band = ensemble.follow(test, level=level)
     truth = trajectories(test, "state").numpy()

@@ -7,7 +7,10 @@ import xarray as xr
 
 from romkit.core import display
 from romkit.data import context_matrix, context_names
-from romkit.data.context import context_ranges
+from romkit.data.context import between_ends, context_ranges
+
+FEWEST = 3
+"""Contexts from which on there is one between two others."""
 
 
 def contexts_of(data: xr.Dataset) -> np.ndarray:
@@ -24,11 +27,29 @@ def number_of_contexts(*datasets: xr.Dataset) -> int:
     return len(np.unique(contexts, axis=0))
 
 
+def groups_between(data: xr.Dataset) -> list[np.ndarray]:
+    """Numbers of the runs at each context between others; at each, where none is between; none of
+    fewer than three contexts.
+    """
+    values, group = np.unique(contexts_of(data), axis=0, return_inverse=True)
+    if len(values) < FEWEST:
+        return []
+    inner = np.flatnonzero(between_ends(values))
+    if len(inner) == 0:
+        inner = np.arange(len(values))
+    return [np.flatnonzero(group.ravel() == number) for number in inner]
+
+
 def scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> np.ndarray:
+    """Contexts (C, p) of runs, in the ranges of the training data."""
+    return scaled(contexts_of(data), train)
+
+
+def scaled(contexts: np.ndarray, train: xr.Dataset) -> np.ndarray:
     """Contexts (C, p), in the ranges of the training data."""
     low, high = context_ranges(train)
     width = np.where(high > low, high - low, 1.0)
-    return (contexts_of(data) - low) / width
+    return (contexts - low) / width
 
 
 def in_words(data: xr.Dataset, run: int) -> str:

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 
 from romkit.data.layout import Layout
-from romkit.integrators.laws.baselines import interpolated_runs, nearest_runs, shifted_in_time
+from romkit.integrators.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
 
 Errors = Mapping[str, np.ndarray]
@@ -87,7 +87,7 @@ def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Foreca
     truth = test["state"].values
     deviation = np.nanstd(train["state"].values, axis=(0, 1))
     scale = np.where(deviation > 0, deviation, 1.0)
-    states = _without_gaps(train)
+    states = without_gaps(train)
     nearest, shifted, between = _of_training_runs(states / scale, truth / scale, train, test)
     rest = np.nanmean(states, axis=(0, 1))
     by_name = {
@@ -115,19 +115,13 @@ def _of_training_runs(
     """The training run (C, T, n) nearest to each held-out one, as it is and shifted in time, and
     runs between those of the training.
     """
-    trained, held_out = len(states), len(truth)
-    contexts = np.concatenate([scaled_contexts(train, train), scaled_contexts(test, train)])
-    known = (
-        torch.from_numpy(states),
-        torch.from_numpy(contexts),
-        torch.arange(trained, trained + held_out),
-        torch.arange(trained),
-    )
-    nearest = nearest_runs(*known)
-    shifted = []
-    for path, exact in zip(nearest, torch.from_numpy(truth), strict=True):
-        shifted.append(shifted_in_time(path, exact[0]))
-    return nearest.numpy(), torch.stack(shifted).numpy(), interpolated_runs(*known).numpy()
+    runs = torch.from_numpy(states)
+    contexts = torch.from_numpy(scaled_contexts(train, train))
+    wanted = torch.from_numpy(scaled_contexts(test, train))
+    starts = torch.from_numpy(truth[:, 0])
+    nearest, shifted = nearest_and_shifted(runs, contexts, wanted, starts)
+    between = interpolated_runs(runs, contexts, wanted)
+    return nearest.numpy(), shifted.numpy(), between.numpy()
 
 
 def _variables(layout: Layout) -> list[tuple[str, str, slice]]:
@@ -148,7 +142,7 @@ def _variables(layout: Layout) -> list[tuple[str, str, slice]]:
     return variables
 
 
-def _without_gaps(data: xr.Dataset) -> np.ndarray:
+def without_gaps(data: xr.Dataset) -> np.ndarray:
     """States (C, T, n) with straight lines over gaps: a gap in the data is no lost forecast."""
     states = data["state"].values
     if np.isfinite(states).all():

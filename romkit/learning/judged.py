@@ -9,6 +9,7 @@ from romkit.integrators import LearnedField
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars
 from romkit.learning.errors import Errors, VariableErrors
+from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.trials import Trial
 from romkit.plotting.style import Figure
 from romkit.projections import Projection
@@ -30,6 +31,11 @@ class Judged(Protocol):
     fitted_to_all: bool
     without_bars: str
     bars_before: Bars | None
+    interpolated: InterpolatedRuns | None
+
+    @property
+    def intervals(self) -> Ensemble | InterpolatedRuns | None:
+        """What gives forecasts their intervals."""
 
     @property
     def error(self) -> float:

@@ -1,7 +1,7 @@
 """A learned model: what `romkit.learn` returns."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,8 +10,8 @@ import torch
 import xarray as xr
 
 from romkit.core import files
-from romkit.core.boundary import FilePath, Natural, Seed, validated
-from romkit.core.errors import FitWarning, warn
+from romkit.core.boundary import FilePath, Natural, Seed, unchecked, validated
+from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import fields
 from romkit.data.controls import Control
 from romkit.integrators import Estimator, LearnedField
@@ -19,6 +19,7 @@ from romkit.learning import words
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars, intervals_of, joined, measured
 from romkit.learning.errors import Errors, VariableErrors, of_kept
+from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.page import write_page
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
@@ -30,6 +31,7 @@ from romkit.projections import Projection
 from romkit.verbs.ensemble import Ensemble
 from romkit.verbs.export import export as export_model
 from romkit.verbs.runs import forecast as forecast_once
+from romkit.verbs.runs import score
 from romkit.verbs.storage import save as save_model
 
 
@@ -57,6 +59,8 @@ class Learned:
         period: of what drives the runs; None where nothing does.
         without_bars: reason why there is no ensemble, "" where there is one.
         bars_before: widths of intervals before the fit to all runs; None before it.
+        interpolated: runs interpolated in the context at equal times, which forecast in place of the
+            law; None where the law does. Errors of the law are then those called "law".
 
     Example:
         >>> import numpy as np
@@ -92,22 +96,55 @@ class Learned:
     period: float | None = None
     without_bars: str = ""
     bars_before: Bars | None = None
+    interpolated: InterpolatedRuns | None = None
 
     def forecast(self, *, start: float = 0.0, **options: object) -> xr.Dataset:
         """Forecast from a state, with an interval where there is an ensemble: `lower` and `upper`
         before the names of the variables.
 
+        Where runs are interpolated, the context chooses the run: `initial_state` may be left out, and
+        one that is none of the runs', or a forecast beyond their end, is refused. `of_law` forecasts
+        these.
+
         Args:
-            start: time of the first state since the rhythm began, for a model with a `period`.
+            start: time of the first state since the rhythm began, for a model with a `period`, or
+                since the first sample of the runs, where they are interpolated.
             **options: those of `romkit.forecast`: `initial_state`, `duration`, `dt`, the context by
                 name, and of runs with inputs `control`, samples (time, input) or a function of
                 time.
         """
+        if self.interpolated is not None:
+            return fields(self.interpolated.forecast(start=start, **options))
         if self.period is not None:
             options["control"] = self._rhythm_from(start)
         if self.ensemble is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
         return fields(self.ensemble.forecast(**options))
+
+    def with_interpolation(self, interpolated: InterpolatedRuns) -> "Learned":
+        """The model with forecasts by runs that are interpolated."""
+        return replace(
+            self,
+            interpolated=interpolated,
+            errors=_by_interpolation(self.errors),
+            errors_of_variables=_of_each(self.errors_of_variables, _by_interpolation),
+            errors_of_seen=_by_interpolation(self.errors_of_seen),
+        )
+
+    def of_law(self) -> "Learned":
+        """The model with forecasts by its law: from any start, and for any time, with the errors of
+        the law.
+        """
+        if self.interpolated is None:
+            return self
+        return replace(
+            self,
+            interpolated=None,
+            errors=_by_law(self.errors),
+            errors_of_variables=_of_each(self.errors_of_variables, _by_law),
+            errors_of_seen=_by_law(self.errors_of_seen),
+            bars_before=None,
+        )
 
     def _rhythm_from(self, start: float) -> Control:
         """Inputs at times since a start."""
@@ -144,6 +181,9 @@ class Learned:
             train=everything,
             fitted_to_all=True,
         )
+        if self.interpolated is not None:
+            between = InterpolatedRuns.of(projection, everything, None, members >= 2)
+            return replace(model, interpolated=between)
         if members and self.ensemble is not None and model.ensemble is None:
             warn(f"refitted: bars {words.without_bars(model)}", FitWarning)
         return model
@@ -166,10 +206,19 @@ class Learned:
         """Truth, model and difference of held-out runs, with the error over time, whose mean over
         time and runs is `error`.
         """
-        figure = plot_rollout(self.run)
+        figure = plot_rollout(self._run_of_forecasts())
         below = figure.get_suptitle()
         figure.suptitle(f"{words.title(self)}\n{below}")
         return figure
+
+    def _run_of_forecasts(self) -> xr.Dataset:
+        """Forecasts of the held-out runs beside their truth."""
+        if self.interpolated is None:
+            return self.run
+        forecasts = self.interpolated.follow(self.test)
+        scores = unchecked(score)(self.test, forecasts)
+        states = (self.run["rom"].dims, forecasts["state"].values, self.run["rom"].attrs)
+        return self.run.assign(rom=states, nrmse=scores["nrmse"].variable)
 
     @property
     def advice(self) -> str:
@@ -188,15 +237,25 @@ class Learned:
             test=self.test,
             has_inputs=bool(self.law.control_names),
             fitted_to_all=self.fitted_to_all,
+            is_interpolated=self.interpolated is not None,
         )
 
     @functools.cached_property
     def bars(self) -> Bars | None:
         """Widths of intervals on the held-out runs, and what they rest on; None without any."""
-        if self.ensemble is None:
+        if self.intervals is None:
             return None
         with quiet():
-            return measured(self.ensemble, self.test, words.BAR)
+            return measured(self.intervals, self.test, words.BAR)
+
+    @property
+    def intervals(self) -> Ensemble | InterpolatedRuns | None:
+        """What gives forecasts their intervals; None without any."""
+        if self.interpolated is None:
+            return self.ensemble
+        if self.interpolated.calibration is None:
+            return None
+        return self.interpolated
 
     @validated
     def report(self, folder: FilePath) -> Path:
@@ -218,8 +277,38 @@ class Learned:
         return folder
 
     def export(self, path: FilePath, **options: object) -> Path:
-        """Write the model as C, an FMU or programs of PyTorch: `romkit.export` with its law."""
+        """Write the model as C, an FMU or programs of PyTorch: `romkit.export` with its law.
+
+        Raises:
+            InputError: runs that are interpolated, which have no law.
+        """
+        if self.interpolated is not None:
+            law_error = of_kept(self.errors["law"])
+            fix = f"model.of_law().export(...), whose forecasts err by {law_error:.2g}"
+            raise InputError("model", expected="a law", got="interpolated runs", fix=fix)
         return export_model(self.projection, path, dynamics=self.law, **options)
 
     def __repr__(self) -> str:
         return words.printed(self)
+
+
+def _by_interpolation(errors: Errors) -> Errors:
+    """Errors of a model with a law as those of one whose forecasts are interpolated runs."""
+    return errors | {"forecast": errors["runs interpolated"], "law": errors["forecast"]}
+
+
+def _by_law(errors: Errors) -> Errors:
+    """The way back."""
+    others = {name: values for name, values in errors.items() if name != "law"}
+    return others | {"forecast": errors["law"]}
+
+
+def _of_each(
+    errors_of_variables: Mapping[str, VariableErrors], change: Callable[[Errors], Errors]
+) -> dict[str, VariableErrors]:
+    """Errors of each variable, changed."""
+    changed = {}
+    for name, errors in errors_of_variables.items():
+        absolute = change(errors.absolute)
+        changed[name] = errors._replace(absolute=absolute, relative=change(errors.relative))
+    return changed

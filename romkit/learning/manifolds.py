@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
+from torch import Tensor
 
 from romkit.core import runtime
 from romkit.integrators import LAWS, Estimator, LearnedField
@@ -43,11 +44,18 @@ LIMITED = 2.0
 
 
 class Model(NamedTuple):
-    """A manifold with a law, and the settings of the law."""
+    """A manifold with a law, the settings of the law, and how it was compared.
+
+    Attributes:
+        folds: numbers of the training runs that laws were compared by, those of each fold.
+        law_error: of the law on these [deviations].
+    """
 
     projection: Projection
     settings: Estimator
     law: LearnedField
+    folds: list[Tensor]
+    law_error: float
 
 
 class Candidate(NamedTuple):
@@ -112,7 +120,9 @@ def chosen(
         best.laws.seconds = seconds - (time.process_time() - began)
         quietly(best.laws.add, LAWS["neural-ode"]())
     law = with_phase(quietly(best.laws.chosen), best.projection, train)
-    model = Model(best.projection, best.laws.settings, law)
+    (law_error,) = [row["error"] for row in law.report if row["chosen"]]
+    folds = best.laws.held_out_runs()
+    model = Model(best.projection, best.laws.settings, law, folds, law_error)
     return model, [candidate.trial() for candidate in candidates]
 
 

@@ -29,6 +29,12 @@ TRIED = (
 )
 
 
+OF_LAW = (
+    " The row `law` is the best law, whose forecasts model.of_law() gives; the forecasts are runs "
+    "interpolated."
+)
+
+
 def write_page(learned: Judged, folder: Path) -> Path:
     """Write REPORT.md with pictures into a folder."""
     files.make_folder(folder)
@@ -39,7 +45,7 @@ def write_page(learned: Judged, folder: Path) -> Path:
         learned.advice,
         f"## {words.HEADLINE.capitalize()}",
         _sentence(words.error(learned)),
-        MEASURE,
+        _measure(learned),
         _runs_table(learned),
         "Mean of these runs for each variable, in its unit, and in its deviation:",
         _variables_table(learned),
@@ -61,13 +67,20 @@ def write_page(learned: Judged, folder: Path) -> Path:
     return path
 
 
+def _measure(learned: Judged) -> str:
+    """What the rows of the table are."""
+    if learned.interpolated is None:
+        return MEASURE
+    return MEASURE + OF_LAW
+
+
 def _pictures(learned: Judged, folder: Path) -> list[str]:
     """Draw held-out runs into the folder, with bars where there are some; lines that show them."""
     save_figure(learned.plot(), folder / "rollout.png")
     lines = ["![truth, reduced model and difference of held-out runs](rollout.png)"]
-    if learned.ensemble is not None:
+    if learned.intervals is not None:
         with quiet():  # of the held-out runs, and of no forecast of the user
-            band = learned.ensemble.follow(learned.test, level=words.BAR)
+            band = learned.intervals.follow(learned.test, level=words.BAR)
         save_figure(plot_forecast(band, learned.test), folder / "forecast.png")
         lines.append("![forecasts of held-out runs with their intervals](forecast.png)")
     return lines

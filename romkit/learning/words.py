@@ -33,8 +33,12 @@ def printed(learned: Judged) -> str:
     """The model in a few lines: its kind, errors, bars, repeats and advice."""
     latents = learned.projection.latent_dim
     components = learned.train.sizes["component"]
+    kind = f"{latents} latents of {components} components, {law(learned)}"
+    if learned.interpolated is not None:
+        names = ", ".join(context_names(learned.train))
+        kind = f"runs interpolated in {names}; of_law() has {kind}"
     lines = [
-        f"Learned: {latents} latents of {components} components, {law(learned)}",
+        f"Learned: {kind}",
         f"error    {error(learned)}",
     ]
     if len(learned.errors_of_variables) > 1:
@@ -57,11 +61,14 @@ def error(learned: Judged) -> str:
     """The headline, beside the errors of forecasts that need no model and of the projection."""
     values = {name: f"{value:.2g}" for name, value in learned.mean_errors.items()}
     before = ", before the fit to all runs" if learned.fitted_to_all else ""
+    between = f"runs interpolated {values['runs interpolated']}"
+    if learned.interpolated is not None:
+        between = f"law {values['law']}"
     return (
         f"{headline(learned)}, in deviations of the data, of forecasts at contexts it has not "
         f"seen{before}; nearest run {values['nearest run']}, shifted in time "
-        f"{values['nearest run, shifted']}, runs interpolated {values['runs interpolated']}, rest "
-        f"{values['rest']}; projection {values['projection']}"
+        f"{values['nearest run, shifted']}, {between}, rest {values['rest']}; projection "
+        f"{values['projection']}"
     )
 
 

@@ -33,7 +33,7 @@ def labelled(
         decoded: the parts of the full states.
     """
     variables = _variables(projection, solution, decoded)
-    coords = _coords(projection.frame, contexts, solution.times)
+    coords = coords_of(projection.frame, contexts, solution.times)
     attrs = dict(solution.cost)
     layout = projection.frame.layout
     if layout:
@@ -62,7 +62,8 @@ def _variables(
     return variables
 
 
-def _coords(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object]:
+def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object]:
+    """Coordinates of a run: its times and contexts, and components with their deviations."""
     time_attrs = {"long_name": "time", "units": frame.units.time}
     std_attrs = {"units": _units(frame), "long_name": "standard deviation in training"}
     coords = {

@@ -450,14 +450,7 @@ class Ensemble:
 
     def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
         half = self._factor(level) * self._scale(run)
-        state = run["state"]
-        ends = {"lower": state.values - half, "upper": state.values + half}
-        attrs = {"units": state.attrs.get("units", "1"), "level": level}
-        variables = {}
-        for name, values in ends.items():
-            named = attrs | {"long_name": f"{name} end of the {level:.0%} interval"}
-            variables[name] = (state.dims, values, named)
-        return run.assign(variables)
+        return with_interval(run, half, level)
 
     def _scale(self, run: xr.Dataset) -> Array:
         if self.calibration is None:
@@ -469,6 +462,18 @@ class Ensemble:
         if self.calibration is None:
             return NormalDist().inv_cdf((1 + level) / 2)
         return self.calibration.factor(level)
+
+
+def with_interval(run: xr.Dataset, half: np.ndarray, level: float) -> xr.Dataset:
+    """A run with `lower` and `upper`, so far from its state."""
+    state = run["state"]
+    ends = {"lower": state.values - half, "upper": state.values + half}
+    attrs = {"units": state.attrs.get("units", "1"), "level": level}
+    variables = {}
+    for name, values in ends.items():
+        named = attrs | {"long_name": f"{name} end of the {level:.0%} interval"}
+        variables[name] = (state.dims, values, named)
+    return run.assign(variables)
 
 
 def _checksums(folder: Path) -> dict[str, str]:

@@ -9,19 +9,21 @@ from typing import Annotated
 import torch
 import xarray as xr
 from annotated_types import MinLen
+from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import Part, Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
-from romkit.integrators.laws.baselines import errors_without_a_law
+from romkit.integrators.laws.baselines import mean_error, nearest_and_shifted
 from romkit.integrators.laws.choice import (
     HELD_OUT,
     Ranked,
     confirmed,
     fitted,
     fold,
+    folds,
     preferred,
     ranked,
 )
@@ -305,10 +307,23 @@ class Comparison:
         if states.ndim != 3 or len(states) == 1:
             return None, None
         held = fold(samples, self.judge, self.validation).held
-        trained = torch.ones(len(states), dtype=torch.bool)
-        trained[held] = False
-        train = trained.nonzero().squeeze(-1)
+        train = torch.ones(len(states), dtype=torch.bool)
+        train[held] = False
         T = len(samples.times)
         starts = one_axis(samples.context)[0, ::T].double()
         contexts = samples.parameters.on(starts)(starts)
-        return errors_without_a_law(states, contexts, held, train)
+        truth = states[held]
+        nearest, shifted = nearest_and_shifted(
+            states[train], contexts[train], contexts[held], truth[:, 0]
+        )
+        return mean_error(nearest, truth), mean_error(shifted, truth)
+
+    def held_out_runs(self) -> list[Tensor]:
+        """Numbers of the runs that laws are compared by, of each fold; none where laws are compared
+        by a part of a single run, or there is no law.
+        """
+        best = self.best
+        if best is None or len(self.judge.states) == 1:
+            return []
+        numbers = folds(best.samples)
+        return [fold(best.samples, self.judge, self.validation, number).held for number in numbers]

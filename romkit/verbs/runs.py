@@ -89,7 +89,7 @@ def simulate(
         dt = system.dt
     if duration is None:
         duration = system.horizon
-    times = _output_times(duration, dt)
+    times = output_times(duration, dt)
     contexts = unchecked(Contexts.of)(system.context_names, named | (context or {}), times)
     _check_moving(system, contexts, executor)
     start = _initial_states(system, initial_state, initial_velocity)
@@ -118,7 +118,8 @@ def _matched(contexts: Contexts, start: Tensors, size: int) -> tuple[Contexts, T
     return contexts, matched
 
 
-def _output_times(duration: float, dt: float) -> Tensor:
+def output_times(duration: float, dt: float) -> Tensor:
+    """Times of the output since the start."""
     count = checks.steps(duration, dt) + 1
     return dt * torch.arange(count, dtype=torch.float64)
 
@@ -384,8 +385,8 @@ def forecast(
     frame = projection.frame
     if system is not None:
         check_match(system, projection)
-    times = _output_times(duration, dt)
-    start = _forecast_start(projection, initial_state, initial_velocity)
+    times = output_times(duration, dt)
+    start = forecast_start(projection, initial_state, initial_velocity)
     contexts = unchecked(Contexts.of)(frame.context_names, named | (context or {}), times)
     number = _number_of_forecasts(start["initial_state"], contexts, control, frame.context_names)
     inputs = given_control(control, times, number, _inputs_of(dynamics), _held_of(dynamics))
@@ -401,7 +402,7 @@ def forecast(
     return unchecked(fields)(run)
 
 
-def _forecast_start(
+def forecast_start(
     projection: Projection, state: object, velocity: object
 ) -> dict[str, Tensor | None]:
     """Full or latent state, and velocity, in the order of the projection's components."""

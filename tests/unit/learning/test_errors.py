@@ -107,20 +107,20 @@ def test_runs_that_are_linear_in_the_context_are_interpolated_exactly(parameters
     context = torch.from_numpy(rng.random((9, parameters)))
     slopes = torch.from_numpy(rng.standard_normal((parameters, 5 * 2)))
     states = (1 + context @ slopes).unflatten(1, (5, 2))
-    unseen, train = torch.tensor([7, 8]), torch.arange(7)
-    found = interpolated_runs(states, context, unseen, train)
+    found = interpolated_runs(states[:7], context[:7], context[7:])
     assert torch.allclose(found, states[7:], rtol=0, atol=1e-9)
 
 
 def test_repeats_are_interpolated_by_their_mean():
     context = torch.tensor([[0.0], [0.0], [1.0], [1.0], [0.5]], dtype=torch.float64)
     states = torch.tensor([0.0, 2.0, 5.0, 7.0, 0.0], dtype=torch.float64)[:, None, None]
-    found = interpolated_runs(states, context, torch.tensor([4]), torch.arange(4))
+    found = interpolated_runs(states[:4], context[:4], context[4:])
     assert found.item() == pytest.approx(3.5)
 
 
 def test_contexts_on_a_line_are_interpolated_too():
     context = torch.linspace(0, 1, 5, dtype=torch.float64).unsqueeze(1).repeat(1, 2)
     states = context[:, :1, None] ** 2
-    found = interpolated_runs(states, context, torch.tensor([2]), torch.tensor([0, 1, 3, 4]))
+    others = [0, 1, 3, 4]
+    found = interpolated_runs(states[others], context[others], context[2:3])
     assert found.item() == pytest.approx(0.25, abs=0.1)

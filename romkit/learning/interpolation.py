@@ -1,0 +1,284 @@
+"""Runs interpolated in the context at equal times: forecasts without a law, with intervals.
+
+They hold for the starts and the times of the runs alone.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core.boundary import Part, Positive, unchecked, validated
+from romkit.core.errors import InputError
+from romkit.data import DIMS, Contexts, context_matrix, open_dataset, save_dataset, trajectories
+from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.learning.contexts import contexts_of, groups_between, scaled, scaled_contexts
+from romkit.learning.errors import without_gaps
+from romkit.models.extrapolation import with_extrapolation
+from romkit.models.record import coords_of
+from romkit.projections import Projection
+from romkit.verbs.ensemble import Calibration, with_interval
+from romkit.verbs.runs import forecast_start, output_times
+
+BETTER = 0.5
+"""Error of the interpolation, in that of the law, below which it is taken: a law holds for other
+starts and longer times, too.
+"""
+
+NEGLIGIBLE = 0.005
+"""Error of a law [deviations] that needs no replacement."""
+
+NEAR = 0.1
+"""Distance of a start from that of the runs [deviations] up to which it always counts as theirs."""
+
+FIX = "take the law, model.of_law().forecast(...)"
+
+RUNS, CALIBRATION = "runs.nc", "calibration.nc"
+
+
+@dataclass(frozen=True, eq=False)
+class InterpolatedRuns:
+    """Forecasts between runs at equal times, by thin-plate splines in the context.
+
+    Attributes:
+        projection: gives names, units and ranges of the training data.
+        runs: that are interpolated, without gaps.
+        tolerance: distance from the start of the runs up to which a start counts as theirs
+            [deviations], root mean square over components.
+        calibration: of the intervals; None without any.
+    """
+
+    projection: Projection
+    runs: xr.Dataset
+    tolerance: float
+    calibration: Calibration | None
+
+    @classmethod
+    def of(
+        cls, projection: Projection, train: xr.Dataset, test: xr.Dataset | None, with_bars: bool
+    ) -> "InterpolatedRuns":
+        """Interpolation of the training runs, with intervals by the errors on held-out runs, and on
+        runs of each context between others from all but these.
+        """
+        runs = train[["state"]].assign(state=(DIMS, without_gaps(train), train["state"].attrs))
+        whole = cls(projection, runs, NEAR, None)
+        errors = whole._errors_left_out(train)
+        if test is not None:
+            errors.append(_truth(test) - whole._states(test))
+        error = np.concatenate(errors)  # (V, T, n)
+        calibration = None
+        if with_bars and len(error) > 1:
+            spread = np.zeros_like(error)
+            deviation = whole._deviation
+            times = train["time"].values.astype(float)
+            calibration = Calibration.of(times, error, spread, deviation, typical=True)
+        distance = np.sqrt(np.nanmean(np.square(error / whole._deviation), -1))
+        tolerance = max(NEAR, float(np.nanmax(distance)))
+        return replace(whole, tolerance=tolerance, calibration=calibration)
+
+    @validated
+    def follow(self, data: xr.Dataset, *, level: Part = 0.9) -> xr.Dataset:
+        """Runs at the contexts and times of a dataset, with an interval where there is a
+        calibration.
+        """
+        contexts = torch.from_numpy(contexts_of(data))
+        return self._run(contexts, _times(data), _times(data), level)
+
+    @validated
+    def forecast(
+        self,
+        *,
+        duration: Positive,
+        dt: Positive,
+        initial_state: object = None,
+        start: float = 0.0,
+        level: Part = 0.9,
+        context: dict[str, object] | None = None,
+        **named: object,
+    ) -> xr.Dataset:
+        """The run at a context from a time of the runs on, as `romkit.forecast` has it.
+
+        Args:
+            duration: of the forecast, at most to the end of the runs.
+            dt: interval of the output.
+            initial_state: to be compared with that of the runs; by default theirs.
+            start: time of the first state since the first sample of the runs.
+            level: share of the truth that is to be within the interval.
+            context: as of `romkit.forecast`.
+            **named: the context by name.
+
+        Raises:
+            InputError: times beyond those of the runs, or a start that is none of theirs.
+        """
+        frame = self.projection.frame
+        since_start = output_times(duration, dt)
+        times = _times(self.runs)[0] + start + since_start
+        self._check_times(times, start)
+        contexts = unchecked(Contexts.of)(frame.context_names, named | (context or {}), since_start)
+        if contexts.path is not None:
+            names = ", ".join(contexts.moving)
+            raise InputError(names, expected="numbers", got="a function of time", fix=FIX)
+        wanted = contexts.initial
+        if initial_state is not None:
+            starts = self._full(initial_state)
+            wanted = unchecked(contexts.expanded)(max(len(wanted), len(starts))).initial
+            self._check_starts(starts, wanted, times[:1])
+        run = self._run(wanted, times, since_start, level)
+        if len(wanted) == 1:
+            return run.squeeze("trajectory")
+        return run
+
+    def save(self, folder: Path) -> None:
+        """Write the runs and the calibration into a folder that exists."""
+        save_dataset(self.runs.assign_attrs(tolerance=self.tolerance), folder / RUNS)
+        if self.calibration is not None:
+            save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
+
+    @classmethod
+    def load(cls, folder: Path, projection: Projection) -> "InterpolatedRuns":
+        """Read what `save` wrote."""
+        runs = open_dataset(folder / RUNS)
+        calibration = None
+        if (folder / CALIBRATION).exists():
+            calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
+        return cls(projection, runs, float(runs.attrs["tolerance"]), calibration)
+
+    @functools.cached_property
+    def _deviation(self) -> np.ndarray:
+        """(n,) of the components, 1 where they are constant."""
+        deviation = self.projection.frame.state_std.double().numpy()
+        return np.where(deviation > 0, deviation, 1.0)
+
+    def _errors_left_out(self, train: xr.Dataset) -> list[np.ndarray]:
+        """Errors (k, T, n) on the runs of each context between others, from all but these."""
+        errors = []
+        for left_out in groups_between(train):
+            others = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
+            fewer = replace(self, runs=self.runs.isel(trajectory=others))
+            missed = train.isel(trajectory=left_out)
+            errors.append(_truth(missed) - fewer._states(missed))
+        return errors
+
+    def _states(self, data: xr.Dataset) -> np.ndarray:
+        """States (k, T, n) at the contexts and times of data."""
+        return self._at(torch.from_numpy(contexts_of(data)), _times(data)).numpy()
+
+    def _at(self, contexts: Tensor, times: Tensor) -> Tensor:
+        """States (k, T, n) at contexts (k, p) and times of the runs."""
+        from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
+
+        states = torch.from_numpy(self.runs["state"].values)
+        known = torch.from_numpy(scaled_contexts(self.runs, self.runs))
+        wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
+        at_samples = interpolated_runs(states, known, wanted)
+        samples = _times(self.runs)
+        if len(times) == len(samples) and bool((times == samples).all()):
+            return at_samples
+        spline = CubicSpline(samples.numpy(), at_samples.numpy(), axis=1)
+        return torch.from_numpy(spline(times.numpy()))
+
+    def _run(self, contexts: Tensor, times: Tensor, labels: Tensor, level: float) -> xr.Dataset:
+        """States at contexts and times of the runs, in a dataset whose times are labels."""
+        frame = self.projection.frame
+        states = self._at(contexts, times).numpy()
+        attrs = {"units": self.runs["state"].attrs.get("units", "1"), "long_name": "interpolation"}
+        run = xr.Dataset({"state": (DIMS, states, attrs)}, coords_of(frame, contexts, labels))
+        if frame.layout:
+            run.attrs["layout"] = frame.layout
+        run = with_extrapolation(run, frame, contexts, None)
+        if self.calibration is None:
+            return run
+        lead = (times - _times(self.runs)[0]).numpy()
+        scale = self.calibration.scale(lead, np.zeros_like(states))
+        return with_interval(run, self.calibration.factor(level) * scale, level)
+
+    def _full(self, initial_state: object) -> Tensor:
+        """First states (k, n) in the units of the data."""
+        states = forecast_start(self.projection, initial_state, None)["initial_state"]
+        n = self.runs.sizes["component"]
+        if states.shape[-1] != n:
+            expected = f"a full state of {n} components"
+            got = f"{states.shape[-1]}"
+            raise InputError("initial_state", expected=expected, got=got, fix=FIX)
+        return torch.atleast_2d(states).double()
+
+    def _check_times(self, times: Tensor, start: float) -> None:
+        """Refuse times that the runs do not have."""
+        samples = _times(self.runs)
+        step = float(samples.diff().median())
+        rounding = 1e-6 * step
+        if start < 0:
+            raise InputError("start", expected="0 or more", got=f"{start:.4g}", fix=FIX)
+        if times[-1] > samples[-1] + rounding:
+            longest = float(samples[-1] - samples[0]) - start
+            expected = f"at most {longest:.4g}, where the interpolated runs end"
+            got = f"{float(times[-1] - times[0]):.4g}"
+            raise InputError("duration", expected=expected, got=got, fix=FIX)
+
+    def _check_starts(self, starts: Tensor, contexts: Tensor, time: Tensor) -> None:
+        """Refuse starts that are none of the runs at these contexts."""
+        of_runs = self._at(contexts, time)[:, 0]
+        relative = (starts - of_runs) / torch.from_numpy(self._deviation)
+        distance = float(relative.square().mean(-1).sqrt().max())
+        if distance > self.tolerance:
+            since = float(time - _times(self.runs)[0])
+            expected = (
+                f"the start of the runs at this context and time {since:.4g}, within "
+                f"{self.tolerance:.2g} deviations"
+            )
+            raise InputError(
+                "initial_state", expected=expected, got=f"{distance:.2g} from it", fix=FIX
+            )
+
+
+def can_interpolate(train: xr.Dataset, period: float | None) -> bool:
+    """Whether runs can be interpolated at equal times: of contexts that stay, to one end, and
+    without inputs of their own.
+    """
+    if "control" in train and period is None:
+        return False
+    if context_matrix(train).ndim == 3:
+        return False
+    ends = train["state"].isel(time=-1).values
+    return bool(np.isfinite(ends).any(-1).all())
+
+
+def error_of_interpolation(train: xr.Dataset, folds: Sequence[Tensor]) -> float:
+    """Error of the interpolation on training runs that are left out, of the fold with the median
+    error [deviations]; infinite without a fold.
+
+    Args:
+        train: the runs.
+        folds: numbers of the runs that each fold leaves out.
+    """
+    if not folds:
+        return np.inf
+    states = torch.from_numpy(without_gaps(train))
+    deviation = states.std((0, 1), correction=0)
+    relative = states / torch.where(deviation > 0, deviation, 1.0)
+    truth = torch.from_numpy(_truth(train)).isfinite()
+    contexts = torch.from_numpy(scaled_contexts(train, train))
+    errors = []
+    for held in folds:
+        kept = torch.ones(len(states), dtype=torch.bool)
+        kept[held] = False
+        between = interpolated_runs(relative[kept], contexts[kept], contexts[held])
+        distance = torch.where(truth[held], between - relative[held], torch.nan)
+        error = distance.square().nanmean(-1).sqrt().nanmean()
+        errors.append(float(error))
+    errors.sort()
+    return errors[len(errors) // 2]
+
+
+def _times(data: xr.Dataset) -> Tensor:
+    return torch.from_numpy(data["time"].values.astype(float))
+
+
+def _truth(data: xr.Dataset) -> np.ndarray:
+    """States (C, T, n), NaN where they are missing."""
+    return trajectories(data, "state").double().numpy()

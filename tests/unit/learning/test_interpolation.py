@@ -1,0 +1,162 @@
+"""Runs that something outside moves follow no law: interpolation between them, and its limits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.core.errors import ExtrapolationWarning, InputError
+from romkit.learning.interpolation import can_interpolate, error_of_interpolation
+
+TIME = np.linspace(0, 8, 81)
+
+
+def moved(sizes, time=TIME):
+    """States (C, T, 3) that drives of two rhythms move, of a size that they follow in a curve."""
+    fast, slow = np.sin(3.1 * time), np.cos(1.3 * time)
+    base = np.stack([slow + fast, slow * fast, slow**2 - 0.5 * fast], axis=-1)
+    sizes = np.asarray(sizes)[:, None, None]
+    return sizes**1.5 * base + 0.3 * np.sin(sizes)
+
+
+def driven(sizes, noise=0.0):
+    states = moved(sizes)
+    states = states + noise * np.random.default_rng(2).normal(size=states.shape)
+    return romkit.data.from_arrays(states, TIME, context={"size": np.asarray(sizes)})
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return romkit.learn(driven(np.linspace(1, 2, 8)), "size", members=2, seconds=4.0)
+
+
+def deviations(error):
+    return np.sqrt(np.square(error / moved(np.linspace(1, 2, 8)).std((0, 1))).mean())
+
+
+@pytest.mark.parametrize(
+    ("size", "begin", "dt"), [(1.37, 0, 0.1), (1.5, 20, 0.05), (1.93, 37, 0.3)]
+)
+def test_forecasts_are_the_runs_between(learned, size, begin, dt):
+    """At contexts, starts and times between those of the runs."""
+    assert (learned.errors["forecast"] < 0.5 * learned.errors["law"]).all()
+    time = TIME[begin] + dt * np.arange(11)
+    exact = moved([size], time)[0]
+    forecast = learned.forecast(duration=10 * dt, dt=dt, size=size, start=TIME[begin])
+    assert deviations(forecast.state.values - exact) < 0.01
+    begun = learned.forecast(
+        initial_state=exact[0], duration=10 * dt, dt=dt, size=size, start=TIME[begin]
+    )
+    assert np.array_equal(begun.state, forecast.state)
+    assert np.allclose(forecast.time, dt * np.arange(11))
+    inside = (forecast.lower <= exact) & (exact <= forecast.upper)
+    assert float(inside.mean()) >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("argument", "options"),
+    [
+        ("duration", {"duration": 8.1}),
+        ("duration", {"duration": 4.0, "start": 4.2}),
+        ("start", {"start": -0.5}),
+        ("initial_state", {"initial_state": moved([1.5])[0, 30]}),
+        ("initial_state", {"initial_state": np.zeros(3)}),
+        ("size", {"size": lambda t: 1.5 + 0.01 * t}),
+        ("size", {"size": None}),
+    ],
+)
+def test_what_the_runs_do_not_tell_is_refused(learned, argument, options):
+    whole = {"duration": 2.0, "dt": 0.1, "size": 1.5} | options
+    with pytest.raises(InputError) as caught:
+        learned.forecast(**{name: value for name, value in whole.items() if value is not None})
+    assert caught.value.argument == argument
+
+
+def test_a_context_beyond_the_runs_is_warned_of(learned):
+    with pytest.warns(ExtrapolationWarning):
+        forecast = learned.forecast(duration=1, dt=0.1, size=2.3)
+    assert float(forecast.context_distance) == pytest.approx(0.6, rel=1e-5)
+
+
+def test_the_law_forecasts_what_is_refused_and_is_exported(learned, tmp_path):
+    with pytest.raises(InputError):
+        learned.export(tmp_path / "model.c")
+    of_law = learned.of_law()
+    assert of_law.interpolated is None
+    assert np.array_equal(of_law.errors["forecast"], learned.errors["law"])
+    assert set(of_law.errors) == set(learned.errors) - {"law"}
+    run = romkit.follow(learned.projection, learned.test, dynamics=learned.law)
+    assert np.allclose(run.state, of_law.run.rom)
+
+
+def test_the_report_and_the_picture_are_of_the_interpolation(learned, tmp_path):
+    text = learned.report(tmp_path).read_text()
+    assert learned.advice in text
+    assert "of_law" in learned.advice
+    drawn = learned._run_of_forecasts()
+    nrmse = drawn.nrmse.mean("time")
+    assert float(nrmse.mean()) == pytest.approx(learned.error, rel=0.2)
+    assert np.allclose(drawn.rom, learned.interpolated.follow(learned.test).state)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.2])
+def test_bars_hold_between_the_runs(noise):
+    sizes = np.linspace(1, 2, 8)
+    model = romkit.learn(driven(sizes, noise), "size", members=3, seconds=4.0).refitted()
+    assert model.interpolated.runs.sizes["trajectory"] == 8
+    middles = (sizes[1:] + sizes[:-1]) / 2
+    data = driven(middles, noise)
+    band = model.interpolated.follow(data)
+    truth = data.state.values
+    inside = (band.lower.values <= truth) & (truth <= band.upper.values)
+    assert inside.mean() >= 0.8
+    if noise:
+        error = np.sqrt(np.square(band.state.values - truth).mean())
+        half = np.sqrt(np.square((band.upper - band.lower).values / 2).mean())
+        assert half <= 4 * error
+
+
+def test_a_law_that_is_as_good_is_taken():
+    """Waves that turn at a frequency of their own: equal times are other phases."""
+    frequency = np.linspace(1.0, 2.0, 7)
+    phase = frequency[:, None, None] * TIME[:, None] - np.arange(4)
+    runs = romkit.data.from_arrays(np.cos(phase), TIME, context={"frequency": frequency})
+    model = romkit.learn(runs, members=0, latent_dim=2)
+    assert model.interpolated is None
+    assert model.of_law() is model
+
+
+def test_the_error_of_the_choice_is_that_of_runs_left_out():
+    """Thin-plate splines of one parameter are exact for what is linear in it, and for no step."""
+    sizes = np.linspace(0, 1, 6)
+    base = np.sin(TIME)[:, None] * np.ones(2)
+    linear = romkit.data.from_arrays(sizes[:, None, None] * base, TIME, context={"size": sizes})
+    folds = [torch.tensor([2]), torch.tensor([3, 4])]
+    assert error_of_interpolation(linear, folds) < 1e-9
+    step = linear.assign(state=linear.state.where(linear["size"] < 0.5, 1.0))
+    assert error_of_interpolation(step, [torch.tensor([3])]) > 0.1
+    assert error_of_interpolation(linear, []) == np.inf
+
+
+def test_runs_that_end_apart_or_have_inputs_are_not_interpolated():
+    data = driven(np.linspace(1, 2, 5))
+    assert can_interpolate(data, None)
+    short = data.copy(deep=True)
+    short["state"].values[2, 60:] = np.nan
+    assert not can_interpolate(short, None)
+    pushed = data.assign(control=(("trajectory", "time", "input"), np.zeros((5, 81, 1))))
+    assert not can_interpolate(pushed, None)
+    assert can_interpolate(pushed, 3.0)
+    moving = data.drop_vars("size").assign_coords(
+        size=(("trajectory", "time"), np.ones((5, 1)) * TIME)
+    )
+    assert not can_interpolate(moving, None)
+
+
+def test_without_members_there_are_no_bars():
+    model = romkit.learn(driven(np.linspace(1, 2, 6)), "size", members=0, seconds=3.0)
+    assert model.bars is None
+    assert "lower" not in model.forecast(duration=1, dt=0.1, size=1.5)
+    assert replace(model, interpolated=None).bars is None
