@@ -212,7 +212,11 @@ def _nearest(data: "xr.Dataset", context: dict[str, float]) -> int:
 def forecast(
     ctx: Context,
     model: Annotated[
-        str, Argument(metavar="MODEL", help="A file by `romkit fit`, or the folder of an ensemble.")
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A file by `romkit fit`, or the folder of an ensemble or of `romkit learn`.",
+        ),
     ],
     start: Annotated[
         list[str],
@@ -243,7 +247,7 @@ def forecast(
     unless they are given.
 
     A file by `romkit fit` needs --dynamics; an ensemble is the folder that `romkit law --members`
-    wrote. The inputs of --control begin at the first state.
+    wrote, or that of `romkit learn`. The inputs of --control begin at the first state.
 
     \b
     Examples:
@@ -269,11 +273,18 @@ def forecast(
     settings["context"] = _context_of_state(data, projection, trajectory, at)
     # what is typed replaces what the data have
     settings["context"] |= options.context_values(ctx, projection.frame.context_names)
-    if law.control_names or control is not None:
+    # runs that are interpolated have their rhythm in them
+    is_interpolated = hasattr(ensemble, "runs")
+    needs_inputs = bool(law.control_names) and not is_interpolated
+    if needs_inputs or control is not None:
         source = data.isel(time=slice(at, None))
         if control is not None:
             source = romkit.data.open_dataset(control)
         settings["control"] = _inputs(source, law, trajectory, duration)
+    if is_interpolated:
+        del settings["device"]
+        times = data["time"].values
+        settings["start"] = float(times[at] - times[0])
     if ensemble is None:
         run = romkit.forecast(projection, dynamics=law, **settings)
     else:
@@ -292,13 +303,27 @@ def _forecaster(
 ):
     """The ensemble, if the model is its folder, the projection and the law."""
     if os.path.isdir(model):
-        ensemble = romkit.Ensemble.load(model)
-        return ensemble, ensemble.projection, ensemble.law
+        return _of_folder(Path(model))
     if dynamics is None:
         raise InputError(
             "--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors"
         )
     return None, options.load("projection", model), options.load("law", dynamics)
+
+
+def _of_folder(
+    folder: Path,
+) -> (
+    "tuple[romkit.Ensemble | None, romkit.projections.Projection, romkit.integrators.LearnedField]"
+):
+    """The same of a folder: of a learned model, or of an ensemble."""
+    if (folder / "learned.json").is_file():
+        learned = romkit.Learned.load(folder)
+        if learned.interpolated is not None:
+            return learned.interpolated, learned.projection, learned.law
+        return learned.ensemble, learned.projection, learned.law
+    ensemble = romkit.Ensemble.load(folder)
+    return ensemble, ensemble.projection, ensemble.law
 
 
 def _first_state(

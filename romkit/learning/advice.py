@@ -163,8 +163,9 @@ class Evidence:
             "times of the runs alone; other starts and longer forecasts are refused, and "
             "model.of_law() makes them with the error of the law."
         )
-        if self.fitted_to_all:
-            return verdict
+        cause = self._of_single_variable() or self._of_rhythm()
+        if cause or self.fitted_to_all:
+            return f"{verdict}{cause}"
         worst = int(np.argmax(self.held_out["forecast"]))
         return f"{verdict} More runs beside {in_words(self.test, worst)} would help most."
 

@@ -26,8 +26,8 @@ from romkit.verbs.ensemble import Calibration, with_interval
 from romkit.verbs.runs import forecast_start, output_times
 
 BETTER = 0.5
-"""Error of the interpolation, in that of the law, below which it is taken: a law holds for other
-starts and longer times, too.
+"""Error of the interpolation, in that of the law, geometric mean of the runs, below which it is taken:
+a law holds for other starts and longer times, too.
 """
 
 NEGLIGIBLE = 0.005
@@ -38,7 +38,7 @@ NEAR = 0.1
 
 FIX = "take the law, model.of_law().forecast(...)"
 
-RUNS, CALIBRATION = "runs.nc", "calibration.nc"
+RUNS, CALIBRATION = "interpolated.nc", "calibration.nc"
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +133,14 @@ class InterpolatedRuns:
             return run.squeeze("trajectory")
         return run
 
-    def save(self, folder: Path) -> None:
-        """Write the runs and the calibration into a folder that exists."""
+    def save(self, folder: Path) -> list[str]:
+        """Write the runs and the calibration into a folder that exists; names of the files."""
         save_dataset(self.runs.assign_attrs(tolerance=self.tolerance), folder / RUNS)
-        if self.calibration is not None:
-            save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
+        (folder / CALIBRATION).unlink(missing_ok=True)
+        if self.calibration is None:
+            return [RUNS]
+        save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
+        return [RUNS, CALIBRATION]
 
     @classmethod
     def load(cls, folder: Path, projection: Projection) -> "InterpolatedRuns":
@@ -248,31 +251,39 @@ def can_interpolate(train: xr.Dataset, period: float | None) -> bool:
     return bool(np.isfinite(ends).any(-1).all())
 
 
-def error_of_interpolation(train: xr.Dataset, folds: Sequence[Tensor]) -> float:
-    """Error of the interpolation on training runs that are left out, of the fold with the median
-    error [deviations]; infinite without a fold.
+def is_better(train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]]) -> bool:
+    """Whether the interpolation is better than the law on training runs that are left out: in the
+    mean, and typically by far.
 
     Args:
         train: the runs.
-        folds: numbers of the runs that each fold leaves out.
+        of_law: numbers of the runs that a fold leaves out, and the errors (k,) of the law on these.
     """
-    if not folds:
-        return np.inf
+    if not of_law:
+        return False
+    law = torch.cat([errors for _, errors in of_law]).double()
+    ours = torch.cat([errors_left_out(train, rows) for rows, _ in of_law])
+    known = law.isfinite() & ours.isfinite()
+    law, ours = law[known], ours[known]
+    if len(law) == 0 or law.mean() <= NEGLIGIBLE:
+        return False
+    # a run at the edge, where both err, does not hide what holds for the others
+    typical = (ours / law.clamp(min=NEGLIGIBLE)).log().mean().exp()
+    return bool(ours.mean() < law.mean()) and bool(typical < BETTER)
+
+
+def errors_left_out(train: xr.Dataset, rows: Tensor) -> Tensor:
+    """Errors (k,) of the interpolation between the other training runs on these [deviations]."""
     states = torch.from_numpy(without_gaps(train))
     deviation = states.std((0, 1), correction=0)
     relative = states / torch.where(deviation > 0, deviation, 1.0)
-    truth = torch.from_numpy(_truth(train)).isfinite()
     contexts = torch.from_numpy(scaled_contexts(train, train))
-    errors = []
-    for held in folds:
-        kept = torch.ones(len(states), dtype=torch.bool)
-        kept[held] = False
-        between = interpolated_runs(relative[kept], contexts[kept], contexts[held])
-        distance = torch.where(truth[held], between - relative[held], torch.nan)
-        error = distance.square().nanmean(-1).sqrt().nanmean()
-        errors.append(float(error))
-    errors.sort()
-    return errors[len(errors) // 2]
+    others = torch.ones(len(states), dtype=torch.bool)
+    others[rows] = False
+    between = interpolated_runs(relative[others], contexts[others], contexts[rows])
+    is_known = torch.from_numpy(_truth(train)).isfinite()[rows]
+    error = torch.where(is_known, between - relative[rows], torch.nan)
+    return error.square().nanmean(-1).sqrt().nanmean(-1)
 
 
 def _times(data: xr.Dataset) -> Tensor:

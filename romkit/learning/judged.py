@@ -5,7 +5,7 @@ from typing import Protocol
 
 import xarray as xr
 
-from romkit.integrators import LearnedField
+from romkit.integrators import Estimator, LearnedField
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars
 from romkit.learning.errors import Errors, VariableErrors
@@ -21,14 +21,18 @@ class Judged(Protocol):
 
     projection: Projection
     law: LearnedField
+    settings: Estimator
     ensemble: Ensemble | None
     train: xr.Dataset
     test: xr.Dataset
+    run: xr.Dataset
     errors: Errors
     errors_of_variables: Mapping[str, VariableErrors]
+    errors_of_seen: Errors
     trials: Sequence[Trial]
     seconds: float
     fitted_to_all: bool
+    period: float | None
     without_bars: str
     bars_before: Bars | None
     interpolated: InterpolatedRuns | None

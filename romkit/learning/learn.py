@@ -15,11 +15,9 @@ from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import forecasts_of
 from romkit.learning.interpolation import (
-    BETTER,
-    NEGLIGIBLE,
     InterpolatedRuns,
     can_interpolate,
-    error_of_interpolation,
+    is_better,
 )
 from romkit.learning.learned import Learned
 from romkit.learning.manifolds import Model, chosen
@@ -52,7 +50,7 @@ def learn(
     Whole contexts are held out, and nothing is chosen by them but the width of the intervals. A
     polynomial manifold is fitted to the others, behind a basis where states are large, and a law of
     its latents. More latents are tried as long as they gain. Where runs interpolated in the context
-    at equal times err by less than half as much on training runs that were left out, forecasts are
+    at equal times typically err by less than half as much on training runs that were left out, forecasts are
     these: they hold for the starts and times of the runs alone. The steps are those of
     `romkit.data.describe`, `romkit.data.split`, `romkit.fit`, `romkit.law`, `romkit.rollout` and
     `romkit.bootstrap`, which can be taken alone.
@@ -127,10 +125,7 @@ def learn(
         seconds=time.process_time() - began,
         period=period,
     )
-    if not can_interpolate(train, period):
-        return of_law
-    error = error_of_interpolation(train, best.folds)
-    if best.law_error <= NEGLIGIBLE or error >= BETTER * best.law_error:
+    if not can_interpolate(train, period) or not is_better(train, best.left_out):
         return of_law
     with_bars = members >= 2
     return of_law.with_interpolation(InterpolatedRuns.of(best.projection, train, test, with_bars))

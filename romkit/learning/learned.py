@@ -15,7 +15,7 @@ from romkit.core.errors import FitWarning, InputError, warn
 from romkit.data import fields
 from romkit.data.controls import Control
 from romkit.integrators import Estimator, LearnedField
-from romkit.learning import words
+from romkit.learning import saved, words
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars, intervals_of, joined, measured
 from romkit.learning.errors import Errors, VariableErrors, of_kept
@@ -32,7 +32,6 @@ from romkit.verbs.ensemble import Ensemble
 from romkit.verbs.export import export as export_model
 from romkit.verbs.runs import forecast as forecast_once
 from romkit.verbs.runs import score
-from romkit.verbs.storage import save as save_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,14 +266,24 @@ class Learned:
 
     @validated
     def save(self, folder: FilePath) -> Path:
-        """Write `projection.safetensors`, `law.safetensors` and, with an ensemble, `ensemble/`."""
+        """Write all of the model into a folder, which is made: `projection.safetensors`,
+        `law.safetensors`, with an ensemble `ensemble/`, the runs, and `learned.json` at the end.
+        """
         folder = files.expanded(folder)
         files.make_folder(folder)
-        save_model(self.projection, folder / "projection.safetensors")
-        save_model(self.law, folder / "law.safetensors")
-        if self.ensemble is not None:
-            self.ensemble.save(folder / "ensemble")
+        saved.write(self, folder)
         return folder
+
+    @classmethod
+    @validated
+    def load(cls, folder: FilePath) -> "Learned":
+        """Read what `save` wrote: a model with the same forecasts, errors and report, which
+        `refitted` fits to the same runs.
+
+        Raises:
+            FileError: files that are missing, changed, or of another save.
+        """
+        return cls(**saved.attributes(files.expanded(folder)))
 
     def export(self, path: FilePath, **options: object) -> Path:
         """Write the model as C, an FMU or programs of PyTorch: `romkit.export` with its law.

@@ -47,15 +47,14 @@ class Model(NamedTuple):
     """A manifold with a law, the settings of the law, and how it was compared.
 
     Attributes:
-        folds: numbers of the training runs that laws were compared by, those of each fold.
-        law_error: of the law on these [deviations].
+        left_out: numbers of the training runs that laws were compared by, and the errors of the law
+            on these [deviations], of each fold.
     """
 
     projection: Projection
     settings: Estimator
     law: LearnedField
-    folds: list[Tensor]
-    law_error: float
+    left_out: list[tuple[Tensor, Tensor]]
 
 
 class Candidate(NamedTuple):
@@ -120,9 +119,8 @@ def chosen(
         best.laws.seconds = seconds - (time.process_time() - began)
         quietly(best.laws.add, LAWS["neural-ode"]())
     law = with_phase(quietly(best.laws.chosen), best.projection, train)
-    (law_error,) = [row["error"] for row in law.report if row["chosen"]]
-    folds = best.laws.held_out_runs()
-    model = Model(best.projection, best.laws.settings, law, folds, law_error)
+    left_out = best.laws.errors_left_out()
+    model = Model(best.projection, best.laws.settings, law, left_out)
     return model, [candidate.trial() for candidate in candidates]
 
 

@@ -92,14 +92,11 @@ def _commands(learned: Judged, folder: Path) -> str:
     for name in context_names(learned.train):
         middle = float(np.median(learned.train[name].values))
         values.append(f"--{name} {middle:.4g}")
-    model = f"{folder}/ensemble"
-    if learned.ensemble is None:
-        model = f"{folder}/projection.safetensors --dynamics {folder}/law.safetensors"
     times = learned.train["time"].values
     duration = times[-1] - times[0]
     step = np.median(np.diff(times))
     length = f"--duration {duration:.4g} --dt {step:.4g}"
-    command = f"romkit forecast {model} --from start.nc {length} {' '.join(values)}"
+    command = f"romkit forecast {folder} --from start.nc {length} {' '.join(values)}"
     return f"```sh\n{command}\n```"
 
 

@@ -318,12 +318,19 @@ class Comparison:
         )
         return mean_error(nearest, truth), mean_error(shifted, truth)
 
-    def held_out_runs(self) -> list[Tensor]:
-        """Numbers of the runs that laws are compared by, of each fold; none where laws are compared
-        by a part of a single run, or there is no law.
+    def errors_left_out(self) -> list[tuple[Tensor, Tensor]]:
+        """Numbers of the runs that laws are compared by, and the errors (k,) of the best law on them,
+        of each fold; with several folds the error by which they rank it. None without a law.
         """
         best = self.best
-        if best is None or len(self.judge.states) == 1:
+        if best is None:
             return []
         numbers = folds(best.samples)
-        return [fold(best.samples, self.judge, self.validation, number).held for number in numbers]
+        errors = []
+        for number in numbers:
+            _, judge, held = fold(best.samples, self.judge, self.validation, number)
+            if len(numbers) == 1:
+                errors.append((held, judge.errors(best.law, held)))
+            else:
+                errors.append((held, torch.full((len(held),), best.error)))
+        return errors

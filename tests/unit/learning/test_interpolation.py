@@ -1,5 +1,6 @@
 """Runs that something outside moves follow no law: interpolation between them, and its limits."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 import romkit
 from romkit.core.errors import ExtrapolationWarning, InputError
-from romkit.learning.interpolation import can_interpolate, error_of_interpolation
+from romkit.learning.interpolation import can_interpolate, errors_left_out
 
 TIME = np.linspace(0, 8, 81)
 
@@ -133,11 +134,30 @@ def test_the_error_of_the_choice_is_that_of_runs_left_out():
     sizes = np.linspace(0, 1, 6)
     base = np.sin(TIME)[:, None] * np.ones(2)
     linear = romkit.data.from_arrays(sizes[:, None, None] * base, TIME, context={"size": sizes})
-    folds = [torch.tensor([2]), torch.tensor([3, 4])]
-    assert error_of_interpolation(linear, folds) < 1e-9
+    assert errors_left_out(linear, torch.tensor([3, 4])).max() < 1e-9
     step = linear.assign(state=linear.state.where(linear["size"] < 0.5, 1.0))
-    assert error_of_interpolation(step, [torch.tensor([3])]) > 0.1
-    assert error_of_interpolation(linear, []) == np.inf
+    assert errors_left_out(step, torch.tensor([3])).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("shares", "better"),
+    [
+        ([0.1, 0.1, 0.9], True),  # one at the edge, where the law is as bad
+        ([0.6, 0.6, 0.6], False),
+        ([0.1, 0.1, 9.0], False),
+    ],
+)
+def test_one_run_that_both_miss_does_not_decide(monkeypatch, shares, better):
+    module = importlib.import_module("romkit.learning.interpolation")
+    of_law = torch.tensor([0.1, 0.1, 0.3], dtype=torch.float64)
+    errors = torch.tensor(shares, dtype=torch.float64) * of_law
+    monkeypatch.setattr(module, "errors_left_out", lambda train, rows: errors[rows])
+    rows = torch.arange(3)
+    assert module.is_better(None, [(rows, of_law)]) == better
+    in_folds = [(rows[:1], of_law[:1]), (rows[1:], of_law[1:])]
+    assert module.is_better(None, in_folds) == better
+    assert not module.is_better(None, [(rows, of_law / 100)])  # nothing more is needed
+    assert not module.is_better(None, [])
 
 
 def test_runs_that_end_apart_or_have_inputs_are_not_interpolated():

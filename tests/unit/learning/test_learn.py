@@ -113,7 +113,7 @@ def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
     for name in learned.errors:
         assert f"| {name} |" in text
     assert learned.advice in text
-    assert f"romkit forecast {tmp_path}/ensemble" in text
+    assert f"romkit forecast {tmp_path} " in text
     assert "--frequency 1." in text
     for picture in ("rollout.png", "forecast.png"):
         assert (tmp_path / picture).stat().st_size > 1000

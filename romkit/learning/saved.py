@@ -1,0 +1,164 @@
+"""Folders of learned models: files of the models and data, and a list of numbers with checksums."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from romkit.core.errors import FileError
+from romkit.core.files import atomic, reason
+from romkit.core.version import VERSION
+from romkit.data import open_dataset, save_dataset
+from romkit.integrators import LAWS, Estimator
+from romkit.learning.bars import Bars
+from romkit.learning.errors import Errors, VariableErrors
+from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.judged import Judged
+from romkit.learning.trials import Trial
+from romkit.verbs.ensemble import Ensemble
+from romkit.verbs.storage import load as load_model
+from romkit.verbs.storage import save as save_model
+
+LIST = "learned.json"
+"""List of the other files with their checksums, and of numbers; written after them."""
+
+PROJECTION, LAW, ENSEMBLE = "projection.safetensors", "law.safetensors", "ensemble"
+
+DATA = ("train", "test", "run")
+"""Attributes that are datasets, each in a file of its own."""
+
+PLAIN = ("seconds", "fitted_to_all", "period", "without_bars")
+"""Attributes that are numbers or text."""
+
+FIX = "save it again by model.save(folder), or restore the folder from a copy"
+
+
+def write(learned: Judged, folder: Path) -> None:
+    """Write a learned model into a folder that exists."""
+    (folder / LIST).unlink(missing_ok=True)
+    save_model(learned.projection, folder / PROJECTION)
+    save_model(learned.law, folder / LAW)
+    names = [PROJECTION, LAW]
+    for name in DATA:
+        save_dataset(getattr(learned, name), folder / f"{name}.nc")
+        names.append(f"{name}.nc")
+    if learned.ensemble is not None:
+        learned.ensemble.save(folder / ENSEMBLE)
+    if learned.interpolated is not None:
+        names += learned.interpolated.save(folder)
+    content = _numbers(learned)
+    content["has_ensemble"] = learned.ensemble is not None
+    content["is_interpolated"] = learned.interpolated is not None
+    content["files"] = {name: _checksum(folder / name) for name in names}
+    with atomic(folder / LIST) as temporary:
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def attributes(folder: Path) -> dict[str, object]:
+    """Attributes of the learned model that `write` put into a folder.
+
+    Raises:
+        FileError: files that are missing, changed, or of another save.
+    """
+    content = _checked(folder)
+    projection = load_model(folder / PROJECTION)
+    values: dict[str, object] = {"projection": projection, "law": load_model(folder / LAW)}
+    for name in DATA:
+        values[name] = open_dataset(folder / f"{name}.nc")
+    values["ensemble"] = None
+    if content["has_ensemble"]:
+        values["ensemble"] = Ensemble.load(folder / ENSEMBLE)
+    if content["is_interpolated"]:
+        values["interpolated"] = InterpolatedRuns.load(folder, projection)
+    try:
+        return values | _of_numbers(content)
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"is of another version of romkit ({reason(error)})"
+        raise FileError(folder / LIST, problem=problem, fix=FIX) from error
+
+
+def _numbers(learned: Judged) -> dict[str, object]:
+    """Attributes that are no files."""
+    content: dict[str, object] = {"romkit": VERSION, "settings": _settings(learned.settings)}
+    for name in PLAIN:
+        content[name] = getattr(learned, name)
+    content["errors"] = _lists(learned.errors)
+    content["errors_of_seen"] = _lists(learned.errors_of_seen)
+    content["errors_of_variables"] = {}
+    for name, errors in learned.errors_of_variables.items():
+        of_variable = {"units": errors.units, "absolute": _lists(errors.absolute)}
+        of_variable["relative"] = _lists(errors.relative)
+        content["errors_of_variables"][name] = of_variable
+    trials = []
+    for trial in learned.trials:
+        law = None if trial.law is None else dict(trial.law)
+        trials.append(
+            dataclasses.asdict(dataclasses.replace(trial, config=dict(trial.config), law=law))
+        )
+    content["trials"] = trials
+    content["bars_before"] = learned.bars_before
+    return content
+
+
+def _of_numbers(content: Mapping[str, object]) -> dict[str, object]:
+    """Attributes from what `_numbers` made of them."""
+    values = {name: content[name] for name in PLAIN}
+    chosen = content["settings"]
+    values["settings"] = LAWS[chosen["law"]](**chosen["values"])
+    values["errors"] = _arrays(content["errors"])
+    values["errors_of_seen"] = _arrays(content["errors_of_seen"])
+    values["errors_of_variables"] = {}
+    for name, errors in content["errors_of_variables"].items():
+        of_variable = VariableErrors(
+            errors["units"], _arrays(errors["absolute"]), _arrays(errors["relative"])
+        )
+        values["errors_of_variables"][name] = of_variable
+    values["trials"] = [Trial(**trial) for trial in content["trials"]]
+    values["bars_before"] = None
+    if content["bars_before"] is not None:
+        values["bars_before"] = Bars(*content["bars_before"])
+    return values
+
+
+def _settings(estimator: Estimator) -> dict[str, object]:
+    """Name and settings of a law."""
+    names = {kind: name for name, kind in LAWS.items()}
+    return {"law": names[type(estimator)], "values": dataclasses.asdict(estimator)}
+
+
+def _lists(errors: Errors) -> dict[str, list[float]]:
+    return {name: np.asarray(values).tolist() for name, values in errors.items()}
+
+
+def _arrays(errors: Mapping[str, list[float]]) -> dict[str, np.ndarray]:
+    return {name: np.array(values, dtype=float) for name, values in errors.items()}
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _checked(folder: Path) -> dict[str, object]:
+    """The list of a folder whose files are those of one save.
+
+    Raises:
+        FileError: no list, or files that are missing, changed, or of another save.
+    """
+    listed = folder / LIST
+    try:
+        content = json.loads(listed.read_text(encoding="utf-8"))
+        files = dict(content["files"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        problem = f"holds no learned model ({LIST}: {reason(error)})"
+        raise FileError(folder, problem=problem, fix=FIX) from error
+    for name, checksum in files.items():
+        file = folder / name
+        if not file.is_file():
+            raise FileError(file, problem="is missing", fix=FIX)
+        if _checksum(file) != checksum:
+            raise FileError(file, problem="has changed since the model was saved", fix=FIX)
+    return content

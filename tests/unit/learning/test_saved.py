@@ -1,0 +1,118 @@
+"""Saved models: the same forecasts, errors, reports and fits as before, or a refusal."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import romkit
+from romkit.cli.main import app
+from romkit.core.errors import FileError
+from romkit.learning.saved import LIST
+
+TIME = np.linspace(0, 5, 51)
+
+
+def turning(count=6):
+    """Waves that turn at frequencies of their own."""
+    frequency = np.linspace(1.0, 2.0, count)
+    phase = frequency[:, None, None] * TIME[:, None] - np.arange(5)
+    states = np.cos(phase) + 0.1 * np.cos(2 * phase)
+    return romkit.data.from_arrays(states, TIME, context={"c": frequency})
+
+
+def moved(count=6):
+    """Runs that a drive of two rhythms moves."""
+    size = np.linspace(1.0, 2.0, count)[:, None, None]
+    base = np.stack([np.sin(3.1 * TIME) + np.cos(1.3 * TIME), np.cos(1.3 * TIME) ** 2], axis=-1)
+    return romkit.data.from_arrays(size**1.5 * base, TIME, context={"c": size.ravel()})
+
+
+KINDS = {
+    "law": (turning, {"members": 2}),
+    "no bars": (turning, {"members": 0}),
+    "interpolated": (moved, {"members": 2}),
+    "period": (moved, {"members": 0, "period": 2 * np.pi / 3.1}),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def saved(request, tmp_path_factory):
+    make, options = KINDS[request.param]
+    model = romkit.learn(make(), latent_dim=2, seconds=3.0, **options)
+    folder = tmp_path_factory.mktemp("models") / "saved"
+    return model, model.save(folder)
+
+
+def test_a_loaded_model_forecasts_and_reports_as_before(saved, tmp_path):
+    model, folder = saved
+    again = romkit.Learned.load(folder)
+    assert repr(again) == repr(model)
+    start = model.test.isel(trajectory=0, time=0).state.values
+    options = {"initial_state": start, "duration": 3, "dt": 0.1, "c": float(model.test.c[0])}
+    expected, loaded = model.forecast(**options), again.forecast(**options)
+    for name in expected.data_vars:
+        assert np.allclose(loaded[name], expected[name], rtol=1e-12, atol=1e-12)
+    for name, errors in model.errors.items():
+        assert np.array_equal(again.errors[name], errors)
+    texts = [each.report(tmp_path / "report").read_text() for each in (model, again)]
+    assert texts[0] == texts[1]
+
+
+def test_a_loaded_model_is_refitted_as_before(saved):
+    model, folder = saved
+    expected = model.refitted(members=2)
+    again = romkit.Learned.load(folder).refitted(members=2)
+    assert repr(again) == repr(expected)
+    assert again.train.sizes["trajectory"] == 6
+
+
+def test_a_fit_to_all_runs_is_saved_too(saved, tmp_path):
+    final = saved[0].refitted(members=2)
+    again = romkit.Learned.load(final.save(tmp_path / "final"))
+    assert again.fitted_to_all
+    assert repr(again) == repr(final)
+
+
+@pytest.mark.parametrize("damage", ["missing", "changed", "no list", "other list"])
+def test_folders_that_are_not_whole_are_refused(saved, tmp_path, damage):
+    folder = saved[0].save(tmp_path / "damaged")
+    match damage:
+        case "missing":
+            (folder / "train.nc").unlink()
+        case "changed":
+            (folder / "law.safetensors").write_bytes(b"0" * 100)
+        case "no list":
+            (folder / LIST).unlink()
+        case "other list":
+            content = json.loads((folder / LIST).read_text())
+            del content["errors"]
+            (folder / LIST).write_text(json.dumps(content))
+    with pytest.raises(FileError):
+        romkit.Learned.load(folder)
+
+
+def test_romkit_load_names_the_way_to_a_folder(saved):
+    with pytest.raises(FileError, match=r"Learned\.load"):
+        romkit.load(saved[1])
+
+
+def test_the_command_line_forecasts_with_the_folder(saved, tmp_path, monkeypatch):
+    model, folder = saved
+    monkeypatch.chdir(tmp_path)
+    romkit.data.save_dataset(model.test, "start.nc")
+    command = ["forecast", str(folder), "--from", "start.nc", "--at", "10", "--duration", "2"]
+    result = CliRunner().invoke(app, [*command, "--out", "here"])
+    assert result.exit_code == 0, result.output
+    run = romkit.data.open_dataset("here/forecast.nc")
+    options = {
+        "initial_state": model.test.state[0, 10],
+        "duration": 2,
+        "dt": 0.1,
+        "start": TIME[10],
+    }
+    if model.interpolated is None and model.period is None:
+        del options["start"]
+    expected = model.forecast(**options, c=float(model.test.c[0]))
+    assert np.allclose(run.state, expected.state, rtol=1e-6, atol=1e-6)
