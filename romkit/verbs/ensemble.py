@@ -19,7 +19,14 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import FilePath, Mask, Part, Positive, Seed, validated
-from romkit.core.errors import DivergenceWarning, FileError, FitWarning, InputError, warn
+from romkit.core.errors import (
+    DivergenceWarning,
+    ExtrapolationWarning,
+    FileError,
+    FitWarning,
+    InputError,
+    warn,
+)
 from romkit.core.files import atomic, existing, expanded, make_folder, reason
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.types import Array
@@ -45,6 +52,12 @@ CHANCE = 1.5
 chance.
 """
 
+START = 0.05
+"""Least spread of validation at a time, in the largest one at all times."""
+
+UNLIKE = 2.0
+"""Spread of a forecast, in the largest one of validation, from which on a forecast warns."""
+
 SMOOTHED = 20
 """Growth of the error over time is a moving mean over this share of the trajectory."""
 
@@ -65,6 +78,9 @@ class Calibration:
         quantiles: of |error| / s, at `LEVELS`; a lost forecast has an infinite error.
         trajectories: how many it was made of.
         raised: factor on the errors of members that knew of what they were judged by, 1 for none.
+        disagreement: (T,) largest spread on one of the trajectories up to each time, root mean square
+            in units of the profile. Where members disagree more, from a start unlike those of
+            validation say, the scale grows as much. None where it does not.
 
     Example:
         >>> import numpy as np
@@ -83,6 +99,7 @@ class Calibration:
     quantiles: Array = field(repr=False)
     trajectories: int
     raised: float = 1.0
+    disagreement: Array | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -102,7 +119,8 @@ class Calibration:
             spread: (V, T, n) standard deviation of the members.
             std: (n,) of the components in training.
             typical: whether growth is that of the median trajectory, so that a few with large
-                errors, where members disagree, leave the others narrow intervals.
+                errors, where members disagree, leave the others narrow intervals. The scale then
+                grows where members disagree by more than on any of these.
 
         Raises:
             InputError: fewer than two trajectories with a finite error.
@@ -125,14 +143,32 @@ class Calibration:
             scores[k] /= _scale(spread[k], *of_others)
         seen = (~np.isnan(error)).any(axis=(1, 2))
         quantiles = _quantiles(scores)
-        return cls(times - times[0], growth, profile, quantiles, int(seen.sum()))
+        disagreement = None
+        if typical:
+            disagreement = _disagreement(spread[usable], profile).max(0)  # (T,)
+            # the first states are nearly the same for all members
+            disagreement = np.maximum(disagreement, START * disagreement.max())
+        number = int(seen.sum())
+        return cls(times - times[0], growth, profile, quantiles, number, disagreement=disagreement)
 
     def scale(self, lead: Array, spread: Array) -> Array:
         """s (..., T, n) at times (T,) since the start; behind the last one of validation, the
         growth stays.
         """
         growth = np.interp(lead, self.lead, self.growth)
-        return _scale(spread, growth, self.profile)
+        excess = self.excess(lead, spread)[..., None]
+        return excess * _scale(spread, growth, self.profile)
+
+    def excess(self, lead: Array, spread: Array) -> Array:
+        """Spread up to times (..., T) since the start, in the largest one of validation; at least
+        1.
+        """
+        now = _disagreement(spread, self.profile)
+        if self.disagreement is None:
+            return np.ones_like(now)
+        largest = np.interp(lead, self.lead, self.disagreement)  # (T,)
+        excess = np.divide(now, largest, out=np.ones_like(now), where=largest > 0)
+        return np.maximum(excess, 1.0)
 
     def factor(self, level: float) -> float:
         """Factor of the scale s for an interval of this level.
@@ -153,6 +189,8 @@ class Calibration:
             "profile": ("component", self.profile),
             "quantiles": ("level", self.quantiles),
         }
+        if self.disagreement is not None:
+            variables["disagreement"] = ("time", self.disagreement)
         coords = {"time": self.lead, "level": LEVELS}
         attrs = {"trajectories": self.trajectories, "raised": self.raised}
         return xr.Dataset(variables, coords, attrs)
@@ -165,7 +203,10 @@ class Calibration:
         )
         number = int(data.attrs["trajectories"])
         raised = float(data.attrs.get("raised", 1.0))
-        return cls(lead, growth, profile, quantiles, number, raised)
+        disagreement = None
+        if "disagreement" in data:
+            disagreement = data["disagreement"].values
+        return cls(lead, growth, profile, quantiles, number, raised, disagreement)
 
 
 def _quantiles(scores: Array) -> Array:
@@ -202,6 +243,13 @@ def _growth_and_profile(error: Array, std: Array, typical: bool) -> tuple[Array,
     mean_square = in_growths.mean((0, 1))
     profile = np.ma.sqrt(mean_square).filled(0.0)
     return growth, std * np.maximum(profile, 1e-6)
+
+
+def _disagreement(spread: Array, profile: Array) -> Array:
+    """Root mean square (..., T) of a spread (..., T, n) up to each time, in units of the profile."""
+    square = np.square(np.nan_to_num(spread) / profile).mean(-1)  # (..., T)
+    samples = np.arange(1, square.shape[-1] + 1)
+    return np.sqrt(np.cumsum(square, -1) / samples)
 
 
 def _scale(spread: Array, growth: Array, profile: Array) -> Array:
@@ -456,7 +504,9 @@ class Ensemble:
         if self.calibration is None:
             return run["spread"].values
         lead = run["time"].values - run["time"].values[0]
-        return self.calibration.scale(lead, run["spread"].values)
+        spread = run["spread"].values
+        _warn_of_excess(self.calibration.excess(lead, spread)[:, -1])
+        return self.calibration.scale(lead, spread)
 
     def _factor(self, level: float) -> float:
         if self.calibration is None:
@@ -464,7 +514,23 @@ class Ensemble:
         return self.calibration.factor(level)
 
 
-def with_interval(run: xr.Dataset, half: np.ndarray, level: float) -> xr.Dataset:
+def _warn_of_excess(excess: Array) -> None:
+    """Say where members disagree by far more than on the trajectories of the calibration."""
+    number = int((excess > UNLIKE).sum())
+    if number == 0:
+        return
+    which = ""
+    if len(excess) > 1:
+        which = f" of {number} of {len(excess)} forecasts"
+    warn(
+        f"the members{which} disagree up to {excess.max():.2g} times as much as on the runs that "
+        "calibrated the intervals, from starts unlike theirs, say. Intervals are as many times as "
+        "wide. Runs from such starts would tell.",
+        ExtrapolationWarning,
+    )
+
+
+def with_interval(run: xr.Dataset, half: Array, level: float) -> xr.Dataset:
     """A run with `lower` and `upper`, so far from its state."""
     state = run["state"]
     ends = {"lower": state.values - half, "upper": state.values + half}

@@ -422,14 +422,18 @@ class Fit:
 
     def resampled(self, near: Tensor) -> Tensor:
         """Coefficients near those of a law of all samples that these were drawn from."""
-        runs = self.problem.runs
-        duration = float(runs.times[-1] - runs.times[0])
-        stage = Stage(duration, len(runs.times) - 1, self.problem.theta(near))
+        stage = self._whole_runs(self.problem.theta(near))
         if self.problem.error(stage.theta, POLISHED) < CLEAN:
             theta = self._polished(stage, FEW)
         else:
-            theta = self._best([stage, *self._stages(near, duration, LEAST)])
+            theta = self._best([stage, *self._stages(near, stage.duration, LEAST)])
         return self.problem.coefficients(theta)
+
+    def _whole_runs(self, theta: Tensor) -> Stage:
+        """Coefficients before a fit to windows of whole runs."""
+        runs = self.problem.runs
+        duration = float(runs.times[-1] - runs.times[0])
+        return Stage(duration, len(runs.times) - 1, theta)
 
     def _stages(self, near: Tensor, shortest: float, strongest: float = RETURN) -> Iterator[Stage]:
         return refinements(
@@ -452,9 +456,11 @@ class Fit:
             if self.problem.stays(stages[k].theta):
                 best = k
                 break
-        if errors[best] < CLEAN:
-            return self._polished(stages[best])
-        return stages[best].theta
+        if errors[best] >= CLEAN:
+            return stages[best].theta
+        theta = self._polished(stages[best])
+        # windows that are shorter leave an error that grows over the run
+        return self._polished(self._whole_runs(theta), FEW)
 
     def _polished(self, stage: Stage, trials: int = POLISHING) -> Tensor:
         closer = polished(self.structure, self.problem.runs, stage, self.ridge, trials)
