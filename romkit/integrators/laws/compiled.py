@@ -21,6 +21,9 @@ from romkit.integrators.laws.terms import LatentTerms, Monomials
 POINTERS, COUNTS = 12, 9
 """Numbers of pointers and of counts among the arguments of the compiled function."""
 
+MOST = 64
+"""Most variables of a law that is compiled, as `rollout.cpp` has it."""
+
 
 class Formula(NamedTuple):
     """Formula of the rate of a motion, with the fields of `Motion`."""
@@ -38,7 +41,7 @@ def is_compiled(terms: LatentTerms, start: Tensor) -> bool:
     """Whether laws of such terms are rolled out by compiled code from such starts."""
     if not isinstance(terms, Monomials):
         return False
-    if start.dtype != torch.float64 or start.device.type != "cpu":
+    if start.dtype != torch.float64 or start.device.type != "cpu" or start.shape[-1] > MOST:
         return False
     return _function() is not None
 

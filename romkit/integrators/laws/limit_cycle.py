@@ -1,11 +1,11 @@
 """Laws of motion that has settled on a closed orbit at each context, however sharp its corners."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
+import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Natural, Order, validated
@@ -19,6 +19,7 @@ from romkit.integrators.laws.chebyshev import Chebyshev
 from romkit.integrators.laws.period import Cycle, cycle_of, fourier
 from romkit.integrators.laws.samples import LatentSamples
 from romkit.integrators.laws.scaling import Scaling
+from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
 from romkit.integrators.region import Region
 from romkit.solvers.base import Run, Solver
 from romkit.systems.problem import Problem
@@ -295,6 +296,15 @@ class LimitCycle(Estimator):
     degree: Natural | None = None
     quick = True
 
+    @classmethod
+    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
+        """The encoded data, whose rates do not matter."""
+        return [cls.samples(projection, data)]
+
+    @staticmethod
+    def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
+        return followed_samples(projection, data)
+
     def candidates(self, samples: LatentSamples) -> "list[LimitCycle]":
         if self.degree is not None:
             return [self]
@@ -459,11 +469,11 @@ def _shift_between(cycle: Cycle, target: Cycle) -> float:
     """Shift of a cycle that brings its points nearest to those of another one."""
     own, other = _complex(cycle.series), _complex(target.series)
     harmonics = min(len(own), len(other))
-    k = torch.arange(1, harmonics + 1, dtype=cycle.series.dtype)
-    shifts = torch.arange(SHIFTS, dtype=k.dtype) / SHIFTS
-    turns = torch.exp(2j * math.pi * shifts.unsqueeze(-1) * k)  # (S, h)
     products = (own[:harmonics] * other[:harmonics].conj()).sum(-1)
-    return float((turns @ products).real.argmax()) / SHIFTS
+    spectrum = products.new_zeros(SHIFTS)
+    spectrum[1 : harmonics + 1] = products
+    overlap = torch.fft.ifft(spectrum).real  # (SHIFTS,)
+    return float(overlap.argmax()) / SHIFTS
 
 
 def _complex(series: Tensor) -> Tensor:

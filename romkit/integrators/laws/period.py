@@ -1,5 +1,6 @@
 """Period and closed orbit of a run that repeats itself."""
 
+import hashlib
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -48,6 +49,9 @@ RIDGES = 1e-6, 1e-5, 1e-4
 GRID = 8192
 """Even phases at which the place along an orbit is known."""
 
+RECENT = 256
+"""Most orbits that are kept, for laws of other settings and contexts of the same runs."""
+
 
 class Cycle(NamedTuple):
     """Closed orbit of a run.
@@ -82,8 +86,25 @@ class Cycle(NamedTuple):
         return laps + (number + share) / GRID
 
 
+_recent: dict[bytes, Cycle | None] = {}
+
+
 def cycle_of(times: Tensor, z: Tensor) -> Cycle | None:
-    """Orbit of a run z (T, m) at times (T,), which may be uneven; None where it is too short."""
+    """Orbit of a run z (T, m) at times (T,), which may be uneven; None where it is too short.
+
+    Those of recent runs are kept: laws of several settings are compared on the same ones.
+    """
+    numbers = torch.cat([times.unsqueeze(-1), z], -1).contiguous()
+    key = hashlib.sha256(numbers.numpy().tobytes()).digest() + bytes([z.shape[-1]])
+    if key not in _recent:
+        cycle = _cycle(times, z)
+        if len(_recent) >= RECENT:
+            del _recent[next(iter(_recent))]
+        _recent[key] = cycle
+    return _recent[key]
+
+
+def _cycle(times: Tensor, z: Tensor) -> Cycle | None:
     times = times - times[0]
     mean = z.mean(0)
     deviation = (z - mean).square().mean().sqrt()

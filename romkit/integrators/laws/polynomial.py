@@ -128,7 +128,7 @@ class PolynomialLaw(Estimator):
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
         """The encoded data, whose rates do not matter."""
-        return [followed_samples(projection, data)]
+        return [cls.samples(projection, data)]
 
     @staticmethod
     def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:

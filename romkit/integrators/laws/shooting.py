@@ -110,7 +110,22 @@ class Residuals(NamedTuple):
         """Matrices (..., K m, K m) and slopes (..., K m)."""
         J = self.by_coefficients
         slope = (J.mT @ self.distance.unsqueeze(-1)).squeeze(-1)
-        return J.mT @ J, slope
+        return _gram(J), slope
+
+
+def _gram(J: Tensor) -> Tensor:
+    """Products (..., P, P) of the columns of matrices (..., N, P) with each other, of which half
+    are computed: they are symmetric.
+    """
+    from scipy.linalg.blas import dsyrk  # slow to import
+
+    *lead, N, P = J.shape
+    if N == 0:
+        return J.new_zeros(*lead, P, P)
+    runs = J.reshape(-1, N, P).numpy()
+    halves = [torch.from_numpy(dsyrk(1.0, rows.T)) for rows in runs]
+    above = torch.stack(halves).reshape(*lead, P, P).triu()
+    return above + above.triu(1).mT
 
 
 class Elimination(NamedTuple):
@@ -366,8 +381,8 @@ class Shots:
         lost, from distances r (L', W, d), their derivatives (..., K m), and where they cost (L', W).
         """
         near = self.beside.weight * distance.abs().amax(-1) < LOST
-        steepest = self.beside.weight * torch.linalg.vector_norm(derivative, torch.inf, (-1, -2))
-        before = ((near & (steepest < STEEP)) | ~costs).cummin(0).values
+        gentle = _below(derivative, STEEP / self.beside.weight)
+        before = ((near & gentle) | ~costs).cummin(0).values
         counts = before & costs
         r = distance[counts]  # (N, d)
         slopes = derivative[counts]  # (N, d, K m)
@@ -394,10 +409,17 @@ def _square(residual: Tensor, seen: Tensor) -> Tensor:
 def _kept(residual: Tensor, derivative: Tensor, seen: Tensor) -> Tensor:
     """Which samples (L + 1, n, W) are observed, and come before a window is lost."""
     near = residual.abs().amax(-1) < LOST
-    gentle = torch.linalg.vector_norm(derivative, torch.inf, (-1, -2)) < STEEP
+    gentle = _below(derivative, STEEP)
     # what follows a lost sample is lost, too, whatever it comes near to
     before = ((near & gentle) | ~seen).cummin(0).values
     return before & seen
+
+
+def _below(derivative: Tensor, limit: float) -> Tensor:
+    """Whether all derivatives (..., d, P) of a sample are smaller than a limit; NaN is not."""
+    largest = derivative.amax((-2, -1))
+    least = derivative.amin((-2, -1))
+    return (largest < limit) & (least > -limit)
 
 
 @dataclass(frozen=True, eq=False)
