@@ -8,8 +8,9 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import runtime
+from romkit.core.errors import InputError
 from romkit.integrators import LAWS, Estimator, LearnedField
-from romkit.integrators.laws.choice import HELD_OUT, order_of_preference
+from romkit.integrators.laws.choice import AS_GOOD, HELD_OUT, order_of_preference
 from romkit.integrators.laws.phase import with_phase
 from romkit.learning.quiet import quietly
 from romkit.learning.refit import METHOD, basis_of
@@ -87,6 +88,15 @@ class Candidate(NamedTuple):
         """Whether nothing more is needed."""
         return self.law_error < NEGLIGIBLE
 
+    def fitted_law(self) -> LearnedField | None:
+        """The best law, fitted to all runs; None where all are lost."""
+        if self.laws.best is None:
+            return None
+        try:
+            return quietly(self.laws.chosen)
+        except InputError:
+            return None
+
     def in_words(self) -> str:
         """Latents and errors, for those who wait."""
         best = "no better than rest"
@@ -113,15 +123,39 @@ def chosen(
     """The manifold and law that forecast held-out contexts of the training data best."""
     began = time.process_time()
     candidates = _candidates(train, latent_dim, seconds, seed)
-    best = _best([candidate for candidate in candidates if candidate.laws is not None])
-    if not best.laws.good:
+    with_laws = [candidate for candidate in candidates if candidate.laws is not None]
+    best = _best(with_laws)
+    law = best.fitted_law()
+    others = [candidate for candidate in with_laws if candidate is not best]
+    better = _better(others, best.laws.error)
+    if better is not None:
+        best, law = better
+    if law is None or not best.laws.good:
         # networks cost most, and are tried with the latents that the cheap laws prefer
+        best_of_cheap = best.laws.best
         best.laws.seconds = seconds - (time.process_time() - began)
         quietly(best.laws.add, LAWS["neural-ode"]())
-    law = with_phase(quietly(best.laws.chosen), best.projection, train)
+        if law is None or best.laws.best is not best_of_cheap:
+            law = quietly(best.laws.chosen)
+    law = with_phase(law, best.projection, train)
     left_out = best.laws.errors_left_out()
     model = Model(best.projection, best.laws.settings, law, left_out)
     return model, [candidate.trial() for candidate in candidates]
+
+
+def _better(others: list[Candidate], error: float) -> tuple[Candidate, LearnedField] | None:
+    """Another manifold with a law that is better than one of this error, where the laws for which
+    the first manifold was taken are lost when they are fitted to all runs.
+    """
+    better = None
+    for candidate in sorted(others, key=lambda candidate: candidate.law_error):
+        if not AS_GOOD * candidate.law_error < error:
+            break
+        law = candidate.fitted_law()
+        if law is not None and AS_GOOD * candidate.laws.error < error:
+            better = candidate, law
+            error = candidate.laws.error
+    return better
 
 
 def _best(candidates: list[Candidate]) -> Candidate:

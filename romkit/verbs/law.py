@@ -153,6 +153,8 @@ class Comparison:
         rows: of the report.
         refused: why kinds were left out.
         settings: of the law that was chosen.
+        error: of these settings; larger than that of the best ones, where their law is lost when it
+            is fitted to all trajectories.
     """
 
     projection: ProjectionFamily
@@ -166,6 +168,7 @@ class Comparison:
     refused: list[InputError] = field(default_factory=list)
     begun: float = field(default_factory=time.process_time)
     settings: Estimator | None = None
+    error: float = math.inf
 
     @property
     def best(self) -> Ranked | None:
@@ -260,6 +263,7 @@ class Comparison:
             raise InputError("data", expected=expected, got=f"{names}, all lost", fix=fix)
         law, how = best
         self.settings = how.estimator
+        self.error = how.error
         self._warn_if_useless(law, how)
         for row in self.rows:
             if row["law"] == _name(how.estimator):

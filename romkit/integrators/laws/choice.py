@@ -288,10 +288,14 @@ class Search:
         """Settings by one fold, which may begin from neighbours."""
         return _ranked(estimator, samples, self.judge, self.validation, self.seed, near)
 
-    def again(self, candidate: Ranked, near: Ranked | None = None) -> Ranked:
-        """Settings by two folds, where a fit is quick and one fold has chosen."""
+    def again(self, candidate: Ranked, least: float, near: Ranked | None = None) -> Ranked:
+        """Settings by two folds, where a fit is quick and one fold has chosen; by one where the mean
+        of two cannot be as good as the least one so far.
+        """
         # a few contexts are held out in turn already
         if not candidate.estimator.quick or len(folds(candidate.samples)) > 1:
+            return candidate
+        if candidate.error / 2 > AS_GOOD * least:
             return candidate
         return _with_second_fold(candidate, self.judge, self.validation, self.seed, near)
 
@@ -329,7 +333,7 @@ class Search:
                 break
             neighbour = self.tried(estimator, best.samples, latest)
             if best.second is not None:
-                neighbour = self.again(neighbour, latest)
+                neighbour = self.again(neighbour, least, latest)
             neighbours.append(neighbour)
             latest = neighbour
             if not latest.error <= AS_GOOD * least:
@@ -339,11 +343,12 @@ class Search:
 
 
 def _with_close_ones_again(
-    ranking: list[Ranked], again: Callable[[Ranked], Ranked]
+    ranking: list[Ranked], again: Callable[[Ranked, float], Ranked]
 ) -> list[Ranked]:
     """Settings, those whose error is near the least one on two folds."""
     ranking = list(ranking)
     tested: set[int] = set()
+    least = math.inf
     while True:
         limit = CLOSE * min(candidate.error for candidate in ranking)
         close = [number for number in range(len(ranking)) if ranking[number].error <= limit]
@@ -351,8 +356,10 @@ def _with_close_ones_again(
         untested = [number for number in close if number not in tested]
         if not untested:
             return ranking
+        untested.sort(key=lambda number: ranking[number].error)
         for number in untested:
-            ranking[number] = again(ranking[number])
+            ranking[number] = again(ranking[number], least)
+            least = min(least, ranking[number].error)
         tested.update(untested)
 
 
@@ -523,19 +530,27 @@ def fitted(
     where all are lost.
 
     A law whose rollouts leave the data is passed over, where another one stays: on some data an
-    equation that followed what was held out diverges once it is fitted to all.
+    equation that followed what was held out diverges once it is fitted to all. Where displaced
+    rollouts of all are lost, because nothing leads back, the first one of which others stay is taken.
     """
     rows = torch.arange(judge.states.shape[-3])
     best = None
     least = math.inf
+    limit = math.inf
     for candidate in ranking:
-        if not candidate.error < math.inf:
+        if not candidate.error < limit:
             break
         with warnings.catch_warnings():  # of the law that is returned, once, by who returns it
             warnings.simplefilter("ignore", FitWarning)
             law = candidate.estimator.refitted(candidate.law, candidate.samples, seed)
         if judge.stays(law, rows):
             return law, candidate
+        if limit < math.inf:
+            continue
+        if judge.stays(law, rows, displaced=False):
+            best = (law, candidate)
+            limit = CLOSE * candidate.error
+            continue
         error = float(judge.errors(law, rows).nanmean())
         if error < min(least, NEARLY * LOST):
             best = (law, candidate)

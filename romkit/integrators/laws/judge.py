@@ -145,16 +145,19 @@ class Judge:
         states = self.decode(latents, rows, self.begin + first)
         return (states - truth).square().mean(-1).sqrt()
 
-    def stays(self, law: LearnedField, rows: Tensor, times: int = LONGER) -> bool:
+    def stays(
+        self, law: LearnedField, rows: Tensor, times: int = LONGER, *, displaced: bool = True
+    ) -> bool:
         """Whether rollouts of runs (k,) that go on `times` times as long stay near the data, from
-        their starts and from displaced ones.
+        their starts and, unless they are left out, from displaced ones.
 
         Those of a context that moves go on as long as the data.
         """
         mean, farthest = _box(self._latents)
         farthest = torch.where(farthest > 0, farthest, 1.0)
         starts = self._starts(rows)
-        starts = starts.with_displaced(self._along_time(self.samples.inputs))
+        if displaced:
+            starts = starts.with_displaced(self._along_time(self.samples.inputs))
         reached = self._rolled(law, starts, times, FINE)
         relative = (reached - mean) / farthest
         away = relative.abs().amax((-2, -1)).nan_to_num(torch.inf)

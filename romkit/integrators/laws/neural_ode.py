@@ -547,14 +547,12 @@ class NeuralODE(Estimator):
         on its own.
         """
         parameters = [tensor for layer in field.layers for tensor in layer]
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
+        adam = Adam(parameters)
         for k in track(range(steps), label):
             cosine = math.cos(math.pi * k / steps)
-            optimizer.param_groups[0]["lr"] = self.learning_rate * (1 + cosine) / 2
-            optimizer.zero_grad()
-            errors().sum().backward()
-            _clip(parameters)
-            optimizer.step()
+            loss = errors().sum()
+            gradients = torch.autograd.grad(loss, parameters)
+            adam.step(_clipped(gradients), self.learning_rate * (1 + cosine) / 2)
 
     def _initial(
         self, samples: LatentSamples, paths: Paths, draw: torch.Generator
@@ -591,14 +589,47 @@ class NeuralODE(Estimator):
         )
 
 
-def _clip(parameters: Sequence[Tensor]) -> None:
-    """Shorten gradients (S, ...) that are too long, each field of the stack by its own norm."""
-    squares = [tensor.grad.flatten(1).square().sum(1) for tensor in parameters]
+def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Gradients (S, ...), those that are too long made shorter, each field of the stack by its own
+    norm.
+    """
+    squares = [gradient.flatten(1).square().sum(1) for gradient in gradients]
     norm = torch.stack(squares).sum(0).sqrt()  # (S,)
     factor = CLIP / norm.clamp(min=CLIP)
-    for tensor in parameters:
-        axes = (1,) * (tensor.ndim - 1)
-        tensor.grad.mul_(factor.view(-1, *axes))
+    clipped = []
+    for gradient in gradients:
+        axes = (1,) * (gradient.ndim - 1)
+        clipped.append(gradient * factor.view(-1, *axes))
+    return clipped
+
+
+class Adam:
+    """Adam with its usual constants. That of torch imports a compiler, which takes longer than a
+    short training.
+
+    Source: Kingma, Ba (2015), Adam: a method for stochastic optimization.
+    """
+
+    MEAN, SQUARE, LEAST = 0.9, 0.999, 1e-8
+
+    def __init__(self, parameters: Sequence[Tensor]):
+        self.parameters = parameters
+        self.means = [torch.zeros_like(tensor) for tensor in parameters]
+        self.squares = [torch.zeros_like(tensor) for tensor in parameters]
+        self.count = 0
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], rate: float) -> None:
+        """Update the parameters in place."""
+        self.count += 1
+        of_mean = 1 - self.MEAN**self.count
+        of_square = math.sqrt(1 - self.SQUARE**self.count)
+        several = zip(self.parameters, gradients, self.means, self.squares, strict=True)
+        for parameter, gradient, mean, square in several:
+            mean.lerp_(gradient, 1 - self.MEAN)
+            square.mul_(self.SQUARE).addcmul_(gradient, gradient, value=1 - self.SQUARE)
+            size = (square.sqrt() / of_square).add_(self.LEAST)
+            parameter.addcdiv_(mean, size, value=-rate / of_mean)
 
 
 def _random_layers(
