@@ -20,6 +20,10 @@ def learn(
         int | None,
         Option(min=1, max=10_000, help="Number of latent coordinates; by default chosen."),
     ] = None,
+    kinds: Annotated[
+        str | None,
+        Option(help="Names of laws to choose from, with commas; `romkit info` lists them."),
+    ] = None,
     period: Annotated[
         float | None, Option(help="Of what drives all runs from outside, in step.")
     ] = None,
@@ -39,11 +43,14 @@ def learn(
     \b
     Examples:
       romkit learn runs/*.nc --context beta
+      romkit learn runs/*.nc --context beta --kinds polynomial,sindy
       romkit learn mine.csv --context speed --members 0 --out mine
       romkit report runs/learned/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
     folder = options.target(out, "learned", "REPORT.md", force).parent
     settings = {"latent_dim": latent_dim, "period": period}
+    if kinds is not None:
+        settings["kinds"] = options.names(kinds)
     settings |= {"members": members, "seconds": seconds, "seed": seed}
     output.on_interruption("nothing is kept; shorter with --members 0 and fewer --seconds")
     data = options.read_own(sources)

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from annotated_types import MinLen
 
 import romkit.data as datasets
 from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
 from romkit.data.schema import with_trajectories
+from romkit.integrators import Estimator
 from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import forecasts_of
@@ -40,6 +43,7 @@ def learn(
     *,
     held_out: Part = 0.25,
     latent_dim: Count | None = None,
+    kinds: Annotated[Sequence[str | Estimator], MinLen(1)] | None = None,
     period: Positive | None = None,
     members: Natural = 3,
     seconds: Seconds = 60.0,
@@ -62,6 +66,9 @@ def learn(
         context: names of the parameters in which runs differ; by default what the data declare.
         held_out: share of the runs that judge the result, by contexts between the others.
         latent_dim: number of latents; by default chosen.
+        kinds: of laws to choose from, as of `romkit.law`, by name or by their settings,
+            `SINDy(degree=2)`; by default polynomials, closed orbits and networks, and runs that are
+            interpolated.
         period: of what drives all runs from outside, in step since their first time; its sine and
             cosine are then inputs of the law, and `forecast` gives them by itself.
         members: laws that miss a context each, whose forecasts of it, beside those of the held-out
@@ -75,7 +82,7 @@ def learn(
         `advice` says in a sentence what would help most.
 
     Raises:
-        InputError: fewer than three contexts, or data that cannot be read.
+        InputError: fewer than three contexts, data that cannot be read, or an unknown kind.
 
     Example:
         >>> import numpy as np
@@ -99,7 +106,7 @@ def learn(
     if period is not None:
         data = with_rhythm(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
-    best, trials = chosen(train, latent_dim, seconds, seed)
+    best, trials = chosen(train, latent_dim, seconds, seed, kinds)
     run = _rolled_out(best, test)
     forecasts = forecasts_of(run, train, test)
     # as many runs of the training tell an error of what is unseen from one of the fit
@@ -125,7 +132,9 @@ def learn(
         seconds=time.process_time() - began,
         period=period,
     )
-    if not can_interpolate(train, period) or not is_better(train, best.left_out):
+    if kinds is not None or not can_interpolate(train, period):
+        return of_law
+    if not is_better(train, best.left_out):
         return of_law
     with_bars = members >= 2
     return of_law.with_interpolation(InterpolatedRuns.of(best.projection, train, test, with_bars))

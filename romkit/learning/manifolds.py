@@ -1,6 +1,7 @@
 """Manifolds of more and more latents with laws on them, and the choice between them."""
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from romkit.learning.refit import METHOD, basis_of
 from romkit.learning.trials import Trial
 from romkit.projections import Projection
 from romkit.verbs.fit import fit
-from romkit.verbs.law import Comparison
+from romkit.verbs.law import Comparison, settings_of
 
 LATENT = (2, 3, 4, 5, 6, 7, 8)
 """Latent dimensions that are tried, as long as a further one gains, or the one after it: the modes
@@ -117,12 +118,20 @@ class Candidate(NamedTuple):
         return Trial(self.projection.latent_dim, self.projection.config, self.error, row)
 
 
+Kinds = Sequence[str | Estimator]
+"""Kinds of laws, as of `romkit.law`."""
+
+
 def chosen(
-    train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
+    train: xr.Dataset,
+    latent_dim: int | None,
+    seconds: float,
+    seed: int,
+    kinds: Kinds | None = None,
 ) -> tuple[Model, list[Trial]]:
     """The manifold and law that forecast held-out contexts of the training data best."""
     began = time.process_time()
-    candidates = _candidates(train, latent_dim, seconds, seed)
+    candidates = _candidates(train, latent_dim, seconds, seed, kinds)
     with_laws = [candidate for candidate in candidates if candidate.laws is not None]
     best = _best(with_laws)
     law = best.fitted_law()
@@ -130,17 +139,27 @@ def chosen(
     better = _better(others, best.laws.error)
     if better is not None:
         best, law = better
-    if law is None or not best.laws.good:
-        # networks cost most, and are tried with the latents that the cheap laws prefer
-        best_of_cheap = best.laws.best
+    needs_networks = law is None or not best.laws.good
+    if kinds is None and needs_networks:
         best.laws.seconds = seconds - (time.process_time() - began)
-        quietly(best.laws.add, LAWS["neural-ode"]())
-        if law is None or best.laws.best is not best_of_cheap:
-            law = quietly(best.laws.chosen)
+        law = _with_networks(best, law)
+    if law is None:
+        law = quietly(best.laws.chosen)
     law = with_phase(law, best.projection, train)
     left_out = best.laws.errors_left_out()
     model = Model(best.projection, best.laws.settings, law, left_out)
     return model, [candidate.trial() for candidate in candidates]
+
+
+def _with_networks(best: Candidate, law: LearnedField | None) -> LearnedField | None:
+    """The law of a manifold, or a network in its place, which cost most, and are tried with the
+    latents that the cheap laws prefer.
+    """
+    of_cheap = best.laws.best
+    quietly(best.laws.add, LAWS["neural-ode"]())
+    if law is not None and best.laws.best is of_cheap:
+        return law
+    return quietly(best.laws.chosen)
 
 
 def _better(others: list[Candidate], error: float) -> tuple[Candidate, LearnedField] | None:
@@ -173,9 +192,13 @@ def _best(candidates: list[Candidate]) -> Candidate:
 
 
 def _candidates(
-    train: xr.Dataset, latent_dim: int | None, seconds: float, seed: int
+    train: xr.Dataset,
+    latent_dim: int | None,
+    seconds: float,
+    seed: int,
+    kinds: Kinds | None = None,
 ) -> list[Candidate]:
-    """Manifolds of more and more latents with cheap laws, as long as one of two gains by more: the
+    """Manifolds of more and more latents with cheap laws, or those asked for, as long as one of two gains by more: the
     manifold enough for a law, and the law.
 
     Those that gain too little for a law are among them, too.
@@ -199,7 +222,7 @@ def _candidates(
             continue
         remaining = seconds - (time.process_time() - began)
         laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
-        quietly(laws.add, LAWS["polynomial"](), LAWS["limit-cycle"]())
+        quietly(_add, laws, kinds)
         last = Candidate(projection, error, laws)
         candidates.append(last)
         runtime.told(f"learn: {last.in_words()}; {time.process_time() - began:.0f} s")
@@ -209,6 +232,15 @@ def _candidates(
         if last.good or passed == PAIR or remaining < seconds / 2:
             break
     return candidates
+
+
+def _add(laws: Comparison, kinds: Kinds | None) -> None:
+    """Try kinds of laws; by default cheap ones."""
+    if kinds is None:
+        laws.add(LAWS["polynomial"](), LAWS["limit-cycle"]())
+        return
+    for kind in kinds:
+        laws.add(settings_of(kind))
 
 
 def _latent_dims(train: xr.Dataset, latent_dim: int | None) -> list[int]:

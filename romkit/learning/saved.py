@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from romkit.core.errors import FileError
-from romkit.core.files import atomic, reason
+from romkit.core.files import atomic, plain, reason
 from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
 from romkit.integrators import LAWS, Estimator
@@ -126,7 +126,10 @@ def _of_numbers(content: Mapping[str, object]) -> dict[str, object]:
 def _settings(estimator: Estimator) -> dict[str, object]:
     """Name and settings of a law."""
     names = {kind: name for name, kind in LAWS.items()}
-    return {"law": names[type(estimator)], "values": dataclasses.asdict(estimator)}
+    law = names[type(estimator)]
+    values = {field.name: getattr(estimator, field.name) for field in dataclasses.fields(estimator)}
+    # a library of terms of its own has no place in text
+    return {"law": law, "values": plain("settings", values)}
 
 
 def _lists(errors: Errors) -> dict[str, list[float]]:

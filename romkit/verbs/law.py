@@ -119,14 +119,15 @@ def law(
     check_states(data)
     comparison = Comparison(*projection.for_law(data), validation, seed, seconds)
     if kinds is None:
-        comparison.add(*map(_settings, KINDS))
+        comparison.add(*map(settings_of, KINDS))
     else:
         for kind in kinds:
-            comparison.add(_settings(kind))
+            comparison.add(settings_of(kind))
     return with_phase(comparison.chosen(), projection, data)
 
 
-def _settings(kind: str | Estimator) -> Estimator:
+def settings_of(kind: str | Estimator) -> Estimator:
+    """Settings of a law that is given by its name or by them."""
     if isinstance(kind, Estimator):
         return kind
     name = checks.one_of("kinds", kind, LAWS)

@@ -1,0 +1,80 @@
+"""Kinds of laws of `romkit.learn`, as of `romkit.law`."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import romkit
+from romkit.cli.main import app
+from romkit.core.errors import InputError
+from romkit.integrators import DMD, SINDy
+from romkit.integrators.laws.polynomial import PolynomialLaw
+
+
+def decays(count=6):
+    """ẋ = -c x, ẏ = c (x - y), which each of these kinds has exactly or nearly."""
+    time, rates = np.linspace(0, 3, 31), np.linspace(0.5, 1.5, count)
+    x = np.exp(-rates[:, None] * time)
+    y = rates[:, None] * time * x
+    return romkit.data.from_arrays(
+        np.stack([x, y, x + 2 * y], axis=-1), time, context={"rate": rates}
+    )
+
+
+@pytest.mark.parametrize(
+    ("kinds", "settings"),
+    [
+        (["sindy"], SINDy),
+        (["dmd", "polynomial"], PolynomialLaw),
+        ([SINDy(degree=1, context_degree=1), DMD()], SINDy),
+    ],
+)
+def test_laws_are_of_the_kinds_asked_for(kinds, settings):
+    model = romkit.learn(decays(), kinds=kinds, members=0, latent_dim=2, seconds=5.0)
+    assert isinstance(model.settings, settings)
+    assert model.interpolated is None
+    assert len(model.law.report) == len(kinds)
+    assert model.errors["forecast"].max() < 0.05
+
+
+def test_settings_are_kept():
+    kinds = [SINDy(degree=2, context_degree=1, threshold=0.001)]
+    model = romkit.learn(decays(), kinds=kinds, members=2, latent_dim=2, seconds=5.0)
+    assert model.settings == kinds[0]
+    assert model.bars is not None
+
+
+def test_a_model_of_a_kind_is_loaded_with_its_settings(tmp_path):
+    kinds = [SINDy(degree=1, context_degree=1)]
+    model = romkit.learn(decays(), kinds=kinds, members=0, latent_dim=2, seconds=5.0)
+    again = romkit.Learned.load(model.save(tmp_path / "saved"))
+    assert repr(again.settings) == repr(model.settings)
+    assert repr(again) == repr(model)
+
+
+@pytest.mark.parametrize("kinds", [["sundy"], [], "sindy dmd"])
+def test_unknown_kinds_are_refused(kinds):
+    with pytest.raises(InputError) as caught:
+        romkit.learn(decays(), kinds=kinds, members=0)
+    assert caught.value.argument == "kinds"
+
+
+def test_the_command_line_takes_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    romkit.data.save_dataset(decays(), "runs.nc")
+    command = [
+        "learn",
+        "runs.nc",
+        "--kinds",
+        "dmd,sindy",
+        "--members",
+        "0",
+        "--latent-dim",
+        "2",
+        "--out",
+        "here",
+    ]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    law = romkit.Learned.load("here").law
+    assert sorted(row["law"] for row in law.report) == ["dmd", "sindy"]
