@@ -22,7 +22,7 @@ MANY = 0.1
 
 OWN_STARTS = "runs start at different times; each is counted from its start"
 OWN_TIMES = (
-    "runs have times of their own, so that {share:.0%} of the snapshots are missing; "
+    "runs have times of their own: each has samples at {share:.0%} of all times within it; "
     "romkit.data.resampled(data) gives them common ones"
 )
 
@@ -130,7 +130,7 @@ def shared_clock(times: Sequence[Array]) -> tuple[list[Array], list[str]]:
     present = sum(len(run) for run in times)
     share = 1 - present / spanned
     if share > MANY:
-        notes.append(OWN_TIMES.format(share=share))
+        notes.append(OWN_TIMES.format(share=1 - share))
     return times, notes
 
 

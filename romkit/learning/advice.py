@@ -94,7 +94,8 @@ class Evidence:
             return self._of_interpolation()
         is_lost = ~np.isfinite(self.held_out["forecast"])
         if is_lost.any():
-            return f"{self._of_lost(is_lost)}{self._causes()}{self._of_few_contexts()}"
+            causes = self._causes() or self._help_for_lost(is_lost)
+            return f"{self._of_lost(is_lost)}{causes}{self._of_few_contexts()}"
         if self._is_no_better:
             causes = self._causes() or self._help()
             return f"{self._no_better()}{causes}{self._of_few_contexts()}"
@@ -193,6 +194,16 @@ class Evidence:
         if len(kept) > 0:
             others = f" The {len(kept)} others err by {np.mean(kept):.2g}."
         return f"The forecast at {in_words(self.test, worst)} is lost.{others}"
+
+    def _help_for_lost(self, is_lost: np.ndarray) -> str:
+        """Sentence on what to do about forecasts that are lost."""
+        if self.fitted_to_all or self._has_few_contexts:
+            return self._latents()
+        worst = in_words(self.test, int(np.argmax(is_lost)))
+        return (
+            f" More runs beside {worst} would help most, or shorter forecasts from there; "
+            f"model.refitted() learns from the held-out runs too.{self._latents()}"
+        )
 
     def _causes(self) -> str:
         """Sentences on why no law can follow the runs; empty where none shows."""

@@ -26,11 +26,13 @@ class Bars(NamedTuple):
         runs: number of forecasts that they were calibrated by, of runs that their law had not seen.
         inside: share of the held-out runs within their intervals; forecasts that are lost are left
             out here and below.
+        lost: number of further such forecasts that are lost, which they leave out.
         width: half of their width [deviations], root mean square over components, mean over time,
             median of the runs.
     """
 
     runs: int
+    lost: int
     inside: float
     width: float
 
@@ -141,4 +143,6 @@ def measured(ensemble: Ensemble | InterpolatedRuns, test: xr.Dataset, level: flo
     inside = (truth >= lower) & (truth <= upper)
     half = (upper - lower) / 2 / np.where(deviation > 0, deviation, 1.0)
     width = np.nanmedian(np.sqrt(np.square(half).mean(-1)).mean(-1))
-    return Bars(ensemble.calibration.trajectories, float(inside[observed].mean()), float(width))
+    calibration = ensemble.calibration
+    share = float(inside[observed].mean())
+    return Bars(calibration.trajectories, calibration.lost, share, float(width))

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 import xarray as xr
 
@@ -23,7 +22,6 @@ from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.page import write_page
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
-from romkit.learning.rhythm import waves
 from romkit.learning.trials import Trial
 from romkit.plotting import plot_rollout
 from romkit.plotting.style import Figure
@@ -148,8 +146,9 @@ class Learned:
     def _rhythm_from(self, start: float) -> Control:
         """Inputs at times since a start."""
 
-        def inputs(t: torch.Tensor) -> np.ndarray:
-            return waves(float(t) + start, self.period)
+        def inputs(t: torch.Tensor) -> torch.Tensor:
+            phase = 2 * torch.pi * (t + start) / self.period
+            return torch.stack([torch.sin(phase), torch.cos(phase)], -1)
 
         return inputs
 

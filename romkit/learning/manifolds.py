@@ -1,6 +1,7 @@
 """Manifolds of more and more latents with laws on them, and the choice between them."""
 
 import time
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,8 +9,9 @@ import numpy as np
 import xarray as xr
 from torch import Tensor
 
+from romkit.bases import Basis
 from romkit.core import runtime
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.choice import AS_GOOD, HELD_OUT, order_of_preference
 from romkit.integrators.laws.phase import with_phase
@@ -210,7 +212,7 @@ def _candidates(
     least = np.inf
     passed = 0
     for number in _latent_dims(train, latent_dim):
-        projection = fit(METHOD, train, latent_dim=number, basis=front)
+        projection = _manifold(train, number, front, is_asked=latent_dim is not None)
         if projection.latent_dim < number and last is not None:  # further directions hold nothing
             break
         error = float(projection.report["left_out_error"])
@@ -232,6 +234,14 @@ def _candidates(
         if last.good or passed == PAIR or remaining < seconds / 2:
             break
     return candidates
+
+
+def _manifold(train: xr.Dataset, number: int, front: Basis | None, is_asked: bool) -> Projection:
+    """A manifold of so many latents, or fewer, which is no surprise where nobody asked for them."""
+    with warnings.catch_warnings():
+        if not is_asked:
+            warnings.filterwarnings("ignore", message="latent_dim", category=DataWarning)
+        return fit(METHOD, train, latent_dim=number, basis=front)
 
 
 def _add(laws: Comparison, kinds: Kinds | None) -> None:

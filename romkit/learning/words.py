@@ -116,7 +116,8 @@ def bars(learned: Judged) -> str:
     few = ": too few for a width to rely on" if now.runs < FEW_RUNS else ""
     return (
         f"of level {BAR:.0%}, {_width(now, learned.error)}; they rest on "
-        f"{now.runs} forecasts of runs that their law had not seen{few}{_change(learned)}"
+        f"{now.runs} forecasts of runs that their law had not seen{few}{_lost(now)}"
+        f"{_change(learned)}"
         f"{_individuals(learned)}"
     )
 
@@ -126,6 +127,14 @@ def _width(bars: Bars, error: float) -> str:
     if not np.isfinite(error):
         return f"±{bars.width:.2g} deviations"
     return f"±{bars.width:.2g} deviations, {bars.width / error:.1f} times the error"
+
+
+def _lost(bars: Bars) -> str:
+    """How many forecasts bars leave out."""
+    if bars.lost == 0:
+        return ""
+    further = "one further forecast is" if bars.lost == 1 else f"{bars.lost} further forecasts are"
+    return f"; {further} lost, and left out: bars are those of forecasts that are not lost"
 
 
 def _change(learned: Judged) -> str:

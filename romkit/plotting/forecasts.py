@@ -16,6 +16,7 @@ from romkit.core.types import Array
 from romkit.data.layout import in_components, layout_of
 from romkit.data.trajectories import check_components
 from romkit.plotting import style
+from romkit.plotting.courses import omitted
 from romkit.plotting.places import place, quantity, telling_components
 
 FAR = 3.0
@@ -44,8 +45,8 @@ def plot_forecast(
         components: names of the components to draw; by default four places that say most about the
             others.
 
-    An interval that leaves the range of the states by far is clipped, and titles say how many
-    members are lost.
+    An interval that leaves the range of the states by far is clipped. Titles say how many members
+    are lost, and which runs and how many components are left out.
 
     Raises:
         InputError: a run without states, half of an interval, or unknown components.
@@ -68,6 +69,7 @@ def plot_forecast(
         needed = ["time", "lower", "state", "upper"]
     style.check_numbers("band", band, *needed, fix=fix)
     runs = style.members(band).isel(seed=0, drop=True)
+    number = runs.sizes["trajectory"]
     runs = runs.isel(trajectory=slice(style.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
     truth = _checked_truth(truth, runs, names)
@@ -86,6 +88,7 @@ def plot_forecast(
         time = style.label(runs["time"])
         for panel in axes[-1]:
             panel.set_xlabel(time)
+        figure.suptitle(omitted(number, len(names), rows))
         lines, words = axes[0, 0].get_legend_handles_labels()
         figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -78,6 +78,7 @@ class Calibration:
         quantiles: of |error| / s, at `LEVELS`; a lost forecast has an infinite error.
         trajectories: how many it was made of.
         raised: factor on the errors of members that knew of what they were judged by, 1 for none.
+        lost: how many trajectories were left out, since their forecasts are lost.
         disagreement: (T,) largest spread on one of the trajectories up to each time, root mean square
             in units of the profile. Where members disagree more, from a start unlike those of
             validation say, the scale grows as much. None where it does not.
@@ -99,6 +100,7 @@ class Calibration:
     quantiles: Array = field(repr=False)
     trajectories: int
     raised: float = 1.0
+    lost: int = 0
     disagreement: Array | None = field(default=None, repr=False)
 
     @classmethod
@@ -192,7 +194,7 @@ class Calibration:
         if self.disagreement is not None:
             variables["disagreement"] = ("time", self.disagreement)
         coords = {"time": self.lead, "level": LEVELS}
-        attrs = {"trajectories": self.trajectories, "raised": self.raised}
+        attrs = {"trajectories": self.trajectories, "raised": self.raised, "lost": self.lost}
         return xr.Dataset(variables, coords, attrs)
 
     @classmethod
@@ -206,7 +208,8 @@ class Calibration:
         disagreement = None
         if "disagreement" in data:
             disagreement = data["disagreement"].values
-        return cls(lead, growth, profile, quantiles, number, raised, disagreement)
+        lost = int(data.attrs.get("lost", 0))
+        return cls(lead, growth, profile, quantiles, number, raised, lost, disagreement)
 
 
 def _quantiles(scores: Array) -> Array:
@@ -340,7 +343,7 @@ class Ensemble:
         Returns:
             `state`, the mean of the members; `spread`, their standard deviation, NaN where one is
             left; `lower` and `upper`; `lost`, the share of members that diverged; distances from
-            what was trained on, the means.
+            what was trained on, the largest of the members.
         """
         for name in options:
             checks.one_of("options", name, ("solver", "engine"))
@@ -400,8 +403,11 @@ class Ensemble:
         error[lost] = np.inf
         if with_lost:
             _warn_of_lost(lost, observed)
+            number = 0
         else:
-            error[lost.any((1, 2))] = np.nan
+            is_lost = lost.any((1, 2))  # (V,)
+            error[is_lost] = np.nan
+            number = int(is_lost.sum())
         deviation = run["state_std"].values.astype("float64")
         spread = run["spread"].values
         if self.centred and seen is not None:
@@ -409,7 +415,7 @@ class Ensemble:
             raised = max(raised, _understated(error / deviation, by_members))
             error[by_members] *= raised
         calibration = Calibration.of(run["time"].values, error, spread, deviation, self.centred)
-        return replace(self, calibration=replace(calibration, raised=raised))
+        return replace(self, calibration=replace(calibration, raised=raised, lost=number))
 
     @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
@@ -618,7 +624,8 @@ def _over_members(run: xr.Dataset, members: Array | None, centred: bool) -> xr.D
     of_members = [name for name, values in run.data_vars.items() if "seed" in values.dims]
     band = run.drop_vars(of_members)
     if "state_distance" in run:
-        distance = run["state_distance"].mean("seed", keep_attrs=True)
+        # as the warning has it, which counts every member
+        distance = run["state_distance"].max("seed", keep_attrs=True)
         band = band.assign(state_distance=distance)
     diverged = {"units": "1", "long_name": "share of the members that diverged"}
     deviation = {"units": units, "long_name": "standard deviation of the members"}

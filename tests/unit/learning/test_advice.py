@@ -1,5 +1,7 @@
 """Advice of a learned model: what its errors and its runs say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,3 +54,18 @@ def test_only_runs_that_swing_in_step_are_asked_for_their_drive(periods):
     runs = romkit.data.from_arrays(states, time, context={"size": size})
     sentence = evidence(runs, forecast=0.1, nearest=0.2).sentence()
     assert ("period=2" in sentence) == bool((periods == 2.0).all())
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_advice_on_lost_forecasts_says_where_more_runs_would_help(lost):
+    runs = people(np.linspace(1.0, 3.0, 9), 0.0)
+    judged = evidence(runs, forecast=0.1, nearest=0.3)
+    forecast = judged.held_out["forecast"].copy()
+    forecast[lost] = np.inf
+    judged = replace(judged, held_out=judged.held_out | {"forecast": forecast})
+    sentence = judged.sentence()
+    assert (
+        sentence.count(f"{float(runs.dose[lost]):.4g}") == 2
+    )  # which is lost, and where to add runs
+    assert "refitted" in sentence
+    assert "refitted" not in replace(judged, fitted_to_all=True).sentence()

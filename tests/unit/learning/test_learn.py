@@ -8,13 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import xarray as xr
 
 import romkit
-from romkit.core.errors import DataWarning, FitWarning, InputError
+from romkit.core.errors import DataWarning, ExtrapolationWarning, FitWarning, InputError
+from romkit.engine import trace
 from romkit.learning.advice import WITHOUT_A_MODEL
 from romkit.learning.bars import FEW_CONTEXTS, NOT_ASKED
-from romkit.learning.rhythm import rhythm
+from romkit.learning.rhythm import rhythm, waves
 
 
 def oscillations(number=6, noise=0.0):
@@ -346,6 +348,47 @@ def test_runs_with_a_rhythm_are_forecast_from_any_time_of_it():
         )
         state = forecast["state"].values
         assert abs(state - 1.5 * states[0, begin : begin + 31]).max() < 0.05
+
+
+@pytest.mark.parametrize("start", [0.0, 1.7])
+def test_the_rhythm_of_a_forecast_is_that_of_the_runs(learned, start):
+    inputs = replace(learned, period=3.0)._rhythm_from(start)
+    times = torch.linspace(0, 7, 15, dtype=torch.float64)
+    expected = waves(times.numpy() + start, 3.0)
+    found = torch.stack([inputs(t) for t in times])
+    assert np.allclose(found, expected, rtol=0, atol=1e-14)
+    # an engine can record it
+    trace(inputs, torch.zeros((), dtype=torch.float64))
+
+
+def test_the_distance_of_a_result_is_that_of_its_warning(learned):
+    far = 1.3 * learned.test.state[0, 0]
+    with pytest.warns(ExtrapolationWarning) as caught:
+        forecast = learned.forecast(initial_state=far, duration=0.5, dt=0.1, frequency=1.5)
+    largest = float(forecast.state_distance.max())
+    (said,) = [str(w.message) for w in caught if "distance up to" in str(w.message)]
+    assert f"distance up to {largest:.3g}," in said
+
+
+def test_three_runs_warn_of_no_latents_that_nobody_asked_for():
+    """Waves of two directions, of which three latents are tried."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        model = romkit.learn(oscillations(3).isel(x=[0, 1]), "frequency", seconds=1.0)
+    assert model.test.sizes["trajectory"] == 1
+    assert model.without_bars == FEW_CONTEXTS
+
+
+def test_bars_say_how_many_lost_forecasts_they_leave_out(learned):
+    """A law that is lost at one of the held-out runs, since its growth depends on the context."""
+    bars = learned.bars
+    assert bars.lost == 0
+    calibration = replace(learned.ensemble.calibration, lost=2)
+    ensemble = replace(learned.ensemble, calibration=calibration)
+    lossy = replace(learned, ensemble=ensemble)
+    assert lossy.bars.lost == 2
+    assert "2 further forecasts are lost" in repr(lossy)
+    assert "further" not in repr(learned)
 
 
 def test_common_times_are_as_dense_as_the_dense_samples():

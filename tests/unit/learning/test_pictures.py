@@ -64,3 +64,20 @@ def test_files_that_romkit_did_not_write_are_drawn(tmp_path, kind):
     result = CliRunner().invoke(app, ["plot", str(source), "--out", str(picture)])
     assert result.exit_code == 0, result.output
     assert picture.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("components", "drawn"), [(3, 3), (4, 4), (6, 4), (9, 4)])
+def test_a_forecast_tells_how_many_components_it_draws(components, drawn):
+    wave = np.sin(np.linspace(0, 6, 50)[:, None] + np.arange(components))
+    names = [f"x{number}" for number in range(components)]
+    states = {"state": (("time", "component"), wave)}
+    figure = plot_forecast(xr.Dataset(states, {"time": np.linspace(0, 6, 50), "component": names}))
+    assert len(figure.axes) == drawn
+    told = figure.get_suptitle()
+    assert (f"{drawn} of {components}" in told) == (components > drawn)
+
+
+def test_components_that_are_asked_for_are_counted_too():
+    data = band(0.1)
+    figure = plot_forecast(data, components=[str(data.component.values[2])])
+    assert "1 of 6" in figure.get_suptitle()
