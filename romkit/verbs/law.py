@@ -45,8 +45,9 @@ by default."""
 POOR = 0.1
 """Error of a law [deviations of the data] from which on it warns where the projection is better."""
 
-HOPELESS = 1.0
-"""Error after a short training, relative to the best law's, from which on a long one is left out."""
+HOPELESS = 3.0, 1.0
+"""Errors of laws of a first and of a second short training, relative to the best law's, from which on
+a longer one is left out."""
 
 FIX = "another latent_dim (motion on a torus needs more), more contexts, or longer runs"
 """Advice where no law is as good as the projection."""
@@ -71,7 +72,7 @@ def law(
     By default polynomials of a few degrees in the latents and in the context are fitted to
     trajectories by multiple shooting. Where the best of them errs by more than five times the
     projection's error, closed orbits are tried, and then a neural ODE, which trains for a sixteenth
-    of its steps alone where it is then no better than the best of them. Each is fitted to a part of
+    of its steps or fewer where it is then no better than the best of them. Each is fitted to a part of
     the contexts, and forecasts the others: contexts between those of training, or of a single
     trajectory its last part; of five contexts or fewer each inner one is held out in turn, and
     forecast in pieces of some periods. Errors are those of decoded states. Of laws whose error is
@@ -204,20 +205,20 @@ class Comparison:
         remaining = self.seconds - (started - self.begun)
         try:
             several = estimator.choices(self.projection, self.data)
-            # the best is fitted again, to all trajectories
-            candidates = estimator.affordable(several, remaining / 2)
+            if self.judge is None:
+                self.judge = judge_of(self.projection, self.data, several[0])
+            ranking: list[Ranked] = []
+            if remaining > 0:
+                ranking = self._far_behind(estimator, several[0])
+            if not ranking:
+                # the best is fitted again, to all trajectories
+                candidates = estimator.affordable(several, remaining / 2)
+                ranking = self._by_forecasts(candidates)
+                self.ranking += [tried for tried in ranking if math.isfinite(tried.error)]
         except InputError as error:
             self.refused.append(error)
             self.leave_out(estimator, f"cannot be fitted: {error}")
             return
-        if self.judge is None:
-            self.judge = judge_of(self.projection, self.data, several[0])
-        ranking: list[Ranked] = []
-        if candidates:
-            ranking = self._far_behind(estimator, several[0])
-        if not ranking:
-            ranking = self._by_forecasts(candidates)
-            self.ranking += [candidate for candidate in ranking if math.isfinite(candidate.error)]
         if not ranking:
             self.leave_out(estimator, "no time for it")
             return
@@ -229,14 +230,17 @@ class Comparison:
         """Settings of a short training that leaves a kind far behind the best law, so that a long
         one is left out; none where it does not, or the kind has none.
         """
-        brief = estimator.brief()
         best = self.best
-        if brief is None or best is None:
+        if best is None:
             return []
-        ranking = self._by_forecasts([(brief, samples)])
-        if ranking and ranking[0].error < HOPELESS * best.error:
-            return []
-        return ranking
+        for brief, limit in zip(estimator.brief(), HOPELESS, strict=False):
+            ranking = self._by_forecasts([(brief, samples)])
+            # where it cannot be fitted, a long training says why
+            if not ranking or ranking[0].law is None:
+                return []
+            if not ranking[0].error < limit * best.error:
+                return ranking
+        return []
 
     def _by_forecasts(self, candidates: list[tuple[Estimator, LatentSamples]]) -> list[Ranked]:
         share = EACH * self.seconds

@@ -37,7 +37,7 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
     source = EVERY[name]
     measured, _ = measure(source, runs=runs)
     model = romkit.learn(measured, source.parameter, held_out=HELD_OUT, **settings)
-    train, _, truth = divided(name, runs)
+    train, held_out, truth = divided(name, runs)
     row = next(row for row in model.law.report if row["chosen"])
     return {
         "seconds": model.seconds,
@@ -52,6 +52,7 @@ def learned(name: str, runs: int, **settings: object) -> dict[str, object]:
             if t.law is not None
         ],
         "advice": model.advice,
+        "noise": errors(held_out["state"].values, train, truth),
         "projection": errors(model.run["projected"].values, train, truth),
         "romkit": errors(model.run["rom"].values, train, truth),
     }

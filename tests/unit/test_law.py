@@ -1,16 +1,19 @@
 """`romkit.law`: kinds of laws beside each other, the time that they may take, and what is refused."""
 
 import json
+import math
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.core.errors import FitWarning
-from romkit.integrators import DMD, NeuralODE, SINDy
+from romkit.integrators import DMD, NeuralODE, PolynomialLaw, SINDy
+from romkit.integrators.laws import choice
 from romkit.integrators.laws.judge import Judge
 from tests.refusals import refused
 
@@ -82,6 +85,29 @@ def test_a_rollout_that_grows_does_not_stay(data, pod):
     turned[[2, 4], [0, 1]] += 3e-6  # terms δz0 and δz1 of their own rates, beside a context term
     assert not judge.stays(replace(exact, coefficients=turned), every)
     assert judge.stays(replace(exact, coefficients=exact.coefficients * 0), every)
+
+
+def test_of_laws_that_are_lost_beside_the_data_the_best_by_held_out_runs_is_taken():
+    # infections below zero grow without bound: nothing leads back to what has died out
+    t, rates = np.linspace(0, 15, 61), np.linspace(0.8, 1.6, 8)
+
+    def runs(beta):
+        rate = lambda _, y: [-beta * y[0] * y[1], beta * y[0] * y[1] - 0.3 * y[1]]  # noqa: E731
+        return solve_ivp(rate, (0, 15), [0.99, 0.01], t_eval=t, rtol=1e-9, atol=1e-12).y.T
+
+    data = romkit.data.from_arrays(
+        np.stack([runs(beta) for beta in rates]), t, context={"b": rates}
+    )
+    projection = romkit.fit("identity", data)
+    samples = PolynomialLaw.samples(projection, data)
+    judge, every = Judge.of_latents(samples), torch.arange(len(rates))
+    several = [PolynomialLaw(degree=2, context_degree=1), PolynomialLaw(degree=1, context_degree=1)]
+    good, poor = [choice.Search(judge, 0.25, 0, math.inf).tried(each, samples) for each in several]
+    assert good.error < poor.error
+    law, how = choice.fitted([good, poor], judge, 0)
+    assert not judge.stays(law, every)
+    assert judge.stays(law, every, displaced=False)
+    assert how.estimator == good.estimator
 
 
 def test_no_time_is_said_so(data, pod):

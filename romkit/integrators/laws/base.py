@@ -122,11 +122,11 @@ class Estimator(abc.ABC):
         """
         return []
 
-    def brief(self) -> "Estimator | None":
-        """Settings of a short training, whose error tells whether a long one may pay; None where
-        fits are short, or their length was asked for.
+    def brief(self) -> "list[Estimator]":
+        """Settings of short trainings, the shortest first, whose errors tell whether a long one may
+        pay; none where fits are short, or their length was asked for.
         """
-        return None
+        return []
 
     def affordable(
         self, several: Sequence[LatentSamples], seconds: float

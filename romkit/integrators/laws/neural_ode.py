@@ -493,12 +493,13 @@ class NeuralODE(Estimator):
         fewer = self._shortened(lambda steps: steps >> halved)
         return [(fewer, samples)]
 
-    def brief(self) -> "NeuralODE | None":
+    def brief(self) -> "list[NeuralODE]":
         usual = NeuralODE()
         steps = self.regression_steps, self.shooting_steps
         if steps != (usual.regression_steps, usual.shooting_steps):
-            return None
-        return self._shortened(lambda steps: steps // BRIEF)
+            return []
+        short = self._shortened(lambda steps: steps // BRIEF)
+        return [replace(short, shooting_steps=0), short]
 
     def _shortened(self, change: Callable[[int], int]) -> "NeuralODE":
         """These settings with fewer steps in both stages."""

@@ -137,7 +137,11 @@ class PolynomialLaw(Estimator):
     def candidates(self, samples: LatentSamples) -> "list[PolynomialLaw]":
         highest = _highest(samples.context.shape[-1], number_of_contexts(samples))
         settings: list[PolynomialLaw] = []
-        for degree, context_degree in DEGREES.get(samples.inputs.shape[-1], WIDE):
+        degrees = DEGREES.get(samples.inputs.shape[-1], WIDE)
+        if samples.control_names:
+            # what is driven may be linear, and its orbit is that of the drive
+            degrees = (*LINEAR, *degrees)
+        for degree, context_degree in degrees:
             candidate = self._with_degrees(degree, min(context_degree, highest))
             if candidate not in settings and candidate._affordable(samples):
                 settings.append(candidate)
@@ -154,10 +158,10 @@ class PolynomialLaw(Estimator):
         return replace(self, degree=degree, context_degree=context_degree)
 
     def is_last_resort(self, samples: LatentSamples) -> bool:
-        """Whether the law is linear in a few latents, and the motion goes on: it then follows an
-        orbit on which it starts, but nothing leads back to the orbit.
+        """Whether the law is linear in a few latents, and the motion goes on without a drive: it then
+        follows an orbit on which it starts, but nothing leads back to the orbit.
         """
-        if self.degree > 1 or samples.inputs.shape[-1] not in DEGREES:
+        if self.degree > 1 or samples.inputs.shape[-1] not in DEGREES or samples.control_names:
             return False
         return _goes_on(samples)
 

@@ -101,3 +101,13 @@ def test_a_law_of_delay_coordinates_of_one_sensor_is_exact():
         run = romkit.rollout(delayed, pod, dynamics=law)
         assert float(run.nrmse.max()) < 0.01
     assert isinstance(delayed, xr.Dataset)
+
+
+@pytest.mark.parametrize("between", ["held", "linear"])
+def test_a_linear_motion_that_is_driven_has_a_linear_law(between):
+    data = driven(between)
+    pod = romkit.fit("identity", data)
+    law = romkit.law(pod, data, kinds=["polynomial"])
+    assert law.basis.library.degree == 1
+    run = romkit.rollout(data, pod, dynamics=law)
+    assert float(run.nrmse.max()) < 1e-3

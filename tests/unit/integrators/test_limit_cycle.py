@@ -7,6 +7,7 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.integrators import LimitCycle
+from romkit.integrators.laws import period
 from romkit.solvers import RK4
 from tests.refusals import refused
 
@@ -82,6 +83,26 @@ def test_the_field_moves_along_the_flow_and_back_to_the_orbit():
     away = law.flow(c)(1.2 * start, TIMES) - law.flow(c)(start, TIMES)
     decay = torch.exp(-5.0 * TIMES / law.period(c)).unsqueeze(-1)
     assert torch.allclose(away, decay * 0.2 * start, rtol=0, atol=1e-3)
+
+
+def test_the_orbit_of_a_run_is_fitted_once(monkeypatch):
+    fits = []
+    smoothed = period._smoothed
+
+    def counted(*arguments):
+        fits.append(arguments)
+        return smoothed(*arguments)
+
+    monkeypatch.setattr(period, "_smoothed", counted)
+    z = circles(start=0.123)
+    laws = [fitted(z, degree=degree) for degree in (1, 2, 3)]
+    of_one_law = len(fits)
+    fitted(z[:4], SPEEDS[:4])
+    assert len(fits) == of_one_law == len(z) * (1 + period.FOLLOWED)
+    # orbits that are kept are those of the run itself
+    faster = fitted(z, times=TIMES / 2, degree=1)
+    c = torch.tensor([3.0], dtype=torch.float64)
+    assert torch.allclose(faster.period(c), laws[0].period(c) / 2)
 
 
 def test_gaps_change_little():

@@ -18,7 +18,7 @@ from romkit.integrators.laws.courses import Course, Runs, windows
 from romkit.integrators.laws.libraries import Fourier, Polynomial
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.integrators.laws.sensitivities import Motion
-from romkit.integrators.laws.shooting import Shots
+from romkit.integrators.laws.shooting import Residuals, Shots
 from romkit.integrators.laws.terms import LatentTerms, LibraryTerms, Monomials
 from tests.refusals import refused
 
@@ -101,20 +101,20 @@ def test_sensitivities_are_the_derivatives_of_the_steps(order, moving, library):
     assert torch.allclose((up - down) / 2e-6, derivative[..., 2 * number + 1], atol=1e-8)
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(("order", "m"), [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (2, 2)])
 @pytest.mark.parametrize("moving", [False, True])
 @pytest.mark.parametrize("by_start", [False, True])
-def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, moving, by_start):
+def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, m, moving, by_start):
     if not compiled.is_compiled(Monomials(2, 1), torch.zeros(1).double()):
         pytest.skip("no compiler")
     draw = torch.Generator().manual_seed(2)
     random = lambda *shape: torch.randn(*shape, generator=draw).double()  # noqa: E731
-    d = 2 * order
+    d = m * order
     times = torch.tensor([0.0, 0.3, 0.5, 1.1, 1.2], dtype=torch.float64)
     speed = torch.tensor([1.0, 2.0], dtype=torch.float64) if order == 2 else None
     scale = 1 + 0.1 * random(d)
     # a law of this size leaves the reach, where rollouts are held
-    motion = Motion(Monomials(d, 3), 2, order, speed, 0.1 * random(d), scale, reach=0.8)
+    motion = Motion(Monomials(d, 3), m, order, speed, 0.1 * random(d), scale, reach=0.8)
     states = random(3, 5, d)
     states[1, 2] = torch.nan
     runs = Runs(states, times, torch.arange(3), torch.ones(3, 1).double())
@@ -125,7 +125,7 @@ def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, moving, by_
         drift = 0.1 * random(3, 5, d)
         runs = Runs(states, times, runs.group, runs.mix, random(3, 5, 1), factors, drift)
     start, _, _, course = windows(runs, 2, 1, 0.25)
-    weights = 0.4 * random(3, motion.terms.number * q, 2)
+    weights = 0.4 * random(3, motion.terms.number * q, m)
     reached, derivative = motion._sensitivities(weights, start, course, by_start=by_start)
     states, slopes = motion.sensitivities(weights, start, course, by_start=by_start)
     assert float(reached[1:].abs().max()) == 0.8
@@ -133,6 +133,16 @@ def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, moving, by_
     assert torch.equal(motion.rollout(weights, start, course), states)
     largest = float(derivative.abs().max())
     assert torch.allclose(slopes, derivative, rtol=1e-11, atol=1e-12 * largest)
+
+
+def test_products_of_columns_are_symmetric_and_exact():
+    draw = torch.Generator().manual_seed(4)
+    for shape in ((3, 40, 7), (40, 7), (1, 1, 5), (0, 5), (2, 0, 5)):
+        J = torch.randn(*shape, generator=draw).double()
+        matrix, slope = Residuals(J[..., 0], J).normal_equations()
+        assert torch.equal(matrix, matrix.mT)
+        assert torch.allclose(matrix, J.mT @ J, rtol=1e-13, atol=1e-13)
+        assert torch.allclose(slope, matrix[..., 0], rtol=1e-13, atol=1e-13)
 
 
 def test_compiled_rollouts_take_steps_that_windows_share():
