@@ -314,8 +314,8 @@ def _function(
     trajectory.
     """
     q = len(names)
-    begin = at_time(control, times[0], "control")
-    size = np.size(begin)
+    begin = np.asarray(at_time(control, times[0], "control"))
+    size = begin.size  # of a tensor it is a method
     if size not in (q, number * q):
         raise InputError(
             "control",
