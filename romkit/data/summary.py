@@ -16,6 +16,9 @@ from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.times import even_step
 from romkit.data.units import common_unit, without_origin
 
+MINORITY = 0.5
+"""Share of the runs that have a time, up to which it is one of their own."""
+
 NAMED = 8
 """Most trajectories that are named."""
 
@@ -116,9 +119,27 @@ def _unit(variable: xr.DataArray) -> str:
 
 
 def _missing_in_words(whole: Array) -> str:
+    """What is missing of snapshots (C, T), or how many samples runs with times of their own have."""
+    if _have_own_times(whole):
+        samples = np.median(whole.sum(1))
+        times = whole.shape[1]
+        words = f"runs have times of their own, each about {samples:.0f} of {times}"
+        return f"{words}; romkit.data.resampled gives common ones"
     incomplete = np.flatnonzero(~whole.all(1))
     numbers = listed(incomplete, NAMED)
     share = (~whole).mean()
     count = len(incomplete)
     words = f"{share:.1%} of the snapshots, in {count} trajectories ({numbers})"
     return f"{words}; left out, never filled"
+
+
+def _have_own_times(whole: Array) -> bool:
+    """Whether most times within several runs (C, T) are those of a minority of them."""
+    runs = whole[whole.any(1)]
+    if len(runs) < 2:
+        return False
+    begun = np.maximum.accumulate(runs, axis=1)
+    goes_on = np.maximum.accumulate(runs[:, ::-1], axis=1)[:, ::-1]
+    within = (begun & goes_on).sum(0)  # (T,) runs that have begun and go on
+    present = runs.sum(0)
+    return bool(np.median(present / np.maximum(within, 1)) <= MINORITY)

@@ -2,6 +2,8 @@
 names, in any unit.
 """
 
+import warnings
+
 import numpy as np
 import pysindy
 import pytest
@@ -377,3 +379,31 @@ def test_inputs_go_by_their_names():
         control=given[0],
         **start,
     )
+
+
+@pytest.mark.parametrize("steps", [(0.1, 0.15), (0.1, 0.13, 0.17), (0.07, 0.11, 0.13, 0.19)])
+def test_runs_with_times_of_their_own_miss_nothing(steps):
+    times = [step * np.arange(40) for step in steps]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runs = romkit.data.from_arrays([np.sin(t)[:, None] for t in times], times)
+    (line,) = [line for line in romkit.data.summary(runs).splitlines() if "missing" in line]
+    assert "about 40 of" in line
+    assert "%" not in line
+
+
+@pytest.mark.parametrize("kind", ["gaps", "short runs", "a single run"])
+def test_gaps_at_common_times_are_told_as_gaps(kind):
+    states = np.ones((4, 50, 1))
+    match kind:
+        case "gaps":
+            states[np.random.default_rng(0).random(states.shape) < 0.3] = np.nan
+        case "short runs":
+            states[1:, 10:] = np.nan
+        case "a single run":
+            states = states[:1]
+            states[0, 3:40] = np.nan
+    runs = romkit.data.from_arrays(states, 0.1)
+    (line,) = [line for line in romkit.data.summary(runs).splitlines() if "missing" in line]
+    share = np.isnan(states).mean()
+    assert f"{share:.1%}" in line
