@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from romkit.core.types import Array
 from romkit.data import context_names
 from romkit.learning.contexts import contexts_of, further_contexts, in_words, number_of_contexts
 from romkit.learning.errors import Errors, of_kept
@@ -186,7 +187,7 @@ class Evidence:
             f"{self._uncertainty:.2g}."
         )
 
-    def _of_lost(self, is_lost: np.ndarray) -> str:
+    def _of_lost(self, is_lost: Array) -> str:
         """Sentences on forecasts that are lost, and on the others."""
         worst = int(np.argmax(is_lost))
         kept = self.held_out["forecast"][~is_lost]
@@ -195,7 +196,7 @@ class Evidence:
             others = f" The {len(kept)} others err by {np.mean(kept):.2g}."
         return f"The forecast at {in_words(self.test, worst)} is lost.{others}"
 
-    def _help_for_lost(self, is_lost: np.ndarray) -> str:
+    def _help_for_lost(self, is_lost: Array) -> str:
         """Sentence on what to do about forecasts that are lost."""
         if self.fitted_to_all or self._has_few_contexts:
             return self._latents()

@@ -7,6 +7,7 @@ import xarray as xr
 
 from romkit.core import tensors
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import DIMS, trajectories
 from romkit.integrators import Estimator, LearnedField
 from romkit.learning.contexts import groups_between
@@ -102,7 +103,7 @@ def reason_without(train: xr.Dataset, test: xr.Dataset | None, members: int) -> 
     return ""
 
 
-def _left_out(train: xr.Dataset, members: int) -> list[np.ndarray]:
+def _left_out(train: xr.Dataset, members: int) -> list[Array]:
     """Runs of each context that a member misses: contexts between others, evenly among them."""
     groups = groups_between(train)
     if not groups:
@@ -111,8 +112,8 @@ def _left_out(train: xr.Dataset, members: int) -> list[np.ndarray]:
 
 
 def _validation(
-    train: xr.Dataset, test: xr.Dataset | None, rows: list[np.ndarray]
-) -> tuple[xr.Dataset, np.ndarray]:
+    train: xr.Dataset, test: xr.Dataset | None, rows: list[Array]
+) -> tuple[xr.Dataset, Array]:
     """Held-out runs and those that members miss, and (members, runs) who has not seen which."""
     left_out = np.concatenate(rows)
     validation = train.isel(trajectory=left_out)

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import display
+from romkit.core.types import Array
 from romkit.data import context_matrix, context_names
 from romkit.data.context import between_ends, context_ranges
 
@@ -13,7 +14,7 @@ FEWEST = 3
 """Contexts from which on there is one between two others."""
 
 
-def contexts_of(data: xr.Dataset) -> np.ndarray:
+def contexts_of(data: xr.Dataset) -> Array:
     """Contexts (C, p), the means over time of those that move."""
     contexts = context_matrix(data)
     if contexts.ndim == 3:
@@ -27,7 +28,7 @@ def number_of_contexts(*datasets: xr.Dataset) -> int:
     return len(np.unique(contexts, axis=0))
 
 
-def groups_between(data: xr.Dataset) -> list[np.ndarray]:
+def groups_between(data: xr.Dataset) -> list[Array]:
     """Numbers of the runs at each context between others; at each, where none is between; none of
     fewer than three contexts.
     """
@@ -40,12 +41,12 @@ def groups_between(data: xr.Dataset) -> list[np.ndarray]:
     return [np.flatnonzero(group.ravel() == number) for number in inner]
 
 
-def scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> np.ndarray:
+def scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> Array:
     """Contexts (C, p) of runs, in the ranges of the training data."""
     return scaled(contexts_of(data), train)
 
 
-def scaled(contexts: np.ndarray, train: xr.Dataset) -> np.ndarray:
+def scaled(contexts: Array, train: xr.Dataset) -> Array:
     """Contexts (C, p), in the ranges of the training data."""
     low, high = context_ranges(train)
     width = np.where(high > low, high - low, 1.0)
@@ -59,7 +60,7 @@ def in_words(data: xr.Dataset, run: int) -> str:
     return ", ".join(named)
 
 
-def widest_gaps(contexts: np.ndarray, number: int) -> list[float]:
+def widest_gaps(contexts: Array, number: int) -> list[float]:
     """Middles of the widest gaps between contexts (C, 1) of one parameter, in order."""
     values = np.unique(contexts[:, 0])
     gaps = np.diff(values)
@@ -68,7 +69,7 @@ def widest_gaps(contexts: np.ndarray, number: int) -> list[float]:
     return sorted(middles[widest].tolist())
 
 
-def further_contexts(names: Sequence[str], contexts: np.ndarray, number: int) -> str:
+def further_contexts(names: Sequence[str], contexts: Array, number: int) -> str:
     """Contexts (C, p) between those of the runs at which so many more would help most, in words."""
     if len(names) > 1:
         return f"{', '.join(names)} between those of the runs"

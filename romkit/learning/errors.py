@@ -10,11 +10,12 @@ import pandas as pd
 import torch
 import xarray as xr
 
+from romkit.core.types import Array
 from romkit.data.layout import Layout
 from romkit.integrators.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
 
-Errors = Mapping[str, np.ndarray]
+Errors = Mapping[str, Array]
 """Error of each run by what made the forecast [deviations of the training data]."""
 
 FEW_COMPONENTS = 8
@@ -54,9 +55,9 @@ class Forecasts(NamedTuple):
         deviation: (n,) of the components over the training data; 1 where they are constant.
     """
 
-    states: Mapping[str, np.ndarray]
-    truth: np.ndarray
-    deviation: np.ndarray
+    states: Mapping[str, Array]
+    truth: Array
+    deviation: Array
 
     def errors(self) -> Errors:
         """Error of each run over all components, each in its deviation."""
@@ -71,7 +72,7 @@ class Forecasts(NamedTuple):
             errors[name] = VariableErrors(units, absolute, relative)
         return errors
 
-    def _errors(self, columns: slice, scale: np.ndarray | float) -> Errors:
+    def _errors(self, columns: slice, scale: Array | float) -> Errors:
         truth = self.truth[..., columns] / scale
         errors = {}
         for name, states in self.states.items():
@@ -101,7 +102,7 @@ def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Foreca
     return Forecasts(by_name, truth, scale)
 
 
-def of_kept(errors: np.ndarray) -> float:
+def of_kept(errors: Array) -> float:
     """Mean error of the forecasts that are not lost; infinite where all are."""
     kept = errors[np.isfinite(errors)]
     if len(kept) == 0:
@@ -110,8 +111,8 @@ def of_kept(errors: np.ndarray) -> float:
 
 
 def _of_training_runs(
-    states: np.ndarray, truth: np.ndarray, train: xr.Dataset, test: xr.Dataset
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    states: Array, truth: Array, train: xr.Dataset, test: xr.Dataset
+) -> tuple[Array, Array, Array]:
     """The training run (C, T, n) nearest to each held-out one, as it is and shifted in time, and
     runs between those of the training.
     """
@@ -142,7 +143,7 @@ def _variables(layout: Layout) -> list[tuple[str, str, slice]]:
     return variables
 
 
-def without_gaps(data: xr.Dataset) -> np.ndarray:
+def without_gaps(data: xr.Dataset) -> Array:
     """States (C, T, n) with straight lines over gaps: a gap in the data is no lost forecast."""
     states = data["state"].values
     if np.isfinite(states).all():
@@ -151,7 +152,7 @@ def without_gaps(data: xr.Dataset) -> np.ndarray:
     return np.stack([run.interpolate("index", limit_direction="both") for run in runs])
 
 
-def _error(states: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def _error(states: Array, truth: Array) -> Array:
     """Error (C,) of each run: root mean square over components, mean over time."""
     square = torch.from_numpy(np.square(states - truth))  # (C, T, n)
     distance = square.nanmean(-1).sqrt()

@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from romkit.core.types import Array
 from romkit.learning.contexts import contexts_of, number_of_contexts
 
 ALIKE = 0.01
@@ -71,18 +72,18 @@ def difference_of_repeats(data: xr.Dataset) -> float:
     return float(np.sqrt(np.mean(squares) / 2))
 
 
-def way(course: np.ndarray) -> float:
+def way(course: Array) -> float:
     """Length of the way of a variable."""
     return float(np.abs(np.diff(course)).sum())
 
 
-def _scaled(states: np.ndarray) -> np.ndarray:
+def _scaled(states: Array) -> Array:
     """States (C, T, n) in the deviations of the components."""
     deviation = np.nanstd(states, axis=(0, 1))
     return states / np.where(deviation > 0, deviation, 1.0)
 
 
-def _oscillates(scaled: np.ndarray) -> bool:
+def _oscillates(scaled: Array) -> bool:
     """Whether components (C, T, n) of most runs go back and forth."""
     ways = []
     for run in scaled:
@@ -93,7 +94,7 @@ def _oscillates(scaled: np.ndarray) -> bool:
     return len(ways) == 0 or bool(np.median(ways) > TURNS)
 
 
-def _from_neighbours(values: np.ndarray, scaled: np.ndarray) -> float:
+def _from_neighbours(values: Array, scaled: Array) -> float:
     """Root mean square difference of runs (C, T, n) from the line between those beside them."""
     squares = []
     for run in range(1, len(values) - 1):

@@ -14,7 +14,8 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Part, Positive, unchecked, validated
-from romkit.core.errors import InputError
+from romkit.core.errors import ExtrapolationWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data import DIMS, Contexts, context_matrix, open_dataset, save_dataset, trajectories
 from romkit.integrators.laws.baselines import interpolated_runs
 from romkit.learning.contexts import contexts_of, groups_between, scaled, scaled_contexts
@@ -35,6 +36,9 @@ NEGLIGIBLE = 0.005
 
 NEAR = 0.1
 """Distance of a start from that of the runs [deviations] up to which it always counts as theirs."""
+
+MOST_FOR_A_HULL = 4
+"""Parameters up to which contexts are told to be between those of the runs."""
 
 FIX = "take the law, model.of_law().forecast(...)"
 
@@ -128,6 +132,7 @@ class InterpolatedRuns:
             starts = self._full(initial_state)
             wanted = unchecked(contexts.expanded)(max(len(wanted), len(starts))).initial
             self._check_starts(starts, wanted, times[:1])
+        self._warn_outside(wanted)
         run = self._run(wanted, times, since_start, level)
         if len(wanted) == 1:
             return run.squeeze("trajectory")
@@ -152,12 +157,12 @@ class InterpolatedRuns:
         return cls(projection, runs, float(runs.attrs["tolerance"]), calibration)
 
     @functools.cached_property
-    def _deviation(self) -> np.ndarray:
+    def _deviation(self) -> Array:
         """(n,) of the components, 1 where they are constant."""
         deviation = self.projection.frame.state_std.double().numpy()
         return np.where(deviation > 0, deviation, 1.0)
 
-    def _errors_left_out(self, train: xr.Dataset) -> list[np.ndarray]:
+    def _errors_left_out(self, train: xr.Dataset) -> list[Array]:
         """Errors (k, T, n) on the runs of each context between others, from all but these."""
         errors = []
         for left_out in groups_between(train):
@@ -167,7 +172,7 @@ class InterpolatedRuns:
             errors.append(_truth(missed) - fewer._states(missed))
         return errors
 
-    def _states(self, data: xr.Dataset) -> np.ndarray:
+    def _states(self, data: xr.Dataset) -> Array:
         """States (k, T, n) at the contexts and times of data."""
         return self._at(torch.from_numpy(contexts_of(data)), _times(data)).numpy()
 
@@ -209,6 +214,24 @@ class InterpolatedRuns:
             got = f"{states.shape[-1]}"
             raise InputError("initial_state", expected=expected, got=got, fix=FIX)
         return torch.atleast_2d(states).double()
+
+    def _warn_outside(self, contexts: Tensor) -> None:
+        """Warn of contexts (k, p) of several parameters that are within the range of each, but not
+        between the runs.
+        """
+        known = scaled_contexts(self.runs, self.runs)
+        wanted = scaled(contexts.numpy(), self.runs)
+        # ranges are said by the distance of the result
+        is_within = ((wanted >= 0) & (wanted <= 1)).all(-1)
+        is_outside = is_within & ~are_between(wanted, known)
+        if is_outside.any():
+            names = ", ".join(self.projection.frame.context_names)
+            warn(
+                f"{names} lie within their ranges, but not between the contexts of the runs: the "
+                "interpolation goes beyond them, and may err by more than its bars; runs nearer to "
+                "the corner would help",
+                ExtrapolationWarning,
+            )
 
     def _check_times(self, times: Tensor, start: float) -> None:
         """Refuse times that the runs do not have."""
@@ -286,10 +309,24 @@ def errors_left_out(train: xr.Dataset, rows: Tensor) -> Tensor:
     return error.square().nanmean(-1).sqrt().nanmean(-1)
 
 
+def are_between(wanted: Array, known: Array) -> Array:
+    """Which contexts (k, p) are in the convex hull of others (C, p); all where there is no hull."""
+    from scipy.spatial import Delaunay, QhullError  # slow to import, and seldom needed
+
+    p = known.shape[1]
+    if not 1 < p <= MOST_FOR_A_HULL:
+        return np.ones(len(wanted), dtype=bool)
+    try:
+        hull = Delaunay(known)
+    except QhullError:  # contexts on a line or plane
+        return np.ones(len(wanted), dtype=bool)
+    return hull.find_simplex(wanted, tol=1e-9) >= 0
+
+
 def _times(data: xr.Dataset) -> Tensor:
     return torch.from_numpy(data["time"].values.astype(float))
 
 
-def _truth(data: xr.Dataset) -> np.ndarray:
+def _truth(data: xr.Dataset) -> Array:
     """States (C, T, n), NaN where they are missing."""
     return trajectories(data, "state").double().numpy()

@@ -11,6 +11,7 @@ import xarray as xr
 import romkit.data as datasets
 from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import expanded
+from romkit.core.types import Array
 from romkit.data.schema import complete
 from romkit.data.several import joined_runs
 from romkit.data.tables import joined_tables
@@ -87,7 +88,7 @@ def _with_common_times(data: xr.Dataset) -> xr.Dataset:
     return common
 
 
-def _step(intervals: np.ndarray) -> float | None:
+def _step(intervals: Array) -> float | None:
     """Interval of common times: where samples are dense at first and rare later, that of the dense
     ones; else that of `resampled`.
     """

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.errors import InputError
+from romkit.core.types import Array
 from romkit.data import even_step
 from romkit.data.controls import LINEAR
 
@@ -44,14 +45,14 @@ def rhythm(data: xr.Dataset) -> float | None:
     return float(1 / frequencies[best])
 
 
-def _swings(states: np.ndarray) -> np.ndarray:
+def _swings(states: Array) -> Array:
     """States (C, T, n) of runs from their means, in deviations."""
     swings = states - states.mean(1, keepdims=True)
     deviation = swings.std((0, 1))
     return swings / np.where(deviation > 0, deviation, 1.0)
 
 
-def _common_peak(swings: np.ndarray) -> int | None:
+def _common_peak(swings: Array) -> int | None:
     """Number of the frequency at which all runs (C, T, n) swing in step; None where there is none."""
     spectra = np.fft.rfft(swings, axis=1)  # (C, F, n)
     power = np.square(np.abs(spectra)).sum((0, 2))  # (F,)
@@ -69,7 +70,7 @@ def _common_peak(swings: np.ndarray) -> int | None:
     return peak
 
 
-def _residual(times: np.ndarray, course: np.ndarray, frequency: float) -> float:
+def _residual(times: Array, course: Array, frequency: float) -> float:
     """Remainder of a straight line with one wave, of a course (T, n), by least squares.
 
     A spectrum of few periods has its peak beside the frequency of the wave.
@@ -80,7 +81,7 @@ def _residual(times: np.ndarray, course: np.ndarray, frequency: float) -> float:
     return float(np.square(course - terms @ coefficients).sum())
 
 
-def waves(times: np.ndarray, period: float) -> np.ndarray:
+def waves(times: Array, period: float) -> Array:
     """Sine and cosine (T, 2) at times since the rhythm began."""
     phase = 2 * np.pi * np.asarray(times, dtype=float) / period
     return np.stack([np.sin(phase), np.cos(phase)], axis=-1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from romkit.core.errors import FileError
 from romkit.core.files import atomic, plain, reason
+from romkit.core.types import Array
 from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
 from romkit.integrators import LAWS, Estimator
@@ -136,7 +137,7 @@ def _lists(errors: Errors) -> dict[str, list[float]]:
     return {name: np.asarray(values).tolist() for name, values in errors.items()}
 
 
-def _arrays(errors: Mapping[str, list[float]]) -> dict[str, np.ndarray]:
+def _arrays(errors: Mapping[str, list[float]]) -> dict[str, Array]:
     return {name: np.array(values, dtype=float) for name, values in errors.items()}
 
 

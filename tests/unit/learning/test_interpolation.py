@@ -1,6 +1,7 @@
 """Runs that something outside moves follow no law: interpolation between them, and its limits."""
 
 import importlib
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,12 @@ import torch
 
 import romkit
 from romkit.core.errors import ExtrapolationWarning, InputError
-from romkit.learning.interpolation import can_interpolate, errors_left_out
+from romkit.learning.interpolation import (
+    InterpolatedRuns,
+    are_between,
+    can_interpolate,
+    errors_left_out,
+)
 
 TIME = np.linspace(0, 8, 81)
 
@@ -173,6 +179,37 @@ def test_runs_that_end_apart_or_have_inputs_are_not_interpolated():
         size=(("trajectory", "time"), np.ones((5, 1)) * TIME)
     )
     assert not can_interpolate(moving, None)
+
+
+@pytest.mark.parametrize("parameters", [2, 3])
+def test_contexts_in_a_corner_without_runs_are_not_between_them(parameters):
+    """Runs on a simplex, whose far corner no run is near."""
+    known = np.vstack([np.zeros(parameters), np.eye(parameters), np.full((1, parameters), 0.2)])
+    wanted = np.vstack([np.full((1, parameters), 0.9), np.full((1, parameters), 0.1), known[1]])
+    assert are_between(wanted, known).tolist() == [False, True, True]
+
+
+def test_one_parameter_and_contexts_on_a_line_have_no_corners():
+    line = np.linspace(0, 1, 5)[:, None]
+    assert are_between(np.array([[0.5], [2.0]]), line).all()
+    assert are_between(np.array([[0.2, 0.9]]), np.hstack([line, line])).all()
+
+
+def test_a_forecast_in_a_corner_without_runs_is_warned_of():
+    draw = np.array(
+        [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.2, 0.3], [0.5, 0.1], [0.1, 0.6]]
+    )
+    base = moved([1.0])[0]
+    states = (1 + draw[:, 0] + draw[:, 1] ** 2)[:, None, None] * base
+    data = romkit.data.from_arrays(states, TIME, context={"p": draw[:, 0], "q": draw[:, 1]})
+    projection = romkit.fit("pod", data, latent_dim=2)
+    between = InterpolatedRuns.of(projection, data, None, with_bars=True)
+    with pytest.warns(ExtrapolationWarning, match="corner"):
+        between.forecast(duration=1, dt=0.1, p=0.9, q=0.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExtrapolationWarning)
+        inside = between.forecast(duration=1, dt=0.1, p=0.25, q=0.25)
+    assert deviations(inside.state.values - (1.25 + 0.25**2) * base[:11]) < 0.05
 
 
 def test_without_members_there_are_no_bars():
