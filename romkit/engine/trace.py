@@ -189,7 +189,8 @@ def trace(
     except Exception as error:  # of any kind: the function is the user's
         lines = str(error).splitlines()
         reason = lines[0] if lines else ""
-        raise Unsupported(f"it cannot be recorded ({type(error).__name__}: {reason})") from error
+        words = "it calls more than torch's operations, so that it runs as it is"
+        raise Unsupported(f"{words} ({type(error).__name__}: {reason})") from error
 
 
 def needed(calls: Sequence[Call], result: Tensor | tuple[Tensor, ...]) -> list[Call]:

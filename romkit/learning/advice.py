@@ -93,18 +93,11 @@ class Evidence:
         """Verdict on how far to trust the model, and what would help most."""
         if self.is_interpolated:
             return self._of_interpolation()
-        is_lost = ~np.isfinite(self.held_out["forecast"])
-        if is_lost.any():
-            causes = self._causes() or self._help_for_lost(is_lost)
-            return f"{self._of_lost(is_lost)}{causes}{self._of_few_contexts()}"
-        if self._is_no_better:
+        failure = self._failure()
+        if failure:
             causes = self._causes() or self._help()
-            return f"{self._no_better()}{causes}{self._of_few_contexts()}"
+            return f"{failure}{causes}{self._of_few_contexts()}"
         forecast, projection = self._error("forecast"), self._error("projection")
-        if forecast > USEFUL:
-            causes = self._causes() or self._help()
-            few = self._of_few_contexts()
-            return f"No law follows these runs: forecasts err by {forecast:.2g}.{causes}{few}"
         if forecast <= NEGLIGIBLE:
             return (
                 f"Forecasts err by {forecast:.2g} of the deviation of the data, {self._best_known} by "
@@ -121,6 +114,22 @@ class Evidence:
         return (
             f"The law limits the forecast ({forecast:.2g}, the manifold {projection:.2g}).{causes}"
         )
+
+    def _failure(self) -> str:
+        """Verdict on a model that is of no use; empty for one that is."""
+        if self._is_lost.any():
+            return self._of_lost()
+        if self._is_no_better:
+            return self._no_better()
+        forecast = self._error("forecast")
+        if forecast > USEFUL:
+            return f"No law follows these runs: forecasts err by {forecast:.2g}."
+        return ""
+
+    @property
+    def _is_lost(self) -> Array:
+        """Which held-out runs (C,) have a forecast that is lost."""
+        return ~np.isfinite(self.held_out["forecast"])
 
     @functools.cached_property
     def spread_of_individuals(self) -> float:
@@ -187,20 +196,18 @@ class Evidence:
             f"{self._uncertainty:.2g}."
         )
 
-    def _of_lost(self, is_lost: Array) -> str:
+    def _of_lost(self) -> str:
         """Sentences on forecasts that are lost, and on the others."""
-        worst = int(np.argmax(is_lost))
-        kept = self.held_out["forecast"][~is_lost]
+        worst = int(np.argmax(self._is_lost))
+        kept = self.held_out["forecast"][~self._is_lost]
         others = ""
         if len(kept) > 0:
             others = f" The {len(kept)} others err by {np.mean(kept):.2g}."
         return f"The forecast at {in_words(self.test, worst)} is lost.{others}"
 
-    def _help_for_lost(self, is_lost: Array) -> str:
+    def _help_for_lost(self) -> str:
         """Sentence on what to do about forecasts that are lost."""
-        if self.fitted_to_all or self._has_few_contexts:
-            return self._latents()
-        worst = in_words(self.test, int(np.argmax(is_lost)))
+        worst = in_words(self.test, int(np.argmax(self._is_lost)))
         return (
             f" More runs beside {worst} would help most, or shorter forecasts from there; "
             f"model.refitted() learns from the held-out runs too.{self._latents()}"
@@ -222,6 +229,8 @@ class Evidence:
         latents = self._latents()
         if self._has_few_contexts:
             return latents
+        if self._is_lost.any():
+            return self._help_for_lost()
         if forecast > UNSEEN * of_seen:
             worst = int(np.argmax(self.held_out["forecast"]))
             return (

@@ -284,15 +284,20 @@ def is_better(train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]]) -> boo
     """
     if not of_law:
         return False
+    several = [errors_left_out(train, rows) for rows, _ in of_law]
+    interpolation = torch.cat(several)
     law = torch.cat([errors for _, errors in of_law]).double()
-    ours = torch.cat([errors_left_out(train, rows) for rows, _ in of_law])
-    known = law.isfinite() & ours.isfinite()
-    law, ours = law[known], ours[known]
+    is_finite = law.isfinite() & interpolation.isfinite()
+    law = law[is_finite]
+    interpolation = interpolation[is_finite]
     if len(law) == 0 or law.mean() <= NEGLIGIBLE:
         return False
+    if interpolation.mean() >= law.mean():
+        return False
     # a run at the edge, where both err, does not hide what holds for the others
-    typical = (ours / law.clamp(min=NEGLIGIBLE)).log().mean().exp()
-    return bool(ours.mean() < law.mean()) and bool(typical < BETTER)
+    ratio = interpolation / law.clamp(min=NEGLIGIBLE)
+    geometric_mean = ratio.log().mean().exp()
+    return bool(geometric_mean < BETTER)
 
 
 def errors_left_out(train: xr.Dataset, rows: Tensor) -> Tensor:
@@ -301,11 +306,11 @@ def errors_left_out(train: xr.Dataset, rows: Tensor) -> Tensor:
     deviation = states.std((0, 1), correction=0)
     relative = states / torch.where(deviation > 0, deviation, 1.0)
     contexts = torch.from_numpy(scaled_contexts(train, train))
-    others = torch.ones(len(states), dtype=torch.bool)
-    others[rows] = False
-    between = interpolated_runs(relative[others], contexts[others], contexts[rows])
-    is_known = torch.from_numpy(_truth(train)).isfinite()[rows]
-    error = torch.where(is_known, between - relative[rows], torch.nan)
+    is_kept = torch.ones(len(states), dtype=torch.bool)
+    is_kept[rows] = False
+    between = interpolated_runs(relative[is_kept], contexts[is_kept], contexts[rows])
+    is_observed = torch.from_numpy(_truth(train)).isfinite()[rows]
+    error = torch.where(is_observed, between - relative[rows], torch.nan)
     return error.square().nanmean(-1).sqrt().nanmean(-1)
 
 
