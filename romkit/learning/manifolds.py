@@ -91,6 +91,15 @@ class Candidate(NamedTuple):
         """Whether nothing more is needed."""
         return self.law_error < NEGLIGIBLE
 
+    @property
+    def closes_poorly(self) -> bool:
+        """Whether closed orbits err by more than the manifold explains, or were left out for that."""
+        errors = [row["error"] for row in self.laws.rows if row["law"] == "limit-cycle"]
+        if not errors:
+            return True
+        # they were not needed where it is NaN
+        return errors[0] > LIMITED * self.error
+
     def fitted_law(self) -> LearnedField | None:
         """The best law, fitted to all runs; None where all are lost."""
         if self.laws.best is None:
@@ -200,8 +209,8 @@ def _candidates(
     seed: int,
     kinds: Kinds | None = None,
 ) -> list[Candidate]:
-    """Manifolds of more and more latents with cheap laws, or those asked for, as long as one of two gains by more: the
-    manifold enough for a law, and the law.
+    """Manifolds of more and more latents with cheap laws, or those asked for, as long as one of two
+    gains by more: the manifold enough for a law, and the law.
 
     Those that gain too little for a law are among them, too.
     """
@@ -224,7 +233,7 @@ def _candidates(
             continue
         remaining = seconds - (time.process_time() - began)
         laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
-        quietly(_add, laws, kinds)
+        quietly(_add, laws, kinds, last)
         last = Candidate(projection, error, laws)
         candidates.append(last)
         runtime.told(f"learn: {last.in_words()}; {time.process_time() - began:.0f} s")
@@ -244,10 +253,15 @@ def _manifold(train: xr.Dataset, number: int, front: Basis | None, is_asked: boo
         return fit(METHOD, train, latent_dim=number, basis=front)
 
 
-def _add(laws: Comparison, kinds: Kinds | None) -> None:
-    """Try kinds of laws; by default cheap ones."""
+def _add(laws: Comparison, kinds: Kinds | None, before: Candidate | None) -> None:
+    """Try kinds of laws; by default cheap ones, closed orbits as long as the manifold before is what
+    limited them.
+    """
     if kinds is None:
-        laws.add(LAWS["polynomial"](), LAWS["limit-cycle"]())
+        instead = []
+        if before is None or not before.closes_poorly:
+            instead.append(LAWS["limit-cycle"]())
+        laws.add(LAWS["polynomial"](), *instead)
         return
     for kind in kinds:
         laws.add(settings_of(kind))

@@ -77,7 +77,7 @@ def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, of_laws, t
 
     class Laws:
         def __init__(self, error, *given):
-            self.best = SimpleNamespace(error=error)
+            self.best, self.rows = SimpleNamespace(error=error), []
 
         def add(self, *kinds):
             pass
