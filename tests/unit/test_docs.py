@@ -61,9 +61,9 @@ def short_rollout(rollout, source, *args, **more):
 
 
 def learned_quickly(learn, source, *args, **more):
-    """`romkit.learn` of the first 31 times, with two latents and in a second."""
+    """`romkit.learn` of the first 61 times, with two latents and in a second."""
     if "time" in source.dims:
-        source = source.isel(time=slice(31))
+        source = source.isel(time=slice(61))
     quick = {"latent_dim": 2, "seconds": 1.0}
     return learn(source, *args, **{"members": 2} | more | quick)
 
