@@ -78,7 +78,8 @@ def law(
     forecast in pieces of some periods. Errors are those of decoded states. Of laws whose error is
     at most 1.2 times the least one the simplest is taken: that with the fewest coefficients, and of
     these the most accurate. It is then fitted to all trajectories. Its rollouts stay near the data
-    for ten times their length, also from displaced starts, or another law is taken.
+    for ten times their length, also from displaced starts, or another law is taken; where displaced
+    rollouts of all laws are lost, the best one whose other rollouts stay.
 
     A law knows states that data come near. A fixed point inside a limit cycle, and its growth rate,
     are extrapolated unless some runs start beside it.
