@@ -272,8 +272,9 @@ class Comparison:
         self.error = how.error
         self._warn_if_useless(law, how)
         for row in self.rows:
-            if row["law"] == _name(how.estimator):
-                row |= {"error": how.error, "settings": repr(how.estimator), "chosen": True}
+            row["chosen"] = row["law"] == _name(how.estimator)
+            if row["chosen"]:
+                row |= {"error": how.error, "settings": repr(how.estimator)}
         report = sorted(self.rows, key=lambda row: (row["tried"] == 0, row["error"]))
         source = f"{law.source}; the best of {names} by forecasts of held-out contexts"
         return replace(law, source=source, report=report)

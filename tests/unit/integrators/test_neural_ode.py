@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from romkit.integrators import NeuralODE
+from romkit.integrators.laws.neural_ode import Adam
 from tests.refusals import refused
 
 SETTINGS = NeuralODE(hidden=(16,), segment=4, regression_steps=800, shooting_steps=50)
@@ -49,3 +50,21 @@ def test_a_stack_fits_each_on_its_own(fitted):
     stacked = SETTINGS.fit_samples(*both, times=TIMES)
     assert stacked.velocity_error.shape == (2,)
     assert stacked.velocity_error[0].item() == pytest.approx(fitted.velocity_error.item(), rel=1e-6)
+
+
+def test_steps_are_those_of_adam():
+    draw = torch.Generator().manual_seed(0)
+    several = [torch.randn(3, 4, generator=draw).double(), torch.randn(5, generator=draw).double()]
+    plain = [tensor.clone() for tensor in several]
+    theirs = [tensor.clone().requires_grad_() for tensor in several]
+    adam, optimizer = Adam(plain), torch.optim.Adam(theirs)
+    for k in range(20):
+        rate = 0.1 / (1 + k)
+        gradients = [torch.randn(tensor.shape, generator=draw).double() for tensor in plain]
+        adam.step(gradients, rate)
+        optimizer.param_groups[0]["lr"] = rate
+        for tensor, gradient in zip(theirs, gradients, strict=True):
+            tensor.grad = gradient
+        optimizer.step()
+    for tensor, expected in zip(plain, theirs, strict=True):
+        assert torch.allclose(tensor, expected, rtol=1e-13, atol=1e-14)

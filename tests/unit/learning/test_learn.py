@@ -91,6 +91,56 @@ def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, of_laws, t
     assert [candidate.projection.latent_dim for candidate in with_law] == tried
 
 
+class OfLaws:
+    """Laws of a manifold: error of the best settings, and of the law that they give when it is
+    fitted to all runs, None where it is lost.
+    """
+
+    def __init__(self, by_held_out, by_all):
+        self.best = SimpleNamespace(error=by_held_out)
+        self.by_all, self.error = by_all, np.inf
+
+    def chosen(self):
+        if self.by_all is None:
+            raise InputError("data", expected="a law that stays", got="none", fix="more runs")
+        self.error = self.by_all
+        return f"law of error {self.by_all}"
+
+
+@pytest.mark.parametrize(
+    ("error", "others", "expected"),
+    [
+        (0.005, [(0.0045, 0.0045)], None),  # within a fifth
+        (0.008, [(0.005, 0.005), (0.004, 0.02)], "law of error 0.005"),  # lost in its turn
+        (0.008, [(0.005, 0.005), (0.004, None)], "law of error 0.005"),
+        (np.inf, [(0.3, 0.3), (0.1, 0.1)], "law of error 0.1"),
+        (0.008, [(0.004, None)], None),
+    ],
+)
+def test_latents_whose_laws_are_lost_give_way_to_others(error, others, expected):
+    module = importlib.import_module("romkit.learning.manifolds")
+    candidates = [module.Candidate(None, 0.0, OfLaws(*errors)) for errors in others]
+    better = module._better(candidates, error)
+    assert (better and better[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "poorly"),
+    [
+        ([("limit-cycle", 0.019)], False),
+        ([("limit-cycle", 0.021)], True),
+        ([("limit-cycle", np.nan)], False),  # not needed
+        ([("limit-cycle", np.inf)], True),
+        ([("polynomial", 0.001)], True),  # left out for that
+    ],
+)
+def test_closed_orbits_are_left_out_where_the_manifold_does_not_limit_them(rows, poorly):
+    module = importlib.import_module("romkit.learning.manifolds")
+    rows = [{"law": law, "error": error} for law, error in rows]
+    candidate = module.Candidate(None, 0.01, SimpleNamespace(rows=rows))
+    assert candidate.closes_poorly == poorly
+
+
 @pytest.mark.parametrize(("n", "most"), [(1, 1), (2, 2), (4, 4), (6, 5), (12, 6), (60, 8)])
 def test_latents_are_fewer_than_components_by_far(n, most):
     module = importlib.import_module("romkit.learning.manifolds")
