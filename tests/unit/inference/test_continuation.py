@@ -559,7 +559,11 @@ def test_a_period_that_is_none_of_the_force_is_refused(system, period):
     assert refused.value.argument in ("period", "start")
 
 
-REST = romkit.continuation(Textbook(brusselator, 2), start=[1.0, 0.5], r=(0.5, 4.0))
+@pytest.fixture(scope="module")
+def rest():
+    """States of rest of the Brusselator, with a Hopf bifurcation."""
+    return romkit.continuation(Textbook(brusselator, 2), start=[1.0, 0.5], r=(0.5, 4.0))
+
 
 BAD = [
     ({"r": 0.5}, "context"),
@@ -577,15 +581,15 @@ BAD = [
     ({"r": (0.5, 1.0), "kind": "orbits", "period": 1.0}, "start"),
     ({"r": (0.5, 1.0), "kind": "orbits", "period": 1e-6, "start": [3.0, 2.0]}, "start"),
     ({"r": (0.0, 1.0), "dynamics": Galerkin()}, "dynamics"),
-    ({"r": (0.5, 4.0), "start": REST}, "at"),
     ({"r": (0.5, 4.0), "at": 0}, "at"),
-    ({"r": (0.5, 4.0), "start": REST, "at": 1}, "at"),
-    (
-        {"r": (0.5, 4.0), "start": REST.assign_coords(special_kind=("special", ["fold"])), "at": 0},
-        "at",
-    ),
-    ({"r": (0.5, 4.0), "start": REST.assign_attrs(parameter="q"), "at": 0}, "start"),
-    ({"r": (0.5, 4.0), "start": REST[["state"]], "at": 0}, "start"),
+]
+
+BAD_STARTS = [
+    (lambda rest: {"start": rest}, "at"),
+    (lambda rest: {"start": rest, "at": 1}, "at"),
+    (lambda rest: {"start": rest.assign_coords(special_kind=("special", ["fold"])), "at": 0}, "at"),
+    (lambda rest: {"start": rest.assign_attrs(parameter="q"), "at": 0}, "start"),
+    (lambda rest: {"start": rest[["state"]], "at": 0}, "start"),
 ]
 
 
@@ -599,19 +603,24 @@ def test_bad_input_is_refused_by_name(given, argument):
     )
 
 
-@pytest.mark.parametrize(
-    ("branch", "system"),
-    [
-        (REST, Textbook(cusp, 1)),
-        (REST, Lorenz96()),
-        (REST[["state"]], Textbook(brusselator, 2)),
-        (REST.assign(state=REST.state * np.nan), Textbook(brusselator, 2)),
-        (REST.assign(state=REST.state * 1j), Textbook(brusselator, 2)),
-        (REST.isel(point=slice(0)), Textbook(brusselator, 2)),
-    ],
-)
-def test_a_branch_of_another_model_is_not_verified(branch, system):
-    refused("branch", romkit.verify, branch, system)
+@pytest.mark.parametrize(("given", "argument"), BAD_STARTS)
+def test_a_branch_that_is_no_start_is_refused(rest, given, argument):
+    system = Textbook(brusselator, 2)
+    refused(argument, romkit.continuation, system, r=(0.5, 4.0), **given(rest))
+
+
+def test_a_branch_of_another_model_is_not_verified(rest):
+    own = Textbook(brusselator, 2)
+    others = [
+        (rest, Textbook(cusp, 1)),
+        (rest, Lorenz96()),
+        (rest[["state"]], own),
+        (rest.assign(state=rest.state * np.nan), own),
+        (rest.assign(state=rest.state * 1j), own),
+        (rest.isel(point=slice(0)), own),
+    ]
+    for branch, system in others:
+        refused("branch", romkit.verify, branch, system)
 
 
 class Growing(System):
