@@ -1,5 +1,7 @@
 """The contract of latent dynamics: motions on an invariant manifold, batches, stacks, lost members."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,9 @@ from romkit.systems.problem import PROBLEMS, Problem
 from romkit.testing.laws import close, fact, laws_of
 from romkit.testing.projections import Probe, perturbed, probe
 
+LatentLaw = Callable[..., Tensor]
+"""(t, z) -> ż, or (t, z, ż) -> z̈."""
+
 LATENT_TIMES = torch.linspace(1.0, 1.15, 4, dtype=torch.float64)
 
 STEPS = RK4(0.05)
@@ -22,15 +27,20 @@ FINE_STEPS = RK4(0.005)
 """Solver of the known motion, whose field costs nothing."""
 
 
-def latent_law(t: Tensor, *parts: Tensor) -> Tensor:
-    """ż = g(t, z), or z̈ = g(t, z, ż): smooth, bounded, different in every coordinate."""
+def autonomous_law(t: Tensor, *parts: Tensor) -> Tensor:
+    """ż = g(z), or z̈ = g(z, ż): smooth, bounded, different in every coordinate."""
     z, rate = parts[0], parts[-1]
-    return torch.sin(z.roll(1, -1)) - 0.5 * rate + 0.1 * torch.cos(t)
+    return torch.sin(z.roll(1, -1)) - 0.5 * rate
 
 
-def manufactured(path: Path, order: int) -> Problem:
-    """The problem whose trajectories are the decoded ones of `latent_law`, in a metric that depends
-    on the state.
+def latent_law(t: Tensor, *parts: Tensor) -> Tensor:
+    """The same, and a force in time."""
+    return autonomous_law(t, *parts) + 0.1 * torch.cos(t)
+
+
+def manufactured(path: Path, order: int, law: LatentLaw = latent_law) -> Problem:
+    """The problem whose trajectories are the decoded ones of `law`, in a metric that depends on the
+    state.
     """
 
     def first_order(t: Tensor, x: Tensor) -> Tensor:
@@ -38,12 +48,12 @@ def manufactured(path: Path, order: int) -> Problem:
         z = P.encode(x)
         # a manifold that moves carries its states with it: relative to it, rest is -∂ₜφ
         carried = -path.relative(t, z, torch.zeros_like(x))
-        return P.decode_jvp(z, latent_law(t, z)).tangent + carried
+        return P.decode_jvp(z, law(t, z)).tangent + carried
 
     def second_order(t: Tensor, q: Tensor, v: Tensor) -> Tensor:
         P = path.at(t)
         z, dz = P.encode_jvp(q, v)
-        return P.decode_jvp(z, latent_law(t, z, dz)).tangent + P.decode_curvature(z, dz)
+        return P.decode_jvp(z, law(t, z, dz)).tangent + P.decode_curvature(z, dz)
 
     def weighted(x: Tensor, u: Tensor) -> Tensor:
         return (1 + x.square()).unsqueeze(-1) * u
@@ -62,24 +72,28 @@ def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> 
     """On an invariant manifold the latent trajectory is the known one, at contexts that stay and
     that move.
     """
-    w0, paths = beginning(p, order), {"constant": Path.constant(p.operator)}
+    w0, constant = beginning(p, order), Path.constant(p.operator)
+    # the default solver takes a hundred steps at least of a field that depends on time
+    cases = [
+        ("constant", constant, autonomous_law, _default_steps),
+        ("constant", constant, latent_law, fixed_steps),
+    ]
     if order == 1:
         other = p.c.flip(0)
         moving = lambda t: p.c + 0.3 * torch.sin(t) * (other - p.c)  # noqa: E731
-        paths["moving"] = Path(p.projection, moving, LATENT_TIMES)
-    for name, path in paths.items():
-        problem = manufactured(path, order)
-        exact = FINE_STEPS(_field_of(problem), w0, LATENT_TIMES).states
-        # the default solver takes a hundred steps at least of a field that depends on time
-        solve = fixed_steps if name == "moving" else _default_steps
+        path = Path(p.projection, moving, LATENT_TIMES)
+        cases.append(("moving", path, latent_law, fixed_steps))
+    for name, path, law, solve in cases:
+        problem = manufactured(path, order, law)
+        exact = FINE_STEPS(_field_of(problem, law), w0, LATENT_TIMES).states
         solution = solve(dynamics, problem, w0)
         fact(f"status, {name} context", 0, int(solution.status.sum()))
         close(f"motion on an invariant manifold, {name} context", solution.states, exact, tolerance)
 
 
-def _field_of(problem: Problem) -> Field:
-    """The first-order form of `latent_law`."""
-    return lambda t, w: problem.motion(w, latent_law(t, *problem.split(w)))
+def _field_of(problem: Problem, law: LatentLaw) -> Field:
+    """The first-order form of a latent law."""
+    return lambda t, w: problem.motion(w, law(t, *problem.split(w)))
 
 
 def start(dynamics: LatentDynamics, p: Probe, order: int) -> None:
@@ -106,7 +120,8 @@ def fixed_steps(dynamics: LatentDynamics, problem: Problem, start: Tensor) -> So
 
 
 def _default_steps(dynamics: LatentDynamics, problem: Problem, start: Tensor) -> Solution:
-    return dynamics.solve(problem, start, LATENT_TIMES)
+    # a compiler would take longer than all the steps
+    return dynamics.solve(problem, start, LATENT_TIMES, engine="torch")
 
 
 def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> None:
@@ -123,8 +138,8 @@ def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int, tolerance:
     several = solve(constant, torch.stack([w, w.flip(0)], dim=1))
     close("latent states (C, S, m) at contexts (C, p) = loop", several[:, 0], together, 1e-9)
     lost = torch.cat([torch.full_like(w[:1], torch.nan), w[1:]])
-    problem = manufactured(constant, order)
-    neighbours(fixed_steps(dynamics, problem, lost), together, 1e-9)
+    neighbours(fixed_steps(dynamics, manufactured(constant, order), lost), together, 1e-9)
+    problem = manufactured(constant, order, autonomous_law)
     alone = _default_steps(dynamics, problem, w).states
     neighbours(_default_steps(dynamics, problem, lost), alone, tolerance)
     if order == 1:
