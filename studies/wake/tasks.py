@@ -142,7 +142,7 @@ def pod(rank: int, **measuring: float) -> Found:
 @functools.cache
 def trained(method: str, runs_of: str, **training: int) -> tuple[list[Projection], float]:
     """One model per seed, kept in runs/, and the CPU seconds of all."""
-    data = coordinates(RUNS[runs_of])
+    data = coordinates(RUNS[runs_of], RANK)
     began = time.process_time()
     if not training:
         return [romkit.fit(method, data, **SIZES[method]).double()], time.process_time() - began
@@ -171,7 +171,7 @@ def manifold(
     results, seconds_of_laws = [], []
     for model in models:
         began = time.process_time()
-        law = moved(dynamics, model, coordinates(RUNS[runs]))
+        law = moved(dynamics, model, coordinates(RUNS[runs], RANK))
         seconds_of_laws.append(time.process_time() - began)
         results.append(judged(behind(through(RANK), model, law), RANK, **measuring))
     return {name: [result[name] for result in results] for name in results[0]} | {

@@ -11,6 +11,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 from romkit import tasks
+from romkit.certificates import bounds, intervals
 from romkit.core import runtime
 from romkit.core.errors import FileError
 from romkit.data import open_dataset
@@ -133,16 +134,22 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
 
 
 @pytest.fixture
-def short_wakes(monkeypatch):
-    """Runs as long as scores of an orbit need, and the coarse mesh alone."""
-    monkeypatch.setattr(reduced, "LENGTH", 6.0)
+def short_runs(monkeypatch):
+    """Runs of the wake as long as three periods need, one number of its modes, and the coarse mesh;
+    bounds that are valid, and larger.
+    """
+    monkeypatch.setattr(intervals, "CUTS", 2)
+    monkeypatch.setattr(bounds, "STEPS", 5)
+    monkeypatch.setattr(reduced, "LAST", 100)
+    monkeypatch.setattr(reduced, "LENGTH", 2.0)
     monkeypatch.setattr(reduced, "TIMINGS", 1)
-    monkeypatch.setattr(reduced, "CylinderWake", partial(CylinderWake, duration=6.0))
+    monkeypatch.setattr(reduced, "CylinderWake", partial(CylinderWake, duration=2.0))
+    monkeypatch.setattr(wake, "RANK", 16)
     monkeypatch.setattr(wake, "full_growth", partial(full_growth, mesh="coarse"))
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_wakes")
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("name", ["exactness", "large", "pretrained", "wake"])
 def test_the_smoke_preset_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
