@@ -196,6 +196,6 @@ def test_geoopt_and_romkit_compute_the_same_loss_and_gradient(stack):
 def test_jax_and_romkit_compute_the_same_loss_gradient_and_steps(stack):
     pytest.importorskip("jax")
     training.check_jax(stack)
-    training.check_jax_step(stack, "riemannian-adam")
     if stack.system == "lorenz96":  # whose layers are fewer, and compiled sooner
+        training.check_jax_step(stack, "riemannian-adam")
         training.check_jax_step(stack, "adam")
