@@ -10,6 +10,10 @@ PROSE := $(BIN)/python -m pytest docs/checks  # statements of pages beside commi
 LINKS := $(BIN)/lychee --quiet --offline --include-fragments --exclude-path webpack-macros.html  # within the site
 BROWSER := $(BIN)/python -m tests.browser  # width, console, labels and search, where there is Chromium
 
+# Compiled once and read by all processes, of which the tests start many: compiling romkit and what it imports takes
+# each of them five seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help rollout test test-all docs reference packages lint format clean
 

@@ -27,9 +27,13 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Files with slow tests first, so that no worker has one of them alone at the end."""
-    long = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in long)
+    """Files with slow tests first, then the long ones, so that no worker has such a file alone at
+    the end.
+    """
+    with_slow_tests = {item.path for item in items if item.get_closest_marker("slow")}
+    sizes = {path: path.stat().st_size for path in {item.path for item in items}}
+    # stable, so that tests of a file keep their order
+    items.sort(key=lambda item: (item.path not in with_slow_tests, -sizes[item.path]))
 
 
 def pytest_collection_finish():
