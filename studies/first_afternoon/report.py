@@ -96,6 +96,7 @@ def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, ob
     for name, found in results.items():
         row = {
             "set": name,
+            "noise": _noise(found["noise"]),
             "projection": _mean(found["projection"]),
             "romkit": _mean(found["romkit"]),
         }
@@ -157,6 +158,11 @@ def _units(source: Source) -> list[str]:
         f"{source.size:g}",
         f"{source.noise:.0%}" if source.noise else "-",
     ]
+
+
+def _noise(errors: list[float]) -> str:
+    """Size of the noise of measurements, in the measure of all errors."""
+    return _mean(errors) if np.any(errors) else "-"
 
 
 def _mean(errors: list[float]) -> str:
