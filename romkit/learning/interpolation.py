@@ -18,8 +18,16 @@ from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import DIMS, Contexts, context_matrix, open_dataset, save_dataset, trajectories
 from romkit.integrators.laws.baselines import interpolated_runs
-from romkit.learning.contexts import contexts_of, groups_between, scaled, scaled_contexts
+from romkit.learning.contexts import (
+    FEWEST,
+    contexts_of,
+    groups_between,
+    number_of_contexts,
+    scaled,
+    scaled_contexts,
+)
 from romkit.learning.errors import without_gaps
+from romkit.learning.jackknife import changes
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of
 from romkit.projections import Projection
@@ -54,12 +62,14 @@ class InterpolatedRuns:
         runs: that are interpolated, without gaps.
         tolerance: distance from the start of the runs up to which a start counts as theirs
             [deviations], root mean square over components.
-        calibration: of the intervals; None without any.
+        is_local: whether intervals are as wide as the interpolation depends on single runs there.
+        calibration: of the intervals, of errors in units of this dependence; None without any.
     """
 
     projection: Projection
     runs: xr.Dataset
     tolerance: float
+    is_local: bool
     calibration: Calibration | None
 
     @classmethod
@@ -70,17 +80,20 @@ class InterpolatedRuns:
         runs of each context between others from all but these.
         """
         runs = train[["state"]].assign(state=(DIMS, without_gaps(train), train["state"].attrs))
-        whole = cls(projection, runs, NEAR, None)
-        errors = whole._errors_left_out(train)
+        # with one less, an inner context is left that shows how much runs matter
+        is_local = number_of_contexts(train) > FEWEST
+        whole = cls(projection, runs, NEAR, is_local, None)
+        errors, sizes = whole._left_out(train)
         if test is not None:
             errors.append(_truth(test) - whole._states(test))
+            sizes.append(whole._sizes(torch.from_numpy(contexts_of(test)), _times(test)))
         error = np.concatenate(errors)  # (V, T, n)
         calibration = None
         if with_bars and len(error) > 1:
+            relative = error / np.concatenate(sizes)[..., None]
             spread = np.zeros_like(error)
-            deviation = whole._deviation
             times = train["time"].values.astype(float)
-            calibration = Calibration.of(times, error, spread, deviation, typical=True)
+            calibration = Calibration.of(times, relative, spread, whole._deviation, typical=True)
         distance = np.sqrt(np.nanmean(np.square(error / whole._deviation), -1))
         tolerance = max(NEAR, float(np.nanmax(distance)))
         return replace(whole, tolerance=tolerance, calibration=calibration)
@@ -140,7 +153,8 @@ class InterpolatedRuns:
 
     def save(self, folder: Path) -> list[str]:
         """Write the runs and the calibration into a folder that exists; names of the files."""
-        save_dataset(self.runs.assign_attrs(tolerance=self.tolerance), folder / RUNS)
+        runs = self.runs.assign_attrs(tolerance=self.tolerance, is_local=int(self.is_local))
+        save_dataset(runs, folder / RUNS)
         (folder / CALIBRATION).unlink(missing_ok=True)
         if self.calibration is None:
             return [RUNS]
@@ -154,7 +168,8 @@ class InterpolatedRuns:
         calibration = None
         if (folder / CALIBRATION).exists():
             calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
-        return cls(projection, runs, float(runs.attrs["tolerance"]), calibration)
+        tolerance = float(runs.attrs["tolerance"])
+        return cls(projection, runs, tolerance, bool(runs.attrs["is_local"]), calibration)
 
     @functools.cached_property
     def _deviation(self) -> Array:
@@ -162,15 +177,32 @@ class InterpolatedRuns:
         deviation = self.projection.frame.state_std.double().numpy()
         return np.where(deviation > 0, deviation, 1.0)
 
-    def _errors_left_out(self, train: xr.Dataset) -> list[Array]:
-        """Errors (k, T, n) on the runs of each context between others, from all but these."""
-        errors = []
+    def _left_out(self, train: xr.Dataset) -> tuple[list[Array], list[Array]]:
+        """Errors (k, T, n) on the runs of each context between others, from all but these, and the
+        sizes (k, T) by which errors are measured there.
+        """
+        errors, sizes = [], []
         for left_out in groups_between(train):
-            others = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
-            fewer = replace(self, runs=self.runs.isel(trajectory=others))
+            kept = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
+            fewer = replace(self, runs=self.runs.isel(trajectory=kept))
             missed = train.isel(trajectory=left_out)
             errors.append(_truth(missed) - fewer._states(missed))
-        return errors
+            sizes.append(fewer._sizes(torch.from_numpy(contexts_of(missed)), _times(missed)))
+        return errors, sizes
+
+    def _sizes(self, contexts: Tensor, times: Tensor) -> Array:
+        """Sizes (k, T) of errors at contexts (k, p) and times: of what each run changes there; 1 with
+        too few runs to tell.
+        """
+        if not self.is_local:
+            return np.ones((len(contexts), len(times)))
+        relative = torch.from_numpy(self.runs["state"].values / self._deviation)
+        known = torch.from_numpy(scaled_contexts(self.runs, self.runs))
+        wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
+        at_samples = changes(relative, known, wanted, groups_between(self.runs))
+        samples = _times(self.runs).numpy()
+        rows = [np.interp(times.numpy(), samples, size) for size in at_samples]
+        return np.stack(rows)
 
     def _states(self, data: xr.Dataset) -> Array:
         """States (k, T, n) at the contexts and times of data."""
@@ -203,7 +235,8 @@ class InterpolatedRuns:
             return run
         lead = (times - _times(self.runs)[0]).numpy()
         scale = self.calibration.scale(lead, np.zeros_like(states))
-        return with_interval(run, self.calibration.factor(level) * scale, level)
+        half = self.calibration.factor(level) * scale * self._sizes(contexts, times)[..., None]
+        return with_interval(run, half, level)
 
     def _full(self, initial_state: object) -> Tensor:
         """First states (k, n) in the units of the data."""
