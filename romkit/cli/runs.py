@@ -316,7 +316,7 @@ def _of_folder(
 ) -> (
     "tuple[romkit.Ensemble | None, romkit.projections.Projection, romkit.integrators.LearnedField]"
 ):
-    """The same of a folder: of a learned model, or of an ensemble."""
+    """Forecaster in a folder: that of a learned model, or of an ensemble."""
     if (folder / "learned.json").is_file():
         learned = romkit.Learned.load(folder)
         if learned.interpolated is not None:

@@ -119,7 +119,7 @@ def _unit(variable: xr.DataArray) -> str:
 
 
 def _missing_in_words(whole: Array) -> str:
-    """What is missing of snapshots (C, T), or how many samples runs with times of their own have."""
+    """Share of snapshots (C, T) that are missing, or the number of samples of runs with own times."""
     if _have_own_times(whole):
         samples = np.median(whole.sum(1))
         times = whole.shape[1]

@@ -39,7 +39,7 @@ class Judged(Protocol):
 
     @property
     def intervals(self) -> Ensemble | InterpolatedRuns | None:
-        """What gives forecasts their intervals."""
+        """Source of the intervals of forecasts."""
 
     @property
     def error(self) -> float:

@@ -248,7 +248,7 @@ class Learned:
 
     @property
     def intervals(self) -> Ensemble | InterpolatedRuns | None:
-        """What gives forecasts their intervals; None without any."""
+        """Source of the intervals of forecasts; None without any."""
         if self.interpolated is None:
             return self.ensemble
         if self.interpolated.calibration is None:

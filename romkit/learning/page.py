@@ -68,7 +68,7 @@ def write_page(learned: Judged, folder: Path) -> Path:
 
 
 def _measure(learned: Judged) -> str:
-    """What the rows of the table are."""
+    """Meaning of the rows of the table."""
     if learned.interpolated is None:
         return MEASURE
     return MEASURE + OF_LAW

@@ -130,7 +130,7 @@ def _width(bars: Bars, error: float) -> str:
 
 
 def _lost(bars: Bars) -> str:
-    """How many forecasts bars leave out."""
+    """Number of forecasts that bars leave out."""
     if bars.lost == 0:
         return ""
     further = "one further forecast is" if bars.lost == 1 else f"{bars.lost} further forecasts are"
