@@ -40,6 +40,9 @@ SIZES: dict[str, dict[str, object]] = {
 }
 """Sizes by method."""
 
+LATENTS = range(3, 7)
+"""Numbers of latents that are compared where the training runs choose one."""
+
 RUNS = {"ten runs": TRAIN, "five runs": FEW}
 """Reynolds numbers of the training runs."""
 
@@ -59,6 +62,12 @@ def tasks(preset: str) -> list[Numbers]:
             **measuring,
         )
         for method, dynamics, runs in table["contestants"]
+    ]
+    contestants += [
+        Numbers.of(
+            f"polynomial-manifold, law, {runs}, latents chosen", chosen, runs=runs, **measuring
+        )
+        for runs in table["latents_chosen"]
     ]
     return [
         *(Numbers.of(f"Re = 100, {mesh} mesh", at_hundred, mesh=mesh) for mesh in table["meshes"]),
@@ -174,9 +183,38 @@ def manifold(
         law = moved(dynamics, model, coordinates(RUNS[runs], RANK))
         seconds_of_laws.append(time.process_time() - began)
         results.append(judged(behind(through(RANK), model, law), RANK, **measuring))
+    return of_seeds(results, models[0], seconds / len(models), seconds_of_laws)
+
+
+def chosen(runs: str, **measuring: float) -> Found:
+    """A polynomial manifold and its law, with as many latents as let the law err least on training
+    runs that are left out.
+    """
+    data = coordinates(RUNS[runs])
+    candidates, seconds, seconds_of_laws = [], 0.0, 0.0
+    for latents in LATENTS:
+        began = time.process_time()
+        model = romkit.fit("polynomial-manifold", data, latent_dim=latents).double()
+        fitted = time.process_time()
+        law = romkit.law(model, data)
+        seconds += fitted - began
+        seconds_of_laws += time.process_time() - fitted
+        (error,) = (row["error"] for row in law.report if row["chosen"])
+        candidates.append((error, latents, model, law))
+    _, _, model, law = min(candidates, key=lambda candidate: candidate[:2])
+    result = judged(behind(through(RANK), model, law), RANK, **measuring)
+    return of_seeds([result], model, seconds, [seconds_of_laws]) | {
+        "errors on left-out runs": {str(m): error for error, m, *_ in candidates}
+    }
+
+
+def of_seeds(
+    results: list[Found], model: Projection, seconds: float, seconds_of_laws: list[float]
+) -> Found:
+    """Measured quantities as lists over seeds, with size, settings and cost of a model."""
     return {name: [result[name] for result in results] for name in results[0]} | {
-        "parameters": sum(p.numel() for p in models[0].parameters()),
-        "settings": {name: str(value) for name, value in models[0].config.items()},
-        "seconds, manifold": seconds / len(models),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "settings": {name: str(value) for name, value in model.config.items()},
+        "seconds, manifold": seconds,
         "seconds, law": seconds_of_laws,
     }
