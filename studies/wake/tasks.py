@@ -65,7 +65,7 @@ def tasks(preset: str) -> list[Numbers]:
     ]
     contestants += [
         Numbers.of(
-            f"polynomial-manifold, law, {runs}, latents chosen", chosen, runs=runs, **measuring
+            f"polynomial-manifold, latents chosen, law, {runs}", chosen, runs=runs, **measuring
         )
         for runs in table["latents_chosen"]
     ]
