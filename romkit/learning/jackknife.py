@@ -1,4 +1,4 @@
-"""How much an interpolation changes without one of its runs, from place to place."""
+"""Change of an interpolation without one of its runs, from place to place."""
 
 from collections.abc import Sequence
 
