@@ -6,6 +6,7 @@ import os
 import hypothesis
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import romkit
 
@@ -67,3 +68,18 @@ def lorenz_data(lorenz):
 def projection(lorenz_data):
     """An NcAE of `lorenz_data`, trained for moments; no test may change it."""
     return romkit.fit("ncae", lorenz_data, seed=1, epochs=4)
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch):
+    """Pictures of commands have no panels: drawing is slow, and tested where it is looked at."""
+    for name in (
+        "plotting.plot_branches",
+        "plotting.plot_forecast",
+        "plotting.plot_latent",
+        "plotting.plot_rollout",
+        "plotting.plot_training",
+        "learning.page.plot_forecast",
+        "learning.learned.plot_rollout",
+    ):
+        monkeypatch.setattr(f"romkit.{name}", lambda *given, **settings: Figure())

@@ -50,6 +50,7 @@ def study_command(words):
     return CliRunner().invoke(app, ["study", *words.split()], prog_name="romkit")
 
 
+@pytest.mark.slow
 def test_the_command_runs_where_the_user_is_and_ends_by_ctrl_c(tmp_path):
     """In a folder that has another `studies`, which must not be taken; SIGINT in the middle of a
     task.

@@ -20,7 +20,7 @@ from tests.unit.test_cli import ran, refusal, romkit_command
 
 
 @pytest.fixture(autouse=True)
-def _empty_folder(tmp_path, monkeypatch):
+def _empty_folder(tmp_path, monkeypatch, blank_pictures):
     monkeypatch.chdir(tmp_path)
 
 

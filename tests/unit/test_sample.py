@@ -126,7 +126,7 @@ def test_a_plateau_is_a_lowest_error_that_stays(errors, counts, plateau, min_dec
 
 @pytest.mark.parametrize(
     ("latent_dim", "at_once", "plateau", "min_decrease"),
-    [(1, 2, 2, 0.3), (2, 1, 1, 0.0), (2, 1, 3, 0.3)],
+    [(1, 2, 2, 0.3), (2, 1, 1, 0.0)],
 )
 def test_a_plateau_ends_the_choice_and_changes_none(
     latent_dim, at_once, plateau, min_decrease, tmp_path
@@ -161,8 +161,8 @@ def test_a_larger_budget_goes_on_from_what_is_there(tmp_path):
     settings = {"candidates": FEW, "latent_dim": 3}
     few = romkit.sample(Forced(), 3, "greedy", folder=tmp_path / "a", **settings)
     times = {file: file.stat().st_mtime_ns for file in (tmp_path / "a").glob("*.nc")}
-    more = romkit.sample(Forced(), 5, "greedy", folder=tmp_path / "a", **settings)
-    whole = romkit.sample(Forced(), 5, "greedy", folder=tmp_path / "b", **settings)
+    more = romkit.sample(Forced(), 4, "greedy", folder=tmp_path / "a", **settings)
+    whole = romkit.sample(Forced(), 4, "greedy", folder=tmp_path / "b", **settings)
     assert chosen(more)[:3] == chosen(few)
     assert chosen(more) == chosen(whole)
     assert len(times) == 3
@@ -251,7 +251,7 @@ def test_the_default_is_a_grid_that_reaches_the_ends_where_points_are_few(tmp_pa
     assert more.history.sizes["round"] == 2
     plane = romkit.systems.Burgers2D(cells=4, duration=1.0)
     low, high = (np.array([getattr(mu, end) for mu in plane.context]) for end in ("low", "high"))
-    for budget, method in ((3, "expanded"), (4, "chebyshev"), (6, "chebyshev")):
+    for budget, method in ((3, "expanded"), (4, "chebyshev")):
         found = romkit.sample(plane, budget, **given)
         points = low + design(method, 2, budget, 0) * (high - low)
         assert np.stack(list(found.contexts.values()), axis=-1) == pytest.approx(points)
@@ -268,10 +268,10 @@ def test_contexts_of_one_round_keep_apart(tmp_path):
 
 def test_an_executor_gives_the_same(tmp_path):
     settings = {"candidates": FEW, "latent_dim": 2}
-    alone = romkit.sample(Forced(), 4, "greedy", folder=tmp_path / "a", **settings)
+    alone = romkit.sample(Forced(), 3, "greedy", folder=tmp_path / "a", **settings)
     with ThreadPoolExecutor(2) as executor:
         shared = romkit.sample(
-            Forced(), 4, "greedy", folder=tmp_path / "b", executor=executor, **settings
+            Forced(), 3, "greedy", folder=tmp_path / "b", executor=executor, **settings
         )
     assert chosen(shared) == chosen(alone)
     assert np.allclose(shared.history.estimate, alone.history.estimate, rtol=1e-6)

@@ -131,20 +131,20 @@ def test_the_error_of_the_model_is_corrected_and_covered(plane):
     far off.
     """
     bend = 0.4
-    contexts = np.random.default_rng(5).uniform(1.1, 2.9, 300)
+    contexts = np.random.default_rng(5).uniform(1.1, 2.9, 150)
     data = snapshots(plane, contexts, bend=bend, noise=NOISE, seed=3)
     found = romkit.infer(
         plane, data, training=snapshots(plane, TRAINING, times=20, bend=bend), noise=NOISE
     )
     error = found.estimate.values[:, 0] - contexts
-    plain = romkit.infer(plane, data, training=snapshots(plane, TRAINING, times=20), noise=NOISE)
+    few = data.isel(trajectory=slice(50))
+    plain = romkit.infer(plane, few, training=snapshots(plane, TRAINING, times=20), noise=NOISE)
+    off = plain.estimate.values[:, 0] - contexts[:50]
     assert np.sqrt((error**2).mean()) < 2 * float(plain["std"].mean())  # twice that of noise alone
-    assert np.sqrt(((plain.estimate.values[:, 0] - contexts) ** 2).mean()) > 5 * float(
-        plain["std"].mean()
-    )
+    assert np.sqrt((off**2).mean()) > 5 * float(plain["std"].mean())
     inside = (found.lower.values[:, 0] <= contexts) & (contexts <= found.upper.values[:, 0])
     assert abs(inside.mean() - 0.9) < 4 * np.sqrt(
-        0.9 * 0.1 * (1 / 300 + 1 / 60)
+        0.9 * 0.1 * (1 / 150 + 1 / 60)
     )  # 60 trials calibrate the interval
     assert found.explained.values.mean() > 0.99 - 4 * np.sqrt(0.01 / 60)
     assert not plain.explained.values.any()
@@ -232,6 +232,13 @@ def test_a_trajectory_does_not_depend_on_its_neighbours(plane):
             )
 
 
+@pytest.fixture
+def rough(monkeypatch):
+    """Few trials of estimates and few sensitivities, where neither is the question."""
+    monkeypatch.setattr("romkit.inference.calibration.FOLDS", 2)
+    monkeypatch.setattr("romkit.inference.placement.SAMPLES", 8)
+
+
 WAVE = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 2)))[0]
 
 
@@ -240,9 +247,9 @@ class Rotation(System):
     """A rotation of angular frequency ω in a plane of R⁴."""
 
     dt: float = 0.1
-    duration: float = 6.0
+    duration: float = 3.0
     transient: float = 0.0
-    horizon: float = 6.0
+    horizon: float = 3.0
 
     name, state_names = "rotation", ("a", "b", "c", "d")
     context = (ContextParameter("omega", "1", 0.5, 1.5, "frequency"),)
@@ -261,9 +268,9 @@ class Springs(MechanicalSystem):
     """q̈ = -ω² q in a plane of R⁴, from rest."""
 
     dt: float = 0.1
-    duration: float = 6.0
+    duration: float = 3.0
     transient: float = 0.0
-    horizon: float = 6.0
+    horizon: float = 3.0
 
     name, state_names = "springs", ("a", "b", "c", "d")
     context = (ContextParameter("omega", "1", 0.5, 1.5, "frequency"),)
@@ -292,6 +299,7 @@ def springs(theta, times):
     ) @ WAVE.T
 
 
+@pytest.mark.usefixtures("rough")
 @pytest.mark.parametrize(("system", "exact"), [(Rotation(), rotation), (Springs(), springs)])
 def test_dynamics_of_both_orders_agree_with_scipy_on_the_exact_solution(system, exact):
     data = system.dataset(omega=np.linspace(0.5, 1.5, 8))
@@ -309,7 +317,7 @@ def test_dynamics_of_both_orders_agree_with_scipy_on_the_exact_solution(system, 
     noisy = truth.assign(
         state=truth.state + NOISE * np.random.default_rng(0).normal(size=truth.state.shape)
     )
-    noisy.state.values[1, 10:20] = np.nan
+    noisy.state.values[1, 5:10] = np.nan
     some, rows = noisy.isel(time=slice(0, None, 2)), [0, 1, 3]
     times = some.time.values
     found = romkit.infer(
@@ -385,6 +393,7 @@ def test_bad_observations_are_refused(plane):
     refused("context c", romkit.calibrate, plane, other, data)
 
 
+@pytest.mark.usefixtures("rough")
 def test_windows_at_other_times_are_refused():
     system = Rotation()
     data = system.dataset(omega=np.linspace(0.5, 1.5, 6))
@@ -400,7 +409,7 @@ def test_windows_at_other_times_are_refused():
         training=data,
         **given,
     )
-    calibration = romkit.calibrate(pod, data, data.isel(time=slice(0, 10)), **given)
+    calibration = romkit.calibrate(pod, data, data.isel(time=slice(0, 5)), **given)
     refused("observations", romkit.infer, calibration, data)
     none = xr.Dataset(
         {"state": (("time", "component"), data.state.values[0])}, {"component": data.component}
@@ -480,6 +489,7 @@ def test_sensors_avoid_noise_and_errors_of_the_model(plane):
     assert set(some.component.values) < {1, 2, 3}
 
 
+@pytest.mark.usefixtures("rough")
 def test_sensors_of_a_window_bound_the_estimates_from_it():
     system = Rotation()
     data = system.dataset(omega=np.linspace(0.5, 1.5, 8))
@@ -492,8 +502,8 @@ def test_sensors_of_a_window_bound_the_estimates_from_it():
         "solver": RK4(0.2),
         "engine": "torch",
     }
-    chosen = romkit.sensors(pod, 2, times=0.2 * np.arange(20), **model)
-    rows, window = chosen.component.values.tolist(), data.isel(time=slice(0, 40, 2))
+    chosen = romkit.sensors(pod, 2, times=0.2 * np.arange(10), **model)
+    rows, window = chosen.component.values.tolist(), data.isel(time=slice(0, 20, 2))
     found = romkit.infer(pod, window, sensors=rows, **model)
     deviation = float((found["std"] ** 2).mean() ** 0.5)
     assert float(chosen.bound[1, 0]) == pytest.approx(
