@@ -78,7 +78,9 @@ def blank_pictures(monkeypatch):
         "plotting.plot_forecast",
         "plotting.plot_latent",
         "plotting.plot_rollout",
+        "plotting.plot_space_time",
         "plotting.plot_training",
+        "plotting.courses.plot_courses",
         "learning.page.plot_forecast",
         "learning.learned.plot_rollout",
     ):

@@ -39,8 +39,17 @@ def silu(x: Tensor, order: int) -> tuple[Tensor, ...]:
     return value, slope, curvature
 
 
+def _without_numbers() -> bool:
+    """Whether sizes alone are asked for; arithmetic without numbers would import torch's compiler,
+    which takes seconds.
+    """
+    return torch.get_default_device().type == "meta"
+
+
 def orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """(rows, columns) matrix with orthonormal columns, uniformly distributed."""
+    if _without_numbers():
+        return torch.empty(rows, columns)
     gaussian = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(gaussian)
     matrix = q * r.diagonal().sign()
@@ -91,6 +100,8 @@ def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) ->
     """Uniform in [-bound, bound], drawn in float64 so that a seed means the same in every
     precision.
     """
+    if _without_numbers():
+        return torch.empty(shape)
     draw = torch.rand(shape, generator=generator, dtype=torch.float64)
     centred = (2 * draw - 1) * bound
     return centred.to(torch.get_default_dtype())

@@ -372,7 +372,7 @@ def _first_number(
 def _round(plan: Plan, before: Round | None, new: list[int]) -> Round:
     """Fit to the contexts so far and these, and estimate errors at all candidates."""
     chosen = [*before.chosen, *new] if before is not None else new
-    data, starts = _data(plan, chosen)
+    data, starts = _data(plan, before, chosen)
     checkpoint = _checkpoint(plan, before, data)
     kept = {} if checkpoint is None else {"checkpoint": checkpoint}
     start = None
@@ -397,17 +397,22 @@ def _round(plan: Plan, before: Round | None, new: list[int]) -> Round:
     return Round(chosen, len(new), data, model, dynamics, checkpoint, estimate, contexts)
 
 
-def _data(plan: Plan, chosen: list[int]) -> tuple[xr.Dataset, xr.Dataset]:
+def _data(plan: Plan, before: Round | None, chosen: list[int]) -> tuple[xr.Dataset, xr.Dataset]:
     """Trajectories of chosen contexts, and those whose first states rollouts at the candidates
     start from.
     """
     if isinstance(plan.source, xr.Dataset):
         return plan.source.isel(trajectory=chosen), plan.source
+    runs = []
+    new = chosen
+    if before is not None:
+        runs.append(before.data)
+        new = chosen[len(before.chosen) :]
     rows = []
-    for values in plan.grid[chosen].tolist():
+    for values in plan.grid[new].tolist():
         context = dict(zip(plan.names, values, strict=True))
         rows.append((plan.source, context, plan.folder))
-    runs = mapped(_simulated, rows, plan.executor, "simulations")
+    runs += mapped(_simulated, rows, plan.executor, "simulations")
     data = xr.concat(runs, "trajectory", combine_attrs="drop_conflicts")
     closest = distance(plan.places, plan.places[chosen]).argmin(1)
     return data, data.isel(trajectory=closest)

@@ -164,28 +164,22 @@ def test_lorenz96_has_the_published_score():
     )  # the last: scatter of so short runs
 
 
-LORENZ = Lorenz96(transient=200.0)
-
-
 @pytest.fixture(scope="module")
 def waves():
     return (
-        LORENZ.dataset(F=np.linspace(3.133, 3.193, 21), duration=5.0)
+        Lorenz96()
+        .dataset(F=np.linspace(3.133, 3.193, 21), duration=5.0)
         .isel(time=slice(None, None, 5))
     )
 
 
 @pytest.fixture(scope="module")
 def tracker(waves):
-    """A tracker of Lorenz96's forcing by the shipped flow, from six sensors of 36; a run of each
-    training trajectory gives its limits.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("romkit.inference.filter.RUNS", 1)
-        return romkit.Tracker(
-            romkit.load("flow-lorenz96"), noise=0.075, training=waves, dynamics=PetrovGalerkin(), system=LORENZ,
-            sensors=[0, 7, 11, 16, 26, 31], drift=5e-4,
-        )  # fmt: skip
+    """A tracker of Lorenz96's forcing by the shipped flow, from six sensors of 36."""
+    return romkit.Tracker(
+        romkit.load("flow-lorenz96"), noise=0.075, training=waves, dynamics=PetrovGalerkin(), system=Lorenz96(),
+        sensors=[0, 7, 11, 16, 26, 31], drift=5e-4,
+    )  # fmt: skip
 
 
 def tracks(tracker, states, start=0.0, seed=0):
@@ -202,7 +196,7 @@ def test_a_tracker_finds_the_forcing_and_notices_its_jump(tracker):
     """On Lorenz96's wave of number eight, and within two units of time after the forcing has
     jumped.
     """
-    system = LORENZ
+    system = Lorenz96()
     tracker.restart()
     before = system.dataset(F=3.137, duration=10.0).state.values[0]
     after = romkit.simulate(system, initial_state=before[-1], F=3.157, duration=10.0).state.values[
@@ -218,14 +212,14 @@ def test_a_tracker_finds_the_forcing_and_notices_its_jump(tracker):
 
 @pytest.mark.parametrize("forcing", [3.23, 3.26])
 def test_a_forcing_out_of_range_raises_the_alarm(tracker, forcing):
-    states = LORENZ.dataset(F=forcing, duration=15.0).state.values[0, ::5]
+    states = Lorenz96().dataset(F=forcing, duration=15.0).state.values[0, ::5]
     tracker.restart()
     assert any(track.alarm for track in tracks(tracker, states))
 
 
 @pytest.mark.parametrize(("off", "anew"), [(0.0, False), (5.0, True)])
 def test_members_start_anew_only_where_a_training_state_is_nearer(waves, off, anew):
-    system, rng = LORENZ, np.random.default_rng(0)
+    system, rng = Lorenz96(), np.random.default_rng(0)
     start = (
         3.15 + np.sin(2 * np.pi * 5 * np.arange(36) / 36) + 0.3 * rng.standard_normal(36)
     )  # no wave of the training
@@ -247,7 +241,7 @@ def test_a_tracker_is_the_filter_one_observation_at_a_time(waves):
         "noise": 0.1,
         "training": waves,
         "dynamics": PetrovGalerkin(),
-        "system": LORENZ,
+        "system": Lorenz96(),
         "seed": 3,
     }
     flow, seen = romkit.load("flow-lorenz96"), waves.isel(trajectory=[4], time=slice(0, 20))
@@ -293,7 +287,7 @@ BAD = [
 
 @pytest.mark.parametrize(("given", "fact"), BAD)
 def test_bad_input_is_refused_in_one_line(waves, given, fact):
-    settings = {"observations": WAVE, "noise": 0.1, "training": waves, "system": LORENZ} | given
+    settings = {"observations": WAVE, "noise": 0.1, "training": waves, "system": Lorenz96()} | given
     refused(fact, romkit.assimilate, romkit.load("flow-lorenz96"), **settings)
 
 
@@ -435,7 +429,7 @@ def test_the_share_of_false_alarms_says_for_which_runs_it_holds(pushed, monkeypa
 
 
 def test_members_that_diverge_do_not_harm_the_others(tracker):
-    states = LORENZ.dataset(F=3.15, duration=0.2).state.values[0, ::5]
+    states = Lorenz96().dataset(F=3.15, duration=0.2).state.values[0, ::5]
     for lost in (slice(0, 3), slice(None)):
         tracker.restart()
         tracks(tracker, states[:2])
@@ -447,5 +441,5 @@ def test_members_that_diverge_do_not_harm_the_others(tracker):
 
 def test_training_with_gaps_is_refused(waves):
     refused(
-        "training: ", romkit.Tracker, LORENZ, noise=0.1, training=waves.where(waves.time > 0.2)
+        "training: ", romkit.Tracker, Lorenz96(), noise=0.1, training=waves.where(waves.time > 0.2)
     )

@@ -22,6 +22,7 @@ from romkit.projections import (
     storage,
     unstack,
 )
+from romkit.projections.networks import orthonormal, uniform
 from romkit.verbs.presets import sized
 from tests.refusals import refused
 from tests.robustness.test_damage import forge
@@ -278,3 +279,16 @@ def test_pretrained_names(tiny, tmp_path, monkeypatch):
     other = build(CAE, seed=5, frame=TINY, layers=(1, 2))
     save(other, "ncae-lorenz96")
     assert_same(load("ncae-lorenz96"), other)  # a file beats a name
+
+
+def test_a_projection_of_sizes_alone_draws_no_numbers():
+    """Files are read into one; arithmetic on tensors without numbers imports torch's compiler."""
+    generator = torch.Generator("cpu")
+    before = generator.get_state()
+    with torch.device("meta"):
+        matrices = orthonormal(5, 2, generator), uniform((5, 2), 1.0, generator)
+    for matrix in matrices:
+        assert matrix.is_meta
+        assert matrix.shape == (5, 2)
+        assert matrix.dtype == torch.get_default_dtype()
+    assert torch.equal(generator.get_state(), before)

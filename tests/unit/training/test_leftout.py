@@ -87,4 +87,5 @@ def test_fit_with_a_system_reports_the_error_of_its_rollouts(data):
     assert model.latent_dim == 2
     assert model.config["degree"] == 2
     assert model.report["left_out_rollout_error"] < 0.05
-    assert "left_out_rollout_error" not in romkit.fit("polynomial-manifold", data).report
+    few = data.isel(time=slice(None, None, 4))
+    assert "left_out_rollout_error" not in romkit.fit("polynomial-manifold", few).report

@@ -39,12 +39,18 @@ def few_snapshots(monkeypatch):
     monkeypatch.setattr("romkit.training.phase.PARTS", 2)
 
 
-def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
-    settings = {"seed": 0, "epochs": 8, "engine": "torch", "system": lorenz}
-    before = romkit.fit("ncae", waves, **settings)
-    after = romkit.fit(
-        "ncae", waves, **settings, rollouts=RolloutTraining(steps=20, length=20, batch=4)
-    )
+EIGHT_EPOCHS = {"seed": 0, "epochs": 8, "engine": "torch"}
+
+
+@pytest.fixture(scope="module")
+def before(lorenz, waves):
+    """A model that no refinement has seen."""
+    return romkit.fit("ncae", waves, **EIGHT_EPOCHS, system=lorenz)
+
+
+def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves, before):
+    plan = RolloutTraining(steps=20, length=20, batch=4)
+    after = romkit.fit("ncae", waves, **EIGHT_EPOCHS, system=lorenz, rollouts=plan)
     coarse = waves.isel(time=slice(None, None, 10))
     errors = [
         float(romkit.rollout(coarse, model, dynamics=PetrovGalerkin()).nrmse.mean())
@@ -56,7 +62,8 @@ def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
 
 @pytest.mark.usefixtures("few_snapshots")
 def test_a_refined_seed_means_the_same_alone_and_in_a_stack(lorenz, waves):
-    settings = {"epochs": 2, "system": lorenz, "phase.steps": 1, "phase.every": 10, **ROLLOUTS}
+    sizes = {"layers": (2, 6, 36), "phase.steps": 1, "phase.every": 10}
+    settings = {"epochs": 2, "system": lorenz, **sizes, **ROLLOUTS}
     stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
     alone = romkit.fit("ncae", waves, seed=4, **settings)
     assert torch.allclose(parameters(alone), parameters(unstack(stacked)[1]), rtol=0, atol=1e-6)
@@ -208,10 +215,9 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
     )
 
 
-def test_gauss_newton_sets_the_timing_right_and_keeps_the_reconstruction(lorenz, waves):
-    settings = {"seed": 0, "epochs": 20, "engine": "torch", "system": lorenz}
-    before = romkit.fit("ncae", waves, **settings)
-    after = romkit.fit("ncae", waves, **settings, phase=PhaseFit(steps=1))
+def test_gauss_newton_sets_the_timing_right_and_keeps_the_reconstruction(lorenz, waves, before):
+    plan = PhaseFit(steps=2)
+    after = romkit.fit("ncae", waves, **EIGHT_EPOCHS, system=lorenz, phase=plan)
     errors = after.report["phase_errors"]
     assert errors[-1] < 0.5 * errors[0]
 
@@ -253,7 +259,8 @@ def test_a_step_of_timing_that_loses_a_window_is_not_taken(lorenz, waves, monkey
     """Windows are usable where τ and its gradient are measured, and one is no more wherever a step
     would lead.
     """
-    settings = {"seed": 0, "epochs": 2, "engine": "torch", "system": lorenz}
+    sizes = {"layers": (2, 6, 36)}
+    settings = {"seed": 0, "epochs": 2, "engine": "torch", "system": lorenz, **sizes}
     answers = iter([True])
     usable = lambda tau: torch.full_like(tau, next(answers, False), dtype=torch.bool)  # noqa: E731
     monkeypatch.setattr("romkit.training.phase._usable", usable)
