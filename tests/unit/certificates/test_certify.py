@@ -71,8 +71,10 @@ def ball(center, radius, lead, draw):
     return center + lengths * directions / directions.norm(dim=-1, keepdim=True)
 
 
-@pytest.mark.parametrize("method", CERTIFIED)
-@pytest.mark.parametrize("which", MAPS)
+TRACED = [("ncae", "encoder"), ("ncae", "decoder"), *((each, "projection") for each in CERTIFIED)]
+
+
+@pytest.mark.parametrize(("method", "which"), TRACED)
 def test_a_trace_holds_values_and_derivatives(method, which):
     model, x, c = single(method, (2, 3, 2, 7))
     map_, x = of(model, which), model(c).encode(x) if which == "decoder" else x
@@ -111,7 +113,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(x=st.floats(-4, 3), y=st.floats(-3, 2), width=st.floats(1e-3, 2))
 def test_derivatives_stay_in_their_ranges(name, x, y, width):
     center, at = torch.tensor([x], dtype=torch.float64), torch.tensor([y], dtype=torch.float64)
@@ -219,7 +221,7 @@ def largest_of_corners(net):
     return exact
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_semidefinite_bound_lies_between_the_corners_and_the_product(seed):
     draw = torch.Generator().manual_seed(seed)
     A, B, C = (
