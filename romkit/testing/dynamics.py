@@ -34,7 +34,7 @@ def autonomous_law(t: Tensor, *parts: Tensor) -> Tensor:
 
 
 def latent_law(t: Tensor, *parts: Tensor) -> Tensor:
-    """The field of the class above, and a force in time."""
+    """`autonomous_law`, and a force in time."""
     return autonomous_law(t, *parts) + 0.1 * torch.cos(t)
 
 
