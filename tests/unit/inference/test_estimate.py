@@ -138,7 +138,7 @@ def test_the_error_of_the_model_is_corrected_and_covered(plane):
     )
     error = found.estimate.values[:, 0] - contexts
     few = data.isel(trajectory=slice(50))
-    plain = romkit.infer(plane, few, training=snapshots(plane, TRAINING, times=20), noise=NOISE)
+    plain = romkit.infer(plane, few, training=snapshots(plane, TRAINING), noise=NOISE)
     off = plain.estimate.values[:, 0] - contexts[:50]
     assert np.sqrt((error**2).mean()) < 2 * float(plain["std"].mean())  # twice that of noise alone
     assert np.sqrt((off**2).mean()) > 5 * float(plain["std"].mean())
