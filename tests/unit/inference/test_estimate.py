@@ -302,7 +302,7 @@ def springs(theta, times):
 @pytest.mark.usefixtures("rough")
 @pytest.mark.parametrize(("system", "exact"), [(Rotation(), rotation), (Springs(), springs)])
 def test_dynamics_of_both_orders_agree_with_scipy_on_the_exact_solution(system, exact):
-    data = system.dataset(omega=np.linspace(0.5, 1.5, 8))
+    data = system.dataset(omega=np.linspace(0.5, 1.5, 5))
     pod = romkit.fit(
         "pod",
         romkit.data.from_arrays(
@@ -396,7 +396,7 @@ def test_bad_observations_are_refused(plane):
 @pytest.mark.usefixtures("rough")
 def test_windows_at_other_times_are_refused():
     system = Rotation()
-    data = system.dataset(omega=np.linspace(0.5, 1.5, 6))
+    data = system.dataset(omega=np.linspace(0.5, 1.5, 4))
     pod = romkit.fit("pod", data, latent_dim=2)
     given = {"dynamics": Galerkin(), "system": system, "noise": NOISE, "engine": "torch"}
     given["solver"] = RK4(0.2)
@@ -422,7 +422,7 @@ def test_windows_at_other_times_are_refused():
         training=data,
         **given,
     )
-    still = Springs().dataset(omega=np.linspace(0.5, 1.5, 6)).drop_vars("velocity")
+    still = Springs().dataset(omega=np.linspace(0.5, 1.5, 4)).drop_vars("velocity")
     given["system"] = Springs()
     refused(
         "training",
@@ -492,7 +492,7 @@ def test_sensors_avoid_noise_and_errors_of_the_model(plane):
 @pytest.mark.usefixtures("rough")
 def test_sensors_of_a_window_bound_the_estimates_from_it():
     system = Rotation()
-    data = system.dataset(omega=np.linspace(0.5, 1.5, 8))
+    data = system.dataset(omega=np.linspace(0.5, 1.5, 5))
     pod = romkit.fit("pod", data, latent_dim=2)
     model = {
         "training": data,
