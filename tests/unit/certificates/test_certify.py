@@ -35,9 +35,10 @@ CERTIFIED = ("ncae", "cae", "film-ae", "ae", "flow")
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    """A lower bound that is not the best is one."""
-    monkeypatch.setattr(bounds, "STEPS", 10)
-    monkeypatch.setattr(bounds, "POINTS", 16)
+    """Bounds that are not the best are bounds."""
+    monkeypatch.setattr(bounds, "BALANCING", 30)
+    monkeypatch.setattr(bounds, "STEPS", 2)
+    monkeypatch.setattr(bounds, "POINTS", 4)
 
 
 def single(method, shape):
