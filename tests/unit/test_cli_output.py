@@ -24,9 +24,10 @@ def _empty_folder(tmp_path, monkeypatch, blank_pictures):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture
-def runs():
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
     """run0.nc to run4.nc, waves at five speeds, and pod.safetensors and law.safetensors of them."""
+    folder = tmp_path_factory.mktemp("runs")
     time, speeds = np.linspace(0, 3, 61), np.linspace(0.8, 1.2, 5)
     mix = np.random.default_rng(0).normal(size=(2, 5))
     for k, speed in enumerate(speeds):
@@ -34,13 +35,21 @@ def runs():
         state = np.stack([np.cos(angle), np.sin(angle)], axis=-1) @ mix
         coords = {"time": time, "speed": ("trajectory", [speed], {"role": "context"})}
         variables = {"state": (("trajectory", "time", "component"), state[None])}
-        save_dataset(xr.Dataset(variables, coords), f"run{k}.nc")
-    data = options.read_data(["run*.nc"])
+        save_dataset(xr.Dataset(variables, coords), folder / f"run{k}.nc")
+    data = options.read_data([str(folder / "run*.nc")])
     pod = romkit.fit("pod", data, latent_dim=2)
-    romkit.save(pod, "pod.safetensors")
+    romkit.save(pod, folder / "pod.safetensors")
     law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
-    romkit.save(law, "law.safetensors")
-    return data
+    romkit.save(law, folder / "law.safetensors")
+    return folder
+
+
+@pytest.fixture
+def runs(folder):
+    """Links to the files, and the runs as one dataset."""
+    for file in folder.iterdir():
+        Path(file.name).symlink_to(file)
+    return options.read_data(["run*.nc"])
 
 
 def as_json(*words):

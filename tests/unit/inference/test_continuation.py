@@ -293,7 +293,7 @@ def gap(system, orbits, k):
     return np.abs(integrated(system, w, parameter, float(orbits.period[k]))[:, -1] - w).max()
 
 
-@pytest.mark.parametrize("A", [0.7, 1.3, 2.2, 3.0])
+@pytest.mark.parametrize("A", [0.7, 2.2])
 def test_orbits_leave_the_hopf_point_of_the_brusselator(A):
     """Hopf at B = 1 + A² with frequency A; stable cycles behind it."""
 
