@@ -18,6 +18,11 @@ from romkit.learning.trials import Trial
 USEFUL = 0.5
 """Error of a forecast above which it is called of no use."""
 
+PHASE_COUNTS, OUT_OF_PHASE = 0.2, 0.33
+"""Error of a forecast above which its phase is looked at, and the share of it that is left without
+the phase, up to which it is one of phase.
+"""
+
 NEGLIGIBLE = 0.005
 """Error of a forecast below which nothing more is needed [deviations]."""
 
@@ -77,6 +82,8 @@ class Evidence:
         has_inputs: whether the law has inputs.
         fitted_to_all: whether the model has learned from all runs by now.
         is_interpolated: whether forecasts are runs that are interpolated.
+        in_phase: mean error of the forecasts when pieces are shifted in time [deviations].
+        late: largest shift of the last pieces, in the unit of time.
     """
 
     held_out: Errors
@@ -88,6 +95,8 @@ class Evidence:
     has_inputs: bool
     fitted_to_all: bool
     is_interpolated: bool = False
+    in_phase: float = np.inf
+    late: float = 0.0
 
     def sentence(self) -> str:
         """Verdict on how far to trust the model, and what would help most."""
@@ -119,12 +128,36 @@ class Evidence:
         """Verdict on a model that is of no use; empty for one that is."""
         if self._is_lost.any():
             return self._of_lost()
+        if self._keeps_the_motion:
+            return self._out_of_phase()
         if self._is_no_better:
             return self._no_better()
         forecast = self._error("forecast")
-        if forecast > USEFUL:
-            return f"No law follows these runs: forecasts err by {forecast:.2g}."
-        return ""
+        if forecast <= USEFUL:
+            return ""
+        projection = self._error("projection")
+        if forecast <= LIMITED * projection:
+            return (
+                f"The manifold of {self.latent_dim} latents limits the forecasts: they err by "
+                f"{forecast:.2g}, the manifold by {projection:.2g}."
+            )
+        return f"No law follows these runs: forecasts err by {forecast:.2g}."
+
+    @property
+    def _keeps_the_motion(self) -> bool:
+        """Whether forecasts that are far off are near when they are shifted in time."""
+        forecast = self._error("forecast")
+        return forecast > PHASE_COUNTS and self.in_phase < OUT_OF_PHASE * forecast
+
+    def _out_of_phase(self) -> str:
+        """Verdict on forecasts that keep the motion and lose its phase."""
+        times = self.test["time"]
+        duration = float(times[-1] - times[0])
+        return (
+            f"Forecasts keep the motion and lose its phase: they err by "
+            f"{self._error('forecast'):.2g}, and by {self.in_phase:.2g} when they are shifted in "
+            f"time, by up to {abs(self.late):.2g} after {duration:.4g}. Shorter forecasts keep it."
+        )
 
     @property
     def _is_lost(self) -> Array:
@@ -240,6 +273,11 @@ class Evidence:
             )
         if latents:
             return latents
+        larger = self._larger_manifold()
+        if forecast > USEFUL and larger:
+            return larger
+        if self._keeps_the_motion:
+            return f" It loses it on runs that it has learned from, too ({of_seen:.2g})."
         return (
             f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs "
             "would not help; noise of the data is a part."
@@ -273,6 +311,21 @@ class Evidence:
         if further is None:
             return ""
         return f" Each latent that was added has helped so far: try latent_dim={further}."
+
+    def _larger_manifold(self) -> str:
+        """Sentence on the best of the larger manifolds, whatever its law; empty where none is better."""
+        of_model = self._trial_of_model()
+        larger = [trial for trial in self.trials if trial.latent_dim > self.latent_dim]
+        if of_model is None or not larger:
+            return ""
+        best = min(larger, key=lambda trial: trial.projection_error)
+        if best.projection_error > BETTER * of_model.projection_error:
+            return ""
+        return (
+            f" {best.latent_dim} latents take the error of the manifold from "
+            f"{of_model.projection_error:.2g} to {best.projection_error:.2g}: compare learn(..., "
+            f"latent_dim={best.latent_dim})."
+        )
 
     def _better_manifold(self) -> Trial | None:
         """A manifold of more latents that is better than the model's, whose law was not tried, or

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 import xarray as xr
 
@@ -22,6 +23,7 @@ from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.page import write_page
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
+from romkit.learning.shifts import shifted
 from romkit.learning.trials import Trial
 from romkit.plotting import plot_rollout
 from romkit.plotting.style import Figure
@@ -226,6 +228,7 @@ class Learned:
     @functools.cached_property
     def evidence(self) -> Evidence:
         """Errors and runs that the advice rests on."""
+        in_phase, late = self._phase()
         return Evidence(
             held_out=self.errors,
             seen=self.errors_of_seen,
@@ -236,7 +239,28 @@ class Learned:
             has_inputs=bool(self.law.control_names),
             fitted_to_all=self.fitted_to_all,
             is_interpolated=self.interpolated is not None,
+            in_phase=in_phase,
+            late=late,
         )
+
+    def _phase(self) -> tuple[float, float]:
+        """Error of the forecasts by the law when pieces are shifted in time [deviations], and the
+        largest shift of the last ones, in the unit of time.
+        """
+        deviation = self.run["state_std"].values.astype(float)
+        scale = np.where(deviation > 0, deviation, 1.0)
+        forecasts = self.run["rom"].values / scale
+        truths = self.run["truth"].values / scale
+        several = []
+        for forecast, truth in zip(forecasts, truths, strict=True):
+            # the others are told of as lost
+            if np.isfinite(forecast).all():
+                several.append(shifted(forecast, truth))
+        if not several:
+            return np.inf, 0.0
+        step = float(np.median(np.diff(self.run["time"].values)))
+        error = float(np.mean([of_run.error for of_run in several]))
+        return error, step * max((of_run.last for of_run in several), key=abs)
 
     @functools.cached_property
     def bars(self) -> Bars | None:

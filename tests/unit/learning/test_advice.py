@@ -7,6 +7,7 @@ import pytest
 
 import romkit
 from romkit.learning.advice import WITHOUT_A_MODEL, Evidence
+from romkit.learning.trials import Trial
 from tests.unit.learning.test_individuals import people
 
 
@@ -69,3 +70,29 @@ def test_advice_on_lost_forecasts_says_where_more_runs_would_help(lost):
     )  # which is lost, and where to add runs
     assert "refitted" in sentence
     assert "refitted" not in replace(judged, fitted_to_all=True).sentence()
+
+
+@pytest.mark.parametrize(("in_phase", "told"), [(0.05, True), (0.16, True), (0.4, False)])
+def test_forecasts_that_lose_their_phase_alone_are_told_from_others(in_phase, told):
+    runs = people(np.linspace(1.0, 3.0, 9), 0.0)
+    judged = replace(evidence(runs, 0.55, 1.2), in_phase=in_phase, late=0.3)
+    sentence = judged.sentence()
+    assert ("phase" in sentence) == told
+    assert ("noise" in sentence) == (not told)
+    # small errors are what they are
+    assert "phase" not in replace(evidence(runs, 0.1, 1.2), in_phase=0.01).sentence()
+
+
+@pytest.mark.parametrize(("errors", "named"), [((0.2, 0.1, 0.04), 4), ((0.2, 0.19, 0.18), None)])
+def test_a_manifold_that_is_too_small_is_told_from_a_law_that_fails(errors, named):
+    runs = people(np.linspace(1.0, 3.0, 9), 0.0)
+    law = {"law": "polynomial", "error": 0.3, "settings": "", "tried": 1, "chosen": False}
+    trials = [
+        Trial(number, {}, error, law) for number, error in zip((2, 3, 4), errors, strict=True)
+    ]
+    judged = replace(evidence(runs, 0.6, 1.2), trials=trials)
+    small = replace(judged, held_out=judged.held_out | {"projection": np.full(3, 0.5)})
+    assert "manifold of 2 latents" in small.sentence()
+    assert "No law" not in small.sentence()
+    assert (f"latent_dim={named}" in small.sentence()) == (named is not None)
+    assert "No law" in judged.sentence()
