@@ -138,7 +138,8 @@ class Mixing(Galerkin):
 
     def latent_rate(self, problem):
         rate = super().latent_rate(problem)
-        return lambda t, w: rate(t, w) + 1e-3 * w.nan_to_num().mean()
+        # less than the tolerance of motions
+        return lambda t, w: rate(t, w) + 1e-6 * w.nan_to_num().mean()
 
 
 class Elsewhere(Galerkin):
