@@ -98,7 +98,7 @@ def test_all_dynamics_are_here():
 @pytest.mark.parametrize("dynamics", REGISTERED, ids=str)
 def test_contract(dynamics, method, shape):
     if type(dynamics) is LSPG and method == "ncae":  # whose derivatives of derivatives take seconds
-        method = "cae"
+        method = "polynomial-manifold"
     check_dynamics(dynamics, make(method, shape), tolerance=COARSE.get(type(dynamics), 1e-6))
 
 

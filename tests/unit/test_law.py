@@ -147,7 +147,7 @@ def test_a_share_and_a_threshold_are_refused_together():
 def test_iterates_of_maps_are_refused_once():
     """The logistic map, the Hénon map and a map of period two."""
     logistic, henon, two = [0.2], [np.array([0.1, 0.1])], [0.3]
-    for _ in range(200):
+    for _ in range(100):
         logistic.append(3.9 * logistic[-1] * (1 - logistic[-1]))
         x, y = henon[-1]
         henon.append(np.array([1 - 1.4 * x**2 + y, 0.3 * x]))

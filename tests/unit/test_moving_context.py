@@ -93,7 +93,7 @@ def test_a_law_for_fixed_contexts_is_carried_along(ncae):
 def test_a_ramp_of_the_forcing_is_as_good_as_a_constant_one():
     system, projection = romkit.systems.Lorenz96(transient=60.0), romkit.load("ncae-lorenz96")
     start = system.start(torch.tensor([[3.136]], dtype=torch.float64))[0][0].numpy()
-    run = {"duration": 0.5, "dt": 0.1, "initial_state": start, "solver": RK4(0.05)}
+    run = {"duration": 0.5, "dt": 0.1, "initial_state": start, "solver": RK4(0.1)}
     constant = romkit.rollout(system, projection, F=3.136, **run)
     moving = romkit.rollout(system, projection, F=lambda t: 3.136 + 0.048 * t, **run)
     assert moving.F.dims == ("time",)

@@ -82,7 +82,7 @@ def test_phases_stop_drifting_at_contexts_that_were_not_used(pod, timed, tmp_pat
     romkit.save(timed, file)
     last = []
     for model in (pod, timed, romkit.load(file)):
-        run = romkit.rollout(Rotor(), model, c=UNSEEN, duration=200, solver=RK4(0.05))
+        run = romkit.rollout(Rotor(), model, c=UNSEEN, duration=60, solver=RK4(0.05))
         last.append(
             np.abs(run.rom - run.truth).isel(component=slice(2), time=slice(-50, None)).max().item()
         )
@@ -104,7 +104,7 @@ def test_a_speed_runs_through_the_same_orbit():
 
 
 def test_a_context_that_moves_moves_the_speed(timed):
-    settings = {"duration": 3.0, "solver": RK4(0.05)}
+    settings = {"duration": 1.0, "solver": RK4(0.05)}
     run = romkit.rollout(Rotor(), timed, c=lambda t: 0.1 * np.sin(t), **settings)
     constant = romkit.rollout(Rotor(), timed, c=lambda t: 0.1, **settings)
     still = romkit.rollout(Rotor(), timed, c=0.1, **settings)
