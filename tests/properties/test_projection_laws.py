@@ -40,7 +40,7 @@ def make(method, shape, *, perturb=0.3, basis=None):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(shape=shapes, spread=st.sampled_from([1.0, 10.0]))
 def test_contract_at_random_shapes_and_contexts(method, shape, spread):
     assume(
