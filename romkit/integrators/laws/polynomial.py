@@ -469,7 +469,8 @@ class Fit:
     def _polished(self, stage: Stage, trials: int = POLISHING) -> Tensor:
         closer = polished(self.structure, self.problem.runs, stage, self.ridge, trials)
         # without what holds coefficients where there are no data, a rollout may get lost there
-        if self.problem.stays(closer):
+        stays = self.problem.stays
+        if stays(closer) or not stays(stage.theta):
             return closer
         return stage.theta
 

@@ -643,7 +643,8 @@ def polished(
 
     Coefficients that were fitted with long steps make up for the error of these, and are off in a
     rollout whose steps are short. What holds coefficients elsewhere is left out, because it biases
-    them, and data that are followed this closely determine them.
+    them, and data that are followed this closely determine them: so there is a fit without it where
+    steps were short enough, too.
     """
 
     def problem(resolution: float) -> Shots:
@@ -651,7 +652,7 @@ def polished(
 
     theta = stage.theta
     finer = [problem(FINE * GROWTH**k) for k in range(REFINED + 1)]
-    k, fitted = 0, 0
+    k, fitted = 0, -1
     while True:
         while k < REFINED:
             cost = finer[k].cost(theta)

@@ -20,6 +20,7 @@ from romkit.integrators.laws.samples import SAMPLED
 from romkit.integrators.laws.sensitivities import Motion
 from romkit.integrators.laws.shooting import Residuals, Shots
 from romkit.integrators.laws.terms import LatentTerms, LibraryTerms, Monomials
+from romkit.solvers import RK4
 from tests.refusals import refused
 
 MU = np.linspace(0.5, 1.5, 6)
@@ -428,3 +429,23 @@ def test_refinement_leaves_a_stiff_law_that_is_exact():
     law = SINDy(degree=1, threshold=0.01).fit(identity, data)
     run = romkit.rollout(data, identity, dynamics=law)
     assert float(run.nrmse.max()) < 1e-5
+
+
+def test_the_last_fit_leaves_out_what_holds_coefficients_elsewhere():
+    """Cycles of radius √μ, approached from both sides: the law is a cubic, affine in μ."""
+    mu = torch.linspace(0.5, 1.5, 6, dtype=torch.float64)
+    times = torch.arange(81, dtype=torch.float64) * 0.1
+
+    def rate(z, mu):
+        x, y = z.unbind(-1)
+        growth = mu - x**2 - y**2
+        return torch.stack([growth * x - 2 * y, growth * y + 2 * x], dim=-1)
+
+    start = torch.stack([torch.linspace(0.2, 1.6, 6).double(), torch.zeros_like(mu)], dim=-1)
+    context = mu[:, None]
+    z = RK4(0.005)(lambda t, z: rate(z, mu), start, times).states  # (6, 81, 2)
+    settings = PolynomialLaw(degree=3, context_degree=1)
+    law = settings.fit_samples(z, rate(z, context), context, times=times, parameters=["mu"])
+    field = law.right_hand_side(context)
+    followed = RK4(0.005)(lambda t, w: field(w), z[:, :1], times).states.squeeze(1)
+    assert float((followed - z).abs().max()) < 2e-6
