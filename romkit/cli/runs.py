@@ -259,6 +259,8 @@ def forecast(
     Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was
     trained on.
     """  # noqa: D301
+    from romkit.learning.interpolation import InterpolatedRuns  # with torch, which help is spared
+
     file = options.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
     options.check_device(device)
     # before the data, which may be the training set of a system
@@ -274,7 +276,7 @@ def forecast(
     # what is typed replaces what the data have
     settings["context"] |= options.context_values(ctx, projection.frame.context_names)
     # runs that are interpolated have their rhythm in them
-    is_interpolated = hasattr(ensemble, "runs")
+    is_interpolated = isinstance(ensemble, InterpolatedRuns)
     needs_inputs = bool(law.control_names) and not is_interpolated
     if needs_inputs or control is not None:
         source = data.isel(time=slice(at, None))
@@ -317,7 +319,9 @@ def _of_folder(
     "tuple[romkit.Ensemble | None, romkit.projections.Projection, romkit.integrators.LearnedField]"
 ):
     """Forecaster in a folder: that of a learned model, or of an ensemble."""
-    if (folder / "learned.json").is_file():
+    from romkit.core.files import LEARNED  # with torch, which help is spared
+
+    if (folder / LEARNED).is_file():
         learned = romkit.Learned.load(folder)
         if learned.interpolated is not None:
             return learned.interpolated, learned.projection, learned.law

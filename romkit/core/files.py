@@ -18,6 +18,9 @@ from romkit.core.errors import FileError, InputError, one_line
 from romkit.core.types import Tensors
 from romkit.core.version import VERSION
 
+LEARNED = "learned.json"
+"""List of the files of a learned model, by which its folder is known."""
+
 
 @contextlib.contextmanager
 def atomic(path: str | os.PathLike) -> Iterator[Path]:

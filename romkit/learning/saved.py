@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from romkit.core.errors import FileError
-from romkit.core.files import atomic, plain, reason
+from romkit.core.files import LEARNED, atomic, plain, reason
 from romkit.core.types import Array
 from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
@@ -22,9 +22,6 @@ from romkit.learning.trials import Trial
 from romkit.verbs.ensemble import Ensemble
 from romkit.verbs.storage import load as load_model
 from romkit.verbs.storage import save as save_model
-
-LIST = "learned.json"
-"""List of the other files with their checksums, and of numbers; written after them."""
 
 PROJECTION, LAW, ENSEMBLE = "projection.safetensors", "law.safetensors", "ensemble"
 
@@ -39,7 +36,7 @@ FIX = "save it again by model.save(folder), or restore the folder from a copy"
 
 def write(learned: Judged, folder: Path) -> None:
     """Write a learned model into a folder that exists."""
-    (folder / LIST).unlink(missing_ok=True)
+    (folder / LEARNED).unlink(missing_ok=True)
     save_model(learned.projection, folder / PROJECTION)
     save_model(learned.law, folder / LAW)
     names = [PROJECTION, LAW]
@@ -54,7 +51,7 @@ def write(learned: Judged, folder: Path) -> None:
     content["has_ensemble"] = learned.ensemble is not None
     content["is_interpolated"] = learned.interpolated is not None
     content["files"] = {name: _checksum(folder / name) for name in names}
-    with atomic(folder / LIST) as temporary:
+    with atomic(folder / LEARNED) as temporary:
         temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
@@ -78,7 +75,7 @@ def attributes(folder: Path) -> dict[str, object]:
         return values | _of_numbers(content)
     except (KeyError, TypeError, ValueError) as error:
         problem = f"is of another version of romkit ({reason(error)})"
-        raise FileError(folder / LIST, problem=problem, fix=FIX) from error
+        raise FileError(folder / LEARNED, problem=problem, fix=FIX) from error
 
 
 def _numbers(learned: Judged) -> dict[str, object]:
@@ -152,12 +149,12 @@ def _checked(folder: Path) -> dict[str, object]:
     Raises:
         FileError: no list, or files that are missing, changed, or of another save.
     """
-    listed = folder / LIST
+    listed = folder / LEARNED
     try:
         content = json.loads(listed.read_text(encoding="utf-8"))
         files = dict(content["files"])
     except (OSError, ValueError, TypeError, KeyError) as error:
-        problem = f"holds no learned model ({LIST}: {reason(error)})"
+        problem = f"holds no learned model ({LEARNED}: {reason(error)})"
         raise FileError(folder, problem=problem, fix=FIX) from error
     for name, checksum in files.items():
         file = folder / name

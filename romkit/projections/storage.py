@@ -14,7 +14,7 @@ from romkit.bases import storage as bases
 from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import FileError, InputError
-from romkit.core.files import Header, existing, expanded, plain, reason
+from romkit.core.files import LEARNED, Header, existing, expanded, plain, reason
 from romkit.core.types import Names, Tensors
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
@@ -171,7 +171,7 @@ def pretrained() -> Names:
 def find(path: str | os.PathLike) -> Path:
     """The file at a path, or that of a projection that ships with romkit."""
     names = pretrained()
-    if (expanded(path) / "learned.json").is_file():
+    if (expanded(path) / LEARNED).is_file():
         fix = f"romkit.Learned.load({str(path)!r})"
         raise FileError(path, problem="is the folder of a learned model", fix=fix)
     if not _is_name(Path(path)):

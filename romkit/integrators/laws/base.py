@@ -20,7 +20,7 @@ from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.refine import refined
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
-from romkit.integrators.laws.sources import ProjectionFamily
+from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
 from romkit.integrators.region import Region
 
 
@@ -280,3 +280,16 @@ def _refuse_validation(validation: float | None) -> None:
         fix = "name what to choose by it, or drop it"
         expected = "select beside it"
         raise InputError("validation", expected=expected, got=validation, fix=fix)
+
+
+class TrajectoryEstimator(Estimator):
+    """Settings of a law that follows trajectories, and needs no rates of the data."""
+
+    @classmethod
+    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
+        """The encoded data, whose rates do not matter."""
+        return [cls.samples(projection, data)]
+
+    @staticmethod
+    def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
+        return followed_samples(projection, data)

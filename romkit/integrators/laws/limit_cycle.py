@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
-import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Natural, Order, validated
@@ -14,12 +13,11 @@ from romkit.core.errors import InputError
 from romkit.core.polynomials import total_degree
 from romkit.core.types import Field, TensorMap
 from romkit.integrators.base import Flow, LearnedField
-from romkit.integrators.laws.base import Estimator
+from romkit.integrators.laws.base import TrajectoryEstimator
 from romkit.integrators.laws.chebyshev import Chebyshev
 from romkit.integrators.laws.period import Cycle, cycle_of, fourier
 from romkit.integrators.laws.samples import LatentSamples
 from romkit.integrators.laws.scaling import Scaling
-from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
 from romkit.integrators.region import Region
 from romkit.solvers.base import Run, Solver
 from romkit.systems.problem import Problem
@@ -259,7 +257,7 @@ class AlongOrbit(Solver):
 
 @validated
 @dataclass(frozen=True)
-class LimitCycle(Estimator):
+class LimitCycle(TrajectoryEstimator):
     """Settings of a fit; `fit` returns the closed orbit at each context and the speed along it.
 
     For motion that has settled on a limit cycle, above all relaxation oscillations, whose jumps no
@@ -295,15 +293,6 @@ class LimitCycle(Estimator):
 
     degree: Natural | None = None
     quick = True
-
-    @classmethod
-    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
-        """The encoded data, whose rates do not matter."""
-        return [cls.samples(projection, data)]
-
-    @staticmethod
-    def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
-        return followed_samples(projection, data)
 
     def candidates(self, samples: LatentSamples) -> "list[LimitCycle]":
         if self.degree is not None:

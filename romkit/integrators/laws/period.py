@@ -95,7 +95,7 @@ def cycle_of(times: Tensor, z: Tensor) -> Cycle | None:
     Those of recent runs are kept: laws of several settings are compared on the same ones.
     """
     numbers = torch.cat([times.unsqueeze(-1), z], -1).contiguous()
-    key = hashlib.sha256(numbers.numpy().tobytes()).digest() + bytes([z.shape[-1]])
+    key = hashlib.sha256(numbers.numpy().tobytes()).digest() + str(z.shape).encode()
     if key not in _recent:
         cycle = _cycle(times, z)
         if len(_recent) >= RECENT:

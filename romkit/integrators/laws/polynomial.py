@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
-import xarray as xr
 from torch import Tensor
 
 from romkit.core import tensors
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
-from romkit.integrators.laws.base import Estimator
+from romkit.integrators.laws.base import TrajectoryEstimator
 from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
@@ -32,7 +31,6 @@ from romkit.integrators.laws.shooting import (
     polished,
     refinements,
 )
-from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
 from romkit.integrators.laws.trajectories import ShootingProblem, box
 from romkit.integrators.region import Region
 
@@ -83,7 +81,7 @@ ROWS = 2_000
 
 @validated
 @dataclass(frozen=True)
-class PolynomialLaw(Estimator):
+class PolynomialLaw(TrajectoryEstimator):
     """Settings of a fit; `fit` returns the equation: a polynomial in the latents, whose coefficients
     are Chebyshev polynomials of the context.
 
@@ -124,15 +122,6 @@ class PolynomialLaw(Estimator):
     ridge: NotNegative = 0.0
 
     quick = True
-
-    @classmethod
-    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
-        """The encoded data, whose rates do not matter."""
-        return [cls.samples(projection, data)]
-
-    @staticmethod
-    def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
-        return followed_samples(projection, data)
 
     def candidates(self, samples: LatentSamples) -> "list[PolynomialLaw]":
         highest = _highest(samples.context.shape[-1], number_of_contexts(samples))

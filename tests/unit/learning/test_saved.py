@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import romkit
 from romkit.cli.main import app
 from romkit.core.errors import FileError
-from romkit.learning.saved import LIST
+from romkit.core.files import LEARNED
 
 TIME = np.linspace(0, 5, 51)
 
@@ -84,11 +84,11 @@ def test_folders_that_are_not_whole_are_refused(saved, tmp_path, damage):
         case "changed":
             (folder / "law.safetensors").write_bytes(b"0" * 100)
         case "no list":
-            (folder / LIST).unlink()
+            (folder / LEARNED).unlink()
         case "other list":
-            content = json.loads((folder / LIST).read_text())
+            content = json.loads((folder / LEARNED).read_text())
             del content["errors"]
-            (folder / LIST).write_text(json.dumps(content))
+            (folder / LEARNED).write_text(json.dumps(content))
     with pytest.raises(FileError):
         romkit.Learned.load(folder)
 
