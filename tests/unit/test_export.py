@@ -414,9 +414,12 @@ def test_refusals(modes, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def full_disk():
+def full_disk(monkeypatch):
     """No file of more than a kilobyte can be written."""
     resource = pytest.importorskip("resource")
+    # Python would keep the first kilobyte of a module's bytecode, which no later process could read
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
