@@ -200,8 +200,11 @@ def _value(text: str) -> object:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Names separated by commas."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    """Names separated by commas; those within brackets belong to a name, `u[0, 1]`."""
+    if text is None:
+        return None
+    between = re.split(r",(?![^\[(]*[\])])", text)
+    return [name.strip() for name in between if name.strip()]
 
 
 def is_path(text: str) -> bool:
@@ -293,6 +296,8 @@ def files_of(sources: Sequence[str]) -> list[str]:
         FileError: a pattern that matches nothing.
     """
     names = []
+    if len(sources) > 1:
+        _refuse_system_among(sources)
     for source in sources:
         # quotes keep shells from replacing ~ and *
         path = os.path.expanduser(source)
@@ -305,6 +310,18 @@ def files_of(sources: Sequence[str]) -> list[str]:
             raise FileError(source, problem="matches no file", fix="check the pattern")
         names += matches
     return names
+
+
+def _refuse_system_among(sources: Sequence[str]) -> None:
+    """Raise where a system stands beside other words, such as a second value of a parameter."""
+    for source in sources:
+        if source in romkit.systems.SYSTEMS and not os.path.exists(source):
+            raise InputError(
+                "DATA",
+                expected="files, or one system",
+                got=" ".join(sources),
+                fix="give the system alone; values of a parameter have commas between, 3.14,3.15",
+            )
 
 
 def read_data(sources: str | Sequence[str]) -> "xr.Dataset":

@@ -259,6 +259,7 @@ def forecast(
     Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was
     trained on.
     """  # noqa: D301
+    from romkit.data.units import times_in_unit
     from romkit.learning.interpolation import InterpolatedRuns  # with torch, which help is spared
 
     file = options.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
@@ -266,15 +267,16 @@ def forecast(
     # before the data, which may be the training set of a system
     ensemble, projection, law = _forecaster(model, dynamics)
     data = romkit.data.check_states(options.read_data(start))
+    data = _in_units(data, projection)
     settings = {
         "duration": duration,
         "dt": _interval(data) if dt is None else dt,
         "device": device,
     }
     settings |= _first_state(data, law, trajectory, at)
-    settings["context"] = _context_of_state(data, projection, trajectory, at)
     # what is typed replaces what the data have
-    settings["context"] |= options.context_values(ctx, projection.frame.context_names)
+    typed = options.context_values(ctx, projection.frame.context_names)
+    settings["context"] = _context_of_state(data, projection, trajectory, at, typed) | typed
     # runs that are interpolated have their rhythm in them
     is_interpolated = isinstance(ensemble, InterpolatedRuns)
     needs_inputs = bool(law.control_names) and not is_interpolated
@@ -282,6 +284,7 @@ def forecast(
         source = data.isel(time=slice(at, None))
         if control is not None:
             source = romkit.data.open_dataset(control)
+            source = times_in_unit("--control", source, projection.frame.units.time)
         settings["control"] = _inputs(source, law, trajectory, duration)
     if is_interpolated:
         del settings["device"]
@@ -341,15 +344,45 @@ def _first_state(
     return state
 
 
+def _in_units(data: "xr.Dataset", projection: "romkit.projections.Projection") -> "xr.Dataset":
+    """Data in the units of a model, which may lack parameters of it."""
+    from romkit.data.units import in_units_of
+
+    frame = projection.frame
+    # data of another size are refused as a state
+    if data.sizes["component"] != len(frame.state_names):
+        return data
+    units = dict(zip(frame.context_names, frame.context_units, strict=True))
+    present = [name for name in romkit.data.context_names(data) if name in units]
+    of_present = frame.units._replace(context=[units[name] for name in present])
+    return in_units_of("--from", data, of_present, present)
+
+
 def _context_of_state(
-    data: "xr.Dataset", projection: "romkit.projections.Projection", trajectory: int, at: int
+    data: "xr.Dataset",
+    projection: "romkit.projections.Projection",
+    trajectory: int,
+    at: int,
+    typed: dict[str, object],
 ) -> dict[str, float]:
-    """Parameters of the projection that the data have at a sample."""
-    sample = _select(data, trajectory=trajectory, time=at)
+    """Parameters of the projection that the data have at a sample, but for typed ones.
+
+    Raises:
+        InputError: one that moves, so that the data do not tell it ahead of the sample.
+    """
+    run = _select(data, trajectory=trajectory)
     context = {}
     for name in romkit.data.context_names(data):
-        if name in projection.frame.context_names:
-            context[name] = float(sample[name])
+        if name not in projection.frame.context_names or name in typed:
+            continue
+        if "time" in run[name].dims and float(run[name].max() - run[name].min()) > 0:
+            raise InputError(
+                f"--{name}",
+                expected="a value for the forecast",
+                got=f"{name} that moves in the data",
+                fix=f"add --{name} {float(run[name][at]):g}, its value at the first state, say",
+            )
+        context[name] = float(_select(run, time=at)[name])
     return context
 
 

@@ -14,6 +14,7 @@ from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Names
 from romkit.data.times import held
+from romkit.data.units import parameters_in_units
 
 
 @validated
@@ -284,12 +285,23 @@ class Contexts(NamedTuple):
 
     @classmethod
     @validated
-    def of(cls, names: Sequence[str], values: Mapping[str, object], times: Times) -> "Contexts":
+    def of(
+        cls,
+        names: Sequence[str],
+        values: Mapping[str, object],
+        times: Times,
+        units: Sequence[str] = (),
+    ) -> "Contexts":
         """Named values, each a number, an array, or a function of time.
 
+        Labelled values are converted to `units`, one for each name, where these are given.
+
         Raises:
-            InputError: a name is missing or unknown, or a value is no number.
+            InputError: a name is missing or unknown, a value is no number, or has a unit that
+                cannot be converted.
         """
+        if units:
+            values = parameters_in_units(values, names, units)
         moving = tuple(name for name, value in values.items() if varies(value))
 
         def path(t: Tensor) -> Tensor:

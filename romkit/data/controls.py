@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from torch import Tensor
@@ -158,6 +159,10 @@ def held_if_told(data: xr.Dataset) -> bool | None:
     return inputs_held(data)
 
 
+SAME_TIME = 0.01
+"""Difference of times that are the same, which rounding stays below, relative to the interval."""
+
+
 def course(times: Tensor, values: Tensor, held: int = 0) -> Callable[[Tensor], Tensor]:
     """Values (T, ..., k) over times (T,): straight lines, but for the last `held` columns, which
     keep their value until the next sample.
@@ -258,8 +263,11 @@ def given_control(
     if varies(control):
         return _function(control, times, number, names)
     declared = None
+    if isinstance(control, pd.DataFrame):
+        control = _of_table(control)
     # only labelled inputs can be put into the order of the law
     if isinstance(control, xr.DataArray):
+        _check_times(control, times)
         declared = control.attrs.get("between")
         if {"time", "input"} <= {*control.dims}:
             control = by_name(control, names).transpose(..., "time", "input")
@@ -269,6 +277,41 @@ def given_control(
         columns = len(names)
     of_all = values.expand(number, -1, -1)
     return course(times, of_all.movedim(1, 0), columns)
+
+
+def _of_table(table: pd.DataFrame) -> xr.DataArray:
+    """Inputs (time, input) of a table with a column for each, whose index may be the time."""
+    coords = {}
+    # rows and columns that are numbered have no labels
+    if not isinstance(table.columns, pd.RangeIndex):
+        coords["input"] = [str(name) for name in table.columns]
+    if not isinstance(table.index, pd.RangeIndex):
+        coords["time"] = table.index.to_numpy()
+    return xr.DataArray(table.to_numpy(), coords, ("time", "input"))
+
+
+def _check_times(control: xr.DataArray, times: Tensor) -> None:
+    """Raise where samples have times, since the first one, that are not those of the output.
+
+    Another number of samples is refused by its shape.
+    """
+    if "time" not in control.coords or control["time"].shape != times.shape or len(times) < 2:
+        return
+    since = control["time"].values - control["time"].values[0]
+    if since.dtype.kind == "m":
+        since = since / np.timedelta64(1, "s")
+    if since.dtype.kind not in "iuf":
+        return
+    wanted = (times - times[0]).cpu().numpy()
+    apart = np.abs(since - wanted).max()
+    if apart <= SAME_TIME * np.diff(wanted).min():
+        return
+    raise InputError(
+        "control",
+        expected=f"samples at the output times, up to {wanted[-1]:g} after the first",
+        got=f"times that differ by up to {apart:g}",
+        fix="give them at these times, control.interp(time=...), or another dt",
+    )
 
 
 def _check_wanted(control: object, names: Sequence[str]) -> None:
@@ -296,15 +339,14 @@ def _checked_samples(control: object, count: int, number: int, names: Sequence[s
     if values.ndim == 2:
         values = values.unsqueeze(0)
     q = len(names)
-    shapes = [(1, count, q), (number, count, q)]
-    if values.shape in shapes and bool(values.isfinite().all()):
-        return values
-    raise InputError(
-        "control",
-        expected=f"finite inputs ({count} times, {q}: {', '.join(names)})",
-        got=f"shape {tuple(values.shape)}",
-        fix="give one row for each output time",
-    )
+    if values.shape not in [(1, count, q), (number, count, q)]:
+        raise InputError(
+            "control",
+            expected=f"inputs ({count} times, {q}: {', '.join(names)})",
+            got=f"shape {tuple(values.shape)}",
+            fix="give one row for each output time",
+        )
+    return tensors.finite("control", values)
 
 
 def _function(

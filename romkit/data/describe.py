@@ -244,7 +244,8 @@ def _gathered_like(data: xr.Dataset, layout: Layout, names: Sequence[str], rate:
         refuse_unlike(states, names, rate)
     like = []
     for variable, name in zip(layout.variables, names, strict=True):
-        like.append(replace(variable, name=name))
+        # the unit of a rate is not that of the state
+        like.append(replace(variable, name=name, units=""))
     return replace(layout, variables=tuple(like)).gather(data, LEAD)
 
 

@@ -21,6 +21,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.data.context import check_dims, check_has
 from romkit.data.names import unit_of
+from romkit.data.units import in_unit
 
 AXIS = "component"
 
@@ -162,11 +163,12 @@ class Layout:
 
     @validated
     def gather(self, data: xr.Dataset, lead: Sequence[str]) -> Array | da.Array:
-        """The variables of a dataset as one array (*lead, n), in chunks of dask where they are.
+        """The variables of a dataset as one array (*lead, n), in the units of the layout, in chunks
+        of dask where they are.
 
         Raises:
-            InputError: a variable is missing, or has other dimensions or sizes, or coordinates in
-                another order.
+            InputError: a variable is missing, or has other dimensions or sizes, a unit that cannot
+                be converted, or coordinates in another order.
         """
         # numbers alone do not show that a grid was turned round
         self.check_order({str(dim): data[dim].values for dim in data.dims if dim in data.coords})
@@ -195,7 +197,7 @@ class Layout:
                 got=str(dict(values.sizes)),
                 fix="rename or select dims",
             )
-        array = values.transpose(*dims).data
+        array = in_unit("data", name, values, variable.units).transpose(*dims).data
         leading_shape = array.shape[: len(lead)]
         flat = array.reshape(*leading_shape, math.prod(shape))
         if variable.mask:

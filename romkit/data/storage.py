@@ -21,6 +21,9 @@ from romkit.core.files import atomic, existing, expanded, reason
 from romkit.core.types import Array
 from romkit.data.untrusted import RESTORE, check_seal, checked_groups, engine_of, seal_of
 
+NOT_NETCDF = (".csv", ".zarr", ".safetensors")
+"""Endings by which romkit reads files as something else."""
+
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
 
 
@@ -50,6 +53,13 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
         >>> romkit.data.open_dataset(path).state.sizes == data.state.sizes
         True
     """
+    if Path(path).suffix.lower() in NOT_NETCDF:
+        raise InputError(
+            "path",
+            expected="the name of a netCDF file",
+            got=path,
+            fix="let it end in .nc; tables are written by pandas, romkit.data.fields(data).to_dataframe()",
+        )
     storable = _storable(data.compute())
     # beside a dask cluster xarray would take a lock of the cluster, which has none for a file in
     # memory

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -270,9 +270,7 @@ def in_units_of(
     for name, source, target in zip(context, units.context, model.context, strict=True):
         if not same_unit(source, target):
             data = _context_in_unit(argument, data, name, source, target)
-    if not same_unit(units.time, model.time):
-        data = _times_in_unit(argument, data, units.time, model.time)
-    return data
+    return times_in_unit(argument, data, model.time)
 
 
 def _states_in_units(
@@ -331,15 +329,51 @@ def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) ->
     Raises:
         InputError: units that differ and cannot be converted.
     """
-    source = common_unit(state)
-    if not source or len({*wanted}) != 1:
+    if not unit_of(state):
         return state
-    target = wanted[0]
+    return states_in_units(argument, state.to_dataset(name="state"), wanted)["state"]
+
+
+def states_in_units(argument: str, data: xr.Dataset, wanted: Sequence[str]) -> xr.Dataset:
+    """The data with states, and rates, in these units, one for each component; as they are where
+    there are none.
+
+    Raises:
+        InputError: units that differ and cannot be converted.
+    """
+    if not wanted:
+        return data
+    return _states_in_units(argument, data, state_units(data), wanted)
+
+
+def in_unit(argument: str, name: str, values: xr.DataArray, target: str) -> xr.DataArray:
+    """Labelled values in a unit; as they are where they have none, or nobody gave that of the model.
+
+    Raises:
+        InputError: another unit that cannot be converted.
+    """
+    source = unit_of(values)
     if same_unit(source, target):
-        return state
-    factor, offset = conversion(argument, "the state", source, target)
-    converted = state * factor + offset
-    return converted.assign_attrs(state.attrs | {"units": target})
+        return values
+    factor, offset = conversion(argument, name, source, target)
+    converted = values * factor + offset
+    return converted.assign_attrs(values.attrs | {"units": target})
+
+
+def parameters_in_units(
+    values: Mapping[str, object], names: Sequence[str], units: Sequence[str]
+) -> dict[str, object]:
+    """Parameters by name, of which labelled ones are in these units; numbers are taken to be.
+
+    Raises:
+        InputError: another unit that cannot be converted.
+    """
+    converted = dict(values)
+    for name, unit in zip(names, units, strict=True):
+        value = values.get(name)
+        if isinstance(value, xr.DataArray):
+            converted[name] = in_unit("context", name, value, unit)
+    return converted
 
 
 def _context_in_unit(
@@ -356,7 +390,15 @@ def _context_in_unit(
     return data.assign_coords({name: values.variable})
 
 
-def _times_in_unit(argument: str, data: xr.Dataset, source: str, target: str) -> xr.Dataset:
+def times_in_unit(argument: str, data: xr.Dataset, target: str) -> xr.Dataset:
+    """The data with their times in a unit; as they are where they have none.
+
+    Raises:
+        InputError: another unit that cannot be converted.
+    """
+    source = time_units(data)
+    if same_unit(source, target):
+        return data
     factor, _ = conversion(argument, "time", without_origin(source), without_origin(target))
     times = data["time"]
     about = times.attrs | {"units": target}

@@ -136,7 +136,9 @@ class InterpolatedRuns:
         since_start = output_times(duration, dt)
         times = _times(self.runs)[0] + start + since_start
         self._check_times(times, start)
-        contexts = unchecked(Contexts.of)(frame.context_names, named | (context or {}), since_start)
+        values = named | (context or {})
+        units = frame.context_units
+        contexts = unchecked(Contexts.of)(frame.context_names, values, since_start, units)
         if contexts.path is not None:
             names = ", ".join(contexts.moving)
             raise InputError(names, expected="numbers", got="a function of time", fix=FIX)

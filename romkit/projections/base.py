@@ -19,6 +19,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction
 from romkit.data.context import context_array, context_columns, one_context, only_one
 from romkit.data.trajectories import check_context
+from romkit.data.units import in_unit, parameters_in_units
 from romkit.projections.frame import Frame
 from romkit.projections.operator import EncoderDecoder, Operator
 
@@ -276,19 +277,27 @@ class Projection(Display, nn.Module):
         return self.report.get("seeds", [self.report])
 
     def _context(self, context: object, named: dict[str, object]) -> Tensor:
-        names = self.frame.context_names
+        names, units = self.frame.context_names, self.frame.context_units
         like = self.frame.context_shift
         only_one(context, named)
         if isinstance(context, xr.Dataset):
             check_context("context", context, names)
-            values = context_columns(context, names)
+            values = context_columns(_in_units(context, names, units), names)
         elif context is not None:
             return one_context(context, names).to(like)
         else:
-            values = context_array(names, named)
+            values = context_array(names, parameters_in_units(named, names, units))
         c = torch.as_tensor(values, dtype=like.dtype, device=like.device)
         # all seeds share it
         return c if self.seeds is None else c.unsqueeze(0)
+
+
+def _in_units(data: xr.Dataset, names: Sequence[str], units: Sequence[str]) -> xr.Dataset:
+    """Data whose parameters are in these units."""
+    parameters = {}
+    for name, unit in zip(names, units, strict=True):
+        parameters[name] = in_unit("context", name, data[name], unit).variable
+    return data.assign_coords(parameters)
 
 
 WIDEST = 128

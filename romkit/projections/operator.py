@@ -4,7 +4,7 @@ decoder behind it.
 
 import abc
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import dask.array as da
@@ -21,6 +21,7 @@ from romkit.core.types import Array, Dual
 from romkit.data import DIMS, Layout
 from romkit.data.schema import check_chunks
 from romkit.data.trajectories import check_components, check_grid
+from romkit.data.units import state_in_units, states_in_units
 from romkit.engine.threads import one_thread
 from romkit.projections.frame import Frame
 from romkit.projections.gaps import encoded
@@ -365,7 +366,7 @@ class Operator:
         if method == "decode":
             array = _latents(given)
         else:
-            array = _states(given, self._frame.fields)
+            array = _states(given, self._frame)
         last = array.dims[-1]
         return array.transpose("seed", *DIMS[:2], ..., last, missing_dims="ignore")
 
@@ -546,8 +547,11 @@ def _latents(z: object) -> xr.DataArray:
     return z.transpose(..., LATENT)
 
 
-def _states(x: object, layout: Layout) -> xr.DataArray:
-    """States of romkit's schema, or of variables of the user's own in the dimensions of the layout."""
+def _states(x: object, frame: Frame) -> xr.DataArray:
+    """States of romkit's schema, or of variables of the user's own in the dimensions of the layout,
+    in the units of the frame.
+    """
+    layout = frame.fields
     if not isinstance(x, xr.DataArray | xr.Dataset):
         raise InputError(
             "x",
@@ -556,7 +560,7 @@ def _states(x: object, layout: Layout) -> xr.DataArray:
             fix="give a tensor, an array, or a dataset",
         )
     if _is_plain(x):
-        return _plain_states(x, layout)
+        return _plain_states(x, layout, frame.state_units)
     name = layout.variables[0].name
     data = x
     if isinstance(x, xr.DataArray):
@@ -580,13 +584,15 @@ def _states(x: object, layout: Layout) -> xr.DataArray:
     return xr.DataArray(values, coords, (*lead, FULL))
 
 
-def _plain_states(x: xr.DataArray | xr.Dataset, layout: Layout) -> xr.DataArray:
-    """States of romkit's schema."""
+def _plain_states(
+    x: xr.DataArray | xr.Dataset, layout: Layout, units: Sequence[str]
+) -> xr.DataArray:
+    """States of romkit's schema in these units."""
     check_components("x", x, layout.names)
     if isinstance(x, xr.DataArray):
-        return x.transpose(..., FULL)
+        return state_in_units("x", x, units).transpose(..., FULL)
     check_grid(x, layout)
-    return x["state"].transpose(..., FULL)
+    return states_in_units("x", x, units)["state"].transpose(..., FULL)
 
 
 def _like(

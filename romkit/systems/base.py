@@ -23,13 +23,13 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Field, Metric, Names
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.context import bound_context, context_rows, ends_of, one_context, varies
-from romkit.data.units import Units
+from romkit.data.units import Units, parameters_in_units
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts
 from romkit.solvers import RK4, Adaptive, Solution, Solver
 from romkit.systems.derivatives import differentiable
-from romkit.systems.effects import check_effects, check_members
+from romkit.systems.effects import check_effects, check_members, check_writes
 from romkit.systems.motion import Motion, lost_in, warn_of_lost
 from romkit.systems.naming import recorded_name
 from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
@@ -490,8 +490,8 @@ class System(abc.ABC):
         """A motion as a dataset in romkit's schema, with provenance and further attributes.
 
         Raises:
-            InputError: a right-hand side that mixes trajectories, or a parameter of the context
-                that the system does not depend on.
+            InputError: a right-hand side that mixes trajectories or writes into its arguments, or
+                a parameter of the context that the system does not depend on.
         """
         self._check_motion(motion, times, contexts)
         variables = {"state": motion.state.numpy(), "velocity": motion.velocity.numpy()}
@@ -547,11 +547,13 @@ class System(abc.ABC):
         )
 
     def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
+        check_writes(self, motion, times, contexts)
         check_members(self, motion, times, contexts)
         check_effects(self, motion, times)
 
     def _initial_parts(self, contexts: Tensor, rng: Generator | None) -> Parts:
-        return (self.initial_state(contexts, rng),)
+        # users write it in NumPy, too
+        return (tensors.tensor("initial_state", self.initial_state(contexts, rng)),)
 
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]
@@ -560,7 +562,9 @@ class System(abc.ABC):
         those are random.
         """
         if split is None:
-            return torch.from_numpy(context_rows(self.context_names, named)), None
+            names = self.context_names
+            values = parameters_in_units(named, names, self.known_units.context)
+            return torch.from_numpy(context_rows(names, values)), None
         checks.one_of("split", split, ("train", "test"))
         if named:
             raise InputError(

@@ -1,4 +1,6 @@
-"""Refusal of right-hand sides that mix trajectories, or do not depend on a context parameter."""
+"""Refusal of right-hand sides that mix trajectories, write into their arguments, or do not depend
+on a context parameter.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -22,6 +24,9 @@ Motion = Any
 
 PROBES = 16
 """States, and times, at which the equations are compared."""
+
+WRITES = 8
+"""Times at which right-hand sides are looked at for writing into their arguments."""
 
 MIXING = 1e-6
 """Relative difference of the rate of a trajectory alone and in a batch, which rounding stays below."""
@@ -99,13 +104,52 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
     size = alone.abs().max().clamp(min=MIXING)
     if bool(error <= MIXING * size):
         return
-    kind = {1: "rhs", 2: "acceleration"}[system.order]
     raise InputError(
-        f"{type(system).__name__}.{kind}",
+        _rhs_in_words(system),
         expected="rates of each trajectory that do not depend on the others",
         got=f"a difference of {float(error):.2g} to one alone",
         fix="index the last axis, x[..., 0] and c[..., 0]; romkit.testing.check_system(system) tells",
     )
+
+
+def check_writes(system: System, motion: Motion, times: Tensor, contexts: Tensor) -> None:
+    """Raise where the right-hand side writes into a state or context that it is given, which
+    solvers and datasets go on to use.
+
+    Args:
+        system: with a field.
+        motion: (..., T, n).
+        times: (T,) of the motion.
+        contexts: (..., p), or (C, T, p).
+
+    Raises:
+        InputError: names the right-hand side.
+    """
+    c = contexts.reshape(-1, contexts.shape[-1])[:1]  # (1, p)
+    # beside the motion too: some write where a state is negative, say
+    points = _points(_parts(motion, system.order), times, system.horizon)
+    for t, x in points[:WRITES]:
+        _check_written(system, t, {"x": x.clone(), "c": align(c, x).clone()})
+
+
+def _check_written(system: System, t: Tensor, arguments: dict[str, Tensor]) -> None:
+    before = {name: value.clone() for name, value in arguments.items()}
+    with torch.no_grad():
+        system.rhs(t, *arguments.values())
+    for name, value in arguments.items():
+        if torch.equal(value, before[name]):
+            continue
+        raise InputError(
+            _rhs_in_words(system),
+            expected=f"a rate, and {name} unchanged",
+            got=f"other numbers in {name} after the call",
+            fix=f"do not write into it: begin with {name} = {name}.clone()",
+        )
+
+
+def _rhs_in_words(system: System) -> str:
+    kind = {1: "rhs", 2: "acceleration"}[system.order]
+    return f"{type(system).__name__}.{kind}"
 
 
 def _parts(motion: Motion, order: int) -> tuple[Tensor, ...]:

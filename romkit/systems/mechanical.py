@@ -6,6 +6,7 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
+from romkit.core import tensors
 from romkit.core.broadcast import align
 from romkit.core.types import SecondOrderField
 from romkit.data.context import bound_context
@@ -74,5 +75,6 @@ class MechanicalSystem(System):
         return SecondOrder(path, self.field(context), self.metric(context))
 
     def _initial_parts(self, contexts: Tensor, rng: Generator | None) -> Parts:
+        (state,) = super()._initial_parts(contexts, rng)
         velocity = self.initial_velocity(contexts, rng)
-        return self.initial_state(contexts, rng), velocity
+        return state, tensors.tensor("initial_velocity", velocity)

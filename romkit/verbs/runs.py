@@ -20,7 +20,13 @@ from romkit.data.controls import given_control
 from romkit.data.layout import component_names
 from romkit.data.schema import variable_of, with_trajectories
 from romkit.data.times import times_of
-from romkit.data.trajectories import Trajectories, check_components, check_grid, in_order
+from romkit.data.trajectories import (
+    Trajectories,
+    check_components,
+    check_grid,
+    in_order,
+    matched,
+)
 from romkit.data.units import check_units
 from romkit.engine import Device, Engine
 from romkit.integrators import LatentDynamics, LearnedField, Reencoded
@@ -90,7 +96,8 @@ def simulate(
     if duration is None:
         duration = system.horizon
     times = output_times(duration, dt)
-    contexts = unchecked(Contexts.of)(system.context_names, named | (context or {}), times)
+    names, values = system.context_names, named | (context or {})
+    contexts = unchecked(Contexts.of)(names, values, times, system.known_units.context)
     _check_moving(system, contexts, executor)
     start = _initial_states(system, initial_state, initial_velocity)
     contexts, start = _matched(contexts, start, system.state_size)
@@ -387,7 +394,9 @@ def forecast(
         check_match(system, projection)
     times = output_times(duration, dt)
     start = forecast_start(projection, initial_state, initial_velocity)
-    contexts = unchecked(Contexts.of)(frame.context_names, named | (context or {}), times)
+    values = named | (context or {})
+    contexts = unchecked(Contexts.of)(frame.context_names, values, times, frame.context_units)
+    control = _inputs_in(control)
     number = _number_of_forecasts(start["initial_state"], contexts, control, frame.context_names)
     inputs = given_control(control, times, number, _inputs_of(dynamics), _held_of(dynamics))
     solver = _to_tolerance(solver, rtol)
@@ -400,6 +409,20 @@ def forecast(
     if on_components:
         return run
     return unchecked(fields)(run)
+
+
+def _inputs_in(control: object) -> object:
+    """The inputs of a dataset; what is none, as it is."""
+    if not isinstance(control, xr.Dataset):
+        return control
+    if "control" in control:
+        return control["control"]
+    raise InputError(
+        "control",
+        expected="a dataset with the variable control",
+        got=f"variables {sorted(map(str, control.data_vars))}",
+        fix="describe it, romkit.data.describe(data, control=[...]), or give an array",
+    )
 
 
 def forecast_start(
@@ -480,6 +503,8 @@ def _flattened(layout: Layout, state: object) -> object:
         state = state.to_frame().T
     if isinstance(state, pd.DataFrame):  # a row of a table, or several
         state = _of_rows(layout, state)
+    if isinstance(state, xr.DataArray) and not layout.is_plain:
+        state = _of_variable(layout, state)
     if not isinstance(state, xr.Dataset):
         return state
     if "state" in state:
@@ -490,6 +515,16 @@ def _flattened(layout: Layout, state: object) -> object:
         dims_of_state |= set(variable.dims)
     lead = [str(dim) for dim in state.sizes if dim not in dims_of_state]
     return layout.gather(state, lead)
+
+
+def _of_variable(layout: Layout, state: xr.DataArray) -> xr.DataArray | xr.Dataset:
+    """An array in the own dimensions of the only variable of a layout, as this variable."""
+    if len(layout.variables) != 1:
+        return state
+    variable = layout.variables[0]
+    if not variable.dims or not {*variable.dims} <= {*state.dims}:
+        return state
+    return state.to_dataset(name=variable.name)
 
 
 def _check_one_time(layout: Layout, state: object) -> None:
@@ -728,7 +763,9 @@ def rollout(
     values = named | (context or {})
     if isinstance(source, xr.Dataset):
         _refuse_for_data(simulation | values)
-        truth, system, contexts = source, None, None
+        frame = projection.frame
+        truth = matched("data", source, frame.context_names, frame.state_names, frame.units)
+        system, contexts = None, None
     else:
         system = source
         check_match(system, projection)
@@ -736,7 +773,8 @@ def rollout(
         projection = projection if system.basis is None else projection.of_coordinates()
         # known at all times, while the truth has them at its samples alone
         times = torch.from_numpy(truth["time"].values.copy())
-        contexts = unchecked(Contexts.of)(system.context_names, values, times)
+        units = system.known_units.context
+        contexts = unchecked(Contexts.of)(system.context_names, values, times, units)
         contexts = unchecked(contexts.expanded)(truth.sizes["trajectory"])
     reduced = unchecked(follow)(
         projection,

@@ -271,3 +271,58 @@ def test_a_context_that_moves_is_shown_with_the_others(own):
     F = ("trajectory", "time"), np.linspace(1, 2, 9 * 61).reshape(9, 61)
     save_dataset(open_dataset(own).assign_coords(F=F), "moving.nc")
     assert "F      1 ... 2 (549 values)" in ran("info moving.nc")
+
+
+@pytest.mark.parametrize(
+    ("variable", "unit", "factor"),
+    [("speed", "mm/s", 1e3), ("time", "ms", 1e3), ("state", "km", 1e-3)],
+)
+def test_a_forecast_converts_the_units_of_its_data(fitted, variable, unit, factor):
+    pytest.importorskip("pint")
+    data, _, _ = fitted
+    for name, of_model in (("speed", "m/s"), ("time", "s"), ("state", "m")):
+        data[name].attrs["units"] = of_model
+    pod = romkit.fit("pod", data, latent_dim=2)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
+    romkit.save(pod, "pod.safetensors")
+    romkit.save(law, "law.safetensors")
+    about = data[variable].attrs | {"units": unit}
+    other = data.assign({variable: (data[variable] * factor).assign_attrs(about)})
+    for name, source in (("same", data), ("other", other.set_coords(set(data.coords)))):
+        save_dataset(source, f"{name}.nc")
+        words = f"--from {name}.nc --trajectory 2 --duration 1 --out {name}"
+        ran("forecast", "pod.safetensors --dynamics law.safetensors", words)
+    same, again = (open_dataset(f"{name}/forecast.nc") for name in ("same", "other"))
+    assert np.allclose(again.time, same.time)
+    assert np.allclose(again.state, same.state, atol=1e-6)
+    run = romkit.rollout(open_dataset("other.nc"), pod, dynamics=law)
+    assert float(run.nrmse.max()) < 0.05
+
+
+def test_a_forecast_needs_a_value_for_a_parameter_that_moves_in_its_data(fitted):
+    data, _, _ = fitted
+    speed = data.speed * (1 + 0.1 * data.time)
+    save_dataset(data.assign_coords(speed=speed.assign_attrs(data.speed.attrs)), "moves.nc")
+    words = "pod.safetensors --dynamics law.safetensors --from moves.nc --duration 1 --out"
+    assert "speed" in refusal("forecast", words, "none")
+    ran("forecast", words, "typed --speed 1.0")
+
+
+def test_components_of_fields_are_named_with_their_commas():
+    split = romkit.cli.options.names
+    assert split("u[0, 1],u[1,2], p") == ["u[0, 1]", "u[1,2]", "p"]
+    assert split("Re (a, b),x,") == ["Re (a, b)", "x"]
+    assert split("a,b") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "words", ["lorenz96 3.16 --F 3.15", "run.nc lorenz96", "lorenz96 lorenz96"]
+)
+def test_a_system_stands_alone(words):
+    assert "3.14,3.15" in refusal("rollout", f"{words} --model ncae-lorenz96")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".zarr", ".safetensors"])
+def test_a_dataset_is_not_called_like_another_format(ending):
+    assert ".nc" in refusal("dataset lorenz96 --F 3.15 --duration 0.1 --out", f"data{ending}")
+    assert not Path(f"data{ending}").exists()

@@ -368,6 +368,24 @@ def test_inputs_go_by_their_names():
     given = [each.control.isel(trajectory=0) for each in (data, turned.transpose("input", ...))]
     one, two = (romkit.forecast(pod, control=control, **start) for control in given)
     assert one.state.equals(two.state)
+    table = given[0].to_pandas()
+    for labelled in (
+        table,
+        table[["brake", "force"]],
+        table.reset_index(drop=True),
+        data[["control"]],
+    ):
+        run = romkit.forecast(pod, control=labelled, **start | {"initial_state": data.state[0, 0]})
+        run = run.isel(trajectory=0) if "trajectory" in run.dims else run
+        assert run.state.equals(one.state)
+    late = one.time * 2.0
+    for times in (late, late.values.astype("timedelta64[s]"), late + 5.0):
+        other = given[0].assign_coords(time=("time", np.asarray(times)))
+        refused("control", romkit.forecast, pod, control=other, **start)
+    later = given[0].assign_coords(time=given[0].time + 5.0)  # since the first state
+    assert romkit.forecast(pod, control=later, **start).state.equals(one.state)
+    refused("control", romkit.forecast, pod, control=data[["state"]], **start)
+    refused("control", romkit.forecast, pod, control=table.rename(columns=str.upper), **start)
     others = data.assign_coords(input=["force", "torque"])
     refused("control", romkit.follow, pod, others, dynamics=law)
     refused("control", romkit.forecast, pod, control=others.control.isel(trajectory=0), **start)

@@ -183,3 +183,68 @@ def test_states_with_labels_keep_their_units(model):
     state = xr.DataArray([1.0, 0.0], dims="component", coords={"component": list(NAMES)})
     run = romkit.forecast(modes, initial_state=state, **start)
     assert run.sizes["time"] == 3
+
+
+def in_unit(value, unit, dims=(), coords=None):
+    return xr.DataArray(value, coords, dims, attrs={"units": unit})
+
+
+@pytest.mark.parametrize(
+    "stiffness",
+    [
+        in_unit(1.5e-3, "kN/m"),
+        in_unit([1.5], "N m-1", "case"),
+        in_unit([1500.0], "mN/m", "trajectory"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::romkit.errors.DataWarning")
+def test_contexts_with_labels_are_converted_at_every_door(model, stiffness, monkeypatch):
+    pytest.importorskip("pint")
+    modes, law = model
+    start = {"initial_state": [1.0, 0.0], "duration": 1.0, "dt": 0.1}
+    root = np.sqrt(1.5)
+    exact = np.cos(root * 0.1 * np.arange(11))
+    ahead = romkit.forecast(modes, dynamics=law, k=stiffness, **start)
+    assert np.abs(ahead.state.values[:, 0] - exact).max() < 1e-2
+    moved = romkit.simulate(InMetres(), k=stiffness, **start)
+    assert np.abs(moved.state.values[0, :, 0] - exact).max() < 1e-5
+    assert np.allclose(romkit.rollout(InMetres(), modes, k=stiffness, **start).k, 1.5)
+    assert np.allclose(InMetres().dataset(k=stiffness, duration=0.2).k, 1.5)
+    assert np.allclose(modes(k=stiffness).context, 1.5)
+    monkeypatch.setitem(sys.modules, "pint", None)
+    if stiffness.units != "N m-1":
+        refused("context", romkit.forecast, modes, dynamics=law, k=stiffness, **start)
+        refused("context", romkit.simulate, InMetres(), k=stiffness, **start)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("mm", 1e3), ("km", 1e-3), ("cm", 1e2)])
+@pytest.mark.filterwarnings("ignore::romkit.errors.DataWarning")
+def test_states_in_their_own_dimensions_keep_their_units(unit, factor, monkeypatch):
+    pytest.importorskip("pint")
+    k, x = np.array([1.0, 2.0, 3.0]), np.arange(3)
+    wave = np.cos(np.sqrt(k)[:, None, None] * 0.1 * np.arange(30)[:, None] + x)
+    own = xr.Dataset(
+        {"u": (("run", "t", "x"), wave, {"units": "m"})},
+        coords={"t": 0.1 * np.arange(30), "x": x, "k": ("run", k, {"units": "N/m"})},
+    )
+    data = romkit.data.describe(own, context=["k"])
+    modes = romkit.fit("pod", data, latent_dim=2, verbose=False)
+    law = SINDy(degree=1, threshold=0.0, refine=False).fit(modes, data)
+    start = {"duration": 0.5, "dt": 0.1, "k": 2.0, "dynamics": law}
+    wanted = romkit.forecast(modes, initial_state=wave[1, 0], **start).u
+
+    scaled = own.assign(u=(own.u * factor).assign_attrs(units=unit))
+    first = scaled[["u"]].isel(run=1, t=0)
+    for state in (first, first.u, data.state[1, 0]):
+        ahead = romkit.forecast(modes, initial_state=state, **start)
+        assert np.allclose(ahead.u, wanted)
+    described = romkit.data.describe(scaled, context=["k"])
+    for same in (scaled, scaled.u, described, described.state):
+        assert np.allclose(modes(k=2.0).encode(same), modes(k=2.0).encode(own))
+    turned = first.u.isel(x=slice(None, None, -1))
+    refused("data", romkit.forecast, modes, initial_state=turned, **start)
+    milli = own.assign_coords(k=("run", 1e3 * k, {"units": "mN/m"}))
+    assert np.allclose(modes(milli).context, modes(own).context)
+    monkeypatch.setitem(sys.modules, "pint", None)
+    refused("data", romkit.forecast, modes, initial_state=first, **start)
+    refused("x", modes(k=2.0).encode, described)

@@ -274,3 +274,57 @@ def test_a_moving_context_that_is_no_number_names_its_parameter(F):
     with pytest.raises(InputError) as caught:
         romkit.simulate(ring, F=F, duration=0.1)
     assert caught.value.argument == "F"
+
+
+class WritesContext(Pair):
+    def rhs(self, t, x, c):
+        c *= 1.01
+        return -c * x
+
+
+class WritesThroughNumpy(Pair):
+    def rhs(self, t, x, c):
+        np.asarray(x)[..., 0] %= 1.0
+        return -c * x
+
+
+class Clamps(Pair):
+    def rhs(self, t, x, c):
+        return -c * torch.sin(x.clamp_(min=0))
+
+
+class WritesRates(Spring):
+    def acceleration(self, t, q, v, c):
+        rate = -c * q
+        v.mul_(0.5)
+        return rate
+
+
+@pytest.mark.parametrize("kind", [InPlace, WritesContext, WritesThroughNumpy, Clamps, WritesRates])
+@pytest.mark.parametrize("values", [1.5, [0.5, 1.5]])
+@pytest.mark.filterwarnings("ignore::romkit.errors.DivergenceWarning")
+def test_a_right_hand_side_that_writes_into_its_arguments_is_refused(kind, values):
+    system = kind()
+    (name,) = system.context_names
+    start = np.full(system.state_size, 1.25)
+    with pytest.raises(InputError) as caught:
+        romkit.simulate(system, initial_state=start, duration=0.2, context={name: values})
+    assert kind.__name__ in caught.value.argument
+    assert "clone" in str(caught.value)
+
+
+class ListStart(Pair):
+    def initial_state(self, contexts, rng):
+        return [[1.0, 1.0]] * len(contexts)
+
+
+class HalfStart(Pair):
+    def initial_state(self, contexts, rng):
+        return np.ones((len(contexts), 2), dtype=np.float16)
+
+
+@pytest.mark.parametrize("kind", [ArrayStart, ListStart, HalfStart])
+@pytest.mark.parametrize("values", [1.5, [0.5, 1.5]])
+def test_a_start_in_numpy_is_taken(kind, values):
+    runs = [romkit.simulate(made(), duration=0.5, b=values).state for made in (kind, Pair)]
+    assert np.abs(runs[0] - runs[1]).max() < 1e-6
