@@ -5,14 +5,17 @@ and checks it.
 `unchecked` gives the function behind the door.
 """
 
+import contextlib
 import functools
 import inspect
 import os
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+import torch
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import (
     AfterValidator,
@@ -30,6 +33,8 @@ from romkit.core import checks, tensors
 from romkit.core.errors import InputError
 
 T = TypeVar("T")
+
+CPU = torch.device("cpu")
 
 
 def validated(thing: T) -> T:
@@ -61,13 +66,23 @@ def validated(thing: T) -> T:
     @functools.wraps(thing)
     def guarded(*args: object, **named: object) -> object:
         try:
-            return checked()(*args, **named)
+            with _on_cpu():
+                return checked()(*args, **named)
         except ValidationError as error:
             refusal = _refusal(thing, error)
         raise refusal
 
     guarded.validated = True
     return guarded
+
+
+def _on_cpu() -> AbstractContextManager:
+    """Where tensors are made that name no device: on the CPU, also where the user has set another
+    one for programs of their own. Arguments called `device` choose it.
+    """
+    if tensors.compiling() or torch.get_default_device() == CPU:
+        return contextlib.nullcontext()
+    return CPU
 
 
 def unchecked(thing: T) -> T:

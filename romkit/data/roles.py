@@ -16,7 +16,7 @@ from romkit.data.clocks import (
     shared_clock,
     with_missing_times,
 )
-from romkit.data.layout import Layout
+from romkit.data.layout import AXIS, Layout
 from romkit.data.names import RATES, TIMES, TRAJECTORIES, described, guessed_time
 from romkit.data.rates import disagreement, sampled
 from romkit.data.schema import check_own_names
@@ -79,6 +79,7 @@ def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
         context = ()
     _check_context_names(data, context)
     runs = _runs(data, declared.trajectory, context)
+    _check_names_of_schema(data, runs)
     data = _with_trajectories(data, runs)
     descriptions = described(data)
     # a parameter or an input is no state, even where its numbers vary along time
@@ -294,6 +295,24 @@ def _dim_of_runs(data: xr.Dataset, trajectory: str | None) -> str | None:
         return trajectory
     (dim,) = data[trajectory].dims
     return str(dim)
+
+
+def _check_names_of_schema(data: xr.Dataset, runs: Sequence[str]) -> None:
+    """Raise where a variable has the name of a dimension of romkit's schema.
+
+    Raises:
+        InputError: with the call that renames it.
+    """
+    taken = [name for name in data.data_vars if name == AXIS]
+    if "trajectory" in data.variables and "trajectory" not in runs:
+        taken.append("trajectory")
+    for name in taken:
+        raise InputError(
+            "data",
+            expected="variables of other names than those of romkit's dimensions",
+            got=repr(name),
+            fix=f"rename it: data.rename({name}='{name}_')",
+        )
 
 
 def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:

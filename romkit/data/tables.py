@@ -88,7 +88,8 @@ def joined_tables(paths: Sequence[str | Path]) -> pd.DataFrame:
     if len(tables) == 1:
         return tables[0]
     # of tables that number their runs, the numbers stay
-    if not any(name in tables[0].columns for name in TRAJECTORIES):
+    columns = {str(name) for table in tables for name in table.columns}
+    if columns.isdisjoint(TRAJECTORIES):
         tables = [table.assign(run=k) for k, table in enumerate(tables)]
     return pd.concat(tables, ignore_index=True)
 
@@ -183,7 +184,8 @@ def of_table(
     data = _with_constant_coordinates(table, keys)
     if is_single:
         data = data.isel(trajectory=0)
-    data = data.drop_vars("trajectory", errors="ignore")
+    if run == "trajectory":
+        data = data.drop_vars("trajectory")
     # a row of units knows better than a name
     units = _units_in_names(list(table.columns)) | units
     return _with_units(data, units), time, notes

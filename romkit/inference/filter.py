@@ -26,7 +26,7 @@ from romkit.engine.threads import one_thread
 from romkit.inference.calibration import noises_of
 from romkit.inference.models import model_of
 from romkit.inference.noisy import Exact, Noisy, forecasting
-from romkit.inference.observations import names_of, rows_of, units_of
+from romkit.inference.observations import Sensors, names_of, rows_of, units_of
 from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.systems import System
@@ -388,6 +388,7 @@ class Tracker:
         names = names_of(source)
         context_names = _context_names(source)
         rows = torch.tensor(rows_of(names, sensors))
+        self._sensors = Sensors.of(source, rows.tolist())
         self.parameters = [name for name in context_names if name not in context]
         free = [context_names.index(name) for name in self.parameters]
         noise = noises_of(noise, rows).numpy()
@@ -457,6 +458,9 @@ class Tracker:
     def update(self, t: float, values: object) -> Track:
         """Take an observation (s,) at time t, NaN where it is missing, and give the estimate there.
 
+        Of a labelled observation the components go by their names, and are converted to the units
+        of the model.
+
         Before the first number is seen, members are drawn from all training states.
 
         Raises:
@@ -466,7 +470,7 @@ class Tracker:
         setup = self._setup
         state = self._state
         t = _checked_time(t, state.time)
-        values = _checked_values(values, setup)
+        values = _checked_values(self._sensors.read(values), setup)
         seen = np.isfinite(values)
         views = self._forecast(t, values, seen)
         state.time = t

@@ -15,7 +15,7 @@ from romkit.core.types import Names
 from romkit.data.layout import component_names
 from romkit.data.observed import check_observations
 from romkit.data.trajectories import trajectories
-from romkit.data.units import Units, in_units_of
+from romkit.data.units import Units, in_units_of, state_in_units
 from romkit.projections import Projection
 from romkit.systems import System
 
@@ -68,6 +68,38 @@ class Observations(NamedTuple):
         if has_times:
             times = torch.tensor(state["time"].values, dtype=torch.float64)
         return cls(times, trajectories(state, "state"), rows)
+
+
+class Sensors(NamedTuple):
+    """Observed components of a model.
+
+    Attributes:
+        names: of the components.
+        units: of each.
+    """
+
+    names: Names
+    units: Names
+
+    @classmethod
+    def of(cls, source: Projection | System, rows: Sequence[int]) -> "Sensors":
+        """The components of these numbers."""
+        names = names_of(source)
+        units = units_of(source).state
+        return cls(tuple(names[row] for row in rows), tuple(units[row] for row in rows))
+
+    def read(self, values: object) -> object:
+        """An observation (s,) in the order and the units of the sensors, where it has labels.
+
+        Raises:
+            InputError: it lacks a sensor, or has a unit that cannot be converted.
+        """
+        if not isinstance(values, xr.DataArray) or "component" not in values.coords:
+            return values
+        if values.dims != ("component",):
+            return values
+        observed = _components(values.to_dataset(name="state"), self.names)["state"]
+        return state_in_units("values", observed, self.units)
 
 
 def names_of(source: Projection | System) -> Names:

@@ -91,15 +91,18 @@ def colours(values: Array) -> matplotlib.cm.ScalarMappable:
     """Colours for values, and for their colour bar."""
     low = float(np.nanmin(values))
     high = float(np.nanmax(values))
-    if low == high:
-        # a scale needs a width: some beside a single value
-        room = 0.05 * abs(low)
-        if low == 0:
-            room = 1.0
-        low = low - room
-        high = high + room
-    scale = Normalize(low, high)
+    scale = Normalize(*_with_width(low, high))
     return matplotlib.cm.ScalarMappable(scale, STATE_MAP)
+
+
+def _with_width(low: float, high: float) -> tuple[float, float]:
+    """Ends of a scale, which has some room beside a single value."""
+    if low != high:
+        return low, high
+    room = 0.05 * abs(low)
+    if low == 0:
+        room = 1.0
+    return low - room, high + room
 
 
 def limits(values: Array) -> tuple[float, float]:
@@ -135,9 +138,22 @@ def draw_mesh(
     ends: tuple[float, float],
 ) -> QuadMesh:
     """Draw values (vertical, horizontal) at places (horizontal, vertical); grey means missing."""
-    low, high = ends
+    # the scale of a panel without width would follow its colour bar, which one of several has
+    low, high = _with_width(*ends)
     shades = matplotlib.colormaps[colours].with_extremes(bad=MISSING)
-    return panel.pcolormesh(*places, values, cmap=shades, vmin=low, vmax=high, rasterized=True)
+    x, y = map(_edges, places)
+    return panel.pcolormesh(x, y, values, cmap=shades, vmin=low, vmax=high, rasterized=True)
+
+
+def _edges(places: Array) -> Array:
+    """Edges (N + 1,) of cells about places (N,), half way to the next; one cell alone is one wide."""
+    places = np.asarray(places, dtype=np.float64)
+    if len(places) == 1:
+        return places[0] + np.array([-0.5, 0.5])
+    between = (places[1:] + places[:-1]) / 2
+    first = 2 * places[0] - between[0]
+    last = 2 * places[-1] - between[-1]
+    return np.concatenate([[first], between, [last]])
 
 
 def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:

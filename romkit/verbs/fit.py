@@ -65,6 +65,7 @@ Preset = Annotated[str, checks.choice(PRESETS)] | Recipe
 
 
 @validated
+@torch.inference_mode(mode=False)  # training needs gradients, and inference mode makes none
 def fit(
     method: Method,
     data: xr.Dataset,

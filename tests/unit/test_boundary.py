@@ -159,3 +159,52 @@ def test_a_rollout_is_validated_once():
     finally:
         sys.setprofile(None)
     assert nested == []
+
+
+def numbers():
+    """What a user gets of short calls of several rooms."""
+    system = romkit.systems.Lorenz96(n=6, transient=0.0)
+    data = system.dataset(F=[3.14, 3.16, 3.18], duration=0.3)
+    pod = romkit.fit("pod", data, latent_dim=2, verbose=False)
+    ncae = romkit.fit("ncae", data, latent_dim=2, epochs=1, verbose=False)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(pod, data)
+    runs = [
+        romkit.rollout(system, ncae, F=3.15, duration=0.2).rom,
+        romkit.forecast(
+            pod, initial_state=np.ones(6), duration=0.2, dt=0.1, dynamics=law, F=3.15
+        ).state,
+        ncae(F=3.15).decode(np.ones((3, 2))),
+    ]
+    return [np.asarray(run, dtype=np.float64) for run in runs]
+
+
+@pytest.fixture(scope="module")
+def usual_numbers():
+    return numbers()
+
+
+@pytest.mark.filterwarnings("ignore::romkit.errors.ExtrapolationWarning")
+@pytest.mark.parametrize("setting", ["inference", "no_grad", "device", "dtype", "threads"])
+def test_settings_of_torch_that_are_the_users_change_nothing(setting, usual_numbers):
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    try:
+        if setting == "inference":
+            with torch.inference_mode():
+                found = numbers()
+        elif setting == "no_grad":
+            with torch.no_grad():
+                found = numbers()
+        elif setting == "device":
+            with torch.device("meta"):  # where tensors have no values, and an error is sure
+                found = numbers()
+        elif setting == "dtype":
+            torch.set_default_dtype(torch.float64)
+            found = numbers()
+        else:
+            torch.set_num_threads(2)
+            found = numbers()
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
+    for array, usual in zip(found, usual_numbers, strict=True):
+        assert np.allclose(array, usual, rtol=1e-5, atol=1e-7)

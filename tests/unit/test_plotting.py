@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.collections import QuadMesh
 from PIL import Image
 
 import romkit
@@ -264,6 +265,55 @@ def test_fields_stand_on_their_own_coordinates():
     assert len(frames) == 6
     assert np.allclose(np.asarray(frames[0].collections[0].get_array()), plane().u[0, 0])
     assert len(panels(plotting.plot_frames(grid(), variable="v", trajectory=2, frames=2))) == 2
+
+
+def colours_of(panel):
+    """Colours (cells, 4) that a panel shows."""
+    (mesh,) = [artist for artist in panel.collections if isinstance(artist, QuadMesh)]
+    mesh.update_scalarmappable()
+    return mesh.get_facecolors()
+
+
+@pytest.mark.parametrize("value", [3.0, 0.0, -1e-9])
+@pytest.mark.parametrize("draw", [plotting.plot_frames, plotting.plot_space_time, plot_rollout])
+def test_a_constant_field_has_one_colour_in_all_panels(value, draw):
+    dims, space = ("run", "t", "y", "x"), {"y": [0.0, 1.0], "x": [0.0, 1.0, 2.0]}
+    if draw is plotting.plot_space_time:
+        dims, space = ("run", "t", "x"), {"x": [0.0, 1.0, 2.0]}
+    shape = (3, 6, *map(len, space.values()))
+    field = xr.DataArray(np.full(shape, value), {"t": np.arange(6.0), **space}, dims, name="u")
+    data = describe(field)
+    if draw is plot_rollout:
+        other = describe(field + np.random.default_rng(0).normal(size=shape))
+        model = romkit.fit("pod", other, latent_dim=2, verbose=False)
+        law = romkit.integrators.SINDy(degree=1, refine=False).fit(model, other)
+        data = romkit.rollout(data, model, dynamics=law)
+    figure = draw(data)
+    figure.draw_without_rendering()
+    maps = panels(figure)
+    if draw is plot_rollout:
+        maps = maps[:4]  # the truth
+    shown = np.concatenate([colours_of(panel) for panel in maps])
+    assert len(maps) > 1
+    assert (shown == shown[0]).all()
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 5), (1, 4, 5), (3, 1, 1)])
+def test_a_single_cell_has_a_width(sizes):
+    ny, nx, times = sizes
+    u = np.random.default_rng(0).normal(size=(times, ny, nx))
+    coords = {"t": np.arange(float(times)), "y": np.arange(ny), "x": np.arange(nx)}
+    data = describe(xr.DataArray(u, coords, ("t", "y", "x"), name="u"))
+    figures = [plotting.plot_frames(data, frames=2)]
+    if ny == 1:
+        row = xr.DataArray(u[:, 0], {"t": coords["t"], "x": coords["x"]}, ("t", "x"), name="u")
+        figures.append(plotting.plot_space_time(describe(row)))
+    for figure in figures:
+        for panel in panels(figure):
+            (mesh,) = [artist for artist in panel.collections if isinstance(artist, QuadMesh)]
+            edges = mesh.get_coordinates()
+            assert (np.diff(edges[0, :, 0]) > 0).all()
+            assert (np.diff(edges[:, 0, 1]) > 0).all()
 
 
 def test_an_animation_has_its_frames(tmp_path):

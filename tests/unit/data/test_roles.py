@@ -298,3 +298,16 @@ def test_variables_about_others_by_their_standard_name_are_no_states(modifier):
     found, texts = said(romkit.data.describe, data)
     assert found.component.values.tolist() == ["u"]
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("name", ["component", "trajectory"])
+@pytest.mark.parametrize("kind", ["variable", "label", "column"])
+def test_names_of_dimensions_of_the_schema_are_refused_as_variables(name, kind):
+    t = 0.1 * np.arange(20)
+    u = np.sin(np.array([1.0, 2.0])[:, None] * t)
+    data = xr.Dataset({"u": (("case", "t"), u), name: (("case", "t"), 2 * u)}, {"t": t})
+    if kind == "label" and name == "trajectory":
+        data = data.assign(trajectory=("case", ["a", "b"]))
+    if kind == "column":
+        data = data.assign_coords(case=[0, 1]).to_dataframe().reset_index()
+    refused("data", describe, data, context=[], trajectory="case")

@@ -418,6 +418,22 @@ def test_a_masked_value_is_missing(tracker):
     assert tracks[0].estimate == pytest.approx(tracks[1].estimate, abs=0.0)
 
 
+@pytest.mark.parametrize("order", [[5, 4, 3, 2, 1, 0], [2, 0, 1, 5, 3, 4], None])
+def test_a_labelled_observation_goes_by_its_names(tracker, order):
+    rows = [0, 7, 11, 16, 26, 31]
+    state = xr.DataArray(
+        np.sin(np.arange(36.0)), {"component": [f"x{k}" for k in range(36)]}, ["component"]
+    )
+    labelled = state if order is None else state.isel(component=[rows[k] for k in order])
+    estimates = []
+    for values in (state.values[rows], labelled, labelled.assign_attrs(units="1")):
+        tracker.restart()
+        estimates.append(tracker.update(0.0, values).estimate)
+    assert estimates[1] == pytest.approx(estimates[0], abs=0.0)
+    assert estimates[2] == pytest.approx(estimates[0], abs=0.0)
+    refused("observations", tracker.update, 0.1, state.isel(component=rows[1:]))
+
+
 def test_the_share_of_false_alarms_says_for_which_runs_it_holds(pushed, monkeypatch):
     monkeypatch.setattr("romkit.inference.filter.RUNS", 1)  # limits are not the question
     seen, few = observed(), pushed.isel(trajectory=[0, 2, 4, 6])
