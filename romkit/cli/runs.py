@@ -4,8 +4,9 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Argument, Context, Exit, Option
 
@@ -259,78 +260,97 @@ def forecast(
     Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was
     trained on.
     """  # noqa: D301
-    from romkit.data.units import times_in_unit
-    from romkit.learning.interpolation import InterpolatedRuns  # with torch, which help is spared
+    from romkit.data.units import times_in_unit  # with torch, which help is spared
 
     file = options.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
     options.check_device(device)
     # before the data, which may be the training set of a system
-    ensemble, projection, law = _forecaster(model, dynamics)
+    forecaster = _forecaster(model, dynamics, level, device)
     data = romkit.data.check_states(options.read_data(start))
-    data = _in_units(data, projection)
-    settings = {
-        "duration": duration,
-        "dt": _interval(data) if dt is None else dt,
-        "device": device,
-    }
-    settings |= _first_state(data, law, trajectory, at)
+    data = _in_units(data, forecaster.projection)
+    settings = {"duration": duration, "dt": _interval(data) if dt is None else dt}
+    settings |= _first_state(data, forecaster.law, trajectory, at)
     # what is typed replaces what the data have
-    typed = options.context_values(ctx, projection.frame.context_names)
-    settings["context"] = _context_of_state(data, projection, trajectory, at, typed) | typed
-    # runs that are interpolated have their rhythm in them
-    is_interpolated = isinstance(ensemble, InterpolatedRuns)
-    needs_inputs = bool(law.control_names) and not is_interpolated
-    if needs_inputs or control is not None:
+    frame = forecaster.projection.frame
+    typed = options.context_values(ctx, frame.context_names)
+    of_data = _context_of_state(data, forecaster.projection, trajectory, at, typed)
+    settings["context"] = of_data | typed
+    if forecaster.needs_inputs or control is not None:
         source = data.isel(time=slice(at, None))
         if control is not None:
             source = romkit.data.open_dataset(control)
-            source = times_in_unit("--control", source, projection.frame.units.time)
-        settings["control"] = _inputs(source, law, trajectory, duration)
-    if is_interpolated:
-        del settings["device"]
-        times = data["time"].values
-        settings["start"] = float(times[at] - times[0])
-    if ensemble is None:
-        run = romkit.forecast(projection, dynamics=law, **settings)
-    else:
-        run = ensemble.forecast(level=level, **settings)
+            source = times_in_unit("--control", source, frame.units.time)
+        settings["control"] = _inputs(source, forecaster.law, trajectory, duration)
+    if forecaster.began is not None:
+        settings["start"] = float(data["time"].values[at]) - forecaster.began
+    run = forecaster.forecast(**settings)
     output.add(**values.dataset(run))
     options.write(romkit.data.save_dataset, run, file)
-    if ensemble is not None:
+    if forecaster.is_drawn:
         figure = romkit.plotting.plot_forecast(run)
         options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
 
 
-def _forecaster(
-    model: str, dynamics: str | None
-) -> (
-    "tuple[romkit.Ensemble | None, romkit.projections.Projection, romkit.integrators.LearnedField]"
-):
-    """The ensemble, if the model is its folder, the projection and the law."""
+class _Forecaster(NamedTuple):
+    """A model of a file or folder.
+
+    Attributes:
+        projection, law: of the model.
+        forecast: from a state, with the options of the command line.
+        needs_inputs: whether inputs have to be given.
+        began: time of the first sample of the runs, where forecasts depend on the time since then.
+        is_drawn: whether forecasts get a picture.
+    """
+
+    projection: "romkit.projections.Projection"
+    law: "LearnedField"
+    forecast: "Callable[..., xr.Dataset]"
+    needs_inputs: bool
+    began: float | None = None
+    is_drawn: bool = True
+
+
+def _forecaster(model: str, dynamics: str | None, level: float, device: str | None) -> _Forecaster:
+    """Forecaster of a file with a law, or of a folder."""
     if os.path.isdir(model):
-        return _of_folder(Path(model))
+        return _of_folder(Path(model), level, device)
     if dynamics is None:
         raise InputError(
             "--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors"
         )
-    return None, options.load("projection", model), options.load("law", dynamics)
+    projection = options.load("projection", model)
+    law = options.load("law", dynamics)
+    forecast = partial(romkit.forecast, projection, dynamics=law, device=device)
+    return _Forecaster(projection, law, forecast, bool(law.control_names), is_drawn=False)
 
 
-def _of_folder(
-    folder: Path,
-) -> (
-    "tuple[romkit.Ensemble | None, romkit.projections.Projection, romkit.integrators.LearnedField]"
-):
+def _of_folder(folder: Path, level: float, device: str | None) -> _Forecaster:
     """Forecaster in a folder: that of a learned model, or of an ensemble."""
     from romkit.core.files import LEARNED  # with torch, which help is spared
 
     if (folder / LEARNED).is_file():
-        learned = romkit.Learned.load(folder)
-        if learned.interpolated is not None:
-            return learned.interpolated, learned.projection, learned.law
-        return learned.ensemble, learned.projection, learned.law
+        return _of_learned(romkit.Learned.load(folder), level, device)
     ensemble = romkit.Ensemble.load(folder)
-    return ensemble, ensemble.projection, ensemble.law
+    forecast = partial(ensemble.forecast, level=level, device=device)
+    law = ensemble.law
+    return _Forecaster(ensemble.projection, law, forecast, bool(law.control_names))
+
+
+def _of_learned(learned: "romkit.Learned", level: float, device: str | None) -> _Forecaster:
+    """Forecaster of a learned model, which knows its rhythm."""
+    is_interpolated = learned.interpolated is not None
+    knows_inputs = is_interpolated or learned.period is not None
+    settings: dict[str, object] = {}
+    if not is_interpolated:
+        settings["device"] = device
+    if is_interpolated or learned.ensemble is not None:
+        settings["level"] = level
+    needs_inputs = bool(learned.law.control_names) and not knows_inputs
+    began = None
+    if knows_inputs:
+        began = float(learned.train["time"].values[0])
+    forecast = partial(learned.forecast, **settings)
+    return _Forecaster(learned.projection, learned.law, forecast, needs_inputs, began)
 
 
 def _first_state(

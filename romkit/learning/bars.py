@@ -13,6 +13,7 @@ from romkit.integrators import Estimator, LearnedField
 from romkit.learning.contexts import groups_between
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.quiet import quiet
+from romkit.learning.scale import shared
 from romkit.projections import Projection
 from romkit.verbs.ensemble import Ensemble, centred_ensemble
 
@@ -137,12 +138,12 @@ def measured(ensemble: Ensemble | InterpolatedRuns, test: xr.Dataset, level: flo
     """Widths of intervals on the held-out runs, and what they rest on."""
     band = ensemble.follow(test, level=level)
     truth = trajectories(test, "state").numpy()
-    deviation = band["state_std"].values.astype(float)
+    scale = shared(band["state_std"].values.astype(float), test)
     lower = band["lower"].transpose(*DIMS).values
     upper = band["upper"].transpose(*DIMS).values
     observed = np.isfinite(truth) & np.isfinite(lower)
     inside = (truth >= lower) & (truth <= upper)
-    half = (upper - lower) / 2 / np.where(deviation > 0, deviation, 1.0)
+    half = (upper - lower) / 2 / scale
     width = np.nanmedian(np.sqrt(np.square(half).mean(-1)).mean(-1))
     calibration = ensemble.calibration
     share = float(inside[observed].mean())

@@ -13,6 +13,9 @@ from romkit.data.context import between_ends, context_ranges
 FEWEST = 3
 """Contexts from which on there is one between two others."""
 
+MOST_FOR_A_HULL = 4
+"""Parameters up to which contexts are told to be between those of the runs."""
+
 
 def contexts_of(data: xr.Dataset) -> Array:
     """Contexts (C, p), the means over time of those that move."""
@@ -51,6 +54,20 @@ def scaled(contexts: Array, train: xr.Dataset) -> Array:
     low, high = context_ranges(train)
     width = np.where(high > low, high - low, 1.0)
     return (contexts - low) / width
+
+
+def are_between(wanted: Array, known: Array) -> Array:
+    """Which contexts (k, p) are in the convex hull of others (C, p); all where there is no hull."""
+    from scipy.spatial import Delaunay, QhullError  # slow to import, and seldom needed
+
+    p = known.shape[1]
+    if not 1 < p <= MOST_FOR_A_HULL:
+        return np.ones(len(wanted), dtype=bool)
+    try:
+        hull = Delaunay(known)
+    except QhullError:  # contexts on a line or plane
+        return np.ones(len(wanted), dtype=bool)
+    return hull.find_simplex(wanted, tol=1e-9) >= 0
 
 
 def in_words(data: xr.Dataset, run: int) -> str:

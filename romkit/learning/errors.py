@@ -14,6 +14,7 @@ from romkit.core.types import Array
 from romkit.data.layout import Layout
 from romkit.integrators.laws.baselines import interpolated_runs, nearest_and_shifted
 from romkit.learning.contexts import scaled_contexts
+from romkit.learning.scale import shared
 
 Errors = Mapping[str, Array]
 """Error of each run by what made the forecast [deviations of the training data]."""
@@ -28,7 +29,8 @@ class VariableErrors(NamedTuple):
     Attributes:
         units: of its values, "" where they are not known.
         absolute: error of each run by what made the forecast, in its unit.
-        relative: the same, in its deviation over the training data.
+        relative: the same, in its deviation over the training data, of a field the root mean square
+            of those of its components.
     """
 
     units: str
@@ -52,25 +54,34 @@ class Forecasts(NamedTuple):
     Attributes:
         states: (C, T, n) by name.
         truth: (C, T, n), NaN where it is missing.
-        deviation: (n,) of the components over the training data; 1 where they are constant.
+        deviation: (n,) of the components over the training data.
+        scale: (n,) the same, one for all components of a unit.
     """
 
     states: Mapping[str, Array]
     truth: Array
     deviation: Array
+    scale: Array
 
     def errors(self) -> Errors:
-        """Error of each run over all components, each in its deviation."""
-        return self._errors(slice(None), self.deviation)
+        """Error of each run over all components, in the deviation of their unit."""
+        return self._errors(slice(None), self.scale)
 
     def errors_of_variables(self, layout: Layout) -> dict[str, VariableErrors]:
         """Errors of each variable, by name."""
         errors = {}
         for name, units, columns in _variables(layout):
             absolute = self._errors(columns, 1.0)
-            relative = self._errors(columns, self.deviation[columns])
+            relative = self._errors(columns, self._deviation_of(columns))
             errors[name] = VariableErrors(units, absolute, relative)
         return errors
+
+    def _deviation_of(self, columns: slice) -> float:
+        """Deviation of a variable; 1 where it is constant."""
+        deviation = float(np.sqrt(np.square(self.deviation[columns]).mean()))
+        if deviation > 0:
+            return deviation
+        return 1.0
 
     def _errors(self, columns: slice, scale: Array | float) -> Errors:
         truth = self.truth[..., columns] / scale
@@ -87,7 +98,7 @@ def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Foreca
     """
     truth = test["state"].values
     deviation = np.nanstd(train["state"].values, axis=(0, 1))
-    scale = np.where(deviation > 0, deviation, 1.0)
+    scale = shared(deviation, train)
     states = without_gaps(train)
     nearest, shifted, between = _of_training_runs(states / scale, truth / scale, train, test)
     rest = np.nanmean(states, axis=(0, 1))
@@ -99,7 +110,7 @@ def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Foreca
         "runs interpolated": between * scale,
         "rest": np.broadcast_to(rest, truth.shape),
     }
-    return Forecasts(by_name, truth, scale)
+    return Forecasts(by_name, truth, deviation, scale)
 
 
 def of_kept(errors: Array) -> float:
@@ -154,8 +165,14 @@ def without_gaps(data: xr.Dataset) -> Array:
 
 def _error(states: Array, truth: Array) -> Array:
     """Error (C,) of each run: root mean square over components, mean over time."""
+    distance = distances(states, truth)
+    missing = np.isnan(truth).all(-1)
+    lost = np.isnan(states).any(-1) & ~missing
+    distance[lost] = np.inf
+    return torch.from_numpy(distance).nanmean(-1).numpy()
+
+
+def distances(states: Array, truth: Array) -> Array:
+    """Root mean square (C, T) over the components, NaN where all are missing."""
     square = torch.from_numpy(np.square(states - truth))  # (C, T, n)
-    distance = square.nanmean(-1).sqrt()
-    missing = torch.from_numpy(np.isnan(truth).all(-1))
-    lost = torch.from_numpy(np.isnan(states).any(-1)) & ~missing
-    return distance.masked_fill(lost, torch.inf).nanmean(-1).numpy()
+    return square.nanmean(-1).sqrt().numpy()

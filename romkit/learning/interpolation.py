@@ -4,7 +4,6 @@ They hold for the starts and the times of the runs alone.
 """
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,10 +15,11 @@ from torch import Tensor
 from romkit.core.boundary import Part, Positive, unchecked, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
-from romkit.data import DIMS, Contexts, context_matrix, open_dataset, save_dataset, trajectories
+from romkit.data import DIMS, Contexts, open_dataset, save_dataset, trajectories
 from romkit.integrators.laws.baselines import interpolated_runs
 from romkit.learning.contexts import (
     FEWEST,
+    are_between,
     contexts_of,
     groups_between,
     number_of_contexts,
@@ -28,25 +28,16 @@ from romkit.learning.contexts import (
 )
 from romkit.learning.errors import without_gaps
 from romkit.learning.jackknife import changes
+from romkit.learning.kriging import Kernel
+from romkit.learning.scale import shared
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of
 from romkit.projections import Projection
 from romkit.verbs.ensemble import Calibration, with_interval
 from romkit.verbs.runs import forecast_start, output_times
 
-BETTER = 0.5
-"""Error of the interpolation, in that of the law, geometric mean of the runs, below which it is taken:
-a law holds for other starts and longer times, too.
-"""
-
-NEGLIGIBLE = 0.005
-"""Error of a law [deviations] that needs no replacement."""
-
 NEAR = 0.1
 """Distance of a start from that of the runs [deviations] up to which it always counts as theirs."""
-
-MOST_FOR_A_HULL = 4
-"""Parameters up to which contexts are told to be between those of the runs."""
 
 FIX = "take the law, model.of_law().forecast(...)"
 
@@ -62,14 +53,16 @@ class InterpolatedRuns:
         runs: that are interpolated, without gaps.
         tolerance: distance from the start of the runs up to which a start counts as theirs
             [deviations], root mean square over components.
-        is_local: whether intervals are as wide as the interpolation depends on single runs there.
+        kernel: how alike runs are at contexts that are near, by which intervals are wider where an
+            interpolation errs more in relation to how it depends on single runs; None with too few
+            runs to tell.
         calibration: of the intervals, of errors in units of this dependence; None without any.
     """
 
     projection: Projection
     runs: xr.Dataset
     tolerance: float
-    is_local: bool
+    kernel: Kernel | None
     calibration: Calibration | None
 
     @classmethod
@@ -80,9 +73,10 @@ class InterpolatedRuns:
         runs of each context between others from all but these.
         """
         runs = train[["state"]].assign(state=(DIMS, without_gaps(train), train["state"].attrs))
+        whole = cls(projection, runs, NEAR, None, None)
         # with one less, an inner context is left that shows how much runs matter
-        is_local = number_of_contexts(train) > FEWEST
-        whole = cls(projection, runs, NEAR, is_local, None)
+        if number_of_contexts(train) > FEWEST:
+            whole = replace(whole, kernel=Kernel.of(whole._relative, whole._known))
         errors, sizes = whole._left_out(train)
         if test is not None:
             errors.append(_truth(test) - whole._states(test))
@@ -155,8 +149,10 @@ class InterpolatedRuns:
 
     def save(self, folder: Path) -> list[str]:
         """Write the runs and the calibration into a folder that exists; names of the files."""
-        runs = self.runs.assign_attrs(tolerance=self.tolerance, is_local=int(self.is_local))
-        save_dataset(runs, folder / RUNS)
+        facts = {"tolerance": self.tolerance}
+        if self.kernel is not None:
+            facts |= self.kernel._asdict()
+        save_dataset(self.runs.assign_attrs(facts), folder / RUNS)
         (folder / CALIBRATION).unlink(missing_ok=True)
         if self.calibration is None:
             return [RUNS]
@@ -171,13 +167,25 @@ class InterpolatedRuns:
         if (folder / CALIBRATION).exists():
             calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
         tolerance = float(runs.attrs["tolerance"])
-        return cls(projection, runs, tolerance, bool(runs.attrs["is_local"]), calibration)
+        kernel = None
+        if "reach" in runs.attrs:
+            kernel = Kernel(float(runs.attrs["reach"]), float(runs.attrs["noise"]))
+        return cls(projection, runs, tolerance, kernel, calibration)
 
     @functools.cached_property
     def _deviation(self) -> Array:
-        """(n,) of the components, 1 where they are constant."""
-        deviation = self.projection.frame.state_std.double().numpy()
-        return np.where(deviation > 0, deviation, 1.0)
+        """(n,) in which errors are measured."""
+        return shared(self.projection.frame.state_std.double().numpy(), self.runs)
+
+    @property
+    def _known(self) -> Tensor:
+        """Contexts (C, p) of the runs, scaled."""
+        return torch.from_numpy(scaled_contexts(self.runs, self.runs))
+
+    @property
+    def _relative(self) -> Tensor:
+        """States (C, T, n) of the runs, in deviations."""
+        return torch.from_numpy(self.runs["state"].values / self._deviation)
 
     def _left_out(self, train: xr.Dataset) -> tuple[list[Array], list[Array]]:
         """Errors (k, T, n) on the runs of each context between others, from all but these, and the
@@ -193,15 +201,17 @@ class InterpolatedRuns:
         return errors, sizes
 
     def _sizes(self, contexts: Tensor, times: Tensor) -> Array:
-        """Sizes (k, T) of errors at contexts (k, p) and times: of what each run changes there; 1 with
-        too few runs to tell.
+        """Sizes (k, T) of errors at contexts (k, p) and times: of what each run changes there, times
+        the expected error in units of the expected change; 1 with too few runs to tell.
         """
-        if not self.is_local:
+        if self.kernel is None:
             return np.ones((len(contexts), len(times)))
-        relative = torch.from_numpy(self.runs["state"].values / self._deviation)
-        known = torch.from_numpy(scaled_contexts(self.runs, self.runs))
+        known = self._known
         wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
-        at_samples = changes(relative, known, wanted, groups_between(self.runs))
+        groups = groups_between(self.runs)
+        # a gap that a run was left out of is wider than others, and tells of larger errors
+        expected = self.kernel.errors(known, wanted) / self.kernel.changes(known, wanted, groups)
+        at_samples = expected[:, None] * changes(self._relative, known, wanted, groups)
         samples = _times(self.runs).numpy()
         rows = [np.interp(times.numpy(), samples, size) for size in at_samples]
         return np.stack(rows)
@@ -215,9 +225,8 @@ class InterpolatedRuns:
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
         states = torch.from_numpy(self.runs["state"].values)
-        known = torch.from_numpy(scaled_contexts(self.runs, self.runs))
         wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
-        at_samples = interpolated_runs(states, known, wanted)
+        at_samples = interpolated_runs(states, self._known, wanted)
         samples = _times(self.runs)
         if len(times) == len(samples) and bool((times == samples).all()):
             return at_samples
@@ -295,72 +304,6 @@ class InterpolatedRuns:
             raise InputError(
                 "initial_state", expected=expected, got=f"{distance:.2g} from it", fix=FIX
             )
-
-
-def can_interpolate(train: xr.Dataset, period: float | None) -> bool:
-    """Whether runs can be interpolated at equal times: of contexts that stay, to one end, and
-    without inputs of their own.
-    """
-    if "control" in train and period is None:
-        return False
-    if context_matrix(train).ndim == 3:
-        return False
-    ends = train["state"].isel(time=-1).values
-    return bool(np.isfinite(ends).any(-1).all())
-
-
-def is_better(train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]]) -> bool:
-    """Whether the interpolation is better than the law on training runs that are left out: in the
-    mean, and typically by far.
-
-    Args:
-        train: the runs.
-        of_law: numbers of the runs that a fold leaves out, and the errors (k,) of the law on these.
-    """
-    if not of_law:
-        return False
-    several = [errors_left_out(train, rows) for rows, _ in of_law]
-    interpolation = torch.cat(several)
-    law = torch.cat([errors for _, errors in of_law]).double()
-    is_finite = law.isfinite() & interpolation.isfinite()
-    law = law[is_finite]
-    interpolation = interpolation[is_finite]
-    if len(law) == 0 or law.mean() <= NEGLIGIBLE:
-        return False
-    if interpolation.mean() >= law.mean():
-        return False
-    # a run at the edge, where both err, does not hide what holds for the others
-    ratio = interpolation / law.clamp(min=NEGLIGIBLE)
-    geometric_mean = ratio.log().mean().exp()
-    return bool(geometric_mean < BETTER)
-
-
-def errors_left_out(train: xr.Dataset, rows: Tensor) -> Tensor:
-    """Errors (k,) of the interpolation between the other training runs on these [deviations]."""
-    states = torch.from_numpy(without_gaps(train))
-    deviation = states.std((0, 1), correction=0)
-    relative = states / torch.where(deviation > 0, deviation, 1.0)
-    contexts = torch.from_numpy(scaled_contexts(train, train))
-    is_kept = torch.ones(len(states), dtype=torch.bool)
-    is_kept[rows] = False
-    between = interpolated_runs(relative[is_kept], contexts[is_kept], contexts[rows])
-    is_observed = torch.from_numpy(_truth(train)).isfinite()[rows]
-    error = torch.where(is_observed, between - relative[rows], torch.nan)
-    return error.square().nanmean(-1).sqrt().nanmean(-1)
-
-
-def are_between(wanted: Array, known: Array) -> Array:
-    """Which contexts (k, p) are in the convex hull of others (C, p); all where there is no hull."""
-    from scipy.spatial import Delaunay, QhullError  # slow to import, and seldom needed
-
-    p = known.shape[1]
-    if not 1 < p <= MOST_FOR_A_HULL:
-        return np.ones(len(wanted), dtype=bool)
-    try:
-        hull = Delaunay(known)
-    except QhullError:  # contexts on a line or plane
-        return np.ones(len(wanted), dtype=bool)
-    return hull.find_simplex(wanted, tol=1e-9) >= 0
 
 
 def _times(data: xr.Dataset) -> Tensor:

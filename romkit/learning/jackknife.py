@@ -8,7 +8,7 @@ from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from romkit.core.types import Array
-from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.learning.kriging import weight_changes
 
 SMOOTHED = 20
 """A change over time is a moving mean over this share of the run."""
@@ -31,22 +31,12 @@ def changes(states: Tensor, contexts: Tensor, wanted: Tensor, groups: Sequence[A
 
     Source: Efron, Stein (1981), The jackknife estimate of variance.
     """
-    weights = _weights(contexts, wanted)  # (k, C)
     square = torch.zeros(len(wanted), states.shape[1], dtype=torch.float64)
-    for left_out in groups:
-        kept = np.setdiff1d(np.arange(len(states)), left_out)
-        fewer = torch.zeros_like(weights)
-        fewer[:, kept] = _weights(contexts[kept], wanted)
-        change = torch.einsum("kc,ctn->ktn", fewer - weights, states)
+    for weights in weight_changes(contexts, wanted, groups):
+        change = torch.einsum("kc,ctn->ktn", weights, states)
         square += change.square().mean(-1)
     size = square.sqrt().numpy()
     window = 2 * (size.shape[1] // (2 * SMOOTHED)) + 1
     smooth = uniform_filter1d(size, window, axis=1, mode="nearest")
     largest = smooth.max(1, keepdims=True)
     return np.maximum(smooth, np.maximum(LEAST * largest, np.finfo(float).tiny))
-
-
-def _weights(contexts: Tensor, wanted: Tensor) -> Tensor:
-    """Weights (k, C) of runs in the interpolation, which is linear in them."""
-    single = torch.eye(len(contexts), dtype=torch.float64).unsqueeze(1)  # (C, 1, C)
-    return interpolated_runs(single, contexts, wanted).squeeze(1)

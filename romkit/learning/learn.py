@@ -17,13 +17,10 @@ from romkit.integrators import Estimator
 from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import forecasts_of
-from romkit.learning.interpolation import (
-    InterpolatedRuns,
-    can_interpolate,
-    is_better,
-)
+from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.learned import Learned
 from romkit.learning.manifolds import Model, chosen
+from romkit.learning.preference import can_interpolate, is_better
 from romkit.learning.quiet import quietly
 from romkit.learning.reading import described
 from romkit.learning.rhythm import with_rhythm

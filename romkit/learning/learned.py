@@ -10,28 +10,30 @@ import torch
 import xarray as xr
 
 from romkit.core import files
-from romkit.core.boundary import FilePath, Natural, Seed, unchecked, validated
+from romkit.core.boundary import FilePath, Natural, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data import fields
 from romkit.data.controls import Control
 from romkit.integrators import Estimator, LearnedField
 from romkit.learning import saved, words
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars, intervals_of, joined, measured
-from romkit.learning.errors import Errors, VariableErrors, of_kept
+from romkit.learning.errors import Errors, VariableErrors, distances, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.page import write_page
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
+from romkit.learning.scale import shared
 from romkit.learning.shifts import shifted
 from romkit.learning.trials import Trial
+from romkit.metrics import valid_time
 from romkit.plotting import plot_rollout
 from romkit.plotting.style import Figure
 from romkit.projections import Projection
 from romkit.verbs.ensemble import Ensemble
 from romkit.verbs.export import export as export_model
 from romkit.verbs.runs import forecast as forecast_once
-from romkit.verbs.runs import score
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,8 @@ class Learned:
         run: `romkit.rollout` along the held-out runs.
         errors: of each held-out run, of the forecast, of the projection alone, and of forecasts that
             need no model: the nearest training run, that run shifted in time, and rest at the mean.
-            The mean of those of the forecast is the error at contexts that it has not seen.
+            The mean of those of the forecast is the error at contexts that it has not seen. They are
+            in deviations of the training data, one for all components of a unit, as laws are judged.
         errors_of_variables: the same of each variable, in its unit and in its deviation.
         errors_of_seen: the same of some runs that it was learned from.
         trials: manifolds that were tried.
@@ -115,6 +118,7 @@ class Learned:
         if self.interpolated is not None:
             return fields(self.interpolated.forecast(start=start, **options))
         if self.period is not None:
+            self._refuse_inputs(options)
             options["control"] = self._rhythm_from(start)
         if self.ensemble is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
@@ -144,6 +148,13 @@ class Learned:
             errors_of_seen=_by_law(self.errors_of_seen),
             bars_before=None,
         )
+
+    def _refuse_inputs(self, options: Mapping[str, object]) -> None:
+        """Refuse inputs beside those of the rhythm."""
+        if options.get("control") is not None:
+            expected = f"no inputs: the model has its own, of period {self.period:.4g}"
+            fix = "leave them out; start= is the time since the rhythm began"
+            raise InputError("control", expected=expected, got="inputs", fix=fix)
 
     def _rhythm_from(self, start: float) -> Control:
         """Inputs at times since a start."""
@@ -212,13 +223,28 @@ class Learned:
         return figure
 
     def _run_of_forecasts(self) -> xr.Dataset:
-        """Forecasts of the held-out runs beside their truth."""
-        if self.interpolated is None:
-            return self.run
-        forecasts = self.interpolated.follow(self.test)
-        scores = unchecked(score)(self.test, forecasts)
-        states = (self.run["rom"].dims, forecasts["state"].values, self.run["rom"].attrs)
-        return self.run.assign(rom=states, nrmse=scores["nrmse"].variable)
+        """Forecasts of the held-out runs beside their truth, with errors as `errors` has them."""
+        run = self.run
+        if self.interpolated is not None:
+            states = self.interpolated.follow(self.test)["state"].values
+            run = run.assign(rom=(run["rom"].dims, states, run["rom"].attrs))
+        truth = run["truth"].values / self._scale
+        changed = {}
+        for error, states in (("nrmse", "rom"), ("nrmse_projected", "projected")):
+            values = distances(run[states].values / self._scale, truth)
+            changed[error] = (run[error].dims, values, run[error].attrs)
+        # a missing truth ends no forecast
+        missing = np.isnan(truth).all(-1)
+        errors = torch.from_numpy(np.where(missing, 0.0, changed["nrmse"][1]))
+        times = torch.from_numpy(run["time"].values.astype(float))
+        longest = valid_time(times, errors).numpy()
+        changed["valid_time"] = (run["valid_time"].dims, longest, run["valid_time"].attrs)
+        return run.assign(changed)
+
+    @property
+    def _scale(self) -> Array:
+        """(n,) in which errors are measured."""
+        return shared(self.run["state_std"].values.astype(float), self.train)
 
     @property
     def advice(self) -> str:
@@ -247,10 +273,8 @@ class Learned:
         """Error of the forecasts by the law when pieces are shifted in time [deviations], and the
         largest shift of the last ones, in the unit of time.
         """
-        deviation = self.run["state_std"].values.astype(float)
-        scale = np.where(deviation > 0, deviation, 1.0)
-        forecasts = self.run["rom"].values / scale
-        truths = self.run["truth"].values / scale
+        forecasts = self.run["rom"].values / self._scale
+        truths = self.run["truth"].values / self._scale
         several = []
         for forecast, truth in zip(forecasts, truths, strict=True):
             # the others are told of as lost

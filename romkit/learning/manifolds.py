@@ -47,6 +47,12 @@ LIMITED = 2.0
 """Error of a law, relative to the projection's, from which on a manifold is not what limits it."""
 
 
+OUT_OF_PHASE = 2.0
+"""Error of forecasts of whole runs, in that of pieces of them, from which on it is the phase that they
+lose. It grows with the run and shrinks with each further context, and tells no manifolds apart.
+"""
+
+
 class Model(NamedTuple):
     """A manifold with a law, the settings of the law, and how it was compared.
 
@@ -68,17 +74,26 @@ class Candidate(NamedTuple):
         projection: fitted to the training data.
         error: of the projection on contexts that were left out.
         laws: compared by forecasts of other contexts; None where the manifold gained too little.
+        in_pieces: error of the best law in pieces of these forecasts, some periods each.
     """
 
     projection: Projection
     error: float
     laws: Comparison | None
+    in_pieces: float = np.inf
 
     @property
     def law_error(self) -> float:
         """Error of the best law, infinite where there is none."""
         best = self.laws.best
         return np.inf if best is None else best.error
+
+    @property
+    def error_of_motion(self) -> float:
+        """Error of the best law, in pieces where forecasts of whole runs are out of phase."""
+        if _is_out_of_phase(self.law_error, self.in_pieces):
+            return self.in_pieces
+        return self.law_error
 
     @property
     def complexity(self) -> int:
@@ -114,6 +129,8 @@ class Candidate(NamedTuple):
         best = "no better than rest"
         if self.law_error < 1:
             best = f"{self.law_error:.2g}"
+        if self.error_of_motion < self.law_error:
+            best = f"{best}, and {self.in_pieces:.2g} in pieces"
         number = self.projection.latent_dim
         return f"{number} latents, error of the manifold {self.error:.2g}, with its best law {best}"
 
@@ -126,7 +143,11 @@ class Candidate(NamedTuple):
             row = min(
                 self.laws.rows, key=lambda row: (not row["chosen"], row["tried"] == 0, row["error"])
             )
-        return Trial(self.projection.latent_dim, self.projection.config, self.error, row)
+        number = self.projection.latent_dim
+        in_pieces = None
+        if row is not None:
+            in_pieces = self.in_pieces
+        return Trial(number, self.projection.config, self.error, row, in_pieces)
 
 
 Kinds = Sequence[str | Estimator]
@@ -147,11 +168,13 @@ def chosen(
     best = _best(with_laws)
     law = best.fitted_law()
     others = [candidate for candidate in with_laws if candidate is not best]
-    better = _better(others, best.laws.error)
-    if better is not None:
-        best, law = better
-    needs_networks = law is None or not best.laws.good
-    if kinds is None and needs_networks:
+    # its best settings may be lost when they are fitted to all runs
+    if best.laws.error > best.law_error:
+        better = _better(others, best.laws.error)
+        if better is not None:
+            best, law = better
+    follows = best.laws.good or best.laws.good_in_pieces
+    if kinds is None and (law is None or not follows):
         best.laws.seconds = seconds - (time.process_time() - began)
         law = _with_networks(best, law)
     if law is None:
@@ -189,17 +212,42 @@ def _better(others: list[Candidate], error: float) -> tuple[Candidate, LearnedFi
 
 
 def _best(candidates: list[Candidate]) -> Candidate:
-    """The manifold whose law is best; where that is a close call, on other contexts too, and of
-    laws that are as good the simplest one.
+    """The manifold whose law is best; where that is a close call, on other contexts too, in pieces of
+    the runs where whole ones are out of phase, and of laws that are as good the simplest one.
     """
     least = min(candidate.law_error for candidate in candidates)
     close = [candidate for candidate in candidates if candidate.law_error <= CLOSE_CALL * least]
     if len(close) == 1:
         return close[0]
     # a few contexts rank laws of nearly equal errors by chance
-    errors = [quietly(candidate.laws.confirmed) for candidate in close]
-    complexities = [candidate.complexity for candidate in close]
-    return close[order_of_preference(errors, complexities)[0]]
+    confirmed = [quietly(candidate.laws.confirmed) for candidate in close]
+    whole = []
+    in_pieces = []
+    for candidate, settings in zip(close, confirmed, strict=True):
+        whole.append(np.inf if settings is None else settings.error)
+        in_pieces.append(quietly(candidate.laws.in_pieces, settings))
+    kept = follow_the_motion(whole, in_pieces)
+    errors = [whole[number] for number in kept]
+    complexities = [close[number].complexity for number in kept]
+    preferred = order_of_preference(errors, complexities)[0]
+    return close[kept[preferred]]
+
+
+def follow_the_motion(whole: Sequence[float], in_pieces: Sequence[float]) -> list[int]:
+    """Numbers of the manifolds whose laws follow the motion best, by errors of whole runs and of
+    pieces of them: of all, where the forecasts that are best in pieces keep the phase.
+    """
+    numbers = list(range(len(whole)))
+    best = int(np.argmin(in_pieces))
+    if not _is_out_of_phase(whole[best], in_pieces[best]):
+        return numbers
+    limit = AS_GOOD * in_pieces[best]
+    return [number for number in numbers if in_pieces[number] <= limit]
+
+
+def _is_out_of_phase(whole: float, in_pieces: float) -> bool:
+    """Whether an error of whole runs is one of the phase."""
+    return whole > OUT_OF_PHASE * in_pieces
 
 
 def _candidates(
@@ -234,11 +282,12 @@ def _candidates(
         remaining = seconds - (time.process_time() - began)
         laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
         quietly(_add, laws, kinds, last)
-        last = Candidate(projection, error, laws)
+        in_pieces = quietly(laws.in_pieces, laws.best)
+        last = Candidate(projection, error, laws, in_pieces)
         candidates.append(last)
         runtime.told(f"learn: {last.in_words()}; {time.process_time() - began:.0f} s")
-        passed = 0 if last.law_error < least else passed + 1
-        least = min(least, last.law_error)
+        passed = 0 if last.error_of_motion < least else passed + 1
+        least = min(least, last.error_of_motion)
         # the best law is fitted once more, to all runs, which takes about as long
         if last.good or passed == PAIR or remaining < seconds / 2:
             break
@@ -282,6 +331,6 @@ def _latent_dims(train: xr.Dataset, latent_dim: int | None) -> list[int]:
 def _gains(error: float, number: int, before: Candidate) -> bool:
     """Whether a manifold with so many latents, of this error, is worth a law."""
     # latents that add little to the states may still tell apart states with different futures
-    if before.law_error > LIMITED * before.error:
+    if before.error_of_motion > LIMITED * before.error:
         return number <= MOST_FOR_A_LAW
     return error <= GAINS * before.error

@@ -16,8 +16,8 @@ from romkit.learning.quiet import quiet
 from romkit.plotting import plot_forecast, save_figure
 
 MEASURE = (
-    "Root mean square over components, each in its standard deviation over the training data; mean "
-    "over time. The runs were held out: nothing was fitted to them. `projection` is the error of "
+    "Root mean square over components, in the standard deviation over the training data of those of "
+    "one unit; mean over time. The runs were held out: nothing was fitted to them. `projection` is the error of "
     "the manifold on their true states, which is no forecast. The three rows below it are "
     "forecasts that need no model."
 )
@@ -25,7 +25,8 @@ MEASURE = (
 TRIED = (
     "Errors by which manifold and law were chosen: of training runs that were left out in turn, so "
     "that laws had fewer runs than the final one. They rank what was tried, and are no errors of the "
-    "final model."
+    "final model. Where forecasts of whole runs lose the phase alone, manifolds are compared by "
+    "pieces of them, some periods each."
 )
 
 
@@ -124,17 +125,18 @@ def _variables_table(learned: Judged) -> str:
 def _trials_table(learned: Judged) -> str:
     """A row for each manifold, with the errors on contexts that were left out of the training."""
     head = ["latents", "manifold", "error of the choice of the manifold", "law"]
-    head.append("error of the choice of the law")
+    head += ["error of the choice of the law", "in pieces"]
     rows = []
     for trial in learned.trials:
         config = dict(trial.config)
         config.pop("latent_dim", None)
         manifold = [str(trial.latent_dim), display.pairs(config), f"{trial.projection_error:.2g}"]
-        settings, error = "not tried", ""
+        settings, error, in_pieces = "not tried", "", ""
         if trial.law is not None:
             settings = words.shortened(str(trial.law["settings"]))
             error = f"{trial.law['error']:.2g}"
-        rows.append([*manifold, settings, error])
+            in_pieces = f"{trial.in_pieces:.2g}"
+        rows.append([*manifold, settings, error, in_pieces])
     return _table(head, rows)
 
 

@@ -13,12 +13,14 @@ class Trial:
         config: settings of the manifold.
         projection_error: on contexts that were left out, relative to the deviation of the data.
         law: row of the report of `romkit.law` for the law that it took; None where none was tried.
+        in_pieces: error of this law in pieces of the same runs, some periods each [deviations].
     """
 
     latent_dim: int
     config: Mapping[str, object]
     projection_error: float
     law: Mapping[str, object] | None
+    in_pieces: float | None = None
 
     @property
     def law_error(self) -> float | None:

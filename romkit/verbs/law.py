@@ -21,6 +21,7 @@ from romkit.integrators.laws.choice import (
     HELD_OUT,
     Ranked,
     confirmed,
+    error_in_pieces,
     fitted,
     fold,
     folds,
@@ -184,12 +185,24 @@ class Comparison:
         best = self.best
         return best is not None and best.error <= max(GOOD * best.projected, SMALL)
 
-    def confirmed(self) -> float:
-        """Error of the best settings over twice as many held-out contexts; infinite for none."""
+    @property
+    def good_in_pieces(self) -> bool:
+        """Whether the best law is about as good as the projection in pieces of the runs."""
+        best = self.best
+        return best is not None and self.in_pieces(best) <= max(GOOD * best.projected, SMALL)
+
+    def confirmed(self) -> Ranked | None:
+        """The best settings with their error over twice as many held-out contexts; None for none."""
         best = self.best
         if best is None:
-            return math.inf
+            return None
         return confirmed(best, self.judge, self.validation, self.seed)
+
+    def in_pieces(self, settings: Ranked | None) -> float:
+        """Error of settings in pieces of held-out runs, some periods each; infinite for none."""
+        if settings is None:
+            return math.inf
+        return error_in_pieces(settings, self.judge, self.validation)
 
     def add(self, estimator: Estimator, *instead: Estimator) -> None:
         """Try a kind, and others as long as no law is about as good as the projection."""

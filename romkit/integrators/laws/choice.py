@@ -430,11 +430,30 @@ def order_of_preference(errors: Sequence[float], complexities: Sequence[int]) ->
     return sorted(as_good, key=complexities.__getitem__) + worse
 
 
-def confirmed(ranking: Ranked, judge: Judge, validation: float, seed: int) -> float:
-    """Mean error of settings over the contexts by which they were chosen, and as many others; the
-    error itself where all contexts that can be held out have chosen them.
+def confirmed(ranking: Ranked, judge: Judge, validation: float, seed: int) -> Ranked:
+    """Settings with their mean error over the contexts by which they were chosen, and as many
+    others; as they are where all contexts that can be held out have chosen them.
     """
-    return _with_second_fold(ranking, judge, validation, seed, None).error
+    return _with_second_fold(ranking, judge, validation, seed, None)
+
+
+def error_in_pieces(candidate: Ranked, judge: Judge, validation: float) -> float:
+    """Mean error of settings in pieces of the runs that they were compared by, as much larger where
+    forecasts leave the data.
+    """
+    # a few contexts are compared in pieces already
+    if candidate.law is None or len(folds(candidate.samples)) > 1:
+        return candidate.error
+    errors = []
+    for number, law in enumerate((candidate.law, candidate.second)):
+        if law is None:
+            continue
+        _, of_held, held = fold(candidate.samples, judge, validation, number)
+        error = _mean_error(law, of_held.pieces(), held)
+        if not of_held.stays(law, held, 2):
+            error *= LEAVES
+        errors.append(error)
+    return sum(errors) / len(errors)
 
 
 def _ranked(

@@ -362,7 +362,7 @@ def test_settings_are_confirmed_by_contexts_that_have_not_chosen_them(contexts, 
     expected = 1.0
     if mean:
         expected = (1.0 + errors[further]) / 2
-    assert confirmed(candidate, judge, 0.25, 0) == pytest.approx(expected, rel=1e-9)
+    assert confirmed(candidate, judge, 0.25, 0).error == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("small", [1e-1, 1e-3, 1e-6])

@@ -82,6 +82,9 @@ def test_two_latents_may_gain_where_one_does_not(monkeypatch, errors, of_laws, t
         def add(self, *kinds):
             pass
 
+        def in_pieces(self, settings):
+            return settings.error
+
     monkeypatch.setattr(module, "LATENT", (2, 3, 4, 5))
     monkeypatch.setattr(module, "fit", fit)
     monkeypatch.setattr(module, "Comparison", Laws)
@@ -122,6 +125,21 @@ def test_latents_whose_laws_are_lost_give_way_to_others(error, others, expected)
     candidates = [module.Candidate(None, 0.0, OfLaws(*errors)) for errors in others]
     better = module._better(candidates, error)
     assert (better and better[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("whole", "in_pieces", "followed"),
+    [
+        ([0.12, 0.19, 0.2], [0.09, 0.04, 0.06], [1]),
+        ([0.12, 0.19, 0.2], [0.09, 0.04, 0.042], [1, 2]),  # told apart by whole runs
+        ([0.12, 0.07, 0.2], [0.09, 0.04, 0.06], [0, 1, 2]),  # keeps the phase
+        ([0.3, np.inf], [0.05, np.inf], [0]),
+        ([np.inf, np.inf], [np.inf, np.inf], [0, 1]),
+    ],
+)
+def test_manifolds_whose_forecasts_lose_the_phase_compare_in_pieces(whole, in_pieces, followed):
+    module = importlib.import_module("romkit.learning.manifolds")
+    assert module.follow_the_motion(whole, in_pieces) == followed
 
 
 @pytest.mark.parametrize(
@@ -409,6 +427,14 @@ def test_the_rhythm_of_a_forecast_is_that_of_the_runs(learned, start):
     assert np.allclose(found, expected, rtol=0, atol=1e-14)
     # an engine can record it
     trace(inputs, torch.zeros((), dtype=torch.float64))
+
+
+def test_inputs_beside_a_rhythm_are_refused(learned):
+    start, control = learned.test.state[0, 0], np.zeros((11, 2))
+    options = {"initial_state": start, "duration": 1, "dt": 0.1, "frequency": 1.5}
+    with pytest.raises(InputError) as refusal:
+        replace(learned, period=3.0).forecast(**options, control=control)
+    assert refusal.value.argument == "control"
 
 
 def test_the_distance_of_a_result_is_that_of_its_warning(learned):

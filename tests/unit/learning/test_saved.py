@@ -98,21 +98,25 @@ def test_romkit_load_names_the_way_to_a_folder(saved):
         romkit.load(saved[1])
 
 
-def test_the_command_line_forecasts_with_the_folder(saved, tmp_path, monkeypatch):
+def by_command_line(folder, start, *options):
+    """Forecast of a command, from the tenth sample of a dataset."""
+    romkit.data.save_dataset(start, "start.nc")
+    command = ["forecast", str(folder), "--from", "start.nc", "--at", "10", "--duration", "2"]
+    return CliRunner().invoke(app, [*command, *options, "--out", "here"])
+
+
+@pytest.mark.parametrize("begin", [0, 5])
+def test_the_command_line_forecasts_with_the_folder(saved, tmp_path, monkeypatch, begin):
+    """From runs as a user has them, without the inputs of a rhythm; also from a later part."""
     model, folder = saved
     monkeypatch.chdir(tmp_path)
-    romkit.data.save_dataset(model.test, "start.nc")
-    command = ["forecast", str(folder), "--from", "start.nc", "--at", "10", "--duration", "2"]
-    result = CliRunner().invoke(app, [*command, "--out", "here"])
+    runs = model.test.drop_vars(("control", "input"), errors="ignore")
+    result = by_command_line(folder, runs.isel(time=slice(begin, None)))
     assert result.exit_code == 0, result.output
     run = romkit.data.open_dataset("here/forecast.nc")
-    options = {
-        "initial_state": model.test.state[0, 10],
-        "duration": 2,
-        "dt": 0.1,
-        "start": TIME[10],
-    }
-    if model.interpolated is None and model.period is None:
-        del options["start"]
+    options = {"initial_state": model.test.state[0, begin + 10], "duration": 2, "dt": 0.1}
+    if model.interpolated is not None or model.period is not None:
+        options["start"] = TIME[begin + 10]
     expected = model.forecast(**options, c=float(model.test.c[0]))
-    assert np.allclose(run.state, expected.state, rtol=1e-6, atol=1e-6)
+    for name in expected.data_vars:
+        assert np.allclose(run[name], expected[name], rtol=1e-6, atol=1e-6)
