@@ -88,6 +88,7 @@ def make_dataset(
         (('trajectory', 'time', 'component'), 'kg')
     """
     _check_parts(variables, times, state_names, state_units, contexts, len(context))
+    check_own_names("context", [parameter.name for parameter in context])
     common = shared_unit(state_units, MIXED)
     unit_of_each = {"long_name": "unit of each state component"}
     coords = {

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.core import checks
+from romkit.core import tensors
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Field
 from romkit.models import Dynamics, ReducedModel, check_field
@@ -62,14 +62,14 @@ class FullModel:
 
     def start(self, c: Tensor, start: Tensor) -> Array:
         """First-order state (d,) of a user's."""
-        checks.last_axis("start", start.shape, len(self.names), "of the state")
+        _check_one_state(start, [len(self.names)])
         return start.double().numpy()
 
     def typical(self, c: Tensor) -> Array:
         """A state (d,) of the size that the system has."""
         initial = self.system.initial_state(c, None)
         if not isinstance(initial, tuple):
-            initial = (initial,)
+            initial = (tensors.tensor("initial_state", initial),)
         rows = [values[0].double().reshape(-1) for values in initial]
         state = torch.cat(rows).numpy()
         size = len(self.names)
@@ -127,12 +127,27 @@ class LatentModel:
         """Latent state (d,) of a latent or a full one."""
         if start.shape == (self.size,):
             return start.double().numpy()
+        full = self.order * len(self.reduced.projection.frame.state_names)
+        _check_one_state(start, [self.size, full])
         states = start.double().unsqueeze(0).chunk(self.order, -1)
         return self.encode(c, states)[0].numpy()
 
     def typical(self, c: Tensor) -> Array:
         """Zeros: latent coordinates have no size of their own."""
         return np.zeros(self.size)
+
+
+def _check_one_state(start: Tensor, sizes: Sequence[int]) -> None:
+    """Raise where a start is not one state of one of these sizes."""
+    if start.ndim == 1 and len(start) in sizes:
+        return
+    shapes = " or ".join(f"({size},)" for size in sizes)
+    raise InputError(
+        "start",
+        expected=f"one state {shapes}",
+        got=f"shape {tuple(start.shape)}",
+        fix="give the last state of a run, say",
+    )
 
 
 Model = FullModel | LatentModel

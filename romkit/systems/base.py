@@ -249,6 +249,13 @@ class System(abc.ABC):
                     got=repr(parameter),
                     fix="write ContextParameter(name, units, low, high)",
                 )
+            if parameter.low > parameter.high:
+                raise InputError(
+                    "context",
+                    expected=f"a range of {parameter.name} from low to high",
+                    got=f"{parameter.low:g} ... {parameter.high:g}",
+                    fix="write its smaller end first",
+                )
         return tuple(parameter.name for parameter in self.context)
 
     # -- the field ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from romkit.bases import Basis, weigher
+from romkit.core import tensors
 from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
@@ -152,7 +153,8 @@ class SystemThroughBasis(System):
         return sketch(self.full, self.basis)
 
     def initial_state(self, contexts: Tensor, rng: Generator | None) -> Tensor:
-        return self.basis.encode(self.full.initial_state(contexts, rng))
+        start = tensors.tensor("initial_state", self.full.initial_state(contexts, rng))
+        return self.basis.encode(start)
 
     def start(self, contexts: Tensor, rng: Generator | None = None) -> Parts:
         return tuple(self.basis.encode(part) for part in self.full.start(contexts, rng))

@@ -35,6 +35,22 @@ Function = Callable[[Tensor], Tensor]
 
 Platform = Annotated[str, checks.choice(fmu.PLATFORMS)]
 
+KEYWORDS = """
+auto bool break case catch char class const continue default delete do double else enum explicit export
+extern false float for friend goto if inline int long mutable namespace new operator private protected
+public register restrict return short signed sizeof static struct switch template this throw true try
+typedef typename union unsigned using virtual void volatile while
+"""
+"""Of C and C++, which may include the header."""
+
+HEADERS = """
+assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg
+stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
+"""
+"""Of the standard library, which a header of this name beside the model would hide."""
+
+TAKEN_IN_C = {*KEYWORDS.split(), *HEADERS.split()}
+
 CHECKED_STEPS = 50
 """Steps of an FMU that are compared with a solution to a tolerance."""
 
@@ -141,6 +157,13 @@ def _checked(projection: Projection, path: FilePath, system: System | None) -> t
         raise InputError(
             "path",
             expected="a name of letters, digits and _",
+            got=target.stem,
+            fix="give 'model.c', say: names in C begin with it",
+        )
+    if ending == "c" and target.stem in TAKEN_IN_C:
+        raise InputError(
+            "path",
+            expected="a name that neither C nor one of its headers has",
             got=target.stem,
             fix="give 'model.c', say: names in C begin with it",
         )

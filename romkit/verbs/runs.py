@@ -39,6 +39,9 @@ from romkit.systems.motion import Motion
 
 NAMES = ("initial_state", "initial_velocity")
 
+SAME_RATE = 1e-9
+"""Relative difference of rates at two times that counts as rounding."""
+
 SAME_TRUTH = "follow this very truth"
 
 
@@ -100,6 +103,8 @@ def simulate(
     contexts = unchecked(Contexts.of)(names, values, times, system.known_units.context)
     _check_moving(system, contexts, executor)
     start = _initial_states(system, initial_state, initial_velocity)
+    if "initial_state" in start:
+        _check_time_of_start(system, contexts, initial_state, "time", start)
     contexts, start = _matched(contexts, start, system.state_size)
     pieces = []
     for rows in cut(len(contexts.initial), executor):
@@ -168,6 +173,39 @@ def _initial_states(system: System, state: object, velocity: object) -> Tensors:
         ordered = in_order(name, value, system.state_names, system.state_units)
         start[name] = tensors.finite(name, ordered)
     return start
+
+
+def _check_time_of_start(
+    system: System,
+    contexts: Contexts,
+    state: object,
+    label: str,
+    start: Mapping[str, object],
+) -> None:
+    """Raise where a state is labelled with a time at which the field is not that of time 0, where
+    runs begin.
+    """
+    if not isinstance(state, xr.DataArray | xr.Dataset) or system.only_solver is not None:
+        return
+    time = state.coords.get(label)
+    if time is None or time.ndim or time.dtype.kind not in "iuf" or float(time) == 0:
+        return
+    q = start["initial_state"].reshape(-1, start["initial_state"].shape[-1])[:1]
+    if q.shape[-1] != system.state_size:
+        return  # latent
+    parts = (q.double(), torch.zeros_like(q).double())
+    y = torch.cat(parts[: system.order], dim=-1)  # (1, order · n)
+    field = system.phase_field(contexts.initial[:1])
+    with torch.no_grad():
+        rates = [field(torch.tensor(t, dtype=torch.float64), y) for t in (0.0, float(time))]
+    if torch.allclose(*rates, rtol=SAME_RATE, atol=0.0, equal_nan=True):
+        return
+    raise InputError(
+        "initial_state",
+        expected=f"a state at time 0, since the field of {system.name} depends on the time",
+        got=f"one at {float(time):g}",
+        fix="follow data from that time on, romkit.follow(projection, data.isel(time=slice(k, None)))",
+    )
 
 
 def _simulated(
@@ -397,6 +435,8 @@ def forecast(
     values = named | (context or {})
     contexts = unchecked(Contexts.of)(frame.context_names, values, times, frame.context_units)
     control = _inputs_in(control)
+    if system is not None and not isinstance(dynamics, LearnedField):
+        _check_time_of_start(system, contexts, initial_state, frame.fields.time, start)
     number = _number_of_forecasts(start["initial_state"], contexts, control, frame.context_names)
     inputs = given_control(control, times, number, _inputs_of(dynamics), _held_of(dynamics))
     solver = _to_tolerance(solver, rtol)

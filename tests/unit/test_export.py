@@ -363,6 +363,10 @@ def test_refusals(modes, tmp_path, monkeypatch):
             {"system": system},
         ),
         ("path", modes, tmp_path / "my-model.c", {"system": system}),
+        *(
+            ("path", modes, tmp_path / f"{name}.c", {"system": system})
+            for name in ("int", "struct", "class", "math", "signal")
+        ),
         (
             "projection",
             stack,

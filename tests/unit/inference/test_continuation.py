@@ -575,6 +575,8 @@ BAD = [
     ({"q": (0.0, 1.0)}, "q"),
     ({"r": (0.0, 1.0), "start": [1.0]}, "start"),
     ({"r": (0.0, 1.0), "start": [math.nan, 0.0]}, "start"),
+    ({"r": (0.0, 1.0), "start": [[1.0, 0.5]]}, "start"),
+    ({"r": (0.0, 1.0), "start": 1.0}, "start"),
     ({"r": (0.0, 1.0), "kind": "tori"}, "kind"),
     ({"r": (0.0, 1.0), "kind": "orbits"}, "period"),
     ({"r": (0.0, 1.0), "kind": "orbits", "period": 0.0}, "period"),

@@ -14,6 +14,7 @@ from romkit.integrators import LSPG
 from romkit.systems import MechanicalSystem, System
 from romkit.systems.derivatives import differentiable
 from romkit.testing import check_system
+from tests.refusals import refused
 
 T0 = torch.zeros((), dtype=torch.float64)
 
@@ -328,3 +329,67 @@ class HalfStart(Pair):
 def test_a_start_in_numpy_is_taken(kind, values):
     runs = [romkit.simulate(made(), duration=0.5, b=values).state for made in (kind, Pair)]
     assert np.abs(runs[0] - runs[1]).max() < 1e-6
+
+
+class Pushed(Pair):
+    """ẋ = -b x + sin 3t, a field that depends on the time."""
+
+    def rhs(self, t, x, c):
+        return -c * x + torch.sin(3 * t)
+
+
+class PushedSpring(Spring):
+    def acceleration(self, t, q, v, c):
+        return -c * q + torch.cos(2 * t)
+
+
+@pytest.mark.parametrize("system", [Pushed(), PushedSpring()])
+@pytest.mark.parametrize("sample", [10, 37])
+def test_a_state_of_a_later_time_is_no_start_of_a_field_that_depends_on_time(system, sample):
+    (name,) = system.context_names
+    data = system.dataset(**{name: [0.6, 1.0, 1.8]})
+    later, first = (data.isel(trajectory=1, time=k) for k in (sample, 0))
+    settings = {"duration": 0.1, name: 1.0}
+    refused("initial_state", romkit.simulate, system, initial_state=later.state, **settings)
+    numbers = later.state.values  # who takes the label off means time 0
+    assert romkit.simulate(system, initial_state=numbers, **settings).sizes["time"] == 11
+    assert romkit.simulate(system, initial_state=first.state, **settings).sizes["time"] == 11
+    if system.order == 2:
+        return
+    modes = romkit.fit("pod", data, latent_dim=2, verbose=False)
+    settings |= {"system": system, "dt": system.dt}
+    refused("initial_state", romkit.forecast, modes, initial_state=later.state, **settings)
+    # the way that the refusal names
+    followed = romkit.follow(modes, data.isel(time=slice(sample, None)), system=system)
+    assert float(romkit.score(data.isel(time=slice(sample, None)), followed).nrmse.max()) < 1e-4
+
+
+def test_an_autonomous_field_starts_from_a_state_of_any_time():
+    data = Pair().dataset(b=[0.6, 1.0, 1.8])
+    later = data.state.isel(trajectory=1, time=20)
+    run = romkit.simulate(Pair(), initial_state=later, duration=0.2, b=1.0)
+    assert np.abs(run.state.values[0] - data.state.values[1, 20:41]).max() < 1e-9
+
+
+class FromHighToLow(Pair):
+    context = (ContextParameter("b", "1", 2.0, 0.5, "rate"),)
+
+
+class NamedLikeTime(Pair):
+    context = (ContextParameter("time", "1", 0.5, 2.0, "rate"),)
+
+
+class NamedLikeComponents(Pair):
+    context = (ContextParameter("component", "1", 0.5, 2.0, "rate"),)
+
+
+class NamedLikeStates(Pair):
+    context = (ContextParameter("state", "1", 0.5, 2.0, "rate"),)
+
+
+@pytest.mark.parametrize(
+    "kind", [FromHighToLow, NamedLikeTime, NamedLikeComponents, NamedLikeStates]
+)
+def test_parameters_that_no_dataset_could_hold_are_refused(kind):
+    (name,) = (parameter.name for parameter in kind.context)
+    refused("context", kind().dataset, **{name: [1.0, 1.5]})
