@@ -329,9 +329,14 @@ def _scaled(data: xr.Dataset) -> Frame:
     deviation = np.sqrt(total / np.bincount(group))  # of each group
     low, high = context_ranges(data)
     width = np.where(high > low, high - low, 2 * np.abs(low))
+    std = states.std(**exactly)
+    # squares of numbers below 1e-162 are zero, although these are no constant
+    is_zero = std == 0
+    if is_zero.any() and np.ptp(states[:, is_zero], axis=0).any():
+        raise _beyond_float32("smaller")
     frame._set(
         state_shift=states.mean(**exactly),
-        state_std=_nonzero(states.std(**exactly)),
+        state_std=_nonzero(std),
         state_scale=_nonzero(deviation[group]),
         context_shift=(low + high) / 2,
         context_scale=_nonzero(width / 2),
@@ -361,8 +366,11 @@ def _check_float32(frame: Frame) -> None:
     finite = bool(torch.cat([*frame.buffers()]).isfinite().all())
     if positive and finite:
         return
-    size = "larger" if positive else "smaller"
-    raise InputError(
+    raise _beyond_float32("larger" if positive else "smaller")
+
+
+def _beyond_float32(size: str) -> InputError:
+    return InputError(
         "data",
         expected="states and contexts that float32 can hold",
         got=f"{size} ones",

@@ -199,6 +199,7 @@ def test_a_stack_has_one_scaling_and_gives_back_its_members(lorenz_data):
     F = 1e-60 * lorenz_data.F.drop_attrs()
     for data in (
         lorenz_data.assign(state=1e-60 * lorenz_data.state),
+        lorenz_data.assign(state=1e-200 * lorenz_data.state),
         lorenz_data.assign_coords(F=F),
     ):
         refused("float32 can hold, got smaller ones", romkit.fit, "ncae", data, epochs=1)
