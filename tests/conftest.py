@@ -1,14 +1,14 @@
-"""Shared fixtures: one thread per worker, a GPU for the tests that ask for it, and small datasets."""
+"""Shared fixtures: one thread per worker, a GPU for the tests that ask for it, and small datasets.
+
+torch and romkit are imported where they are used: pytest-xdist starts its workers after it has read
+this file in a process of its own, which needs neither.
+"""
 
 import gc
 import os
 
 import hypothesis
 import pytest
-import torch
-from matplotlib.figure import Figure
-
-import romkit
 
 # The same examples in every run: a law that fails, fails for everybody.
 hypothesis.settings.register_profile("romkit", derandomize=True, deadline=None)
@@ -44,18 +44,26 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+    if item.get_closest_marker("gpu") is None:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
         pytest.skip("needs a GPU, and `pytest -m gpu`")
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
+    import torch
+
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def lorenz():
     """A Lorenz96 whose transient is cut short: quick, and good enough to train on in a test."""
+    import romkit
+
     return romkit.systems.Lorenz96(transient=5.0)
 
 
@@ -67,12 +75,18 @@ def lorenz_data(lorenz):
 @pytest.fixture(scope="session")
 def projection(lorenz_data):
     """An NcAE of `lorenz_data`, trained for moments; no test may change it."""
+    import romkit
+
     return romkit.fit("ncae", lorenz_data, seed=1, epochs=4)
 
 
 @pytest.fixture
 def blank_pictures(monkeypatch):
     """Pictures of commands have no panels: drawing is slow, and tested where it is looked at."""
+    from matplotlib.figure import Figure
+
+    from matplotlib.figure import Figure
+
     for name in (
         "plotting.plot_branches",
         "plotting.plot_forecast",
