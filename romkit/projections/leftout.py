@@ -474,11 +474,15 @@ class LeftOut:
         return float(mean) ** 0.5, of_folds.sqrt()
 
     def _sums(self, terms: ContextTerms, monomials: Monomials) -> list[Sums]:
+        pieces = self.division.pieces
+        rows = torch.cat(pieces)
+        # of all pieces at once: each call costs as much as a thousand snapshots
+        of_context = terms(self.c[rows]).unsqueeze(-1)  # (N, Q, 1)
+        of_latents = monomials(self.z[rows]).unsqueeze(-2)  # (N, 1, K)
+        products = (of_context * of_latents).flatten(-2)  # (N, Q K)
         sums = []
-        for piece in self.division.pieces:
-            of_context = terms(self.c[piece]).unsqueeze(-1)  # (N, Q, 1)
-            of_latents = monomials(self.z[piece]).unsqueeze(-2)  # (N, 1, K)
-            features = (of_context * of_latents).flatten(-2)  # (N, Q K)
+        sizes = [len(piece) for piece in pieces]
+        for piece, features in zip(pieces, products.split(sizes), strict=True):
             gram = features.mT @ features
             moments = features.mT @ self.residual[piece]
             sums.append(Sums(features, gram, moments))
