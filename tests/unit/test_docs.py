@@ -61,10 +61,10 @@ def short_rollout(rollout, source, *args, **more):
 
 
 def learned_quickly(learn, source, *args, **more):
-    """`romkit.learn` of the first 61 times, with two latents and in a second."""
+    """`romkit.learn` of the first 61 times, with two latents and in less than a second."""
     if "time" in source.dims:
         source = source.isel(time=slice(61))
-    quick = {"latent_dim": 2, "seconds": 1.0}
+    quick = {"latent_dim": 2, "seconds": 0.4}
     return learn(source, *args, **{"members": 2} | more | quick)
 
 
@@ -98,6 +98,8 @@ def small(monkeypatch, tmp_path):
         monkeypatch.setattr(romkit, name, partial(with_few_runs, getattr(romkit, name)))
     monkeypatch.setattr(intervals, "CUTS", 2)  # certificates stay valid, and are larger
     monkeypatch.setattr(bounds, "STEPS", 5)
+    monkeypatch.setattr(bounds, "POINTS", 1)
+    monkeypatch.setattr("romkit.training.phase.SAMPLES", 64)
     monkeypatch.setattr("romkit.inference.filter.RUNS", 8)
     monkeypatch.chdir(tmp_path)
     before = dict(romkit.projections.METHODS)
@@ -116,7 +118,7 @@ def write_short_wake(folder):
     romkit.data.save_dataset(runs.isel(time=slice(60), component=slice(4)), folder / WAKE)
 
 
-# models of two epochs or of one second may lose a run
+# models of two epochs or of less than a second may lose a run
 @pytest.mark.filterwarnings("default::romkit.errors.DivergenceWarning")
 @pytest.mark.parametrize("page", PAGES)
 def test_python_blocks_run(page, small, tmp_path):
