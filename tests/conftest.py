@@ -85,8 +85,6 @@ def blank_pictures(monkeypatch):
     """Pictures of commands have no panels: drawing is slow, and tested where it is looked at."""
     from matplotlib.figure import Figure
 
-    from matplotlib.figure import Figure
-
     for name in (
         "plotting.plot_branches",
         "plotting.plot_forecast",
