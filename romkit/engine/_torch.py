@@ -20,8 +20,8 @@ from torch.utils._pytree import (
 )
 
 __all__ = [
+    "DispatchMode",
     "OpOverload",
-    "TorchDispatchMode",
     "TreeSpec",
     "compile_graph",
     "get_decompositions",
@@ -39,6 +39,15 @@ INDUCTOR_LOGGER = "torch._inductor.ir"
 """Logger of warnings about operations that Inductor's library calls through Python."""
 
 OpOverload = torch._ops.OpOverload
+
+
+class DispatchMode(TorchDispatchMode):
+    """Mode that sees all calls of torch's operations within it."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # else the first call imports all of torch's tracers, which takes more than a second
+        return False
 
 
 # torch's tracers need SymPy, whose import takes half a second: it waits until one of them is used

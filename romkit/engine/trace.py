@@ -17,11 +17,12 @@ import operator
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from romkit.core.types import Field, Tensors
-from romkit.engine._torch import TorchDispatchMode, tree_flatten, tree_leaves, tree_map
+from romkit.engine._torch import DispatchMode, tree_flatten, tree_leaves, tree_map
 from romkit.engine.build import Unsupported
 from romkit.engine.decompositions import decompositions
 
@@ -291,7 +292,7 @@ class _InPlace(Unsupported):
     """Verdict on a function that works in place, which `torch.func.functionalize` may rewrite."""
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(DispatchMode):
     """Mode of torch that records calls on meta tensors, and makes those on constants."""
 
     def __init__(self, device: torch.device, keep: Collection[str], *, differentiable: bool):
@@ -332,6 +333,10 @@ class _Recorder(TorchDispatchMode):
     def _recorded(self, op: Callable, args: tuple, kwargs: dict, tensors: list[Tensor]) -> object:
         """Results of a call on meta tensors, which is kept."""
         args, kwargs = tree_map(self._real_device, (args, kwargs))
+        output = _shaped(op, args, kwargs, tensors)
+        if output is not None:
+            self.calls.append(Call(op, args, kwargs, [output]))
+            return output
         shape: Sequence[int] = ()
         if op.namespace == "prims":
             # Inner operations of torch, with which it works out shapes of derivatives that are zero,
@@ -347,11 +352,65 @@ class _Recorder(TorchDispatchMode):
         meta tensors.
         """
         if is_symbol(leaf):
-            return torch.empty_like(leaf, device=self._device)
+            return torch.empty_strided(
+                leaf.shape, leaf.stride(), dtype=leaf.dtype, device=self._device
+            )
         return self._real_device(leaf)
 
     def _real_device(self, leaf: object) -> object:
         return self._device if isinstance(leaf, torch.device) and leaf.type == "meta" else leaf
+
+
+def _shaped(op: Callable, args: tuple, kwargs: dict, tensors: Sequence[Tensor]) -> Tensor | None:
+    """Result on the meta device of a call that works entry by entry, or that joins or multiplies
+    tensors of one precision; None of others.
+
+    Torch's own functions of shapes import its compiler or SymPy at these calls, which takes up to
+    two seconds.
+    """
+    if op.namespace != "aten":
+        return None
+    if torch.Tag.pointwise in op.tags and len(op._schema.returns) == 1:
+        shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+        # the precision is that of a call on single numbers, which have as many axes
+        single = op(*tree_map(_single, args), **tree_map(_single, kwargs))
+        return single.new_empty(shape, device="meta")
+    name = op.overloadpacket.__name__
+    first = tensors[0]
+    alike = all(x.dtype == first.dtype and x.ndim == first.ndim for x in tensors)
+    if not alike:
+        return None
+    if name in _JOINED:
+        shape = _JOINED[name](tensors, *args[1:], **kwargs)
+        return first.new_empty(shape, device="meta")
+    # torch says what is wrong with others
+    if name in ("mm", "bmm") and first.shape[-1] == tensors[1].shape[-2]:
+        return first.new_empty((*first.shape[:-1], tensors[1].shape[-1]), device="meta")
+    return None
+
+
+def _single(leaf: object) -> object:
+    """A tensor with a single number in place of one of a call's arguments."""
+    if isinstance(leaf, Tensor):
+        return torch.ones((1,) * leaf.ndim, dtype=leaf.dtype)
+    return leaf
+
+
+def _stacked_shape(tensors: Sequence[Tensor], dim: int = 0) -> list[int]:
+    """Shape of tensors side by side along an axis of their own."""
+    shape = list(tensors[0].shape)
+    shape.insert(dim % (len(shape) + 1), len(tensors))
+    return shape
+
+
+def _joined_shape(tensors: Sequence[Tensor], dim: int = 0) -> list[int]:
+    """Shape of tensors one after the other along an axis that they have."""
+    shape = list(tensors[0].shape)
+    shape[dim] = sum(tensor.shape[dim] for tensor in tensors)
+    return shape
+
+
+_JOINED = {"stack": _stacked_shape, "cat": _joined_shape}
 
 
 def _gives_tensors(op: Callable) -> bool:
