@@ -5,7 +5,7 @@ contexts out.
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -220,19 +220,59 @@ class Settings:
     ridge: float | None
 
 
+class LatentSums(NamedTuple):
+    """Sums over the snapshots of one piece, for least squares of K monomials.
+
+    Attributes:
+        monomials: (N, K).
+        gram: (K, K) of the monomials.
+        moments: (K, R) of monomials with the residual.
+    """
+
+    monomials: Tensor
+    gram: Tensor
+    moments: Tensor
+
+
 class Sums(NamedTuple):
     """Sums over the snapshots of one piece, for least squares of Q terms of the context times K
     monomials.
 
     Attributes:
-        features: (N, Q K).
-        gram: (Q K, Q K) of the features.
-        moments: (Q K, R) of features with the residual.
+        features: (N, Q K), or the monomials (N, K) alone where the context of the piece stays.
+        terms: (Q,) at that context; None where it does not stay.
+        gram: (Q K, Q K) of the products.
+        moments: (Q K, R) of products with the residual.
     """
 
     features: Tensor
+    terms: Tensor | None
     gram: Tensor
     moments: Tensor
+
+    @classmethod
+    def at_context(cls, terms: Tensor, of_latents: LatentSums) -> "Sums":
+        """Sums at one context: as Kronecker products they need no pass over the snapshots."""
+        squares = torch.outer(terms, terms)
+        gram = torch.kron(squares, of_latents.gram)
+        moments = torch.kron(terms.unsqueeze(-1), of_latents.moments)
+        return cls(of_latents.monomials, terms, gram, moments)
+
+    @classmethod
+    def along_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
+        """Sums of snapshots at contexts with these terms (N, Q)."""
+        products = terms.unsqueeze(-1) * of_latents.monomials.unsqueeze(-2)  # (N, Q, K)
+        features = products.flatten(-2)
+        gram = features.mT @ features
+        return cls(features, None, gram, features.mT @ residual)
+
+    def fitted(self, weights: Tensor) -> Tensor:
+        """Residual (N, R) by coefficients (Q K, R)."""
+        if self.terms is None:
+            return self.features @ weights
+        grid = weights.unflatten(0, (len(self.terms), -1))
+        at_context = torch.einsum("q,qkr->kr", self.terms, grid)
+        return self.features @ at_context
 
 
 class System(NamedTuple):
@@ -298,6 +338,7 @@ class LeftOut:
         c: (N, p) contexts in physical units.
         terms: of the context, by warps and total degree.
         division: of the snapshots.
+        kept: sums of each degree, which all settings of the context share.
     """
 
     z: Tensor
@@ -305,6 +346,7 @@ class LeftOut:
     c: Tensor
     terms: Callable[[Sequence[str], int], ContextTerms]
     division: Division
+    kept: dict[int, list[LatentSums]] = field(default_factory=dict)
 
     def trials(self, settings: Settings, warps: Sequence[Sequence[str]]) -> list[Trial]:
         """Best settings of each degree, lower degrees first.
@@ -371,7 +413,7 @@ class LeftOut:
             return self
         pieces = [piece[::step] for piece in self.division.pieces]
         division = self.division._replace(pieces=pieces)
-        return replace(self, division=division)
+        return replace(self, division=division, kept={})
 
     def _best(self, settings: Settings, best: dict[int, Trial]) -> dict[int, Trial]:
         """The better of `best` of each degree and the best of the settings that are not given."""
@@ -462,7 +504,7 @@ class LeftOut:
             square = count = 0
             for k in system.fold:
                 residual = self.residual[self.division.pieces[k]]
-                deviation = sums[k].features @ weights - residual  # (N, R)
+                deviation = sums[k].fitted(weights) - residual  # (N, R)
                 square += deviation.square().sum()
                 count += len(residual)
             squares.append(square)
@@ -475,18 +517,37 @@ class LeftOut:
 
     def _sums(self, terms: ContextTerms, monomials: Monomials) -> list[Sums]:
         pieces = self.division.pieces
-        rows = torch.cat(pieces)
+        of_pieces = self._latent_sums(monomials)
         # of all pieces at once: each call costs as much as a thousand snapshots
-        of_context = terms(self.c[rows]).unsqueeze(-1)  # (N, Q, 1)
-        of_latents = monomials(self.z[rows]).unsqueeze(-2)  # (N, 1, K)
-        products = (of_context * of_latents).flatten(-2)  # (N, Q K)
+        of_contexts = self._of_pieces(terms(self.c[torch.cat(pieces)]))  # (N, Q) each
         sums = []
-        sizes = [len(piece) for piece in pieces]
-        for piece, features in zip(pieces, products.split(sizes), strict=True):
+        for piece, of_context, of_latents in zip(pieces, of_contexts, of_pieces, strict=True):
+            stays = len(piece) > 0 and bool((of_context == of_context[0]).all())
+            if stays:
+                of_piece = Sums.at_context(of_context[0], of_latents)
+            else:
+                of_piece = Sums.along_contexts(of_context, of_latents, self.residual[piece])
+            sums.append(of_piece)
+        return sums
+
+    def _latent_sums(self, monomials: Monomials) -> list[LatentSums]:
+        """Sums of the monomials alone, of each piece."""
+        degree = monomials.degree
+        if degree in self.kept:
+            return self.kept[degree]
+        pieces = self.division.pieces
+        several = self._of_pieces(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
+        sums = []
+        for piece, features in zip(pieces, several, strict=True):
             gram = features.mT @ features
             moments = features.mT @ self.residual[piece]
-            sums.append(Sums(features, gram, moments))
+            sums.append(LatentSums(features, gram, moments))
+        self.kept[degree] = sums
         return sums
+
+    def _of_pieces(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Rows of all pieces, one after the other, as those of each piece."""
+        return rows.split([len(piece) for piece in self.division.pieces])
 
 
 def _downhill(trials: Iterable[Trial], best: Trial) -> Trial:
