@@ -18,11 +18,27 @@ from romkit.engine.build import library
 from romkit.integrators.laws.courses import Course
 from romkit.integrators.laws.terms import LatentTerms, Monomials
 
-POINTERS, COUNTS = 12, 9
-"""Numbers of pointers and of counts among the arguments of the compiled function."""
+POINTERS, NUMBERS, COUNTS = 16, 3, 9
+"""Numbers of pointers, of real numbers and of counts among the arguments of the compiled function."""
 
 MOST = 64
 """Most variables of a law that is compiled, as `rollout.cpp` has it."""
+
+
+class Truth(NamedTuple):
+    """What rollouts of windows are compared with.
+
+    Attributes:
+        states: (L + 1, n, W, d).
+        seen: (L + 1, n, W) which of them count.
+        lost: distance from them at which the rest of a window is left out.
+        steep: derivative at which it is.
+    """
+
+    states: Tensor
+    seen: Tensor
+    lost: float
+    steep: float
 
 
 class Formula(NamedTuple):
@@ -56,15 +72,16 @@ def _function() -> Callable[..., int] | None:
         return None
     evaluate.restype = ctypes.c_long
     pointers = [ctypes.c_void_p] * POINTERS
+    numbers = [ctypes.c_double] * NUMBERS
     counts = [ctypes.c_long] * COUNTS
-    evaluate.argtypes = [*pointers, ctypes.c_double, *counts]
+    evaluate.argtypes = [*pointers, *numbers, *counts]
     return evaluate
 
 
 def rolled_out(formula: Formula, weights: Tensor, start: Tensor, course: Course) -> Tensor:
     """States (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K q, m)."""
     states = _states(start, course)
-    _evaluate(formula, weights, course, states, None, by_start=False)
+    _evaluate(formula, weights, course, Output(states))
     return states
 
 
@@ -81,8 +98,43 @@ def with_derivatives(
         columns += d
     # all of a run side by side, as sums over its samples need them
     by_run = states.new_empty(n, W, samples, d, columns)
-    _evaluate(formula, weights, course, states, by_run, by_start=by_start)
+    _evaluate(formula, weights, course, Output(states, by_run, by_start=by_start))
     return states, by_run.permute(2, 0, 1, 3, 4)
+
+
+def residual_rows(
+    formula: Formula, weights: Tensor, start: Tensor, course: Course, truth: Truth
+) -> list[Tensor]:
+    """Rows (N, K q m + 1) of each run, for each component of the samples that are seen before their
+    window is lost: derivatives by the coefficients, and behind them the distance from the truth.
+    """
+    n, W, d = start.shape
+    length = weights[0].numel() + 1
+    rows = start.new_empty(n, W * len(course.ends) * d, length)
+    numbers = torch.zeros(n, dtype=torch.long)
+    states = start.unsqueeze(0)
+    _evaluate(formula, weights, course, Output(states, rows=rows, numbers=numbers, truth=truth))
+    return [of_run[:number] for of_run, number in zip(rows, numbers.tolist(), strict=True)]
+
+
+class Output(NamedTuple):
+    """Memory for what the compiled function computes.
+
+    Attributes:
+        states: (L + 1, n, W, d), with the starts in the first place; with rows the starts alone.
+        derivatives: (n, W, L + 1, d, columns), or none.
+        rows: (n, W L d, K q m + 1) see `residual_rows`, or none.
+        numbers: (n,) of rows, zeros.
+        truth: which rows are compared with.
+        by_start: whether derivatives by the starts are among them.
+    """
+
+    states: Tensor
+    derivatives: Tensor | None = None
+    rows: Tensor | None = None
+    numbers: Tensor | None = None
+    truth: Truth | None = None
+    by_start: bool = False
 
 
 def _states(start: Tensor, course: Course) -> Tensor:
@@ -92,16 +144,8 @@ def _states(start: Tensor, course: Course) -> Tensor:
     return states
 
 
-def _evaluate(
-    formula: Formula,
-    weights: Tensor,
-    course: Course,
-    states: Tensor,
-    derivatives: Tensor | None,
-    *,
-    by_start: bool,
-) -> None:
-    samples, n, W, d = states.shape
+def _evaluate(formula: Formula, weights: Tensor, course: Course, output: Output) -> None:
+    _, n, W, d = output.states.shape
     terms = formula.terms
     M = len(course.steps)
     is_end = torch.zeros(M, dtype=torch.bool)
@@ -109,15 +153,22 @@ def _evaluate(
     shift = formula.shift
     scale = formula.scale
     if scale is None:
-        shift = states.new_zeros(d)
-        scale = states.new_ones(d)
+        shift = weights.new_zeros(d)
+        scale = weights.new_ones(d)
     q = 1
     if course.factors is not None:
         q = course.factors.shape[-1]
+    truth = output.truth
+    if truth is None:
+        truth = Truth(None, None, 0.0, 0.0)
     # coefficients and steps may be the same for all runs, or all windows
-    numbers = [
-        states,
-        derivatives,
+    tensors = [
+        output.states,
+        output.derivatives,
+        output.rows,
+        output.numbers,
+        truth.states,
+        truth.seen,
         weights.expand(n, *weights.shape[1:]),
         course.steps.expand(M, n, W, 1),
         _of_windows(course.factors, n, W),
@@ -125,16 +176,26 @@ def _evaluate(
         shift,
         scale,
         formula.speed,
+        is_end,
+        terms.parents,
+        terms.last_factors,
     ]
     # rows of numbers without strides, which live until the call is over
-    rows = [None if tensor is None else tensor.double().contiguous() for tensor in numbers]
-    integers = [is_end, terms.parents, terms.last_factors]
-    pointers = [None if row is None else row.data_ptr() for row in [*rows, *integers]]
+    rows = [None if tensor is None else _row(tensor) for tensor in tensors]
+    pointers = [None if row is None else row.data_ptr() for row in rows]
+    numbers = [formula.reach, truth.lost, truth.steep]
     m = formula.latent_dim
-    counts = [d, m, terms.number, q, n, W, M, samples - 1, int(by_start)]
-    failed = _function()(*pointers, formula.reach, *counts)
+    counts = [d, m, terms.number, q, n, W, M, len(course.ends), int(output.by_start)]
+    failed = _function()(*pointers, *numbers, *counts)
     if failed:
         raise MemoryError("rollouts of a law")
+
+
+def _row(tensor: Tensor) -> Tensor:
+    """Numbers without strides, in float64 where they are real."""
+    if tensor.is_floating_point():
+        tensor = tensor.double()
+    return tensor.contiguous()
 
 
 def _of_windows(values: Tensor | None, runs: int, windows: int) -> Tensor | None:

@@ -2,13 +2,17 @@
 //
 // Arrays are those of sensitivities.py, in rows: n runs of W windows, M steps, d variables of which the last m have the
 // law's rates, K monomials, q terms of a context that moves (1 where none does). D is d where it is known to the compiler,
-// which then unrolls loops over variables, and 0 where it is not, or the law is of second order.
+// which then unrolls loops over variables, and 0 where it is not, or the law is of second order. Windows are followed
+// `LANES` at a time: what is small of a step is computed for all of them by the same instructions.
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 namespace {
+
+const long LANES = 4;
+typedef double Lanes __attribute__((vector_size(LANES * sizeof(double))));
 
 struct Law {
   long d, m, K, q;
@@ -18,11 +22,24 @@ struct Law {
 };
 
 struct Course {
-  long n, W, M;
+  long n, W, M, L;
   const double* steps;          // (M, n, W)
   const unsigned char* is_end;  // (M,) whether a sample follows
   const double* factors;        // (M, 3, n, W, q), or null
   const double* drift;          // (M, 3, n, W, d), or null
+};
+
+// What becomes of the states at samples, and of their derivatives.
+struct Target {
+  double* states;       // (L + 1, n, W, d), or null
+  double* derivatives;  // (n, W, L + 1, d, columns), or null
+  // or residuals with their derivatives: rows of each run, of samples that are seen before a window is lost
+  double* rows;                // (n, W L d, columns + 1), or null
+  int64_t* numbers;            // (n,) of rows
+  const double* truth;         // (L + 1, n, W, d)
+  const unsigned char* seen;   // (L + 1, n, W)
+  double lost, steep;
+  bool by_start;
 };
 
 const long MOST = 64;  // of the variables, see compiled.py
@@ -33,26 +50,29 @@ constexpr long room() { return D ? D : MOST; }
 const long PLACE[4] = {0, 1, 1, 2};  // of the stages of RK4 in a step: its start, middle and end
 const double PART[4] = {0, 0.5, 0.5, 1};
 
-// Scratch of one window.
+// Scratch of a block of windows.
 struct Scratch {
-  double *monomials, *slopes, *mixed;         // (K), (K, d), (K, m)
-  double *point, *rate, *sum;                 // (d)
-  double *phi, *jacobian;                     // (4, K q), (4, d, d)
-  double *tangent, *forcing, *product;        // (d, d), (4, d, m), (d, d)
-  double *change, *next;                      // (d, m K q + d)
+  Lanes *weights, *mixed;                   // (K q, m), (K, m)
+  Lanes *monomials, *slopes;                // (K), (K, d)
+  Lanes *point, *rate, *sum, *state;        // (d)
+  Lanes *factors;                           // (q)
+  Lanes *jacobian, *product;                // (4, d, d), (5, d, d)
+  Lanes *tangent, *forcing;                 // (d, d), (4, d, m)
+  double* phi;                              // (LANES, 4, K q)
+  double *change[LANES], *next;             // (d, m K q + d)
 };
 
 // Values of all monomials at a point, and of their derivatives by its variables.
 template <long D>
-void monomials_at(const Law& law, const double* w, Scratch& s, bool with_slopes) {
+void monomials_at(const Law& law, Scratch& s, bool with_slopes) {
   const long d = D ? D : law.d;
-  double variables[room<D>()];
-  for (long i = 0; i < d; ++i) variables[i] = law.shift[i] + law.scale[i] * w[i];
-  s.monomials[0] = 1;
-  if (with_slopes) memset(s.slopes, 0, d * sizeof(double));
+  Lanes variables[room<D>()];
+  for (long i = 0; i < d; ++i) variables[i] = law.shift[i] + law.scale[i] * s.point[i];
+  s.monomials[0] = Lanes{} + 1.0;
+  if (with_slopes) memset(s.slopes, 0, d * sizeof(Lanes));
   for (long k = 1; k < law.K; ++k) {
     const long p = law.parent[k], i = law.variable[k];
-    const double value = variables[i], factor = s.monomials[p];
+    const Lanes value = variables[i], factor = s.monomials[p];
     s.monomials[k] = factor * value;
     if (!with_slopes) continue;
     for (long j = 0; j < d; ++j) s.slopes[k * d + j] = s.slopes[p * d + j] * value;
@@ -61,13 +81,13 @@ void monomials_at(const Law& law, const double* w, Scratch& s, bool with_slopes)
 }
 
 // Coefficients (K, m) of the monomials: of a context that moves, combinations of those (K q, m) of the law.
-const double* mixed(const Law& law, const double* weights, const double* factors, Scratch& s) {
-  if (!factors) return weights;
+const Lanes* mixed(const Law& law, bool moves, Scratch& s) {
+  if (!moves) return s.weights;
   const long m = law.m, q = law.q;
   for (long k = 0; k < law.K; ++k)
     for (long a = 0; a < m; ++a) {
-      double sum = 0;
-      for (long j = 0; j < q; ++j) sum += factors[j] * weights[(k * q + j) * m + a];
+      Lanes sum = {};
+      for (long j = 0; j < q; ++j) sum += s.factors[j] * s.weights[(k * q + j) * m + a];
       s.mixed[k * m + a] = sum;
     }
   return s.mixed;
@@ -75,67 +95,56 @@ const double* mixed(const Law& law, const double* weights, const double* factors
 
 // Rate (d) at a point, from the monomials there.
 template <long D>
-void rate_at(const Law& law, const double* w, const double* coefficients, const double* drift, Scratch& s) {
+void rate_at(const Law& law, const Lanes* coefficients, Scratch& s) {
   const long d = D ? D : law.d, m = D ? D : law.m;
-  for (long i = 0; i < d - m; ++i) s.rate[i] = law.speed[i] * w[m + i];
-  double latent[room<D>()] = {};
+  for (long i = 0; i < d - m; ++i) s.rate[i] = law.speed[i] * s.point[m + i];
+  Lanes latent[room<D>()] = {};
   for (long k = 0; k < law.K; ++k)
     for (long a = 0; a < m; ++a) latent[a] += s.monomials[k] * coefficients[k * m + a];
   for (long a = 0; a < m; ++a) s.rate[d - m + a] = latent[a];
-  if (drift)
-    for (long i = 0; i < d; ++i) s.rate[i] += drift[i];
 }
 
 // Jacobian (d, d) of the rate, from the slopes of the monomials.
 template <long D>
-void jacobian_at(const Law& law, const double* coefficients, const Scratch& s, double* J) {
+void jacobian_at(const Law& law, const Lanes* coefficients, const Scratch& s, Lanes* J) {
   const long d = D ? D : law.d, m = D ? D : law.m;
-  memset(J, 0, d * d * sizeof(double));
-  for (long i = 0; i < d - m; ++i) J[i * d + m + i] = law.speed[i];
+  memset(J, 0, d * d * sizeof(Lanes));
+  for (long i = 0; i < d - m; ++i) J[i * d + m + i] = Lanes{} + law.speed[i];
   for (long a = 0; a < m; ++a) {
-    double row[room<D>()] = {};
+    Lanes row[room<D>()] = {};
     for (long k = 1; k < law.K; ++k) {
-      const double c = coefficients[k * m + a];
+      const Lanes c = coefficients[k * m + a];
       for (long j = 0; j < d; ++j) row[j] += c * s.slopes[k * d + j];
     }
     for (long j = 0; j < d; ++j) J[(d - m + a) * d + j] = row[j];
   }
 }
 
-// Terms (K q) of a law whose context moves: monomials times the terms of the context.
-void terms_of(const Law& law, const double* factors, const Scratch& s, double* phi) {
-  if (!factors) {
-    memcpy(phi, s.monomials, law.K * sizeof(double));
-    return;
-  }
-  for (long k = 0; k < law.K; ++k)
-    for (long j = 0; j < law.q; ++j) phi[k * law.q + j] = s.monomials[k] * factors[j];
-}
-
 // product = left right, of d x d matrices.
 template <long D>
-void multiply(const Law& law, const double* left, const double* right, double* product) {
+void multiply(const Law& law, const Lanes* left, const Lanes* right, Lanes* product) {
   const long d = D ? D : law.d;
   for (long i = 0; i < d; ++i)
     for (long j = 0; j < d; ++j) {
-      double sum = 0;
+      Lanes sum = {};
       for (long k = 0; k < d; ++k) sum += left[i * d + k] * right[k * d + j];
       product[i * d + j] = sum;
     }
 }
 
-// Tangent A (d, d) and forcing F (4, d, m) of a step, with which derivatives S become A S + sum F_s phi_s: see
+// Tangent A (d, d) and forcing F (4, d, m) of a step h, with which derivatives S become A S + sum F_s phi_s: see
 // `Motion.sensitivities`.
 template <long D>
-void linearise(const Law& law, double h, Scratch& s) {
+void linearise(const Law& law, Lanes h, Scratch& s) {
   const long d = D ? D : law.d, m = D ? D : law.m, size = d * d;
-  double* M[4];
-  double* left = s.product;
+  Lanes* M[4];
+  Lanes* left = s.product;
   for (long stage = 0; stage < 4; ++stage) M[stage] = left + (1 + stage) * size;
-  memset(M[3], 0, size * sizeof(double));
-  for (long i = 0; i < d; ++i) M[3][i * d + i] = 1;
-  const double unit[3] = {1, 2, 2}, share[3] = {h / 2, h / 2, h};
-  memset(s.tangent, 0, size * sizeof(double));
+  memset(M[3], 0, size * sizeof(Lanes));
+  for (long i = 0; i < d; ++i) M[3][i * d + i] = Lanes{} + 1.0;
+  const double unit[3] = {1, 2, 2};
+  const Lanes share[3] = {h / 2, h / 2, h};
+  memset(s.tangent, 0, size * sizeof(Lanes));
   for (long stage = 2; stage >= 0; --stage) {
     multiply<D>(law, M[stage + 1], s.jacobian + (stage + 1) * size, left);
     for (long i = 0; i < size; ++i) {
@@ -146,23 +155,27 @@ void linearise(const Law& law, double h, Scratch& s) {
   }
   multiply<D>(law, M[0], s.jacobian, left);
   for (long i = 0; i < size; ++i) s.tangent[i] = h / 6 * (s.tangent[i] + left[i]);
-  for (long i = 0; i < d; ++i) s.tangent[i * d + i] += 1;
+  for (long i = 0; i < d; ++i) s.tangent[i * d + i] += 1.0;
   for (long stage = 0; stage < 4; ++stage)
     for (long i = 0; i < d; ++i)
       for (long a = 0; a < m; ++a) s.forcing[(stage * d + i) * m + a] = h / 6 * M[stage][i * d + d - m + a];
 }
 
-// Derivatives (d, m, K q) by coefficients, and (d, d) by the start behind them, after a step.
+// Derivatives (d, m, K q) by coefficients, and (d, d) by the start behind them, of a window after a step.
 template <long D>
-void advance(const Law& law, bool by_start, Scratch& s) {
+void advance(const Law& law, bool by_start, long lane, Scratch& s) {
   const long d = D ? D : law.d, m = D ? D : law.m, Q = law.K * law.q, P = m * Q + d;
-  const double *phi0 = s.phi, *phi1 = phi0 + Q, *phi2 = phi1 + Q, *phi3 = phi2 + Q;
+  const double* phi0 = s.phi + lane * 4 * Q;
+  const double *phi1 = phi0 + Q, *phi2 = phi1 + Q, *phi3 = phi2 + Q;
+  const double* change = s.change[lane];
+  double slope[room<D>()];
   for (long i = 0; i < d; ++i) {
+    for (long j = 0; j < d; ++j) slope[j] = s.tangent[i * d + j][lane];
     for (long a = 0; a < m; ++a) {
       double* out = s.next + i * P + a * Q;
-      const double *F = s.forcing + i * m + a;
-      const double f0 = F[0], f1 = F[d * m], f2 = F[2 * d * m], f3 = F[3 * d * m];
-      const double *slope = s.tangent + i * d, *old = s.change + a * Q;
+      const Lanes* F = s.forcing + i * m + a;
+      const double f0 = F[0][lane], f1 = F[d * m][lane], f2 = F[2 * d * m][lane], f3 = F[3 * d * m][lane];
+      const double* old = change + a * Q;
 #pragma omp simd
       for (long k = 0; k < Q; ++k) {
         double sum = f0 * phi0[k] + f1 * phi1[k] + f2 * phi2[k] + f3 * phi3[k];
@@ -176,108 +189,199 @@ void advance(const Law& law, bool by_start, Scratch& s) {
     if (!by_start) continue;
     for (long l = 0; l < d; ++l) {
       double sum = 0;
-      for (long j = 0; j < d; ++j) sum += s.tangent[i * d + j] * s.change[j * P + m * Q + l];
+      for (long j = 0; j < d; ++j) sum += slope[j] * change[j * P + m * Q + l];
       s.next[i * P + m * Q + l] = sum;
     }
   }
-  double* swapped = s.change;
-  s.change = s.next;
+  double* swapped = s.change[lane];
+  s.change[lane] = s.next;
   s.next = swapped;
 }
 
-// Derivatives in the order of their columns: coefficients (K q, m), then starts.
+// Derivatives of a window in the order of their columns, coefficients (K q, m), then starts, in rows of a length.
 template <long D>
-void store(const Law& law, bool by_start, const Scratch& s, double* out) {
-  const long d = D ? D : law.d, m = D ? D : law.m, Q = law.K * law.q, P = m * Q + d, columns = m * Q + (by_start ? d : 0);
+void store(const Law& law, bool by_start, const double* change, long length, double* out) {
+  const long d = D ? D : law.d, m = D ? D : law.m, Q = law.K * law.q, P = m * Q + d;
   for (long i = 0; i < d; ++i) {
-    const double* from = s.change + i * P;
-    double* to = out + i * columns;
+    const double* from = change + i * P;
+    double* to = out + i * length;
     for (long k = 0; k < Q; ++k)
       for (long a = 0; a < m; ++a) to[k * m + a] = from[a * Q + k];
-    for (long l = m * Q; l < columns; ++l) to[l] = from[l];
+    if (!by_start) continue;
+    for (long l = m * Q; l < P; ++l) to[l] = from[l];
   }
 }
 
-double held(double value, double reach) { return value < -reach ? -reach : value > reach ? reach : value; }
+bool below(double value, double limit) { return value < limit && value > -limit; }
 
-// One step of RK4 of a window, in place.
+// Residuals of a sample with their derivatives, as rows of its run; whether the window is not lost there.
 template <long D>
-void step(const Law& law, const Course& course, long number, long run, long window, const double* weights, double* state,
-          Scratch& s, bool linear) {
-  const long d = D ? D : law.d, place = run * course.W + window, windows = course.n * course.W;
-  const double h = course.steps[number * windows + place];
-  for (long i = 0; i < d; ++i) s.sum[i] = 0;
+bool keep(const Law& law, const Target& target, const double* truth, const Lanes* state, long lane, const double* change,
+          double* rows) {
+  const long d = D ? D : law.d, m = D ? D : law.m, columns = m * law.K * law.q, P = columns + d;
+  for (long i = 0; i < d; ++i) {
+    const double distance = state[i][lane] - truth[i];
+    if (!below(distance, target.lost)) return false;
+    rows[i * (columns + 1) + columns] = distance;
+  }
+  for (long i = 0; i < d; ++i) {
+    const double* slopes = change + i * P;
+    long gentle = 0;
+    for (long k = 0; k < columns; ++k) gentle += below(slopes[k], target.steep);
+    if (gentle < columns) return false;
+  }
+  store<D>(law, false, change, columns + 1, rows);
+  return true;
+}
+
+// One step of RK4 of a block of windows, in place.
+template <long D>
+void step(const Law& law, const Course& course, long number, const long* places, Scratch& s, bool linear) {
+  const long d = D ? D : law.d, windows = course.n * course.W, Q = law.K * law.q;
+  Lanes h;
+  for (long lane = 0; lane < LANES; ++lane) h[lane] = course.steps[number * windows + places[lane]];
+  for (long i = 0; i < d; ++i) s.sum[i] = Lanes{};
   for (long stage = 0; stage < 4; ++stage) {
-    const long row = (number * 3 + PLACE[stage]) * windows + place;
-    const double* factors = course.factors ? course.factors + row * law.q : 0;
-    const double* drift = course.drift ? course.drift + row * d : 0;
-    for (long i = 0; i < d; ++i) s.point[i] = stage ? state[i] + PART[stage] * h * s.rate[i] : state[i];
-    monomials_at<D>(law, s.point, s, linear);
-    const double* coefficients = mixed(law, weights, factors, s);
-    rate_at<D>(law, s.point, coefficients, drift, s);
+    for (long i = 0; i < d; ++i) s.point[i] = stage ? s.state[i] + PART[stage] * h * s.rate[i] : s.state[i];
+    const long before = (number * 3 + PLACE[stage]) * windows;
+    if (course.factors)
+      for (long j = 0; j < law.q; ++j)
+        for (long lane = 0; lane < LANES; ++lane) s.factors[j][lane] = course.factors[(before + places[lane]) * law.q + j];
+    monomials_at<D>(law, s, linear);
+    const Lanes* coefficients = mixed(law, course.factors != 0, s);
+    rate_at<D>(law, coefficients, s);
+    if (course.drift)
+      for (long i = 0; i < d; ++i)
+        for (long lane = 0; lane < LANES; ++lane) s.rate[i][lane] += course.drift[(before + places[lane]) * d + i];
     const double share = stage == 1 || stage == 2 ? 2 : 1;
     for (long i = 0; i < d; ++i) s.sum[i] += share * s.rate[i];
     if (!linear) continue;
     jacobian_at<D>(law, coefficients, s, s.jacobian + stage * d * d);
-    terms_of(law, factors, s, s.phi + stage * law.K * law.q);
+    for (long k = 0; k < law.K; ++k)
+      for (long j = 0; j < law.q; ++j) {
+        const Lanes term = course.factors ? s.monomials[k] * s.factors[j] : s.monomials[k];
+        for (long lane = 0; lane < LANES; ++lane) s.phi[(lane * 4 + stage) * Q + k * law.q + j] = term[lane];
+      }
   }
   if (linear) linearise<D>(law, h, s);
-  for (long i = 0; i < d; ++i) state[i] = held(state[i] + h / 6 * s.sum[i], law.reach);
+  for (long i = 0; i < d; ++i) {
+    const Lanes moved = s.state[i] + h / 6 * s.sum[i];
+    for (long lane = 0; lane < LANES; ++lane) {
+      const double value = moved[lane];
+      s.state[i][lane] = value < -law.reach ? -law.reach : value > law.reach ? law.reach : value;
+    }
+  }
 }
 
-// Rollouts of all windows, and derivatives unless null: see `evaluate`.
+// Windows at `count` places, at most `LANES`, along their course.
 template <long D>
-long rolled(const Law& law, const Course& course, const double* weights, long samples, bool by_start, double* states,
-            double* derivatives) {
-  const long d = law.d, m = law.m, K = law.K, Q = K * law.q, windows = course.n * course.W;
-  const long P = m * Q + d, columns = m * Q + (by_start ? d : 0);
-  const long small = K + K * d + K * m + 3 * d + 4 * Q + 4 * d * d + d * d + 4 * d * m + 5 * d * d;
-  double* memory = static_cast<double*>(malloc((small + d + 2 * d * P) * sizeof(double)));
-  if (!memory) return 1;
-  double* free_place = memory;
-  const auto taken = [&free_place](long size) { double* begin = free_place; free_place += size; return begin; };
-  Scratch s;
-  s.monomials = taken(K), s.slopes = taken(K * d), s.mixed = taken(K * m);
-  s.point = taken(d), s.rate = taken(d), s.sum = taken(d);
-  s.phi = taken(4 * Q), s.jacobian = taken(4 * d * d);
-  s.tangent = taken(d * d), s.forcing = taken(4 * d * m), s.product = taken(5 * d * d);
-  double* state = taken(d);
-  s.change = taken(d * P), s.next = taken(d * P);
-  for (long run = 0; run < course.n; ++run)
-    for (long window = 0; window < course.W; ++window) {
-      const long place = run * course.W + window;
-      double* slopes = derivatives + place * samples * d * columns;
-      memcpy(state, states + place * d, d * sizeof(double));
-      if (derivatives) {
-        memset(s.change, 0, d * P * sizeof(double));
-        for (long i = 0; i < d; ++i) s.change[i * P + m * Q + i] = 1;
-        store<D>(law, by_start, s, slopes);
+void follow(const Law& law, const Course& course, const double* starts, const double* weights, const long* places,
+            long count, const Target& target, Scratch& s) {
+  const long d = law.d, m = law.m, Q = law.K * law.q, P = m * Q + d, windows = course.n * course.W;
+  const long columns = m * Q + (target.by_start ? d : 0), length = m * Q + 1;
+  const bool linear = target.derivatives || target.rows;
+  bool follows[LANES];  // up to where a window is lost
+  for (long lane = 0; lane < LANES; ++lane) {
+    const long place = places[lane], run = place / course.W;
+    for (long k = 0; k < Q * m; ++k) s.weights[k][lane] = weights[run * Q * m + k];
+    for (long i = 0; i < d; ++i) s.state[i][lane] = starts[place * d + i];
+    follows[lane] = lane < count && (!target.rows || target.seen[place]);
+    if (!linear) continue;
+    memset(s.change[lane], 0, d * P * sizeof(double));
+    for (long i = 0; i < d; ++i) s.change[lane][i * P + m * Q + i] = 1;
+    if (target.derivatives && follows[lane])
+      store<D>(law, target.by_start, s.change[lane], columns, target.derivatives + place * (course.L + 1) * d * columns);
+  }
+  long sample = 0;
+  for (long number = 0; number < course.M; ++number) {
+    step<D>(law, course, number, places, s, linear);
+    const bool ends = course.is_end[number];
+    sample += ends;
+    for (long lane = 0; lane < count; ++lane) {
+      if (!follows[lane]) continue;
+      const long place = places[lane], run = place / course.W;
+      if (linear) advance<D>(law, target.by_start, lane, s);
+      if (!ends) continue;
+      const long at = sample * windows + place;
+      if (target.states)
+        for (long i = 0; i < d; ++i) target.states[at * d + i] = s.state[i][lane];
+      if (target.derivatives) {
+        double* out = target.derivatives + (place * (course.L + 1) + sample) * d * columns;
+        store<D>(law, target.by_start, s.change[lane], columns, out);
       }
-      long sample = 0;
-      for (long number = 0; number < course.M; ++number) {
-        step<D>(law, course, number, run, window, weights + run * Q * m, state, s, derivatives != 0);
-        if (derivatives) advance<D>(law, by_start, s);
-        if (!course.is_end[number]) continue;
-        ++sample;
-        memcpy(states + (sample * windows + place) * d, state, d * sizeof(double));
-        if (derivatives) store<D>(law, by_start, s, slopes + sample * d * columns);
+      if (target.rows && target.seen[at]) {
+        double* rows = target.rows + (run * course.W * course.L * d + target.numbers[run]) * length;
+        follows[lane] = keep<D>(law, target, target.truth + at * d, s.state, lane, s.change[lane], rows);
+        if (follows[lane]) target.numbers[run] += d;
       }
     }
-  free(memory);
+  }
+}
+
+// Memory for small numbers of a block, one piece after the other; null where there is none.
+struct Memory {
+  Lanes* begin = 0;
+  long taken = 0;
+  Lanes* take(long size) {
+    Lanes* piece = begin ? begin + taken : 0;
+    taken += size;
+    return piece;
+  }
+};
+
+void divide(const Law& law, Memory& memory, Scratch& s) {
+  const long d = law.d, m = law.m, K = law.K, Q = K * law.q, P = m * Q + d;
+  s.weights = memory.take(Q * m), s.mixed = memory.take(K * m);
+  s.monomials = memory.take(K), s.slopes = memory.take(K * d);
+  s.point = memory.take(d), s.rate = memory.take(d), s.sum = memory.take(d), s.state = memory.take(d);
+  s.factors = memory.take(law.q);
+  s.jacobian = memory.take(4 * d * d), s.product = memory.take(5 * d * d);
+  s.tangent = memory.take(d * d), s.forcing = memory.take(4 * d * m);
+  s.phi = reinterpret_cast<double*>(memory.take(4 * Q));
+  const long size = (d * P + LANES - 1) / LANES;
+  for (long lane = 0; lane < LANES; ++lane) s.change[lane] = reinterpret_cast<double*>(memory.take(size));
+  s.next = reinterpret_cast<double*>(memory.take(size));
+}
+
+// Rollouts of all windows: 1 where there is no memory.
+template <long D>
+long rolled(const Law& law, const Course& course, const double* starts, const double* weights, const Target& target) {
+  Scratch s;
+  Memory memory;
+  divide(law, memory, s);
+  const long unit = sizeof(Lanes);
+  void* allocated = malloc(memory.taken * unit + unit);
+  if (!allocated) return 1;
+  const uintptr_t address = reinterpret_cast<uintptr_t>(allocated);
+  memory.begin = reinterpret_cast<Lanes*>((address + unit - 1) / unit * unit);
+  memory.taken = 0;
+  divide(law, memory, s);
+  const long windows = course.n * course.W;
+  for (long first = 0; first < windows; first += LANES) {
+    const long count = windows - first < LANES ? windows - first : LANES;
+    long places[LANES];
+    // lanes without a window follow the last one
+    for (long lane = 0; lane < LANES; ++lane) places[lane] = first + (lane < count ? lane : count - 1);
+    follow<D>(law, course, starts, weights, places, count, target, s);
+  }
+  free(allocated);
   return 0;
 }
 
 }  // namespace
 
-// States (L + 1, n, W, d), with starts in their first row, and, unless null, derivatives (n, W, L + 1, d, columns).
-extern "C" long evaluate(double* states, double* derivatives, const double* weights, const double* steps,
-                         const double* factors, const double* drift, const double* shift, const double* scale,
-                         const double* speed, const unsigned char* is_end, const int64_t* parent,
-                         const int64_t* variable, double reach, long d, long m, long K, long q, long n, long W, long M,
-                         long L, long by_start) {
+// States (L + 1, n, W, d), with starts in their first row, and, unless null, derivatives (n, W, L + 1, d, columns); or,
+// unless null, rows (n, W L d, K q m + 1) of derivatives and residuals from the truth, as many as `numbers` (n,) say.
+extern "C" long evaluate(double* states, double* derivatives, double* rows, int64_t* numbers, const double* truth,
+                         const unsigned char* seen, const double* weights, const double* steps, const double* factors,
+                         const double* drift, const double* shift, const double* scale, const double* speed,
+                         const unsigned char* is_end, const int64_t* parent, const int64_t* variable, double reach,
+                         double lost, double steep, long d, long m, long K, long q, long n, long W, long M, long L,
+                         long by_start) {
   const Law law = {d, m, K, q, parent, variable, shift, scale, speed, reach};
-  const Course course = {n, W, M, steps, is_end, factors, drift};
-  const auto all = [&](auto of_size) { return of_size(law, course, weights, L + 1, by_start, states, derivatives); };
+  const Course course = {n, W, M, L, steps, is_end, factors, drift};
+  const Target target = {rows ? 0 : states, derivatives, rows, numbers, truth, seen, lost, steep, by_start != 0};
+  const auto all = [&](auto of_size) { return of_size(law, course, states, weights, target); };
   if (d != m) return all(rolled<0>);
   switch (d) {
     case 2: return all(rolled<2>);

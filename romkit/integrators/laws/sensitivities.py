@@ -74,6 +74,21 @@ class Motion:
             )
         return self._sensitivities(weights, start, course, by_start=by_start)
 
+    def residual_rows(
+        self, weights: Tensor, start: Tensor, course: Course, truth: compiled.Truth
+    ) -> list[Tensor]:
+        """Rows (N, K m + 1) of each run, for each component of the samples that are seen before
+        their window is lost: derivatives by the coefficients of the run, and behind them the
+        distance from the truth.
+        """
+        if compiled.is_compiled(self.terms, start):
+            return compiled.residual_rows(self._formula, weights, start, course, truth)
+        states, derivatives = self.sensitivities(weights, start, course)
+        distance = states - truth.states
+        counts = kept(distance, derivatives, truth)
+        both = torch.cat([derivatives, distance.unsqueeze(-1)], -1)  # (L + 1, n, W, d, K m + 1)
+        return [both[:, run][counts[:, run]].flatten(0, 1) for run in range(len(start))]
+
     @property
     def _formula(self) -> compiled.Formula:
         return compiled.Formula(
@@ -230,3 +245,19 @@ class Motion:
             factor = factors[..., k, None, None]
             total = total + factor * slopes
         return total
+
+
+def kept(distance: Tensor, derivatives: Tensor, truth: compiled.Truth) -> Tensor:
+    """Which samples (L + 1, n, W) are seen, and come before a window is lost."""
+    near = distance.abs().amax(-1) < truth.lost
+    gentle = below(derivatives, truth.steep)
+    # what follows a lost sample is lost, too, whatever it comes near to
+    before = ((near & gentle) | ~truth.seen).cummin(0).values
+    return before & truth.seen
+
+
+def below(derivatives: Tensor, limit: float) -> Tensor:
+    """Whether all derivatives (..., d, P) of a sample are smaller than a limit; NaN is not."""
+    largest = derivatives.amax((-2, -1))
+    least = derivatives.amin((-2, -1))
+    return (largest < limit) & (least > -limit)

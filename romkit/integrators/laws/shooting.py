@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from romkit.core.levenberg import levenberg_marquardt
+from romkit.integrators.laws.compiled import Truth
 from romkit.integrators.laws.courses import Runs, Windows, windows
 from romkit.integrators.laws.returning import Returning
-from romkit.integrators.laws.sensitivities import Motion
+from romkit.integrators.laws.sensitivities import Motion, below, kept
 
 SHORTEST, GROWTH = 0.5, 2.0
 """First windows [time scales of the motion], and the factor from one length to the next."""
@@ -76,8 +78,8 @@ POLISHED = FINE * GROWTH**REFINED
 SAMPLES = 10_000
 """Most samples in all windows of one length; of more, windows are farther apart."""
 
-ENTRIES = 8_000_000
-"""Most derivatives that are held at once."""
+ENTRIES = 400_000
+"""Derivatives from which on those of a single run are held at once."""
 
 
 class Structure(NamedTuple):
@@ -95,37 +97,33 @@ class Stage(NamedTuple):
     theta: Tensor
 
 
-class Residuals(NamedTuple):
-    """Distances of rollouts of windows from their data, with derivatives.
+class Squares:
+    """Sums over rows of derivatives by P coefficients, with a residual behind them, of each group:
+    the normal equations of least squares.
 
-    Attributes:
-        distance: (..., N) of all components of all samples.
-        by_coefficients: (..., N, K m) derivatives by the coefficients of the run.
+    Args:
+        groups: number of groups.
+        size: P.
     """
 
-    distance: Tensor
-    by_coefficients: Tensor
+    def __init__(self, groups: int, size: int):
+        self._totals = np.zeros((groups, size + 1, size + 1))
+
+    def add(self, group: int, rows: Tensor) -> None:
+        """Add rows (N, P + 1) of a group."""
+        from scipy.linalg.blas import dsyrk  # slow to import
+
+        if len(rows) == 0:
+            return
+        # products are symmetric, so that half of them are computed, in place
+        dsyrk(1.0, rows.numpy().T, beta=1.0, c=self._totals[group].T, overwrite_c=True)
 
     def normal_equations(self) -> tuple[Tensor, Tensor]:
-        """Matrices (..., K m, K m) and slopes (..., K m)."""
-        J = self.by_coefficients
-        slope = (J.mT @ self.distance.unsqueeze(-1)).squeeze(-1)
-        return _gram(J), slope
-
-
-def _gram(J: Tensor) -> Tensor:
-    """Products (..., P, P) of the columns of matrices (..., N, P) with each other, of which half
-    are computed: they are symmetric.
-    """
-    from scipy.linalg.blas import dsyrk  # slow to import
-
-    *lead, N, P = J.shape
-    if N == 0:
-        return J.new_zeros(*lead, P, P)
-    runs = J.reshape(-1, N, P).numpy()
-    halves = [torch.from_numpy(dsyrk(1.0, rows.T)) for rows in runs]
-    above = torch.stack(halves).reshape(*lead, P, P).triu()
-    return above + above.triu(1).mT
+        """Matrices (G, P, P) and slopes (G, P)."""
+        below = torch.from_numpy(self._totals)  # only the lower halves are sums
+        matrix = below[:, :-1, :-1].tril()
+        matrix = matrix + matrix.tril(-1).mT
+        return matrix, below[:, -1, :-1]
 
 
 class Elimination(NamedTuple):
@@ -156,13 +154,13 @@ class Elimination(NamedTuple):
         response = torch.cholesky_solve(coupling, factor)
         return cls(coupling, shift.squeeze(-1), response)
 
-    def reduced(self, matrix: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-        """Normal equations (n, K m, K m) and (n, K m) with starts at their best.
+    def reduction(self) -> tuple[Tensor, Tensor]:
+        """What starts at their best take from normal equations (n, K m, K m) and (n, K m).
 
-        The Schur complement: a coefficient counts by what no start can make up for.
+        What is left is the Schur complement: a coefficient counts by what no start can make up for.
         """
-        matrix = matrix - torch.einsum("nwik,nwil->nkl", self.coupling, self.response)
-        slope = slope - torch.einsum("nwik,nwi->nk", self.coupling, self.shift)
+        matrix = torch.einsum("nwik,nwil->nkl", self.coupling, self.response)
+        slope = torch.einsum("nwik,nwi->nk", self.coupling, self.shift)
         return matrix, slope
 
     def change(self, of_coefficients: Tensor) -> Tensor:
@@ -300,61 +298,72 @@ class Shots:
         free = self.structure.free.flatten().nonzero().squeeze(-1)
         unit = torch.eye(len(free), dtype=W.dtype)
         held = (PROXIMITY + self.ridge) * unit
-        matrix = matrix[free][:, free] + held
+        if len(free) < len(matrix):
+            matrix = matrix[free][:, free]
+        matrix = matrix + held
         return Equations(matrix, down.flatten()[free], elimination)
 
     def _by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
         """Matrices (G, K m, K m) and slopes (G, K m) of the windows of each group, and the starts."""
-        groups = len(W)
         size = W[0].numel()
-        matrix = W.new_zeros(groups, size, size)
-        slope = W.new_zeros(groups, size)
+        squares = Squares(len(W), size)
         eliminations = []
-        # derivatives of all runs at once would fill the memory
+        # derivatives of all runs at once would fill the memory, or leave the cache
         of_a_run = self.windows.truth[:, 0].numel() * size
         at_once = max(1, ENTRIES // of_a_run)
         for rows in torch.arange(len(self.group)).split(at_once):
-            group = self.group[rows]
-            squares, down, elimination = self._of_runs(W[group], start[rows], rows)
-            matrix.index_add_(0, group, squares / self.number)
-            slope.index_add_(0, group, down / self.number)
-            eliminations.append(elimination)
+            weights = W[self.group[rows]]
+            if self.loose:
+                residuals, elimination = self._loose(weights, start[rows], rows)
+                eliminations.append(elimination)
+            else:
+                residuals = self._started_at_data(weights, start[rows], rows)
+            for run, of_run in zip(rows.tolist(), residuals, strict=True):
+                squares.add(int(self.group[run]), of_run)
         if self.beside is not None:
             for run, residuals in self._displaced(W):
-                squares, down = residuals.normal_equations()
-                matrix[self.group[run]] += squares / self.number
-                slope[self.group[run]] += down / self.number
-        if not self.loose:
-            return matrix, slope, None
-        return matrix, slope, Elimination.joined(eliminations)
+                squares.add(int(self.group[run]), residuals)
+        matrix, slope = squares.normal_equations()
+        elimination = None
+        if self.loose:
+            elimination = Elimination.joined(eliminations)
+            of_matrix, of_slope = elimination.reduction()
+            matrix = matrix.index_add(0, self.group, of_matrix, alpha=-1)
+            slope = slope.index_add(0, self.group, of_slope, alpha=-1)
+        return matrix / self.number, slope / self.number, elimination
 
-    def _of_runs(
-        self, weights: Tensor, start: Tensor, rows: Tensor
-    ) -> tuple[Tensor, Tensor, Elimination | None]:
-        """Matrices (n, K m, K m) and slopes (n, K m) of windows that start at data of some runs, up
-        to where they are lost, and the starts.
+    def _truth(self, rows: Tensor) -> Truth:
+        return Truth(self.windows.truth[:, rows], self.windows.seen[:, rows], LOST, STEEP)
+
+    def _started_at_data(self, weights: Tensor, start: Tensor, rows: Tensor) -> list[Tensor]:
+        """Derivatives and residuals (N, K m + 1) of each of some runs, up to where windows are
+        lost.
         """
         course = self.windows.course.only(rows)
+        return self.structure.motion.residual_rows(weights, start, course, self._truth(rows))
+
+    def _loose(
+        self, weights: Tensor, start: Tensor, rows: Tensor
+    ) -> tuple[list[Tensor], Elimination]:
+        """Derivatives and residuals (N, K m + 1) of each of some runs, and the starts."""
+        course = self.windows.course.only(rows)
         motion = self.structure.motion
-        states, derivative = motion.sensitivities(weights, start, course, by_start=self.loose)
-        distance = states - self.windows.truth[:, rows]
-        kept = _kept(distance, derivative, self.windows.seen[:, rows])
-        if not bool(kept.all()):
-            distance = torch.where(kept.unsqueeze(-1), distance, 0.0)
-            derivative = torch.where(kept[..., None, None], derivative, 0.0)
+        states, derivative = motion.sensitivities(weights, start, course, by_start=True)
+        truth = self._truth(rows)
+        distance = states - truth.states
+        counts = kept(distance, derivative, truth)
+        distance = torch.where(counts.unsqueeze(-1), distance, 0.0)
+        derivative = torch.where(counts[..., None, None], derivative, 0.0)
         size = weights[0].numel()
         by_coefficients = derivative[..., :size]
-        by_run = distance.permute(1, 2, 0, 3)  # (n, W, L + 1, d)
-        slopes = by_coefficients.permute(1, 2, 0, 3, 4)
-        residuals = Residuals(by_run.flatten(1), slopes.flatten(1, 3))
-        matrix, slope = residuals.normal_equations()
-        if not self.loose:
-            return matrix, slope, None
         elimination = Elimination.of(distance, by_coefficients, derivative[..., size:])
-        return *elimination.reduced(matrix, slope), elimination
+        both = torch.cat([by_coefficients, distance.unsqueeze(-1)], -1)
+        by_run = both.movedim(1, 0).flatten(1, 3)  # (n, (L + 1) W d, K m + 1)
+        return [*by_run.contiguous()], elimination
 
-    def _displaced(self, W: Tensor) -> Iterator[tuple[int, Residuals]]:
-        """Residuals of windows with displaced starts, with the number of their run.
+    def _displaced(self, W: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Derivatives and residuals (N, K m + 1) of windows with displaced starts, with the number
+        of their run.
 
         Most of them come back, and cost nothing: derivatives are needed of the others alone.
         """
@@ -376,12 +385,13 @@ class Shots:
             )
             yield run, residuals
 
-    def _outside(self, distance: Tensor, derivative: Tensor, costs: Tensor) -> Residuals:
+    def _outside(self, distance: Tensor, derivative: Tensor, costs: Tensor) -> Tensor:
         """Residuals r (1 - ρ / |r|) beyond the radius ρ of windows of a run, up to where they are
-        lost, from distances r (L', W, d), their derivatives (..., K m), and where they cost (L', W).
+        lost, behind their derivatives (N, K m + 1), from distances r (L', W, d), the derivatives of
+        these (..., K m), and where they cost (L', W).
         """
         near = self.beside.weight * distance.abs().amax(-1) < LOST
-        gentle = _below(derivative, STEEP / self.beside.weight)
+        gentle = below(derivative, STEEP / self.beside.weight)
         before = ((near & gentle) | ~costs).cummin(0).values
         counts = before & costs
         r = distance[counts]  # (N, d)
@@ -392,9 +402,9 @@ class Shots:
         along = (unit.unsqueeze(-1) * slopes).sum(-2, keepdim=True)
         kept = ((1 - share) * unit).unsqueeze(-1) * along
         by_coefficients = share.unsqueeze(-1) * slopes + kept
-        weight = self.beside.weight
-        residual = weight * share * r
-        return Residuals(residual.flatten(), weight * by_coefficients.flatten(0, 1))
+        residual = share * r
+        both = torch.cat([by_coefficients, residual.unsqueeze(-1)], -1)
+        return self.beside.weight * both.flatten(0, 1)
 
 
 def _square(residual: Tensor, seen: Tensor) -> Tensor:
@@ -404,22 +414,6 @@ def _square(residual: Tensor, seen: Tensor) -> Tensor:
     residual = torch.where(seen.unsqueeze(-1), residual, 0.0)
     square = residual.square().nan_to_num(LOST**2).clamp(max=LOST**2)
     return square.sum()
-
-
-def _kept(residual: Tensor, derivative: Tensor, seen: Tensor) -> Tensor:
-    """Which samples (L + 1, n, W) are observed, and come before a window is lost."""
-    near = residual.abs().amax(-1) < LOST
-    gentle = _below(derivative, STEEP)
-    # what follows a lost sample is lost, too, whatever it comes near to
-    before = ((near & gentle) | ~seen).cummin(0).values
-    return before & seen
-
-
-def _below(derivative: Tensor, limit: float) -> Tensor:
-    """Whether all derivatives (..., d, P) of a sample are smaller than a limit; NaN is not."""
-    largest = derivative.amax((-2, -1))
-    least = derivative.amin((-2, -1))
-    return (largest < limit) & (least > -limit)
 
 
 @dataclass(frozen=True, eq=False)

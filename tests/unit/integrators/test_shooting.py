@@ -14,11 +14,12 @@ from romkit.core.levenberg import levenberg_marquardt
 from romkit.integrators import LatentSamples, PolynomialLaw, SINDy
 from romkit.integrators.laws import compiled, shooting
 from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
+from romkit.integrators.laws.compiled import Truth
 from romkit.integrators.laws.courses import Course, Runs, windows
 from romkit.integrators.laws.libraries import Fourier, Polynomial
 from romkit.integrators.laws.samples import SAMPLED
-from romkit.integrators.laws.sensitivities import Motion
-from romkit.integrators.laws.shooting import Residuals, Shots
+from romkit.integrators.laws.sensitivities import Motion, kept
+from romkit.integrators.laws.shooting import Shots, Squares
 from romkit.integrators.laws.terms import LatentTerms, LibraryTerms, Monomials
 from romkit.solvers import RK4
 from tests.refusals import refused
@@ -149,14 +150,54 @@ def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, m, moving, 
     assert torch.allclose(slopes, derivative, rtol=1e-11, atol=1e-12 * largest)
 
 
-def test_products_of_columns_are_symmetric_and_exact():
+def test_squares_are_the_normal_equations_of_their_rows():
     draw = torch.Generator().manual_seed(4)
-    for shape in ((3, 40, 7), (40, 7), (1, 1, 5), (0, 5), (2, 0, 5)):
-        J = torch.randn(*shape, generator=draw).double()
-        matrix, slope = Residuals(J[..., 0], J).normal_equations()
-        assert torch.equal(matrix, matrix.mT)
-        assert torch.allclose(matrix, J.mT @ J, rtol=1e-13, atol=1e-13)
-        assert torch.allclose(slope, matrix[..., 0], rtol=1e-13, atol=1e-13)
+    parts = [
+        (torch.randn(N, 8, generator=draw).double(), group)
+        for N, group in ((40, 0), (1, 2), (0, 1), (5, 0))
+    ]
+    squares = Squares(3, 7)
+    for rows, group in parts:
+        squares.add(group, rows)
+    matrix, slope = squares.normal_equations()
+    assert torch.equal(matrix, matrix.mT)
+    for group in range(3):
+        rows = torch.cat(
+            [rows[:0] for rows, _ in parts] + [rows for rows, k in parts if k == group]
+        )
+        J, residual = rows[:, :-1], rows[:, -1]
+        assert torch.allclose(matrix[group], J.mT @ J, rtol=1e-13, atol=1e-13)
+        assert torch.allclose(slope[group], J.mT @ residual, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("d", [2, 3, 7])
+def test_compiled_residuals_end_where_a_window_is_lost(d):
+    draw = torch.Generator().manual_seed(d)
+    states = torch.randn(3, 9, d, generator=draw).double()
+    states[0, 2] = torch.nan
+    states[2, 0] = torch.nan
+    motion = Motion(Monomials(d, 2), d, 1)
+    weights = 0.4 * torch.randn(3, motion.terms.number, d, generator=draw).double()
+    weights[1, 0] = torch.nan
+    runs = Runs(
+        states, torch.linspace(0, 2, 9).double(), torch.arange(3), torch.ones(3, 1).double()
+    )
+    start, truth, seen, course = windows(runs, 4, 2, 0.1)
+    for lost, steep in ((1e9, 1e9), (1.5, 1e9), (1e9, 0.5)):
+        limits = Truth(truth, seen, lost, steep)
+        compiled = motion.residual_rows(weights, start, course, limits)
+        states, derivatives = motion._sensitivities(weights, start, course, by_start=False)
+        counts = kept(states - truth, derivatives, limits)
+        for run, rows in enumerate(compiled):
+            J = derivatives[1:, run][counts[1:, run]].flatten(0, 1)
+            residual = (states - truth)[1:, run][counts[1:, run]].flatten()
+            assert torch.allclose(rows.mT @ rows, _products(J, residual), rtol=1e-9, atol=1e-11)
+            assert len(rows) == len(J)
+
+
+def _products(J, residual):
+    rows = torch.cat([J, residual[:, None]], 1)
+    return rows.mT @ rows
 
 
 def test_compiled_rollouts_take_steps_that_windows_share():
