@@ -239,32 +239,23 @@ class Sums(NamedTuple):
     monomials.
 
     Attributes:
-        features: (N, Q K), or the monomials (N, K) alone where the context of the piece stays.
-        terms: (Q,) at that context; None where it does not stay.
-        gram: (Q K, Q K) of the products.
-        moments: (Q K, R) of products with the residual.
+        features: (N, Q K); the monomials (N, K) alone where the context of the piece stays.
+        gram: of the features.
+        moments: of features with the residual, (Q K, R) or (K, R).
+        terms: (Q,) at the context that stays, else None.
     """
 
     features: Tensor
-    terms: Tensor | None
     gram: Tensor
     moments: Tensor
-
-    @classmethod
-    def at_context(cls, terms: Tensor, of_latents: LatentSums) -> "Sums":
-        """Sums at one context: as Kronecker products they need no pass over the snapshots."""
-        squares = torch.outer(terms, terms)
-        gram = torch.kron(squares, of_latents.gram)
-        moments = torch.kron(terms.unsqueeze(-1), of_latents.moments)
-        return cls(of_latents.monomials, terms, gram, moments)
+    terms: Tensor | None
 
     @classmethod
     def along_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
         """Sums of snapshots at contexts with these terms (N, Q)."""
         products = terms.unsqueeze(-1) * of_latents.monomials.unsqueeze(-2)  # (N, Q, K)
         features = products.flatten(-2)
-        gram = features.mT @ features
-        return cls(features, None, gram, features.mT @ residual)
+        return cls(features, features.mT @ features, features.mT @ residual, None)
 
     def fitted(self, weights: Tensor) -> Tensor:
         """Residual (N, R) by coefficients (Q K, R)."""
@@ -417,8 +408,12 @@ class LeftOut:
 
     def _best(self, settings: Settings, best: dict[int, Trial]) -> dict[int, Trial]:
         """The better of `best` of each degree and the best of the settings that are not given."""
+        known_warp = bool(best)
         best = dict(best)
         for candidate in self._candidates(settings):
+            # without a context the warp makes no difference
+            if known_warp and candidate.context_degree == 0:
+                continue
             trial = self._ridged(candidate)
             known = best.get(candidate.degree)
             # at least one trial, were all of them infinite
@@ -524,7 +519,7 @@ class LeftOut:
         for piece, of_context, of_latents in zip(pieces, of_contexts, of_pieces, strict=True):
             stays = len(piece) > 0 and bool((of_context == of_context[0]).all())
             if stays:
-                of_piece = Sums.at_context(of_context[0], of_latents)
+                of_piece = Sums(*of_latents, of_context[0])
             else:
                 of_piece = Sums.along_contexts(of_context, of_latents, self.residual[piece])
             sums.append(of_piece)
@@ -560,18 +555,39 @@ def _downhill(trials: Iterable[Trial], best: Trial) -> Trial:
 
 
 def _total(sums: Sequence[Sums]) -> tuple[Tensor, Tensor, int]:
-    """Gram matrix, moments and number of rows of several pieces."""
-    gram = sum(piece.gram for piece in sums)
-    moments = sum(piece.moments for piece in sums)
+    """Gram matrix (Q K, Q K), moments (Q K, R) and number of rows of several pieces."""
     rows = sum(len(piece.features) for piece in sums)
+    if all(piece.terms is not None for piece in sums):
+        return *_at_contexts(sums), rows
+    gram = moments = 0
+    for piece in sums:
+        of_gram, of_moments = piece.gram, piece.moments
+        if piece.terms is not None:
+            of_gram, of_moments = _at_contexts([piece])
+        gram = gram + of_gram
+        moments = moments + of_moments
     return gram, moments, rows
+
+
+def _at_contexts(sums: Sequence[Sums]) -> Pair:
+    """Gram matrix (Q K, Q K) and moments (Q K, R) of pieces at contexts that stay: sums of
+    Kronecker products, without a pass over the snapshots.
+    """
+    terms = torch.stack([piece.terms for piece in sums])  # (C, Q)
+    grams = torch.stack([piece.gram for piece in sums])
+    moments = torch.stack([piece.moments for piece in sums])
+    squares = terms.unsqueeze(-1) * terms.unsqueeze(-2)  # (C, Q, Q)
+    gram = torch.einsum("cqp,ckl->qkpl", squares, grams)
+    size = gram.shape[0] * gram.shape[1]
+    moment = torch.einsum("cq,ckr->qkr", terms, moments)
+    return gram.reshape(size, size), moment.flatten(0, 1)
 
 
 def _regularised(gram: Tensor, ridge: float, moments: Tensor) -> Tensor:
     """(G + λ I)⁻¹ M, which rounding may not make indefinite."""
     rounding = 1e-14 * gram.diagonal().mean()
-    unit = torch.eye(len(gram), dtype=gram.dtype)
-    shifted = gram + (ridge + rounding) * unit
+    shifted = gram.clone()
+    shifted.diagonal().add_(ridge + rounding)
     factor, failed = torch.linalg.cholesky_ex(shifted)
     if int(failed):
         return torch.linalg.lstsq(shifted, moments, driver="gelsd").solution

@@ -296,11 +296,9 @@ class Shots:
         down = torch.einsum("gq,gka->kqa", self.mix, slopes)
         down = down + PROXIMITY * (theta - self.prior) + self.ridge * theta
         free = self.structure.free.flatten().nonzero().squeeze(-1)
-        unit = torch.eye(len(free), dtype=W.dtype)
-        held = (PROXIMITY + self.ridge) * unit
         if len(free) < len(matrix):
             matrix = matrix[free][:, free]
-        matrix = matrix + held
+        matrix.diagonal().add_(PROXIMITY + self.ridge)
         return Equations(matrix, down.flatten()[free], elimination)
 
     def _by_group(self, W: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Elimination | None]:
@@ -440,10 +438,9 @@ class Expanded:
 
     def moved(self, members: Tensor, damping: Tensor) -> "Expanded":
         matrix, slope, elimination = self.equations
-        unit = torch.eye(len(matrix), dtype=matrix.dtype)
-        scaled = torch.diag(matrix.diagonal())
+        damped = matrix.clone()
         # coefficients that act on nothing leave a row of zeros
-        damped = matrix + damping * scaled + 1e-14 * unit
+        damped.diagonal().add_(damping * matrix.diagonal()).add_(1e-14)
         factor, failed = torch.linalg.cholesky_ex(damped)
         if failed:
             lost = torch.full_like(self.cost, torch.inf)
