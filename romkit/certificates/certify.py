@@ -45,7 +45,7 @@ def certify(
     center: Numbers | None = None,
     radius: Limit = math.inf,
     context_radius: NotNegative = 0.0,
-    **named: float,
+    **named: object,
 ) -> xr.Dataset:
     """Bounds of the Lipschitz constants of ρ, φ and P in the state and in the context, in physical
     units.

@@ -71,6 +71,8 @@ def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object
         "component": list(frame.state_names),
         "state_std": ("component", frame.state_std.numpy(), std_attrs),
     }
+    if len({*frame.state_units}) > 1:  # no attribute of the state says them all
+        coords["component_units"] = ("component", list(frame.state_units))
     dims = ("trajectory", "time")[: contexts.ndim - 1]
     for k, name in enumerate(frame.context_names):
         units = frame.context_units[k]

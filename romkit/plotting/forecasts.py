@@ -15,6 +15,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data.layout import in_components, layout_of
 from romkit.data.trajectories import check_components
+from romkit.data.units import Units, in_units_of
 from romkit.plotting import style
 from romkit.plotting.courses import omitted
 from romkit.plotting.places import place, quantity, telling_components
@@ -141,6 +142,7 @@ def _checked_truth(
     truth = in_components(truth, layout_of(runs))
     truth = style.members(truth).isel(seed=0, drop=True)
     check_components("truth", truth, names)
+    truth = in_units_of("truth", truth, Units.of(runs, []), [])
     count = runs.sizes["trajectory"]
     got = truth.sizes["trajectory"]
     if got < count:

@@ -27,7 +27,7 @@ from romkit.data.trajectories import (
     in_order,
     matched,
 )
-from romkit.data.units import check_units
+from romkit.data.units import check_units, parameters_in_units
 from romkit.engine import Device, Engine
 from romkit.integrators import LatentDynamics, LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, valid_time
@@ -809,12 +809,13 @@ def rollout(
     else:
         system = source
         check_match(system, projection)
+        # here, so that a conversion is told once
+        values = parameters_in_units(values, system.context_names, system.known_units.context)
         truth = unchecked(simulate)(system, **simulation, engine=engine, context=values)
         projection = projection if system.basis is None else projection.of_coordinates()
         # known at all times, while the truth has them at its samples alone
         times = torch.from_numpy(truth["time"].values.copy())
-        units = system.known_units.context
-        contexts = unchecked(Contexts.of)(system.context_names, values, times, units)
+        contexts = unchecked(Contexts.of)(system.context_names, values, times)
         contexts = unchecked(contexts.expanded)(truth.sizes["trajectory"])
     reduced = unchecked(follow)(
         projection,

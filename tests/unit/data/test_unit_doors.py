@@ -211,6 +211,8 @@ def test_contexts_with_labels_are_converted_at_every_door(model, stiffness, monk
     assert np.allclose(romkit.rollout(InMetres(), modes, k=stiffness, **start).k, 1.5)
     assert np.allclose(InMetres().dataset(k=stiffness, duration=0.2).k, 1.5)
     assert np.allclose(modes(k=stiffness).context, 1.5)
+    if stiffness.ndim == 0:
+        assert romkit.certify(modes, k=stiffness, radius=0.1).attrs["k"] == pytest.approx(1.5)
     monkeypatch.setitem(sys.modules, "pint", None)
     if stiffness.units != "N m-1":
         refused("context", romkit.forecast, modes, dynamics=law, k=stiffness, **start)
@@ -248,3 +250,35 @@ def test_states_in_their_own_dimensions_keep_their_units(unit, factor, monkeypat
     monkeypatch.setitem(sys.modules, "pint", None)
     refused("data", romkit.forecast, modes, initial_state=first, **start)
     refused("x", modes(k=2.0).encode, described)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("mm", 1e3), ("km", 1e-3), ("m", 1.0)])
+@pytest.mark.filterwarnings("ignore::romkit.errors.DataWarning")
+def test_a_truth_is_drawn_in_the_unit_of_the_forecast(model, unit, factor, monkeypatch):
+    pytest.importorskip("pint")
+    modes, law = model
+    start = {"initial_state": [1.0, 0.0], "duration": 2.0, "dt": 0.1, "k": 2.0}
+    band = romkit.forecast(modes, dynamics=law, **start)
+    state = data_of().state.isel(trajectory=[1]) * xr.DataArray([factor, 1.0], dims="component")
+    truth = data_of(units=(unit, "m/s")).isel(trajectory=[1])
+    truth = truth.assign(state=state.assign_attrs(truth.state.attrs))
+    panel = romkit.plotting.plot_forecast(band, truth).axes[0]
+    forecast, true = (line.get_ydata() for line in panel.lines)
+    assert np.abs(forecast - true[: len(forecast)]).max() < 1e-2
+    if unit != "m":
+        monkeypatch.setitem(sys.modules, "pint", None)
+        refused("truth", romkit.plotting.plot_forecast, band, truth)
+
+
+@pytest.mark.parametrize("units", [("mm", "m/s"), ("m", "km/s"), ("s", "m/s")])
+def test_runs_of_several_units_keep_them_for_their_scores(model, units, monkeypatch):
+    modes, law = model
+    run = romkit.follow(modes, data_of(), dynamics=law)
+    assert romkit.score(data_of(), run).nrmse.notnull().all()
+    refused("reduced", romkit.score, data_of(units=units), run)
+    monkeypatch.setitem(sys.modules, "pint", None)
+    last = run.state.isel(trajectory=0, time=-1)
+    start = {"duration": 0.2, "dt": 0.1, "k": 1.0, "dynamics": law}
+    assert romkit.forecast(modes, initial_state=last, **start).sizes["time"] == 3
+    other = last.assign_coords(component_units=("component", list(units)))
+    refused("initial_state", romkit.forecast, modes, initial_state=other, **start)
