@@ -9,8 +9,8 @@ from romkit.core import tensors
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data import DIMS, trajectories
-from romkit.integrators import Estimator, LearnedField
-from romkit.learning.contexts import groups_between
+from romkit.integrators import Estimator, LearnedField, LimitCycle
+from romkit.learning.contexts import groups_between, number_of_contexts
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.quiet import quiet
 from romkit.learning.scale import shared
@@ -76,8 +76,9 @@ def intervals_of(
     draws = []
     for left_out in rows:
         draws.append(np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out))
+    parts = _parts(settings, train)
     with quiet():
-        ensemble = centred_ensemble(projection, settings, law, train, draws, seed)
+        ensemble = centred_ensemble(projection, settings, law, train, draws, seed, parts)
         validation, unseen = _validation(train, test, rows)
         try:
             # a forecast that is lost says so itself, and leaves the others their intervals
@@ -88,6 +89,15 @@ def intervals_of(
             # forecasts that are lost calibrate nothing
             return Intervals(None, ALL_LOST)
     return Intervals(calibrated)
+
+
+def _parts(settings: Estimator, train: xr.Dataset) -> int:
+    """Number of contexts, where each has a share in all coefficients; 0 where orbits are interpolated
+    between contexts: the distance of a member then measures a gap twice as wide.
+    """
+    if isinstance(settings, LimitCycle):
+        return 0
+    return number_of_contexts(train)
 
 
 def reason_without(train: xr.Dataset, test: xr.Dataset | None, members: int) -> str:

@@ -84,7 +84,7 @@ class InterpolatedRuns:
         error = np.concatenate(errors)  # (V, T, n)
         calibration = None
         if with_bars and len(error) > 1:
-            relative = error / np.concatenate(sizes)[..., None]
+            relative = error / np.concatenate(sizes)
             spread = np.zeros_like(error)
             times = train["time"].values.astype(float)
             calibration = Calibration.of(times, relative, spread, whole._deviation, typical=True)
@@ -189,7 +189,7 @@ class InterpolatedRuns:
 
     def _left_out(self, train: xr.Dataset) -> tuple[list[Array], list[Array]]:
         """Errors (k, T, n) on the runs of each context between others, from all but these, and the
-        sizes (k, T) by which errors are measured there.
+        sizes (k, T, n) by which errors are measured there.
         """
         errors, sizes = [], []
         for left_out in groups_between(train):
@@ -201,20 +201,25 @@ class InterpolatedRuns:
         return errors, sizes
 
     def _sizes(self, contexts: Tensor, times: Tensor) -> Array:
-        """Sizes (k, T) of errors at contexts (k, p) and times: of what each run changes there, times
-        the expected error in units of the expected change; 1 with too few runs to tell.
+        """Sizes (k, T, n) of errors at contexts (k, p) and times, in deviations: of what each run
+        changes there, times the expected error in units of the expected change; 1 with too few runs
+        to tell.
         """
+        from scipy.interpolate import interp1d  # slow to import, and seldom needed
+
         if self.kernel is None:
-            return np.ones((len(contexts), len(times)))
+            return np.ones((len(contexts), len(times), self.runs.sizes["component"]))
         known = self._known
         wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
         groups = groups_between(self.runs)
         # a gap that a run was left out of is wider than others, and tells of larger errors
         expected = self.kernel.errors(known, wanted) / self.kernel.changes(known, wanted, groups)
-        at_samples = expected[:, None] * changes(self._relative, known, wanted, groups)
+        at_samples = changes(self._relative, known, wanted, groups)
+        at_samples *= expected[:, None, None]
         samples = _times(self.runs).numpy()
-        rows = [np.interp(times.numpy(), samples, size) for size in at_samples]
-        return np.stack(rows)
+        # times may leave the samples by rounding
+        within = np.clip(times.numpy(), samples[0], samples[-1])
+        return interp1d(samples, at_samples, axis=1)(within)
 
     def _states(self, data: xr.Dataset) -> Array:
         """States (k, T, n) at the contexts and times of data."""
@@ -246,7 +251,7 @@ class InterpolatedRuns:
             return run
         lead = (times - _times(self.runs)[0]).numpy()
         scale = self.calibration.scale(lead, np.zeros_like(states))
-        half = self.calibration.factor(level) * scale * self._sizes(contexts, times)[..., None]
+        half = self.calibration.factor(level) * scale * self._sizes(contexts, times)
         return with_interval(run, half, level)
 
     def _full(self, initial_state: object) -> Tensor:

@@ -17,11 +17,17 @@ LEAST = 1e-3
 """Least change at a time, in the largest one of the run: runs may begin alike."""
 
 
+LOCAL = 0.6
+"""Share of the square of a change that is that of a component and time, and not of all components
+together: where a component changes by chance as little without any run, it may err more.
+"""
+
+
 def changes(states: Tensor, contexts: Tensor, wanted: Tensor, groups: Sequence[Array]) -> Array:
-    """Root mean square change (k, T) of interpolated runs without those of each group, smoothed.
+    """Change (k, T, n) of interpolated runs without those of each group, root of the sum of squares.
 
     Errors of an interpolation are of the size of these changes: both are small between runs that
-    are near and alike.
+    are near and alike, and both move with a front.
 
     Args:
         states: (C, T, n) of the runs, in deviations.
@@ -31,12 +37,19 @@ def changes(states: Tensor, contexts: Tensor, wanted: Tensor, groups: Sequence[A
 
     Source: Efron, Stein (1981), The jackknife estimate of variance.
     """
-    square = torch.zeros(len(wanted), states.shape[1], dtype=torch.float64)
+    square = torch.zeros(len(wanted), *states.shape[1:], dtype=torch.float64)
     for weights in weight_changes(contexts, wanted, groups):
         change = torch.einsum("kc,ctn->ktn", weights, states)
-        square += change.square().mean(-1)
-    size = square.sqrt().numpy()
-    window = 2 * (size.shape[1] // (2 * SMOOTHED)) + 1
-    smooth = uniform_filter1d(size, window, axis=1, mode="nearest")
+        square += change.square()
+    together = square.mean(-1).sqrt().numpy()  # (k, T)
+    smooth = _smoothed(together)
     largest = smooth.max(1, keepdims=True)
-    return np.maximum(smooth, np.maximum(LEAST * largest, np.finfo(float).tiny))
+    typical = np.maximum(smooth, np.maximum(LEAST * largest, np.finfo(float).tiny))
+    of_all = np.square(typical)[..., None]  # (k, T, 1)
+    return np.sqrt(LOCAL * square.numpy() + (1 - LOCAL) * of_all)
+
+
+def _smoothed(size: Array) -> Array:
+    """Moving mean over the times of sizes (k, T)."""
+    window = 2 * (size.shape[1] // (2 * SMOOTHED)) + 1
+    return uniform_filter1d(size, window, axis=1, mode="nearest")

@@ -18,7 +18,7 @@ from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import FilePath, Mask, Part, Positive, Seed, validated
+from romkit.core.boundary import FilePath, Mask, Natural, Part, Positive, Seed, validated
 from romkit.core.errors import (
     DivergenceWarning,
     ExtrapolationWarning,
@@ -111,6 +111,7 @@ class Calibration:
         spread: Array,
         std: Array,
         typical: bool = False,
+        largest: Array | None = None,
     ) -> "Calibration":
         """Calibrate by trajectories that no member was fitted to.
 
@@ -123,6 +124,7 @@ class Calibration:
             typical: whether growth is that of the median trajectory, so that a few with large
                 errors, where members disagree, leave the others narrow intervals. The scale then
                 grows where members disagree by more than on any of these.
+            largest: (V, T, n) spread beyond which it grows, by default that of the members above.
 
         Raises:
             InputError: fewer than two trajectories with a finite error.
@@ -147,7 +149,8 @@ class Calibration:
         quantiles = _quantiles(scores)
         disagreement = None
         if typical:
-            disagreement = _disagreement(spread[usable], profile).max(0)  # (T,)
+            widest = spread if largest is None else largest
+            disagreement = _disagreement(widest[usable], profile).max(0)  # (T,)
             # the first states are nearly the same for all members
             disagreement = np.maximum(disagreement, START * disagreement.max())
         number = int(seen.sum())
@@ -269,7 +272,10 @@ RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 PROJECTION, LAW, CALIBRATION = "projection.safetensors", "law.safetensors", "calibration.nc"
 
-CENTRED = "centred"
+CENTRED, PARTS = "centred", "parts"
+
+WIDEST = "spread of every member"
+"""Name of the spread of members, also of those that have not seen a trajectory."""
 
 CHECKSUMS = "ensemble.json"
 """List of the other files of a saved ensemble with their checksums, written after them."""
@@ -289,6 +295,10 @@ class Ensemble:
         centred: whether the first member was fitted to all trajectories. Its forecast is then the
             middle of the interval, and the others spread around it; by default the middle is the
             mean of all.
+        parts: number of parts of the data of which each other member misses one. Where it is given,
+            their spread is the standard error of the jackknife, √(parts - 1) times their distance
+            from the middle (Efron, Stein 1981), and calibration takes the distance of a member from
+            a trajectory that it alone misses for its error.
 
     Raises:
         InputError: a single projection, or another number of laws.
@@ -308,6 +318,7 @@ class Ensemble:
     law: LearnedField
     calibration: Calibration | None = None
     centred: bool = False
+    parts: Natural = 0
 
     def __post_init__(self):
         if self.projection.seeds is None:
@@ -359,7 +370,7 @@ class Ensemble:
         """
         run = forecast(self.projection, dynamics=self.law, on_components=True, **options)
         single = "trajectory" not in run.dims
-        run = _over_members(with_trajectories(run), None, self.centred)
+        run = self._over_members(with_trajectories(run), None)
         band = self._with_interval(run, level)
         return band.squeeze("trajectory") if single else band
 
@@ -410,11 +421,15 @@ class Ensemble:
             number = int(is_lost.sum())
         deviation = run["state_std"].values.astype("float64")
         spread = run["spread"].values
+        largest = None
+        if WIDEST in run:
+            largest = run[WIDEST].values
         if self.centred and seen is not None:
             by_members = ~seen[0]
             raised = max(raised, _understated(error / deviation, by_members))
             error[by_members] *= raised
-        calibration = Calibration.of(run["time"].values, error, spread, deviation, self.centred)
+        times = run["time"].values
+        calibration = Calibration.of(times, error, spread, deviation, self.centred, largest)
         return replace(self, calibration=replace(calibration, raised=raised, lost=number))
 
     @validated
@@ -458,7 +473,7 @@ class Ensemble:
         (folder / CALIBRATION).unlink(missing_ok=True)
         if self.calibration is not None:
             save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
-        _write_checksums(folder, self.centred)
+        _write_checksums(folder, self.centred, self.parts)
         return folder
 
     @classmethod
@@ -470,14 +485,14 @@ class Ensemble:
             FileError: files that are missing, damaged, or do not belong together.
         """
         folder = expanded(folder)
-        names, centred = _checked_files(folder)
+        names, centred, parts = _checked_files(folder)
         projection = load(folder / PROJECTION)
         law = load(folder / LAW)
         calibration = None
         if CALIBRATION in names:
             calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
         try:
-            return cls(projection, law, calibration, centred)
+            return cls(projection, law, calibration, centred, parts)
         except InputError as error:
             raise FileError(
                 folder, problem=f"holds no ensemble ({error})", fix="give a folder by save"
@@ -497,10 +512,57 @@ class Ensemble:
             rows = slice(begin, min(begin + at_once, C))
             run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law, **options)
             of_members = None if members is None else members[:, rows]
-            bands.append(_over_members(run, of_members, self.centred))
+            bands.append(self._over_members(run, of_members))
         if len(bands) == 1:
             return bands[0]
         return xr.concat(bands, "trajectory", data_vars="minimal", coords="minimal")
+
+    @property
+    def _factor_of_spread(self) -> float:
+        """Factor on the distance of members from the middle."""
+        if self.parts == 0:
+            return 1.0
+        return math.sqrt(self.parts - 1)
+
+    def _over_members(self, run: xr.Dataset, members: Array | None) -> xr.Dataset:
+        """Middle and spread of the finite ones of some members (B, C), all by default."""
+        state = run["state"].transpose("seed", *DIMS)
+        every = np.ma.masked_invalid(state.values)  # (B, C, T, n)
+        values = every
+        others = every
+        if members is not None:
+            values = _only(every, members)
+            if self.parts > 0:
+                # of a member that alone has not seen a trajectory it is the error
+                others = _only(every, ~members | members[0])
+        if self.centred:
+            middle, _ = _around_the_first(values)
+            _, distance = _around_the_first(others)
+            spread = self._factor_of_spread * distance
+            named = f"law of all trajectories; {len(values) - 1} others spread around it"
+        else:
+            # a spread needs two members
+            middle = values.mean(0)
+            spread = values.std(0, ddof=1)
+            named = f"mean of {len(values)} members"
+        units = state.attrs.get("units", "1")
+        of_members = [name for name, values in run.data_vars.items() if "seed" in values.dims]
+        band = run.drop_vars(of_members)
+        if "state_distance" in run:
+            # as the warning has it, which counts every member
+            distance = run["state_distance"].max("seed", keep_attrs=True)
+            band = band.assign(state_distance=distance)
+        if self.centred and members is not None:
+            _, distance = _around_the_first(every)
+            widest = self._factor_of_spread * distance
+            band = band.assign({WIDEST: (DIMS, widest.filled(np.nan))})
+        diverged = {"units": "1", "long_name": "share of the members that diverged"}
+        deviation = {"units": units, "long_name": "standard deviation of the members"}
+        return band.assign(
+            state=(DIMS, middle.filled(np.nan), {"units": units, "long_name": named}),
+            spread=(DIMS, spread.filled(np.nan), deviation),
+            lost=(run["status"] != 0).mean("seed").assign_attrs(diverged),
+        )
 
     def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
         half = self._factor(level) * self._scale(run)
@@ -558,14 +620,15 @@ def _checksums(folder: Path) -> dict[str, str]:
     return sums
 
 
-def _write_checksums(folder: Path, centred: bool) -> None:
+def _write_checksums(folder: Path, centred: bool, parts: int) -> None:
+    listed = _checksums(folder) | {CENTRED: centred, PARTS: parts}
     with atomic(folder / CHECKSUMS) as temporary:
-        temporary.write_text(json.dumps(_checksums(folder) | {CENTRED: centred}, indent=1))
+        temporary.write_text(json.dumps(listed, indent=1))
 
 
-def _checked_files(folder: Path) -> tuple[set[str], bool]:
-    """Names of the files of an ensemble, which are those that one call of `save` wrote, and whether
-    it is centred.
+def _checked_files(folder: Path) -> tuple[set[str], bool, int]:
+    """Names of the files of an ensemble, which are those that one call of `save` wrote, whether it
+    is centred, and its number of parts.
 
     Raises:
         FileError: no list of checksums, or files that are missing, changed, or of another save.
@@ -574,6 +637,7 @@ def _checked_files(folder: Path) -> tuple[set[str], bool]:
     try:
         expected = json.loads(listed.read_text())
         centred = bool(expected.pop(CENTRED, False))
+        parts = int(expected.pop(PARTS, 0))
         names = set(expected)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise FileError(
@@ -585,7 +649,7 @@ def _checked_files(folder: Path) -> tuple[set[str], bool]:
             problem="holds files that do not belong together (a save that was cut, or copies)",
             fix="save the ensemble again, or restore the folder from a copy",
         )
-    return names, centred
+    return names, centred, parts
 
 
 def _warn_of_lost(lost: Array, known: Array) -> None:
@@ -603,37 +667,10 @@ def _warn_of_lost(lost: Array, known: Array) -> None:
     )
 
 
-def _over_members(run: xr.Dataset, members: Array | None, centred: bool) -> xr.Dataset:
-    """Middle and spread of the finite ones of some members (B, C), all by default."""
-    state = run["state"].transpose("seed", *DIMS)
-    values = every = np.ma.masked_invalid(state.values)  # (B, C, T, n)
-    if members is not None:
-        unused = np.broadcast_to(~members[:, :, None, None], values.shape)
-        values = np.ma.masked_where(unused, values)
-    if centred:
-        middle, _ = _around_the_first(values)
-        # a member that has not seen a trajectory leaves the others in their places
-        _, spread = _around_the_first(every)
-        named = f"law of all trajectories; {len(values) - 1} others spread around it"
-    else:
-        # a spread needs two members
-        middle = values.mean(0)
-        spread = values.std(0, ddof=1)
-        named = f"mean of {len(values)} members"
-    units = state.attrs.get("units", "1")
-    of_members = [name for name, values in run.data_vars.items() if "seed" in values.dims]
-    band = run.drop_vars(of_members)
-    if "state_distance" in run:
-        # as the warning has it, which counts every member
-        distance = run["state_distance"].max("seed", keep_attrs=True)
-        band = band.assign(state_distance=distance)
-    diverged = {"units": "1", "long_name": "share of the members that diverged"}
-    deviation = {"units": units, "long_name": "standard deviation of the members"}
-    return band.assign(
-        state=(DIMS, middle.filled(np.nan), {"units": units, "long_name": named}),
-        spread=(DIMS, spread.filled(np.nan), deviation),
-        lost=(run["status"] != 0).mean("seed").assign_attrs(diverged),
-    )
+def _only(values: np.ma.MaskedArray, members: Array) -> np.ma.MaskedArray:
+    """Values (B, C, T, n) of some members (B, C) of each trajectory; others are masked."""
+    unused = np.broadcast_to(~members[:, :, None, None], values.shape)
+    return np.ma.masked_where(unused, values)
 
 
 def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.ma.MaskedArray]:
@@ -737,6 +774,7 @@ def centred_ensemble(
     data: xr.Dataset,
     draws: Sequence[Array],
     seed: int,
+    parts: int = 0,
 ) -> Ensemble:
     """A law with laws of some trajectories around it, whose intervals are not calibrated yet.
 
@@ -747,6 +785,7 @@ def centred_ensemble(
         data: that the laws are fitted to.
         draws: numbers of the trajectories of each further law.
         seed: of the fits.
+        parts: as of `Ensemble`.
     """
     start = law if isinstance(settings, PolynomialLaw) else None
     samples = settings.samples(projection, data)
@@ -757,7 +796,8 @@ def centred_ensemble(
         fitted = _one_fitted(settings, start, resampled, seed)
         # all runs say where forecasts are near what was seen
         laws.append(replace(fitted, report=(), domain=law.domain))
-    return Ensemble(stack([projection] * len(laws)), stacked(laws), centred=True)
+    copies = stack([projection] * len(laws))
+    return Ensemble(copies, stacked(laws), centred=True, parts=parts)
 
 
 def _resampled_laws(

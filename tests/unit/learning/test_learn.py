@@ -479,3 +479,22 @@ def test_common_times_are_as_dense_as_the_dense_samples():
     with pytest.warns(DataWarning, match="lie in gaps"):
         model = romkit.learn(pd.concat(tables), "dose", members=0, seconds=4.0)
     assert float(np.diff(model.train.time).max()) <= 1.0
+
+
+def test_the_spread_of_members_is_the_standard_error_of_the_jackknife(learned):
+    """A run that a member misses is spread by the others, and its own distance is its error."""
+    ensemble = learned.ensemble
+    number = romkit.data.context_matrix(learned.train).shape[0]
+    assert ensemble.parts == number
+    run = romkit.follow(ensemble.projection, learned.test, dynamics=ensemble.law)
+    states = run.state.transpose("seed", "trajectory", "time", "component").values
+    distance = np.sqrt(np.square(states[1:] - states[0]).mean(0))
+    band = ensemble.follow(learned.test)
+    assert np.allclose(band.spread, np.sqrt(number - 1) * distance, rtol=1e-6, atol=1e-12)
+    plain = replace(ensemble, parts=0).follow(learned.test)
+    assert np.allclose(plain.spread, distance, rtol=1e-6, atol=1e-12)
+
+
+def test_a_saved_ensemble_keeps_its_parts(learned, tmp_path):
+    folder = learned.ensemble.save(tmp_path / "ensemble")
+    assert romkit.Ensemble.load(folder).parts == learned.ensemble.parts > 0
