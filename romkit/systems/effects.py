@@ -125,7 +125,7 @@ def check_writes(system: System, motion: Motion, times: Tensor, contexts: Tensor
     Raises:
         InputError: names the right-hand side.
     """
-    c = contexts.reshape(-1, contexts.shape[-1])[:1]  # (1, p)
+    c = torch.atleast_2d(contexts).flatten(0, -2)[:1]  # (1, p)
     # beside the motion too: some write where a state is negative, say
     points = _points(_parts(motion, system.order), times, system.horizon)
     for t, x in points[:WRITES]:
