@@ -20,15 +20,20 @@ from romkit.solvers import RK4
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((*ROOT.glob("docs/gallery/*/*.py"), *ROOT.glob("docs/tutorials/*.py")))
-GUIDE = ("own_data", "systems", "training", "projections", "rollouts", "contexts")
+GUIDE = ("own_data", "systems")
+LONG = (
+    "guide/training",
+    "guide/projections",
+    "guide/rollouts",
+    "guide/contexts",
+    "extending",
+    "figures",
+)
 PAGES = (
     "README.md",
     *(f"docs/guide/{name}.md" for name in GUIDE),
     "docs/sindy.md",
-    *(
-        pytest.param(page, marks=pytest.mark.slow)
-        for page in ("docs/extending.md", "docs/figures.md")
-    ),
+    *(pytest.param(f"docs/{page}.md", marks=pytest.mark.slow) for page in LONG),
 )
 
 

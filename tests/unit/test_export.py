@@ -27,7 +27,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 STRICT = [
     "-std=c99",
-    "-O2",
+    "-O1",
     "-Wall",
     "-Wextra",
     "-Wconversion",

@@ -63,7 +63,7 @@ def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves, before):
 
 @pytest.mark.usefixtures("few_snapshots")
 def test_a_refined_seed_means_the_same_alone_and_in_a_stack(lorenz, waves):
-    settings = {"epochs": 2, "system": lorenz, "phase.steps": 1, "phase.every": 10, **ROLLOUTS}
+    settings = {"epochs": 1, "system": lorenz, "phase.steps": 1, "phase.every": 10, **ROLLOUTS}
     stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
     alone = romkit.fit("ncae", waves, seed=4, **settings)
     assert torch.allclose(parameters(alone), parameters(unstack(stacked)[1]), rtol=0, atol=1e-6)
@@ -77,7 +77,11 @@ def test_mechanical_systems_are_refined_on_their_tangent_bundle(dynamics):
     # one epoch is one step here: the field of a decoder so close to its random start leaves float32
     # within an RK4 step
     model = romkit.fit(
-        "ncae", data, epochs=20, **ROLLOUTS, **{"rollouts.dynamics": dynamics, "rollouts.every": 5}
+        "ncae",
+        data,
+        epochs=20,
+        **ROLLOUTS | {"rollouts.length": 4},
+        **{"rollouts.dynamics": dynamics, "rollouts.every": 5},
     )
     assert not model.report["rollout_diverged"]
     assert np.isfinite(model.report["rollout_losses"]).all()
@@ -215,7 +219,10 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
     )
 
 
-def test_gauss_newton_sets_the_timing_right_and_keeps_the_reconstruction(lorenz, waves, before):
+def test_gauss_newton_sets_the_timing_right_and_keeps_the_reconstruction(
+    lorenz, waves, before, monkeypatch
+):
+    monkeypatch.setattr("romkit.training.phase.SAMPLES", 256)
     plan = PhaseFit(steps=2)
     after = romkit.fit("ncae", waves, **EIGHT_EPOCHS, system=lorenz, phase=plan)
     errors = after.report["phase_errors"]
