@@ -82,7 +82,7 @@ def test_each_variable_of_data_has_panels_and_a_scale_of_its_own():
     own["v"] = 10 * own.v.assign_attrs(long_name="height")
     data = describe(own, context=["k"])
     pod = romkit.fit("pod", data, latent_dim=2)
-    figure = draw(
+    figure = plot_rollout(
         romkit.rollout(data, pod, dynamics=romkit.integrators.DMD().fit(pod, data)).isel(
             trajectory=[0]
         )
@@ -99,7 +99,7 @@ def test_contexts_stand_side_by_side_up_to_four(run):
     runs = xr.concat(
         [run.assign_coords(F=F) for F in (3.14, 3.15, 3.16, 3.17, 3.18)], dim="trajectory"
     )
-    figure = draw(runs.isel(time=slice(50)))
+    figure = plot_rollout(runs.isel(time=slice(50)))
     assert len(panels(figure)) == 4 * 4
     assert "the first 4 of 5 contexts" in titles(figure)
     assert "F = 3.17" in titles(figure)
@@ -108,7 +108,7 @@ def test_contexts_stand_side_by_side_up_to_four(run):
 
 def test_all_seeds_are_in_the_error_panel_and_the_median_one_is_shown(lorenz, projection):
     run = romkit.rollout(lorenz, stack([projection] * 3), F=3.15, duration=0.5)
-    figure = draw(run)
+    figure = plot_rollout(run)
     curves = [line for line in panels(figure)[-1].lines if len(line.get_xdata()) > 2]
     assert len(curves) == 2 * 3
     assert "of 3 seeds" in titles(figure)
@@ -153,7 +153,7 @@ def test_small_states_are_curves_that_share_a_range_which_holds_them_all():
     assert "4 components with the largest relative error" in titles(figure)
     both = xr.concat([long_run(components=2), 3 * long_run(components=2)], dim="trajectory")
     both["status"] = ("trajectory", [0, 0])
-    left, right = panels(draw(both.assign_coords(F=("trajectory", [1.0, 2.0]))))[:2]
+    left, right = panels(plot_rollout(both.assign_coords(F=("trajectory", [1.0, 2.0]))))[:2]
     assert left.get_ylim() == right.get_ylim()
     assert left.get_ylim()[1] >= 2.5
 
@@ -349,7 +349,7 @@ def planar():
 
 
 def test_fields_over_a_plane_are_maps_of_truth_model_and_difference(planar):
-    figure = draw(planar)
+    figure = plot_rollout(planar)
     *maps, error = panels(figure)
     assert len(maps) == 2 * 3 * 4  # variables, rows and times
     truth, rom, difference = maps[0], maps[4], maps[8]
