@@ -35,6 +35,11 @@ SETTLED = 1e-7
 VISIBLE = 1e-7
 """Singular values, relative to the first, below which modes may be rounding."""
 
+ROUNDING = 1e-10
+"""Sizes of the snapshots' coordinates along a column of a subspace, relative to the largest, below
+which they are rounding: along directions that the snapshots do not have.
+"""
+
 MADE = {"dtype": float, "meta": np.empty((0, 0, 0))}
 """Kind of the blocks that dask makes, which it would find by calling the function."""
 
@@ -270,9 +275,11 @@ def _leading_of_sums(sums: Tensors, weigh: Weigher) -> Pair:
     Source: Halko, Martinsson, Tropp (2011), Finding structure with randomness, section 5.5,
     Nyström's method.
     """
-    nonzero = sums["gram"].diagonal() > 0
-    gram = sums["gram"][nonzero][:, nonzero]
-    image = sums["image"][:, nonzero]
+    squares = sums["gram"].diagonal()
+    # scaled to the size of the others, columns of rounding would count as much as they
+    known = squares > squares.max() * ROUNDING**2
+    gram = sums["gram"][known][:, known]
+    image = sums["image"][:, known]
     scale = gram.diagonal().rsqrt()  # or small modes drown in rounding
     values, vectors = torch.linalg.eigh(scale.unsqueeze(-1) * gram * scale)
     keep = values > values[-1:] * len(values) * torch.finfo(values.dtype).eps

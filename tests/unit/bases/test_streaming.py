@@ -48,6 +48,25 @@ def test_it_equals_the_decomposition_in_memory(chunk, weight):
     assert np.allclose(streamed.energy, memory.energy, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("shape", "directions", "rank"),
+    [((6, 40, 12), 2, 2), ((6, 40, 200), 6, 6), ((3, 5, 1000), 15, 14)],
+)
+@pytest.mark.parametrize("chunks", [{"time": 3}, {"trajectory": 1}, {"time": 2, "component": 5}])
+def test_snapshots_of_few_directions_have_their_singular_values(shape, directions, rank, chunks):
+    """Columns of the subspace that no snapshot has are rounding, and count for nothing."""
+    rng = np.random.default_rng(0)
+    amplitudes = rng.normal(size=(*shape[:2], directions)) * 0.7 ** np.arange(directions)
+    x = 3.0 + amplitudes @ rng.normal(size=(directions, shape[2]))
+    _, exact, modes = np.linalg.svd(x.reshape(-1, shape[2]) - x.mean((0, 1)), full_matrices=False)
+    state = (("trajectory", "time", "component"), x)
+    data = xr.Dataset({"state": state}, {"time": 0.1 * np.arange(shape[1])})
+    basis = romkit.basis(data.chunk(chunks), rank)
+    assert np.allclose(basis.singular_values, exact[:rank], rtol=1e-10)
+    overlaps = np.abs((modes[:rank] @ basis.modes.numpy()).diagonal())
+    assert np.allclose(overlaps, 1.0, atol=1e-10)
+
+
 def test_small_singular_values_are_seen():
     """Down to 2e-6 of the first, with their modes to 1e-6, although squares of them are close to
     rounding.
