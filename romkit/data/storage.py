@@ -19,7 +19,7 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import atomic, existing, expanded, reason
 from romkit.core.types import Array
-from romkit.data.untrusted import RESTORE, check_seal, checked_groups, engine_of, seal_of
+from romkit.data.untrusted import RESTORE, SEAL, check_seal, checked_groups, engine_of, seal_of
 
 NOT_NETCDF = (".csv", ".zarr", ".safetensors")
 """Endings by which romkit reads files as something else."""
@@ -131,8 +131,11 @@ def _loaded(
         if engine == "h5netcdf":
             groups = checked_groups(name, source)
             settings["group"] = group_of(name, groups, group)
-        with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
-            data.load()
+        if SEAL in content and engine == "h5netcdf":
+            data = _of_sealed(source)
+        else:
+            with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
+                data.load()
     except FileError:
         raise
     except Exception as error:  # HDF5 and xarray raise nearly anything on damaged files of others
@@ -140,6 +143,20 @@ def _loaded(
             name, problem=f"cannot be read as netCDF ({reason(error)})", fix=RESTORE
         ) from error
     return with_plain_attributes(_numpy_text(data))
+
+
+def _of_sealed(source: Path | io.BytesIO) -> xr.Dataset:
+    """The dataset of a file by `save_dataset`, in half the time that xarray takes alone."""
+    import h5netcdf
+
+    from romkit.data.hdf5 import Remembered
+
+    with (
+        Remembered(source, "r") as file,
+        h5netcdf.File(file, "r", decode_vlen_strings=True) as root,
+        xr.open_dataset(xr.backends.H5NetCDFStore(root), decode_times=False) as data,
+    ):
+        return data.load()
 
 
 def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | None:
