@@ -127,45 +127,44 @@ class Squares:
 
 
 class Elimination(NamedTuple):
-    """Best starts of W windows as functions of the coefficients: -(shift + response · change).
+    """Best starts of W windows as functions of the coefficients. Behind the K m columns for changes
+    of the coefficients stands one for the residuals at these coefficients.
 
     Attributes:
-        coupling: (n, W, d, K m) second derivatives by start and coefficients.
-        shift: (n, W, d) what the starts are off by at these coefficients.
-        response: (n, W, d, K m) what they are off by for each change of a coefficient.
+        coupling: (n, W, d, K m + 1) products of derivatives by the start with these columns.
+        response: (n, W, d, K m + 1) what starts are off by, for each change of a coefficient and
+            before any.
     """
 
     coupling: Tensor
-    shift: Tensor
     response: Tensor
 
     @classmethod
-    def of(cls, distance: Tensor, by_coefficients: Tensor, by_start: Tensor) -> "Elimination":
-        """Sums from distances (L + 1, n, W, d) and their derivatives (..., K m) and (..., d)."""
-        matrix = torch.einsum("lnwai,lnwaj->nwij", by_start, by_start)
-        coupling = torch.einsum("lnwai,lnwak->nwik", by_start, by_coefficients)
-        slope = torch.einsum("lnwai,lnwa->nwi", by_start, distance)
+    def of(cls, rows: Tensor, by_start: Tensor) -> "Elimination":
+        """Sums over N rows of windows: derivatives by coefficients with residuals behind them
+        (n, W, N, K m + 1), and derivatives by the start (n, W, N, d).
+        """
+        coupling = by_start.mT @ rows
+        matrix = by_start.mT @ by_start
         # the datum at the start is a residual, too, so that only windows without data are singular
         unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
         trace = matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
         unused = (trace == 0)[..., None, None]
         factor = torch.linalg.cholesky(matrix + unused * unit)
-        shift = torch.cholesky_solve(slope.unsqueeze(-1), factor)
-        response = torch.cholesky_solve(coupling, factor)
-        return cls(coupling, shift.squeeze(-1), response)
+        return cls(coupling, torch.cholesky_solve(coupling, factor))
 
     def reduction(self) -> tuple[Tensor, Tensor]:
         """What starts at their best take from normal equations (n, K m, K m) and (n, K m).
 
         What is left is the Schur complement: a coefficient counts by what no start can make up for.
         """
-        matrix = torch.einsum("nwik,nwil->nkl", self.coupling, self.response)
-        slope = torch.einsum("nwik,nwi->nk", self.coupling, self.shift)
-        return matrix, slope
+        products = self.coupling[..., :-1].flatten(1, 2).mT @ self.response.flatten(1, 2)
+        return products[..., :-1], products[..., -1]
 
     def change(self, of_coefficients: Tensor) -> Tensor:
         """Change of the starts (n, W, d), for one (n, K m) of the coefficients."""
-        return -(self.shift + torch.einsum("nwik,nk->nwi", self.response, of_coefficients))
+        of_changes = torch.einsum("nwik,nk->nwi", self.response[..., :-1], of_coefficients)
+        return -(self.response[..., -1] + of_changes)
 
     @classmethod
     def joined(cls, pieces: "list[Elimination]") -> "Elimination":
@@ -350,14 +349,15 @@ class Shots:
         truth = self._truth(rows)
         distance = states - truth.states
         counts = kept(distance, derivative, truth)
-        distance = torch.where(counts.unsqueeze(-1), distance, 0.0)
-        derivative = torch.where(counts[..., None, None], derivative, 0.0)
+        # all of a window side by side: (n, W, L + 1, d, ...)
+        missed = ~counts.permute(1, 2, 0)[..., None, None]
+        residual = distance.permute(1, 2, 0, 3).unsqueeze(-1)
+        derivative = derivative.permute(1, 2, 0, 3, 4)
         size = weights[0].numel()
-        by_coefficients = derivative[..., :size]
-        elimination = Elimination.of(distance, by_coefficients, derivative[..., size:])
-        both = torch.cat([by_coefficients, distance.unsqueeze(-1)], -1)
-        by_run = both.movedim(1, 0).flatten(1, 3)  # (n, (L + 1) W d, K m + 1)
-        return [*by_run.contiguous()], elimination
+        both = torch.cat([derivative[..., :size], residual], -1).masked_fill_(missed, 0.0)
+        by_start = derivative[..., size:].masked_fill(missed, 0.0)
+        elimination = Elimination.of(both.flatten(2, 3), by_start.flatten(2, 3))
+        return [*both.flatten(1, 3)], elimination
 
     def _displaced(self, W: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Derivatives and residuals (N, K m + 1) of windows with displaced starts, with the number
