@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core import adam
 from romkit.core.errors import InputError
 from romkit.core.types import Pair
 from romkit.projections.geometry import EuclideanMetric, Fractional, restore
@@ -146,9 +147,9 @@ class Adam(Optimizer):
 
     clip: float
     weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
+    beta1: float = adam.MEAN
+    beta2: float = adam.SQUARE
+    epsilon: float = adam.LEAST
 
     def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         slope = self._slope(state, gradient)
@@ -162,29 +163,17 @@ class Adam(Optimizer):
 
     def _averages(
         self, state: State, momentum: Tensor, slope: Tensor, square: Tensor
-    ) -> "Averages":
+    ) -> adam.Averages:
         """Averages after a slope and a square of one."""
-        momentum = momentum.lerp(slope, 1 - self.beta1)
-        square = state.moments[1].lerp(square, 1 - self.beta2)
-        mean = momentum / (1 - self.beta1**state.count)
-        mean_square = square / (1 - self.beta2**state.count)
-        scale = mean_square.sqrt() + self.epsilon
-        return Averages(momentum, square, mean, scale)
-
-
-class Averages(NamedTuple):
-    """Running averages of Adam, each (S, P).
-
-    Attributes:
-        momentum, square: first and second moment.
-        mean: the first without the bias of its start.
-        scale: the unit of steps, by the second without that bias.
-    """
-
-    momentum: Tensor
-    square: Tensor
-    mean: Tensor
-    scale: Tensor
+        return adam.Averages.after(
+            (momentum, state.moments[1]),
+            slope,
+            square,
+            state.count,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+        )
 
 
 TINY = 1e-30

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.adam import Adam
 from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, Widths, validated
 from romkit.core.broadcast import align, matmul
 from romkit.core.errors import InputError
@@ -602,35 +603,6 @@ def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
         axes = (1,) * (gradient.ndim - 1)
         clipped.append(gradient * factor.view(-1, *axes))
     return clipped
-
-
-class Adam:
-    """Adam with its usual constants. That of torch imports a compiler, which takes longer than a
-    short training.
-
-    Source: Kingma, Ba (2015), Adam: a method for stochastic optimization.
-    """
-
-    MEAN, SQUARE, LEAST = 0.9, 0.999, 1e-8
-
-    def __init__(self, parameters: Sequence[Tensor]):
-        self.parameters = parameters
-        self.means = [torch.zeros_like(tensor) for tensor in parameters]
-        self.squares = [torch.zeros_like(tensor) for tensor in parameters]
-        self.count = 0
-
-    @torch.no_grad()
-    def step(self, gradients: Sequence[Tensor], rate: float) -> None:
-        """Update the parameters in place."""
-        self.count += 1
-        of_mean = 1 - self.MEAN**self.count
-        of_square = math.sqrt(1 - self.SQUARE**self.count)
-        several = zip(self.parameters, gradients, self.means, self.squares, strict=True)
-        for parameter, gradient, mean, square in several:
-            mean.lerp_(gradient, 1 - self.MEAN)
-            square.mul_(self.SQUARE).addcmul_(gradient, gradient, value=1 - self.SQUARE)
-            size = (square.sqrt() / of_square).add_(self.LEAST)
-            parameter.addcdiv_(mean, size, value=-rate / of_mean)
 
 
 def _random_layers(
