@@ -90,7 +90,10 @@ def _check_given(names: Sequence[str], values: Mapping[str, object]) -> None:
             missing[0],
             expected="a value for this context parameter",
             got="none",
-            fix=f"add {', '.join(f'{name}=...' for name in missing)}",
+            fix=(
+                f"add {', '.join(f'{name}=...' for name in missing)}; of a parameter that is called "
+                f"like an argument, context={{'{missing[0]}': ...}}"
+            ),
         )
 
 

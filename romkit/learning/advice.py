@@ -120,9 +120,8 @@ class Evidence:
             )
         # closed orbits follow driven runs, too, but do not know when the drive began
         causes = self._of_rhythm() or causes
-        return (
-            f"The law limits the forecast ({forecast:.2g}, the manifold {projection:.2g}).{causes}"
-        )
+        of_manifold = f", the manifold {projection:.2g}" if projection > 0 else ""
+        return f"The law limits the forecast ({forecast:.2g}{of_manifold}).{causes}"
 
     def _failure(self) -> str:
         """Verdict on a model that is of no use; empty for one that is."""
@@ -280,7 +279,7 @@ class Evidence:
             return f" It loses it on runs that it has learned from, too ({of_seen:.2g})."
         return (
             f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs "
-            "would not help; noise of the data is a part."
+            "would not help; noise of the data may be a part."
         )
 
     @property
@@ -320,6 +319,8 @@ class Evidence:
             return ""
         best = min(larger, key=lambda trial: trial.projection_error)
         if best.projection_error > BETTER * of_model.projection_error:
+            return ""
+        if best.law is not None and best.law_error >= of_model.law_error:
             return ""
         return (
             f" {best.latent_dim} latents take the error of the manifold from "

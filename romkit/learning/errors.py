@@ -102,9 +102,12 @@ def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Foreca
     states = without_gaps(train)
     nearest, shifted, between = _of_training_runs(states / scale, truth / scale, train, test)
     rest = np.nanmean(states, axis=(0, 1))
+    projected = run["projected"].values.reshape(truth.shape)
+    # where a part of a state is missing, the identity leaves what is there
+    projected = np.where(np.isnan(projected), np.nan_to_num(truth), projected)
     by_name = {
         "forecast": run["rom"].values.reshape(truth.shape),
-        "projection": run["projected"].values.reshape(truth.shape),
+        "projection": projected,
         "nearest run": nearest * scale,
         "nearest run, shifted": shifted * scale,
         "runs interpolated": between * scale,

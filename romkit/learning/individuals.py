@@ -17,6 +17,11 @@ UNEXPLAINED = 0.7
 individuals.
 """
 
+STARTS = 0.2
+"""Distance of the starts of two runs, in that of the runs, from which on it is the starts that differ,
+and not individuals.
+"""
+
 TURNS = 3.0
 """Length of the way of a variable, in its range, up to which a run does not oscillate: those that do
 differ from the runs beside them by their phases.
@@ -54,8 +59,8 @@ def spread_of_individuals(data: xr.Dataset) -> float:
 
 
 def difference_of_repeats(data: xr.Dataset) -> float:
-    """Root mean square difference of runs at nearly equal contexts, for one run of each pair
-    [deviations]; NaN where there are none.
+    """Root mean square difference of runs at nearly equal contexts that start alike, for one run of
+    each pair [deviations]; NaN where there are none.
     """
     contexts = contexts_of(data)  # (C, p)
     width = np.ptp(contexts, axis=0)
@@ -64,8 +69,12 @@ def difference_of_repeats(data: xr.Dataset) -> float:
     squares = []
     for first in range(len(places)):
         for second in range(first):
-            if np.abs(places[first] - places[second]).max() <= ALIKE:
-                squares.append(np.nanmean(np.square(scaled[first] - scaled[second])))
+            if np.abs(places[first] - places[second]).max() > ALIKE:
+                continue
+            square = np.nanmean(np.square(scaled[first] - scaled[second]), axis=-1)  # (T,)
+            observed = square[np.isfinite(square)]
+            if len(observed) > 0 and observed[0] < STARTS**2 * observed.mean():
+                squares.append(observed.mean())
     if not squares:
         return np.nan
     # the difference of two runs is √2 times that of each from their mean

@@ -1,6 +1,7 @@
 """A learned model: what `romkit.learn` returns."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,6 +116,7 @@ class Learned:
                 name, and of runs with inputs `control`, samples (time, input) or a function of
                 time.
         """
+        self._refuse_arguments_of_that_name(options)
         if self.interpolated is not None:
             return fields(self.interpolated.forecast(start=start, **options))
         if self.period is not None:
@@ -148,6 +150,19 @@ class Learned:
             errors_of_seen=_by_law(self.errors_of_seen),
             bars_before=None,
         )
+
+    def _refuse_arguments_of_that_name(self, options: Mapping[str, object]) -> None:
+        """Refuse a context parameter that is called like an argument, and is not in `context`."""
+        arguments = {"start", "level", *inspect.signature(forecast_once).parameters}
+        by_name = options.get("context") or {}
+        for name in self.projection.frame.context_names:
+            if name in arguments and name not in by_name:
+                raise InputError(
+                    name,
+                    expected="the context parameter in context={...}, since an argument has its name",
+                    got="none",
+                    fix=f"give context={{'{name}': ...}}",
+                )
 
     def _refuse_inputs(self, options: Mapping[str, object]) -> None:
         """Refuse inputs beside those of the rhythm."""

@@ -34,6 +34,9 @@ manifold.
 GAINS = 0.85
 """Share of the projection's error that a manifold with more latents has to reach."""
 
+COMPLETE = 8
+"""Components up to which a law of all of them is tried, in their own units, where terms are few."""
+
 PAIR = 2
 """Latent dimensions, one after the other, that may fail to gain in the manifold or in the law."""
 
@@ -265,6 +268,13 @@ def _candidates(
     front = basis_of(train)
     began = time.process_time()
     candidates: list[Candidate] = []
+    if _is_small(train) and latent_dim in (None, train.sizes["component"]):
+        complete = _complete(train, seconds, seed, kinds)
+        candidates.append(complete)
+        runtime.told(f"learn: {complete.in_words()}; {time.process_time() - began:.0f} s")
+        # fewer latents than that reduce little
+        if complete.good or complete.laws.good_in_pieces:
+            return candidates
     last: Candidate | None = None  # that has a law
     least = np.inf
     passed = 0
@@ -294,6 +304,25 @@ def _candidates(
     return candidates
 
 
+def _is_small(train: xr.Dataset) -> bool:
+    """Whether states have so few components that a law of all of them is tried."""
+    return train.sizes["component"] <= COMPLETE
+
+
+def _complete(train: xr.Dataset, seconds: float, seed: int, kinds: Kinds | None) -> Candidate:
+    """All components of the state as they are, with laws of them."""
+    projection = fit("identity", train)
+    laws = Comparison(*projection.for_law(train), HELD_OUT, seed, seconds)
+    if kinds is None:
+        # equations of physical quantities have few terms
+        instead = LAWS["polynomial"](), LAWS["limit-cycle"]()
+        quietly(laws.add, LAWS["sindy"](), *instead)
+    else:
+        quietly(_add, laws, kinds, None)
+    in_pieces = quietly(laws.in_pieces, laws.best)
+    return Candidate(projection, 0.0, laws, in_pieces)
+
+
 def _manifold(train: xr.Dataset, number: int, front: Basis | None, is_asked: bool) -> Projection:
     """A manifold of so many latents, or fewer, which is no surprise where nobody asked for them."""
     with warnings.catch_warnings():
@@ -317,15 +346,15 @@ def _add(laws: Comparison, kinds: Kinds | None, before: Candidate | None) -> Non
 
 
 def _latent_dims(train: xr.Dataset, latent_dim: int | None) -> list[int]:
-    """Numbers of latents to try; all of the state where it has fewer components than the least."""
-    if latent_dim is not None:
-        return [latent_dim]
+    """Numbers of latents of the manifolds to try, fewer than components where these are few."""
     n = train.sizes["component"]
-    if n < LATENT[0]:
-        return [n]
+    if latent_dim is not None:
+        return [] if latent_dim == n and _is_small(train) else [latent_dim]
     # many latents of a state that has hardly more components reduce nothing
-    most = max(MOST_FOR_A_LAW, n // 2)
-    return [number for number in LATENT if number <= min(n, most)]
+    most = min(n, max(MOST_FOR_A_LAW, n // 2))
+    if _is_small(train):
+        most = min(most, n - 1)
+    return [number for number in LATENT if number <= most]
 
 
 def _gains(error: float, number: int, before: Candidate) -> bool:

@@ -50,6 +50,7 @@ def write_page(learned: Judged, folder: Path) -> Path:
         _runs_table(learned),
         "Mean of these runs for each variable, in its unit, and in its deviation:",
         _variables_table(learned),
+        *_equations(learned),
         "## Pictures",
         "\n\n".join(pictures),
         "## Bars",
@@ -66,6 +67,15 @@ def write_page(learned: Judged, folder: Path) -> Path:
     with files.atomic(path) as temporary:
         temporary.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
     return path
+
+
+def _equations(learned: Judged) -> list[str]:
+    """Section with the equations of the law; none where they cannot be read."""
+    lines = words.equations(learned)
+    if not lines:
+        return []
+    text = "\n".join(lines)
+    return ["## Equations", f"```text\n{text}\n```"]
 
 
 def _measure(learned: Judged) -> str:

@@ -27,5 +27,5 @@ def refitted(
     projection: Projection, settings: Estimator, data: xr.Dataset, seed: int
 ) -> tuple[Projection, LearnedField]:
     """A manifold with the settings of another one, and a law of its latents."""
-    manifold = fit(METHOD, data, basis=basis_of(data), **projection.config)
+    manifold = fit(projection.name, data, basis=basis_of(data), **projection.config)
     return manifold, settings.fit(manifold, data, seed=seed)

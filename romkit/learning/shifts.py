@@ -20,7 +20,8 @@ COMPONENTS = 50
 
 
 class Shifted(NamedTuple):
-    """Forecast of a run beside the truth, piece by piece, shifted in time to where it is best.
+    """Forecast of a run beside the truth, piece by piece, shifted in time to where it is best; pieces
+    of which nothing was observed are left out.
 
     Attributes:
         error: mean over the pieces, root mean square over components and the times of each.
@@ -48,7 +49,11 @@ def shifted(forecast: Array, truth: Array) -> Shifted:
             first = min(max(begin, -shift), T - length - max(shift, 0))
             piece = truth[first : first + length]
             moved = forecast[first + shift : first + shift + length]
-            of_shifts[shift] = float(np.sqrt(np.nanmean(np.square(moved - piece))))
+            squares = np.square(moved - piece)
+            if not np.isnan(squares).all():
+                of_shifts[shift] = float(np.sqrt(np.nanmean(squares)))
+        if not of_shifts:
+            continue
         least = min(of_shifts.values())
         errors.append(least)
         # of shifts by whole periods that of the piece before
@@ -56,4 +61,6 @@ def shifted(forecast: Array, truth: Array) -> Shifted:
         as_good = [shift for shift, error in of_shifts.items() if error <= allowed]
         before = best
         best = min(as_good, key=lambda shift: abs(shift - before))
+    if not errors:
+        return Shifted(np.inf, 0)
     return Shifted(float(np.mean(errors)), best)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from romkit.data import context_names
+from romkit.integrators import Equation
 from romkit.learning.bars import ALL_LOST, NOT_ASKED, Bars
 from romkit.learning.contexts import contexts_of, further_contexts, number_of_contexts
 from romkit.learning.errors import VariableErrors
@@ -19,6 +20,9 @@ BAR = 0.9
 FEW_RUNS = 4
 """Runs below which intervals that rest on them are called uncertain."""
 
+READABLE = 60
+"""Most coefficients of equations that are printed."""
+
 MOST_VARIABLES = 6
 """Variables whose errors are printed; a report has those of all."""
 
@@ -31,9 +35,7 @@ NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 
 def printed(learned: Judged) -> str:
     """The model in a few lines: its kind, errors, bars, repeats and advice."""
-    latents = learned.projection.latent_dim
-    components = learned.train.sizes["component"]
-    kind = f"{latents} latents of {components} components, {law(learned)}"
+    kind = f"{coordinates(learned)}, {law(learned)}"
     if learned.interpolated is not None:
         names = ", ".join(context_names(learned.train))
         kind = f"runs interpolated in {names}; of_law() has {kind}"
@@ -44,11 +46,28 @@ def printed(learned: Judged) -> str:
     if len(learned.errors_of_variables) > 1:
         lines.append(f"of each  {error_of_each(learned)}")
     lines.append(f"bars     {bars(learned)}")
+    lines += [f"law      {equation}" for equation in equations(learned)]
     same = repeats(learned)
     if same:
         lines.append(f"repeats  {same}")
     lines.append(f"advice   {learned.advice}")
     return "\n".join(lines)
+
+
+def coordinates(learned: Judged) -> str:
+    """What the law is a law of."""
+    components = learned.train.sizes["component"]
+    if learned.projection.name == "identity":
+        return f"all {components} components as they are"
+    return f"{learned.projection.latent_dim} latents of {components} components"
+
+
+def equations(learned: Judged) -> list[str]:
+    """Equations that are short enough to be read; none of a law that has none, or long ones."""
+    law = learned.law
+    if not isinstance(law, Equation) or law.coefficient_count > READABLE:
+        return []
+    return [shortened(line) for line in law.formulas()]
 
 
 def law(learned: Judged) -> str:
@@ -114,19 +133,23 @@ def bars(learned: Judged) -> str:
         return without_bars(learned)
     now = learned.bars
     few = ": too few for a width to rely on" if now.runs < FEW_RUNS else ""
+    unseen = "their law had not seen"
+    if learned.interpolated is not None:
+        unseen = "were left out"
     return (
-        f"of level {BAR:.0%}, {_width(now, learned.error)}; they rest on "
-        f"{now.runs} forecasts of runs that their law had not seen{few}{_lost(now)}"
+        f"of level {BAR:.0%}, {_width(learned)}; they rest on "
+        f"{now.runs} forecasts of runs that {unseen}{few}{_lost(now)}"
         f"{_change(learned)}"
         f"{_individuals(learned)}"
     )
 
 
-def _width(bars: Bars, error: float) -> str:
-    """Half of the width, beside the headline."""
-    if not np.isfinite(error):
-        return f"±{bars.width:.2g} deviations"
-    return f"±{bars.width:.2g} deviations, {bars.width / error:.1f} times the error"
+def _width(learned: Judged) -> str:
+    """Half of the width, beside the headline, where both are of the same model."""
+    width = learned.bars.width
+    if learned.fitted_to_all or not np.isfinite(learned.error):
+        return f"±{width:.2g} deviations"
+    return f"±{width:.2g} deviations, {width / learned.error:.1f} times the error"
 
 
 def _lost(bars: Bars) -> str:
@@ -191,10 +214,7 @@ def repeats(learned: Judged) -> str:
         number = number_of_contexts(learned.train, learned.test)
     if number == runs:
         return ""
-    return (
-        f"{runs} runs at {number} contexts: those that share one are repeats, which are held out "
-        "together"
-    )
+    return f"{runs} runs at {number} contexts: those that share one are held out together"
 
 
 def shortened(text: str) -> str:

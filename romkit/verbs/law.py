@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated
 
 import torch
@@ -32,6 +32,7 @@ from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.noise import is_map
 from romkit.integrators.laws.phase import with_phase
+from romkit.integrators.laws.refine import refined
 from romkit.integrators.laws.samples import LatentSamples, one_axis
 from romkit.integrators.laws.sources import ProjectionFamily
 from romkit.integrators.laws.useless import USEFUL, warn_if_useless
@@ -143,6 +144,16 @@ def _name(estimator: Estimator) -> str:
     return names.get(type(estimator), type(estimator).__name__)
 
 
+def _in_words(estimator: Estimator) -> str:
+    """Settings that differ from the defaults, as one writes them."""
+    several = []
+    for setting in fields(estimator):
+        value = getattr(estimator, setting.name)
+        if value != setting.default:
+            several.append(f"{setting.name}={value!r}")
+    return f"{type(estimator).__name__}({', '.join(several)})"
+
+
 @dataclass
 class Comparison:
     """Kinds of laws beside each other.
@@ -237,7 +248,7 @@ class Comparison:
             self.leave_out(estimator, "no time for it")
             return
         row = {"law": _name(estimator), "error": ranking[0].error}
-        row |= {"settings": repr(ranking[0].estimator), "tried": len(ranking)}
+        row |= {"settings": _in_words(ranking[0].estimator), "tried": len(ranking)}
         self.rows.append(row | {"seconds": time.process_time() - started, "chosen": False})
 
     def _far_behind(self, estimator: Estimator, samples: LatentSamples) -> list[Ranked]:
@@ -281,13 +292,15 @@ class Comparison:
             fix = "train the projection longer, give more trajectories, or more seconds"
             raise InputError("data", expected=expected, got=f"{names}, all lost", fix=fix)
         law, how = best
+        if how.estimator.refine:
+            law = refined(law, how.samples, self.judge)
         self.settings = how.estimator
         self.error = how.error
         self._warn_if_useless(law, how)
         for row in self.rows:
             row["chosen"] = row["law"] == _name(how.estimator)
             if row["chosen"]:
-                row |= {"error": how.error, "settings": repr(how.estimator)}
+                row |= {"error": how.error, "settings": _in_words(how.estimator)}
         report = sorted(self.rows, key=lambda row: (row["tried"] == 0, row["error"]))
         source = f"{law.source}; the best of {names} by forecasts of held-out contexts"
         return replace(law, source=source, report=report)

@@ -47,11 +47,16 @@ def test_oscillations_out_of_phase_are_no_individuals(frequencies):
 
 
 def test_repeats_have_the_deviation_of_one_run():
+    """Two runs at each dose, from zero to it at rates of their own."""
     rng = np.random.default_rng(0)
     dose = np.repeat(np.linspace(1, 3, 40), 2)
-    states = dose[:, None, None] * np.ones((1, 51, 1)) + 0.2 * rng.standard_normal((80, 1, 1))
-    data = romkit.data.from_arrays(states, TIME, context={"dose": dose})
-    assert spread_of_individuals(data) * states.std() == pytest.approx(0.2, rel=0.3)
+    rate = np.exp(0.5 * rng.standard_normal(80))
+    rise = 1 - np.exp(-rate[:, None] * TIME)
+    data = romkit.data.from_arrays((dose[:, None] * rise)[..., None], TIME, context={"dose": dose})
+    # of the same dose, with rates of all
+    many = dose[:, None, None] * rise
+    exact = np.sqrt(many.var(1, ddof=1).mean()) / data.state.values.std()
+    assert spread_of_individuals(data) == pytest.approx(exact, rel=0.3)
 
 
 def test_more_runs_are_wanted_in_the_widest_gaps():
@@ -62,3 +67,11 @@ def test_more_runs_are_wanted_in_the_widest_gaps():
     both = further_contexts(["p1", "p2"], np.random.default_rng(0).random((5, 2)), 2)
     assert "p1" in both
     assert "p2" in both
+
+
+def test_runs_that_share_a_context_and_start_apart_are_no_individuals():
+    time = np.linspace(0, 3, 31)
+    size, rate = np.meshgrid([1.0, 2.0, 3.0], [0.5, 0.7, 0.9])
+    states = size.reshape(-1, 1, 1) * np.exp(-rate.reshape(-1, 1) * time)[..., None]
+    data = romkit.data.from_arrays(states, time, context={"rate": rate.ravel()})
+    assert np.isnan(spread_of_individuals(data))

@@ -36,3 +36,11 @@ def test_noise_and_gaps_are_no_phase():
     found = shifted(truth, noisy)
     assert found.error == pytest.approx(0.3, rel=0.1)
     assert abs(found.last) <= 1
+
+
+def test_pieces_of_which_nothing_was_observed_are_left_out():
+    truth = wave(0.5)
+    gap = truth.copy()
+    gap[100:300] = np.nan
+    assert shifted(wave(0.5, 1.1), gap).error == pytest.approx(0.1 * np.sqrt(0.5), rel=0.2)
+    assert np.isinf(shifted(truth, np.full_like(truth, np.nan)).error)
