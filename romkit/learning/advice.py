@@ -320,7 +320,7 @@ class Evidence:
         best = min(larger, key=lambda trial: trial.projection_error)
         if best.projection_error > BETTER * of_model.projection_error:
             return ""
-        if best.law is not None and best.law_error >= of_model.law_error:
+        if best.law is not None and best.law_error > of_model.law_error:
             return ""
         return (
             f" {best.latent_dim} latents take the error of the manifold from "

@@ -297,7 +297,7 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
             fix="import the module that defines it first, romkit --import FILE.py in a shell",
         )
     try:
-        _check_seeds(header["seeds"], tensors)
+        _check_seeds(header, tensors)
         _check_divisors(tensors)
         if fault := _precision(method, _own(tensors)):
             raise ValueError(fault)
@@ -312,11 +312,18 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
     return projection
 
 
-def _check_seeds(seeds: object, tensors: Tensors) -> None:
+def _check_seeds(header: Header, tensors: Tensors) -> None:
     """Raise ValueError unless there may be so many seeds."""
+    seeds = header["seeds"]
     if seeds is None:
         return
-    longest = max((len(tensor) for tensor in tensors.values() if tensor.ndim), default=0)
+    # a method without parameters has a report of each seed
+    report = header.get("report")
+    reports = report.get("seeds") if isinstance(report, dict) else None
+    longest = len(reports) if isinstance(reports, list) else 0
+    for tensor in tensors.values():
+        if tensor.ndim:
+            longest = max(longest, len(tensor))
     if type(seeds) is not int or not 1 <= seeds <= longest:
         raise ValueError(f"seeds is {seeds!r:.20}")
 

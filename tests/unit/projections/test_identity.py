@@ -87,3 +87,11 @@ def test_behind_a_basis_latents_are_its_coordinates():
     identity = romkit.fit("identity", data, basis=basis)
     x = torch.from_numpy(states)
     assert torch.allclose(identity.double()(data).encode(x), basis.encode(x), atol=1e-12)
+
+
+def test_a_stack_is_stored(pendulum, tmp_path):
+    stacked = romkit.projections.stack([romkit.fit("identity", pendulum) for _ in range(3)])
+    romkit.save(stacked, tmp_path / "stack.safetensors")
+    loaded = romkit.load(tmp_path / "stack.safetensors")
+    assert loaded.seeds == 3
+    assert torch.equal(loaded().encode(torch.ones(1, 4, 2)), torch.ones(3, 4, 2))
