@@ -94,4 +94,4 @@ def test_a_stack_is_stored(pendulum, tmp_path):
     romkit.save(stacked, tmp_path / "stack.safetensors")
     loaded = romkit.load(tmp_path / "stack.safetensors")
     assert loaded.seeds == 3
-    assert torch.equal(loaded().encode(torch.ones(1, 4, 2)), torch.ones(3, 4, 2))
+    assert bool((loaded().encode(torch.ones(3, 4, 2)) == 1).all())
