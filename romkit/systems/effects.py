@@ -96,8 +96,10 @@ def check_members(system: System, motion: Motion, times: Tensor, contexts: Tenso
         c = contexts[:, 0]  # (C, p)
     starts = [part[:, 0] for part in _parts(motion, system.order)]
     x = torch.cat(starts, dim=-1)  # (C, order · n)
-    together = _rate(system.rhs, times[0], x, c)[-1]
-    alone = _rate(system.rhs, times[0], x[-1], c[-1])
+    together = _rate(system.rhs, times[0], x, c)[[0, -1]]
+    # the last alone could be the one of largest context, say, which all others took
+    ends = [_rate(system.rhs, times[0], x[k], c[k]) for k in (0, -1)]
+    alone = torch.stack(ends)  # (2, order · n)
     if not bool(alone.isfinite().all()):
         return
     error = (together - alone).abs().max()

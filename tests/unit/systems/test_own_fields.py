@@ -393,3 +393,24 @@ class NamedLikeStates(Pair):
 def test_parameters_that_no_dataset_could_hold_are_refused(kind):
     (name,) = (parameter.name for parameter in kind.context)
     refused("context", kind().dataset, **{name: [1.0, 1.5]})
+
+
+class LargestContext(Pair):
+    def rhs(self, t, x, c):
+        return -x * float(c.max())
+
+
+class SmallestContext(Pair):
+    def rhs(self, t, x, c):
+        return -x * c.amin()
+
+
+class MeanContext(Pair):
+    def rhs(self, t, x, c):
+        return -x * c.mean()
+
+
+@pytest.mark.parametrize("kind", [LargestContext, SmallestContext, MeanContext])
+@pytest.mark.parametrize("values", [[0.6, 1.0, 1.8], [1.8, 1.0, 0.6]])
+def test_trajectories_that_share_a_context_are_refused(kind, values):
+    refused(f"{kind.__name__}.rhs", romkit.simulate, kind(), duration=0.2, b=values)
