@@ -38,9 +38,35 @@ def test_noise_and_gaps_are_no_phase():
     assert abs(found.last) <= 1
 
 
-def test_pieces_of_which_nothing_was_observed_are_left_out():
+@pytest.mark.parametrize("samples", [3.3, 7.0, 40.0])
+@pytest.mark.parametrize("late", [0.3, 1.0])
+def test_the_shift_is_found_between_coarse_samples(samples, late):
+    """A forecast that falls behind by so many periods, of few samples each."""
+    times = np.arange(400)
+    phases = 2 * np.pi * times[:, None] / samples - np.arange(3)
+    behind = late * times[:, None] / 399
+    found = shifted(np.cos(phases - 2 * np.pi * behind), np.cos(phases))
+    in_the_last_piece = late * 15 / 16 * samples
+    assert found.last == pytest.approx(in_the_last_piece, rel=0.15, abs=0.1)
+    # each piece falls behind by an eighth
+    assert found.error < 2 * np.pi * late / 8
+
+
+def test_pieces_without_samples_are_left_out():
     truth = wave(0.5)
-    gap = truth.copy()
+    truth[:300] = np.nan
+    found = shifted(wave(0.497), truth)
+    assert found.error < 0.05
+    assert found.last > 0
+    truth[:] = np.nan
+    assert shifted(wave(0.5), truth) == (np.inf, 0.0)
+
+
+def test_a_forecast_at_rest_has_no_phase():
+    assert shifted(np.zeros((100, 2)), wave(0.5)[:100, :2]).last == 0
+
+
+def test_gaps_of_the_truth_leave_the_error_of_the_amplitude():
+    gap = wave(0.5)
     gap[100:300] = np.nan
     assert shifted(wave(0.5, 1.1), gap).error == pytest.approx(0.1 * np.sqrt(0.5), rel=0.2)
-    assert np.isinf(shifted(truth, np.full_like(truth, np.nan)).error)
