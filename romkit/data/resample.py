@@ -1,6 +1,7 @@
 """Runs with times of their own at common ones."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -17,12 +18,48 @@ MOST = 1e9
 """Times of a run, at most: more fit into no memory."""
 
 LONGEST = 3.0
-"""Longest interval without a sample that is filled by default, in usual intervals of the run."""
+"""Longest interval that is filled by default, in usual ones of the run or in the one beside it."""
+
+UNEVEN = 4.0
+"""Ratio of the long intervals to the short ones from which on intervals vary."""
+
+GROWTH = 10.0 * (1 + 1e-6)
+"""Factor by which integrators lengthen a step at most, up to rounding of the times."""
+
+ERROR = 0.01
+"""Largest error of splines through common times at the samples, and largest distance between a
+spline and a straight line that count as one, in deviations of a component.
+"""
+
+ROUNDING = 1e-9
+"""Relative difference of numbers that count as equal."""
+
+DENSE, DENSEST = 0.25, 0.1
+"""Quantiles of the intervals of runs: of those where samples are dense, and of the shortest."""
+
+PER_SAMPLE = 4
+"""Common times, at most, for each sample of the run that has most of them."""
+
+FEW = 1000
+"""Number of common times that is allowed in any case."""
 
 FEWEST = 4
 """Samples that a spline needs."""
 
 Rule = Callable[[Array], Array]
+
+
+class Courses(NamedTuple):
+    """Values at common times, NaN where they are missing."""
+
+    values: Array
+    """(C, K, n)."""
+
+    in_gap: Array
+    """(C, K, n), whether one lies between two samples that are too far apart."""
+
+    longest_gap: float
+    """Longest time between two such samples, 0 without any."""
 
 
 @validated
@@ -33,18 +70,29 @@ def resampled(
     samples.
 
     Where velocities are given, cubic polynomials meet them and the states. Splines pass through
-    noise. Gaps that are longer than `longest` stay missing, and are warned of. So does what is before
-    the first sample of a component or behind its last one, without a warning. Inputs are held or
-    straight lines, as they are in the data.
+    noise. Gaps stay missing, and are warned of. So does what is before the first sample of a
+    component or behind its last one, without a warning. Inputs are held or straight lines, as they
+    are in the data.
+
+    Intervals vary where the 90 % quantile is more than four times the 10 % quantile, as in the
+    output of adaptive integrators.
 
     Args:
         data: in romkit's schema; samples that are missing are NaN, as `from_arrays` and `describe`
             leave them where runs have times of their own.
         step: the interval; by default the longest of the usual intervals of the runs, so that no
-            run seems to know more than was measured.
+            run seems to know more than was measured. Splines through the common times are to meet
+            all samples to 1 % of the deviation of each component: where they do not, a shorter
+            interval at which they do, if there is one. Where intervals vary, it begins at the mean
+            interval, and ends at that of the densest quarter of the samples where none meets them.
+            There are at most four times as many common times as samples of the run with most, or
+            1000.
         longest: longest time between two samples of a component that the spline fills; by default
-            three usual intervals of its run. Give more where samples are rare because little
-            happens.
+            three usual intervals of its run, or three times an interval beside it that is filled:
+            no integrator makes a hole, since its steps lengthen by and by. Where intervals vary,
+            ten times the one beside it if the spline is a straight line there, to 1 % of the
+            deviation: integrators lengthen their steps at rest. Give more where samples are rare
+            because little happens.
 
     Raises:
         InputError: a run with fewer than four samples, or a step that leaves one time.
@@ -76,14 +124,20 @@ def resampled(
     states = data["state"].transpose(*DIMS).values
     known = np.isfinite(states).any(-1)  # (C, T)
     clocks = [times[row] for row in known]
-    step = _checked_step(clocks, step)
+    _check_clocks(clocks)
+    if step is None:
+        step = _default_step(data, clocks, longest)
+    else:
+        _check_step(clocks, step)
     grid = _grid(times, step)  # (K,)
 
     variables = {}
     for name in ("state", "velocity", "acceleration"):
         if name in data:
-            variables[name] = (DIMS, _interpolated(data, name, grid, longest), data[name].attrs)
-    _warn_of_gaps(variables["state"][1], grid)
+            courses = _interpolated(data, name, grid, longest)
+            variables[name] = (DIMS, courses.values, data[name].attrs)
+            if name == "state":
+                _warn_of_gaps(courses, grid)
     if "control" in data:
         variables["control"] = _inputs(data, times, grid)
     return xr.Dataset(variables, _coords(data, times, grid), data.attrs)
@@ -110,12 +164,8 @@ def _grid(times: Array, step: float) -> Array:
     return times[0] + step * np.arange(count)
 
 
-def _checked_step(clocks: list[Array], step: float | None) -> float:
-    """The step that was given, or the longest of the usual intervals.
-
-    Raises:
-        InputError: it leaves one time, or a run is too short for a spline.
-    """
+def _check_clocks(clocks: list[Array]) -> None:
+    """Raise where a run is too short for a spline."""
     short = [k for k, run in enumerate(clocks) if len(run) < FEWEST]
     if short:
         raise InputError(
@@ -124,12 +174,14 @@ def _checked_step(clocks: list[Array], step: float | None) -> float:
             got=f"fewer in {listed(short, 8)}",
             fix="drop these runs",
         )
-    usual = max(_usual_interval(run) for run in clocks)
-    if step is None:
-        return usual
+
+
+def _check_step(clocks: list[Array], step: float) -> None:
+    """Raise where a step leaves one time, or too many."""
     longest = max(run[-1] - run[0] for run in clocks)
     if longest / MOST <= step < longest:
-        return step
+        return
+    usual = max(_usual_interval(run) for run in clocks)
     raise InputError(
         "step",
         expected=f"less than {longest:g}, and at most {MOST:g} times in a run",
@@ -138,59 +190,174 @@ def _checked_step(clocks: list[Array], step: float | None) -> float:
     )
 
 
+def _default_step(data: xr.Dataset, clocks: list[Array], longest: float | None) -> float:
+    """The longest interval at which splines meet the samples; without one, as with noise, that of
+    the samples.
+    """
+    intervals = np.concatenate([np.diff(run) for run in clocks])
+    durations = np.array([run[-1] - run[0] for run in clocks])
+    samples = np.array([len(run) for run in clocks])
+    most_times = max(PER_SAMPLE * samples.max(), FEW)
+    bound = durations.max() / most_times
+    dense, shortest = np.maximum(np.quantile(intervals, [DENSE, DENSEST]), bound)
+    if _vary(intervals):
+        start, otherwise = (durations / (samples - 1)).max(), dense
+    else:
+        start = otherwise = max(_usual_interval(run) for run in clocks)
+    for step in _halved(start, shortest):
+        if _meets_samples(data, step, longest):
+            return float(step)
+    return float(otherwise)
+
+
+def _vary(intervals: Array) -> bool:
+    """Whether intervals are as different as those of an adaptive integrator."""
+    short, long = np.quantile(intervals, [0.1, 0.9])
+    return bool(long > UNEVEN * short)
+
+
+def _halved(longest: float, shortest: float) -> Array:
+    """Intervals to try, longest first, at least two for each factor of two."""
+    if shortest >= longest:
+        return np.array([longest])
+    number = 1 + int(np.ceil(2 * np.log2(longest / shortest)))
+    return np.geomspace(longest, shortest, number)
+
+
+def _meets_samples(data: xr.Dataset, step: float, longest: float | None) -> bool:
+    """Whether splines through the states at even times meet the samples between these."""
+    times = data["time"].values.astype(np.float64)
+    states = data["state"].transpose(*DIMS).values.astype(np.float64)  # (C, T, n)
+    grid = _grid(times, step)  # (K,)
+    courses = _interpolated(data, "state", grid, longest).values  # (C, K, n)
+    deviation, largest = _scales(states)
+    tolerance = ERROR * deviation + ROUNDING * largest
+    for run, course in zip(states, courses, strict=True):
+        for rows, components in _alike(np.isfinite(course)):
+            if not len(rows):
+                continue
+            if len(rows) < FEWEST:
+                return False
+            curve = _curve(grid[rows], course[np.ix_(rows, components)])
+            is_between = _between_neighbours(grid[rows], times, step)
+            error = np.abs(curve(times[is_between]) - run[is_between][:, components])
+            # samples that are missing have no error
+            if (error > tolerance[components]).any():
+                return False
+    return True
+
+
+def _scales(values: Array) -> tuple[Array, Array]:
+    """Deviation and largest magnitude (n,) of what is known of (C, T, n); zero where nothing is."""
+    known = np.ma.masked_invalid(values)
+    deviation = np.ma.filled(known.std((0, 1)), 0.0)
+    largest = np.ma.filled(np.abs(known).max((0, 1)), 0.0)
+    return deviation, largest
+
+
+def _between_neighbours(grid: Array, times: Array, step: float) -> Array:
+    """Whether times lie between two of the grid (K,) that are one step apart."""
+    right = np.searchsorted(grid, times).clip(1, len(grid) - 1)
+    interval = grid[right] - grid[right - 1]
+    is_within = (times >= grid[0]) & (times <= grid[-1])
+    return is_within & (interval < 1.5 * step)
+
+
 def _usual_interval(run: Array) -> float:
     """Median of the intervals of a clock."""
     return float(np.median(np.diff(run)))
 
 
-def _longest_gap(known: Array, grid: Array) -> float:
-    """Longest time between two samples (C, K, n) that are known, and one step of the grid, since
-    samples lie beside it.
-    """
-    longest = 0.0
-    for run in known:
-        for component in run.T:
-            gaps = np.diff(grid[component])
-            longest = max(longest, gaps.max(initial=0.0))
-    return longest + float(np.diff(grid).max())
-
-
-def _warn_of_gaps(states: Array, grid: Array) -> None:
-    """Say which share of the numbers (C, K, n) is missing between the first and the last of a run."""
-    known = np.isfinite(states)
-    began = np.maximum.accumulate(known, axis=1)
-    goes_on = np.maximum.accumulate(known[:, ::-1], axis=1)[:, ::-1]
-    in_gap = began & goes_on & ~known
+def _warn_of_gaps(courses: Courses, grid: Array) -> None:
+    """Say which share of the numbers is missing between the first and the last sample of a run."""
+    in_gap = courses.in_gap
     if not in_gap.any():
         return
-    share = in_gap.sum() / (began & goes_on).sum()
+    share = in_gap.sum() / (in_gap | np.isfinite(courses.values)).sum()
     first, last = grid[np.flatnonzero(in_gap.any((0, 2)))[[0, -1]]]
-    missing = f"{share:.0%} of the numbers within runs, between time {first:.4g} and {last:.4g}"
-    fix = f"romkit.data.resampled(..., longest={_longest_gap(known, grid):.3g}) fills them"
+    missing = f"{share:.1%} of the numbers within runs, between time {first:.4g} and {last:.4g}"
+    longest = 1.01 * courses.longest_gap  # three digits are less than the number, perhaps
+    fix = f"romkit.data.resampled(..., longest={longest:.3g}) fills them"
     warn(f"data: {missing}, lie in gaps and stay missing; {fix}", DataWarning)
 
 
-def _outside(run: Array, grid: Array, longest: float | None) -> Array:
-    """Whether times (K,) lie beside a run, or in a gap of it that is longer than `longest`."""
-    usual = _usual_interval(run)
-    if longest is None:
-        longest = LONGEST * usual
-    tolerance = 1e-9 * max(abs(grid[-1]), usual)
+def _gaps(run: Array, curve: Rule, deviation: Array, longest: float | None) -> Array:
+    """Which intervals between the samples of a run are gaps.
+
+    Args:
+        run: its times (N,).
+        curve: through its samples, (..., n) at times (...).
+        deviation: (n,), by which it is decided whether the curve is a straight line.
+        longest: intervals that are longer are gaps; None for the rule of `resampled`.
+    """
+    intervals = np.diff(run)
+    if longest is not None:
+        return intervals > longest + _rounding(run)
+    is_filled = _grown(intervals, np.full_like(intervals, LONGEST))
+    if is_filled.all() or not _vary(intervals):
+        return ~is_filled
+    gaps = np.flatnonzero(~is_filled)
+    growth = np.full_like(intervals, LONGEST)
+    is_straight = _straight(curve, run[gaps], run[gaps + 1], deviation)
+    growth[gaps[is_straight]] = GROWTH
+    return ~_grown(intervals, growth)
+
+
+def _grown(intervals: Array, growth: Array) -> Array:
+    """Which intervals are short, or grow by a factor of at most `growth` from one that is.
+
+    Steps grow in the direction of time or, before a front, against it.
+    """
+    usual = float(np.median(intervals))
+    is_filled = intervals <= LONGEST * usual * (1 + ROUNDING)
+    _spread(is_filled, intervals, growth)
+    _spread(is_filled[::-1], intervals[::-1], growth[::-1])
+    return is_filled
+
+
+def _spread(is_filled: Array, intervals: Array, growth: Array) -> None:
+    """Fill intervals, in place and in their order, that do not jump from one that is filled."""
+    has_no_jump = intervals[1:] <= growth[1:] * intervals[:-1] * (1 + ROUNDING)
+    for k in np.flatnonzero(has_no_jump & ~is_filled[1:]):
+        is_filled[k + 1] = is_filled[k]
+
+
+def _straight(curve: Rule, starts: Array, ends: Array, deviation: Array) -> Array:
+    """Whether a curve is a straight line between the start and the end of each interval (N,)."""
+    values = curve(starts)  # (N, n)
+    change = curve(ends) - values
+    is_straight = np.full(len(starts), True)
+    for share in (0.25, 0.5, 0.75):
+        line = values + share * change
+        distance = np.abs(curve(starts + share * (ends - starts)) - line)
+        is_straight &= (distance <= ERROR * deviation).all(-1)
+    return is_straight
+
+
+def _rounding(run: Array) -> float:
+    """Difference of times of a run that counts as none."""
+    return ROUNDING * max(abs(run[-1]), _usual_interval(run))
+
+
+def _beside(run: Array, grid: Array) -> Array:
+    """Whether times (K,) are before the first or behind the last of a run."""
+    tolerance = _rounding(run)
+    return (grid < run[0] - tolerance) | (grid > run[-1] + tolerance)
+
+
+def _within(run: Array, grid: Array, is_gap: Array) -> Array:
+    """Whether times (K,) lie between two samples of a run (N,), in an interval that is a gap."""
+    tolerance = _rounding(run)
     # interval of the run around each time
     places = np.searchsorted(run, grid - tolerance)
     right = places.clip(1, len(run) - 1)
-    before = run[right - 1]
-    after = run[right]
-    is_long = after - before > longest + tolerance
-    from_before = np.abs(grid - before)
-    from_after = np.abs(grid - after)
+    from_before = np.abs(grid - run[right - 1])
+    from_after = np.abs(grid - run[right])
     is_sample = np.minimum(from_before, from_after) <= tolerance
-    is_early = grid < run[0] - tolerance
-    is_late = grid > run[-1] + tolerance
-    return is_early | is_late | (is_long & ~is_sample)
+    return is_gap[right - 1] & ~is_sample & ~_beside(run, grid)
 
 
-def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | None) -> Array:
+def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | None) -> Courses:
     """A variable (C, K, n) at the times of the grid, run by run.
 
     States with velocities meet both.
@@ -202,8 +369,11 @@ def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | Non
     # values, and slopes where they are known
     curves = [data[name].transpose(*DIMS).values.astype(np.float64) for name in names]  # (C, T, n)
     known = np.isfinite(curves).all(0)
+    deviation, _ = _scales(curves[0])
     runs, _, n = known.shape
-    result = np.full((runs, len(grid), n), np.nan)
+    values = np.full((runs, len(grid), n), np.nan)
+    in_gap = np.full(values.shape, False)
+    longest_gap = 0.0
     for k in range(runs):
         for rows, components in _alike(known[k]):
             if len(rows) < FEWEST:
@@ -212,9 +382,13 @@ def _interpolated(data: xr.Dataset, name: str, grid: Array, longest: float | Non
             samples = np.ix_(rows, components)
             curve = _curve(run, *(numbers[k][samples] for numbers in curves))
             course = curve(grid)
-            course[_outside(run, grid, longest)] = np.nan
-            result[k][:, components] = course
-    return result
+            is_gap = _gaps(run, curve, deviation[components], longest)
+            is_missing = _within(run, grid, is_gap)
+            course[is_missing | _beside(run, grid)] = np.nan
+            values[k][:, components] = course
+            in_gap[k][:, components] = is_missing[:, None]
+            longest_gap = max(longest_gap, np.diff(run)[is_gap].max(initial=0.0))
+    return Courses(values, in_gap, float(longest_gap))
 
 
 def _alike(known: Array) -> list[tuple[Array, Array]]:

@@ -1,6 +1,7 @@
 """Runs of any habit, in romkit's schema: files, tables and datasets, with common times."""
 
 import glob
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import xarray as xr
 import romkit.data as datasets
 from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import expanded
-from romkit.core.types import Array
+from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
 from romkit.data.schema import complete
 from romkit.data.several import joined_runs
 from romkit.data.tables import joined_tables
@@ -22,27 +23,48 @@ OWN_TIMES = 1.5
 of their own.
 """
 
-VERY_UNEVEN, DENSE = 4.0, 0.25
-"""Ratio of the long intervals of runs to the short ones from which on common times have the interval
-of this quantile.
-"""
-
 
 def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
     """Runs in romkit's schema, at three contexts or more."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = _in_schema(source, context)
+    common = _with_common_times(data)
+    for warning in caught:
+        # it asks for what has been done
+        if common is data or not _is_of_own_times(warning.message):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    if common is not data:
+        step = float(common["time"][1] - common["time"][0])
+        warn(
+            f"runs have times of their own; brought to common ones, every {step:.3g}, by "
+            "romkit.data.resampled",
+            DataWarning,
+        )
+    data = _from_complete_start(common)
+    _check_contexts(data)
+    return data
+
+
+def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
+    """Files, tables and datasets in romkit's schema, on the times that they have."""
     data = source
     if not isinstance(source, xr.Dataset | pd.DataFrame):
         data = _read(source)
     if _has_schema(data):
-        data = data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
-    else:
-        names = context
-        if isinstance(context, str):
-            names = [context]
-        data = datasets.describe(data, context=names)
-    data = _from_complete_start(_with_common_times(data))
-    _check_contexts(data)
-    return data
+        return data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
+    names = context
+    if isinstance(context, str):
+        names = [context]
+    return datasets.describe(data, context=names)
+
+
+def _is_of_own_times(message: Warning) -> bool:
+    """Whether a warning says that runs have times of their own."""
+    beginning, _ = OWN_TIMES_SAID.split("{share")
+    return isinstance(message, DataWarning) and str(message).startswith(beginning)
 
 
 def _has_schema(data: xr.Dataset | pd.DataFrame) -> bool:
@@ -69,7 +91,7 @@ def _from_complete_start(data: xr.Dataset) -> xr.Dataset:
 
 
 def _with_common_times(data: xr.Dataset) -> xr.Dataset:
-    """Data as they are, or resampled, with a warning, where most runs have times of their own."""
+    """Data as they are, or resampled where most runs have times of their own."""
     times = data["time"].values.astype(float)
     known = np.asarray(np.isfinite(data["state"].data).any(-1))  # (C, T)
     intervals = [np.diff(times[row]) for row in known if row.sum() > 1]
@@ -78,24 +100,7 @@ def _with_common_times(data: xr.Dataset) -> xr.Dataset:
     usual = np.median([np.median(steps) for steps in intervals])
     if usual < OWN_TIMES * np.median(np.diff(times)):
         return data
-    common = datasets.resampled(data, _step(np.concatenate(intervals)))
-    step = float(common["time"][1] - common["time"][0])
-    warn(
-        f"runs have times of their own; brought to common ones, every {step:.3g}, by "
-        "romkit.data.resampled",
-        DataWarning,
-    )
-    return common
-
-
-def _step(intervals: Array) -> float | None:
-    """Interval of common times: where samples are dense at first and rare later, that of the dense
-    ones; else that of `resampled`.
-    """
-    short, long = np.quantile(intervals, [0.1, 0.9])
-    if long < VERY_UNEVEN * short:
-        return None
-    return float(np.quantile(intervals, DENSE))
+    return datasets.resampled(data)
 
 
 def _read(source: object) -> xr.Dataset | pd.DataFrame:

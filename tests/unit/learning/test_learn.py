@@ -477,9 +477,11 @@ def test_common_times_are_as_dense_as_the_dense_samples():
         blood = 2 * dose * (np.exp(-0.1 * time) - np.exp(-1.5 * time))
         columns = {"depot": depot, "blood": blood, "run": run, "dose": dose, "time": time}
         tables.append(pd.DataFrame(columns))
-    with pytest.warns(DataWarning, match="lie in gaps"):
+    with pytest.warns(DataWarning, match="lie in gaps") as caught:
         model = romkit.learn(pd.concat(tables), "dose", members=0, seconds=4.0)
     assert float(np.diff(model.train.time).max()) <= 1.0
+    # one line for what has been done, and none that asks for it
+    assert sum("times of their own" in str(warning.message) for warning in caught) == 1
 
 
 def test_the_spread_of_members_is_the_standard_error_of_the_jackknife(learned):
