@@ -8,6 +8,7 @@ damaged one.
 """
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +24,11 @@ from romkit.data.untrusted import RESTORE, SEAL, check_seal, checked_groups, eng
 
 NOT_NETCDF = (".csv", ".zarr", ".safetensors")
 """Endings by which romkit reads files as something else."""
+
+SLASH, OWN_NAMES = "\u2215", "own_names"
+"""What stands for a slash in names, where netCDF separates groups by it, as in `speed (m/s)`; and the
+attribute that has such names as they were.
+"""
 
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
 
@@ -194,23 +200,42 @@ def _group_of_name(
 
 
 def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
-    """The dataset with numbers and lists of Python in place of NumPy's among its attributes."""
+    """The dataset with numbers and lists of Python in place of NumPy's among its attributes, and its
+    own names.
+    """
     for holder in (data, *data.variables.values()):
         for key, value in holder.attrs.items():
             if isinstance(value, Array | np.generic):
                 holder.attrs[key] = value.tolist()
-    return data
+    if OWN_NAMES not in data.attrs:
+        return data
+    names = json.loads(data.attrs.pop(OWN_NAMES))
+    # other programs may have dropped some
+    present = {*data.variables, *data.dims}
+    return data.rename({name: own for name, own in names.items() if name in present})
 
 
 def _storable(data: xr.Dataset) -> xr.Dataset:
     """A shallow copy of `data` that netCDF can hold without changing a value."""
     # a packing left over from another file would round the values
-    storable = _numpy_text(data).drop_encoding()
+    storable = _without_slashes(_numpy_text(data).drop_encoding())
     storable.attrs = _plain_attributes("data", storable.attrs)
     for name, variable in storable.variables.items():
         variable.attrs = _plain_attributes(f"data[{name!r}]", variable.attrs)
         _check_storable(f"data[{name!r}]", variable)
     return storable
+
+
+def _without_slashes(data: xr.Dataset) -> xr.Dataset:
+    """Data whose names netCDF takes, with their own ones in an attribute."""
+    stored = {}
+    for name in {*data.variables, *data.dims}:
+        if "/" in str(name):
+            stored[name] = str(name).replace("/", SLASH)
+    if not stored:
+        return data
+    own = {name: own for own, name in stored.items()}
+    return data.rename(stored).assign_attrs({OWN_NAMES: json.dumps(own)})
 
 
 def _check_storable(argument: str, variable: xr.Variable) -> None:

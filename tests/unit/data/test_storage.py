@@ -161,7 +161,26 @@ def test_what_netcdf_cannot_hold(path):
         (("x", [1 + 2j]), "data['a']"),
     ):
         refused(argument, save_dataset, xr.Dataset({"a": variable}), path)
-    refused("data", save_dataset, small().rename(state="a/b"), path)
     refused("data", save_dataset, "small.nc", path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["small.nc"]
+
+
+@pytest.mark.parametrize(
+    "names", [("speed (m/s)", "x/D", "Re/1000"), ("/", "a/b/c", "é/ü"), ("u", "x", "k/N")]
+)
+def test_names_with_slashes_come_back(names, tmp_path):
+    variable, dim, parameter = names
+    values = np.arange(12.0).reshape(2, 2, 3)
+    data = xr.Dataset(
+        {variable: (("run", "t", dim), values, {"units": "m/s"})},
+        {"t": [0.0, 0.1], dim: [0.0, 0.5, 1.0], parameter: ("run", [1.0, 2.0])},
+    )
+    path = romkit.data.save_dataset(data, tmp_path / "data.nc")
+    assert romkit.data.open_dataset(path).identical(data)
+    assert romkit.open(path).compute().identical(data)
+    described = romkit.data.describe(data, context=[parameter])
+    path = romkit.data.save_dataset(described, tmp_path / "described.nc")
+    again = romkit.data.open_dataset(path)
+    assert again.identical(described)
+    assert romkit.data.fields(again)[variable].dims == ("run", "t", dim)
