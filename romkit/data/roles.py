@@ -24,6 +24,13 @@ from romkit.data.schema import check_own_names
 LEAD = ("trajectory", "time")
 
 
+IN_FORECASTS = ("latent", "status", "context_distance", "state_distance", "lost")
+"""Variables that forecasts have beside those of the state."""
+
+BARS = ("lower", "upper", "spread")
+"""Beginnings of the names of the bars of a variable."""
+
+
 @dataclass(frozen=True)
 class Declared:
     """Roles that the user has named; None is found.
@@ -85,6 +92,7 @@ def roles_of(data: xr.Dataset, declared: Declared) -> tuple[xr.Dataset, Roles]:
     # a parameter or an input is no state, even where its numbers vary along time
     taken = {*declared.control, *context}
     states, rates, guesses = _states_and_rates(data, declared, taken, descriptions)
+    _check_names_in_results(states)
     controls = _controls(data, declared, states)
     used = {*taken, *controls, *states}
     for names in rates.values():
@@ -313,6 +321,27 @@ def _check_names_of_schema(data: xr.Dataset, runs: Sequence[str]) -> None:
             got=repr(name),
             fix=f"rename it: data.rename({name}='{name}_')",
         )
+
+
+def _check_names_in_results(states: Sequence[str]) -> None:
+    """Raise where a forecast has something else under the name of a variable of the state.
+
+    Raises:
+        InputError: with the call that renames it.
+    """
+    taken = set(IN_FORECASTS)
+    if len(states) > 1:
+        taken.add("state")  # alone it is that of romkit's schema
+    for name in states:
+        taken.update(f"{bar}_{name}" for bar in BARS)
+    for name in states:
+        if name in taken:
+            raise InputError(
+                "data",
+                expected="variables of other names than those of romkit in a forecast",
+                got=repr(name),
+                fix=f"rename it: data.rename({{{name!r}: '{name}_'}}), or columns={{...}} of a table",
+            )
 
 
 def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:

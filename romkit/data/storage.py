@@ -25,10 +25,13 @@ from romkit.data.untrusted import RESTORE, SEAL, check_seal, checked_groups, eng
 NOT_NETCDF = (".csv", ".zarr", ".safetensors")
 """Endings by which romkit reads files as something else."""
 
-SLASH, OWN_NAMES = "\u2215", "own_names"
-"""What stands for a slash in names, where netCDF separates groups by it, as in `speed (m/s)`; and the
-attribute that has such names as they were.
+SEPARATORS = {"/": "\u2215", " ": "_"}
+"""What stands in names for a slash, which separates groups, as in `speed (m/s)`, and for a blank, which
+separates names of coordinates.
 """
+
+OWN_NAMES = "own_names"
+"""Attribute that has names with such characters as they were."""
 
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
 
@@ -218,7 +221,7 @@ def with_plain_attributes(data: xr.Dataset) -> xr.Dataset:
 def _storable(data: xr.Dataset) -> xr.Dataset:
     """A shallow copy of `data` that netCDF can hold without changing a value."""
     # a packing left over from another file would round the values
-    storable = _without_slashes(_numpy_text(data).drop_encoding())
+    storable = _with_storable_names(_numpy_text(data).drop_encoding())
     storable.attrs = _plain_attributes("data", storable.attrs)
     for name, variable in storable.variables.items():
         variable.attrs = _plain_attributes(f"data[{name!r}]", variable.attrs)
@@ -226,15 +229,20 @@ def _storable(data: xr.Dataset) -> xr.Dataset:
     return storable
 
 
-def _without_slashes(data: xr.Dataset) -> xr.Dataset:
+def _with_storable_names(data: xr.Dataset) -> xr.Dataset:
     """Data whose names netCDF takes, with their own ones in an attribute."""
+    names = {str(name): name for name in (*data.variables, *data.dims)}
     stored = {}
-    for name in {*data.variables, *data.dims}:
-        if "/" in str(name):
-            stored[name] = str(name).replace("/", SLASH)
+    for text, name in names.items():
+        changed = text.translate(str.maketrans(SEPARATORS))
+        if changed == text:
+            continue
+        while changed in names or changed in stored.values():
+            changed += "_"
+        stored[name] = changed
     if not stored:
         return data
-    own = {name: own for own, name in stored.items()}
+    own = {changed: name for name, changed in stored.items()}
     return data.rename(stored).assign_attrs({OWN_NAMES: json.dumps(own)})
 
 

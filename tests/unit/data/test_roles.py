@@ -311,3 +311,28 @@ def test_names_of_dimensions_of_the_schema_are_refused_as_variables(name, kind):
     if kind == "column":
         data = data.assign_coords(case=[0, 1]).to_dataframe().reset_index()
     refused("data", describe, data, context=[], trajectory="case")
+
+
+@pytest.mark.parametrize(
+    "names", [("latent", "u"), ("u", "status"), ("u", "lower_u"), ("spread_u", "u"), ("state", "u")]
+)
+@pytest.mark.parametrize("as_table", [False, True])
+def test_variables_that_a_forecast_would_replace_are_refused(names, as_table):
+    t = 0.1 * np.arange(20)
+    waves = {
+        name: (("run", "t"), np.sin(np.array([[1.0 + k], [2.0]]) * t))
+        for k, name in enumerate(names)
+    }
+    data = xr.Dataset(waves, {"t": t, "run": [0, 1]})
+    if as_table:
+        data = data.to_dataframe().reset_index()
+    refused("data", describe, data, context=[], state=list(names))
+    renamed = {name: f"v{k}" for k, name in enumerate(names)}
+    data = data.rename(columns=renamed) if as_table else data.rename(renamed)
+    assert describe(data, context=[], state=list(renamed.values())).sizes["component"] == 2
+
+
+def test_names_beside_those_of_forecasts_are_taken():
+    t = 0.1 * np.arange(20)
+    data = xr.Dataset({name: ("t", np.sin(t)) for name in ("u", "velocity_u", "lower_v")}, {"t": t})
+    assert describe(data, state=["u", "velocity_u", "lower_v"]).sizes["component"] == 3

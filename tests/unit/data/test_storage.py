@@ -167,9 +167,16 @@ def test_what_netcdf_cannot_hold(path):
 
 
 @pytest.mark.parametrize(
-    "names", [("speed (m/s)", "x/D", "Re/1000"), ("/", "a/b/c", "é/ü"), ("u", "x", "k/N")]
+    "names",
+    [
+        ("speed (m/s)", "x/D", "Re/1000"),
+        ("/", "a/b/c", "é/ü"),
+        ("u v", "x", "k/N"),
+        ("u", "x y", "F 1"),
+        ("F_1", "F_1_", "F 1"),
+    ],
 )
-def test_names_with_slashes_come_back(names, tmp_path):
+def test_names_with_slashes_and_blanks_come_back(names, tmp_path):
     variable, dim, parameter = names
     values = np.arange(12.0).reshape(2, 2, 3)
     data = xr.Dataset(
