@@ -178,7 +178,12 @@ def _ridge_regression(kernel: Tensor, ridge: float, a: Tensor, folds: list[Tenso
     Both follow from one inverse (Rasmussen, Williams 2006, section 5.4.2).
     """
     identity = torch.eye(len(a), dtype=a.dtype)
-    inverse = torch.linalg.inv(kernel + ridge * identity)
+    matrix = kernel + ridge * identity
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if int(failed):
+        inverse = torch.linalg.inv(matrix)
+    else:
+        inverse = torch.cholesky_inverse(factor)
     alpha = inverse @ a
     residuals = torch.empty_like(a)
     for fold in folds:
