@@ -23,7 +23,7 @@ help:  ## list the targets
 rollout: $(INSTALLED)  ## simulate Lorenz96 and its reduced model at F = 3.15; results in runs/
 	$(BIN)/romkit rollout lorenz96 --F 3.15 --force
 
-test: $(INSTALLED)  ## run the tests but the slow ones: whole studies and benchmarks, kills
+test: $(INSTALLED)  ## run the tests but the slow ones: whole studies and benchmarks, long pages, kills
 	$(PYTEST) -m "not slow"
 
 test-all: $(INSTALLED)  ## run all tests
