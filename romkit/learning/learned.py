@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 
 from romkit.core import files
-from romkit.core.boundary import FilePath, Natural, Seed, validated
+from romkit.core.boundary import Count, FilePath, Natural, Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import fields
@@ -22,6 +22,7 @@ from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars, intervals_of, joined, measured
 from romkit.learning.errors import Errors, VariableErrors, distances, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.manifolds import chosen
 from romkit.learning.page import write_page
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
@@ -181,7 +182,15 @@ class Learned:
         return inputs
 
     @validated
-    def refitted(self, *, members: Natural = 5, seed: Seed = 0) -> "Learned":
+    def refitted(
+        self,
+        *,
+        members: Natural = 5,
+        again: bool = False,
+        latent_dim: Count | None = None,
+        seconds: Seconds = 60.0,
+        seed: Seed = 0,
+    ) -> "Learned":
         """The model with the same settings, fitted to all runs, held-out ones too.
 
         Its `errors` are still those of the model before, which had not seen the held-out runs: one
@@ -190,17 +199,29 @@ class Learned:
 
         Args:
             members: as of `romkit.learn`; of six contexts, say, four lie between others.
+            again: choose latents, manifold and law anew, by all runs: of five contexts or fewer, one
+                more makes another model.
+            latent_dim: of that choice, as of `romkit.learn`.
+            seconds: of that choice, as of `romkit.learn`.
             seed: of all random numbers.
         """
         everything = joined(self.train, self.test)
-        with quiet():
-            projection, law = refitted(self.projection, self.settings, everything, seed)
-        law = replace(law, report=self.law.report)
-        intervals = intervals_of(projection, self.settings, law, everything, None, members, seed)
+        settings = self.settings
+        trials = self.trials
+        if again:
+            best, trials = chosen(everything, latent_dim, seconds, seed)
+            projection, law, settings = best.projection, best.law, best.settings
+        else:
+            with quiet():
+                projection, law = refitted(self.projection, settings, everything, seed)
+            law = replace(law, report=self.law.report)
+        intervals = intervals_of(projection, settings, law, everything, None, members, seed)
         model = replace(
             self,
             projection=projection,
             law=law,
+            settings=settings,
+            trials=trials,
             ensemble=intervals.ensemble,
             without_bars=intervals.without,
             bars_before=self.bars,

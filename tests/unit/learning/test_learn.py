@@ -245,7 +245,11 @@ def test_bars_need_two_runs_that_a_law_has_not_seen(number, has_bars):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         model = romkit.learn(
-            oscillations(number), "frequency", members=2, latent_dim=2, seconds=2.0
+            oscillations(number),
+            "frequency",
+            members=2,
+            latent_dim=2,
+            kinds=["polynomial"],
         )
     assert (model.ensemble is not None) == has_bars
     assert (model.without_bars == FEW_CONTEXTS) == (not has_bars)
@@ -343,6 +347,15 @@ def test_a_fit_to_all_runs_has_learned_from_the_held_out_ones(learned):
     assert learned.bars.runs == 4
     assert "before" in repr(final)
     assert "before" not in repr(learned)
+
+
+def test_settings_are_chosen_again_by_all_runs(learned):
+    final = learned.refitted(members=0, again=True, latent_dim=3)
+    assert final.projection.latent_dim == 3
+    assert [trial.latent_dim for trial in final.trials] == [3]
+    assert final.train.sizes["trajectory"] == 6
+    again = romkit.follow(final.projection, learned.test, dynamics=final.law)
+    assert abs(again.state.values - learned.test.state.values).max() < 1e-2
 
 
 def test_bars_beside_the_last_run_are_as_narrow_as_elsewhere(learned):

@@ -40,7 +40,7 @@ KINDS = {
 @pytest.fixture(scope="module", params=KINDS)
 def saved(request, tmp_path_factory):
     make, options = KINDS[request.param]
-    model = romkit.learn(make(), latent_dim=2, seconds=3.0, **options)
+    model = romkit.learn(make(), latent_dim=2, seconds=1.0, **options)
     folder = tmp_path_factory.mktemp("models") / "saved"
     return model, model.save(folder)
 
