@@ -13,7 +13,7 @@ import romkit.data as datasets
 from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
 from romkit.data.schema import with_trajectories
-from romkit.integrators import Estimator
+from romkit.integrators import Equation, Estimator
 from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import forecasts_of
@@ -24,10 +24,14 @@ from romkit.learning.preference import can_interpolate, is_better
 from romkit.learning.quiet import quietly
 from romkit.learning.reading import described
 from romkit.learning.rhythm import with_rhythm
+from romkit.solvers import Adaptive
 from romkit.verbs.runs import rollout
 
 FEWEST_FOR_BARS = 5
 """Contexts from which on two are held out: intervals need them, and laws three others."""
+
+STEPS, FEWEST_STEPS = 50, 2000
+"""Steps for each sample of a run from which on its forecast counts as lost, and the fewest of all."""
 
 SEEN = 4
 """Most runs of the training that are forecast, to be compared with the held-out ones."""
@@ -139,7 +143,13 @@ def learn(
 
 def _rolled_out(model: Model, data: xr.Dataset) -> xr.Dataset:
     """Rollout along runs, with an axis of trajectories."""
-    return with_trajectories(quietly(rollout, data, model.projection, dynamics=model.law))
+    law = model.law
+    solver = None
+    if isinstance(law, Equation) and not law.affine:
+        # where a polynomial is far from its data, steps get so short that a rollout has no end
+        solver = Adaptive(most_steps=max(FEWEST_STEPS, STEPS * data.sizes["time"]))
+    run = quietly(rollout, data, model.projection, dynamics=law, solver=solver)
+    return with_trajectories(run)
 
 
 def _evenly(data: xr.Dataset, number: int) -> xr.Dataset:

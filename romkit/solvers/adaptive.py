@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import Finite, Positive, validated
+from romkit.core.boundary import Count, Finite, Positive, validated
 from romkit.core.errors import InputError, warn
 from romkit.core.runtime import PIECE, track
 from romkit.core.types import Field
@@ -62,6 +62,8 @@ class Adaptive(Solver):
             that no step goes past a short pulse; by default a hundredth of the run.
         jump_times: times at which a field jumps; no step goes across one.
         divergence_threshold: magnitude from which on a member is lost.
+        most_steps: number of steps after which a member that still runs is lost, about; any number by
+            default.
 
     Raises:
         InputError: when called, a tolerance that the precision of the state cannot reach.
@@ -87,9 +89,10 @@ class Adaptive(Solver):
     forced_step: Positive | None = None
     jump_times: tuple[Finite, ...] = ()
     divergence_threshold: Positive = 1e6
+    most_steps: Count | None = None
 
     def __str__(self) -> str:
-        options = {"atol": self.atol, "max_step": self.max_step}
+        options = {"atol": self.atol, "max_step": self.max_step, "most_steps": self.most_steps}
         settings = [f"rtol={self.rtol:g}", *stated(options)]
         return f"Adaptive({', '.join(settings)})"
 
@@ -169,10 +172,68 @@ class Adaptive(Solver):
         progress = Progress.begin(times[0], start, h, alive.squeeze(-1))
         states = rows.new_full((len(times), *rows.shape), torch.nan)
         states[0] = rows
-        _drive(way.explicit, progress, limits, states, label)
+        self._drive(way.explicit, progress, limits, states, label)
         if bool((progress.code == Code.STIFF).any()):
-            _go_on(way, progress, limits, states, label)
+            self._go_on(way, progress, limits, states, label)
         return states.reshape(len(times), *y0.shape)
+
+    def _drive(
+        self,
+        stepper: Stepper | adaptive.Controlled,
+        progress: Progress,
+        limits: Limits,
+        states: Tensor,
+        label: str,
+    ) -> None:
+        """Take steps until no member runs any more, with a bar where that takes long."""
+        # short runs show no bar
+        stepper.advance(progress, limits, states, FEW)
+        self._lose(progress)
+        if not _running(progress):
+            return
+        attempts = FEW
+        outputs = int(progress.next.sum())
+        members_times_outputs = states[..., 0].numel()
+        with track(range(members_times_outputs), label) as bar:
+            bar.update(outputs)
+            while _running(progress):
+                began = time.perf_counter()
+                stepper.advance(progress, limits, states, attempts)
+                self._lose(progress)
+                before = outputs
+                outputs = int(progress.next.sum())
+                bar.update(outputs - before)
+                # pieces of work are long enough to be cheap, and short enough for the bar
+                if time.perf_counter() - began < PIECE:
+                    attempts *= 2
+
+    def _go_on(
+        self,
+        way: "Torch | Compiled",
+        progress: Progress,
+        limits: Limits,
+        states: Tensor,
+        label: str,
+    ) -> None:
+        """Take members that are stiff to the end, by implicit steps where these take less time."""
+        stiff = progress.code == Code.STIFF
+        remaining = limits.times[-1] - progress.t
+        # few short steps cost less than a Jacobian
+        steps = (remaining / progress.h)[stiff].max()
+        # the test has done its work, whatever method goes on
+        progress.stiff = torch.where(stiff, UNCOUNTED, progress.stiff)
+        progress.code = torch.where(stiff, int(Code.RUNNING), progress.code)
+        stepper = way.explicit
+        if steps > WORTHWHILE[way.name]:
+            stepper = _implicit(way, progress.y.shape[-1], float(steps))
+        self._drive(stepper, progress, limits, states, label)
+
+    def _lose(self, progress: Progress) -> None:
+        """Give up members that have taken too many steps."""
+        if self.most_steps is None:
+            return
+        spent = (progress.code == Code.RUNNING) & (progress.taken >= self.most_steps)
+        progress.code = torch.where(spent, int(Code.LOST), progress.code)
 
 
 class Torch:
@@ -254,53 +315,8 @@ def first_steps(rate: stepping.Rate, t: Tensor, y: Tensor, limits: Limits) -> Te
     return torch.minimum(100 * moved, h).clamp(max=longest)
 
 
-def _drive(
-    stepper: Stepper | adaptive.Controlled,
-    progress: Progress,
-    limits: Limits,
-    states: Tensor,
-    label: str,
-) -> None:
-    """Take steps until no member runs any more, with a bar where that takes long."""
-    # short runs show no bar
-    stepper.advance(progress, limits, states, FEW)
-    if not _running(progress):
-        return
-    attempts = FEW
-    outputs = int(progress.next.sum())
-    members_times_outputs = states[..., 0].numel()
-    with track(range(members_times_outputs), label) as bar:
-        bar.update(outputs)
-        while _running(progress):
-            began = time.perf_counter()
-            stepper.advance(progress, limits, states, attempts)
-            before = outputs
-            outputs = int(progress.next.sum())
-            bar.update(outputs - before)
-            # pieces of work are long enough to be cheap, and short enough for the bar
-            if time.perf_counter() - began < PIECE:
-                attempts *= 2
-
-
 def _running(progress: Progress) -> bool:
     return bool((progress.code == Code.RUNNING).any())
-
-
-def _go_on(
-    way: Torch | Compiled, progress: Progress, limits: Limits, states: Tensor, label: str
-) -> None:
-    """Take members that are stiff to the end, by implicit steps where these take less time."""
-    stiff = progress.code == Code.STIFF
-    remaining = limits.times[-1] - progress.t
-    # few short steps cost less than a Jacobian
-    steps = (remaining / progress.h)[stiff].max()
-    # the test has done its work, whatever method goes on
-    progress.stiff = torch.where(stiff, UNCOUNTED, progress.stiff)
-    progress.code = torch.where(stiff, int(Code.RUNNING), progress.code)
-    stepper = way.explicit
-    if steps > WORTHWHILE[way.name]:
-        stepper = _implicit(way, progress.y.shape[-1], float(steps))
-    _drive(stepper, progress, limits, states, label)
 
 
 def _implicit(way: Torch | Compiled, size: int, steps: float) -> Stepper | adaptive.Controlled:

@@ -328,3 +328,20 @@ def test_a_linear_law_says_so_and_is_exact_on_any_grid():
         law = settings.fit_samples(z, rate, times=t)
         assert law.affine
     assert not SINDy(degree=2, threshold=0.0).fit_samples(z + 0.1 * z**2, rate, times=t).affine
+
+
+@pytest.mark.parametrize("engine", ["torch", "compiled"])
+def test_members_that_take_too_many_steps_are_lost(engine):
+    """An oscillator of two hundred turns beside one at rest."""
+    y0 = torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    times = torch.linspace(0, 400 * torch.pi, 81, dtype=torch.float64)
+    field = lambda t, y: torch.stack([y[..., 1], -y[..., 0]], -1)  # noqa: E731
+    solution = Adaptive(most_steps=1000)(field, y0, times, engine=engine)
+    assert solution.status.tolist() == [Status.DIVERGED, Status.COMPLETED]
+    exact = torch.stack([times.cos(), -times.sin()], -1)
+    known = solution.states[0].isfinite().all(-1)
+    assert 1 < int(known.sum()) < 81
+    assert torch.allclose(solution.states[0][known], exact[known], atol=2e-2)
+    assert bool((solution.states[1] == 0).all())
+    free = Adaptive(most_steps=100_000)(field, y0, times[:3], engine="torch")
+    assert torch.equal(free.states, Adaptive()(field, y0, times[:3], engine="torch").states)
