@@ -60,6 +60,7 @@ class LimitCycleLaw(LearnedField):
         library: polynomials in the context.
         context: names and scaling of the context.
         residual: (...) root mean square distance of the data from their orbits [deviations].
+        harmonics: of the Fourier series of the orbits, the most of all runs.
         order, source, samples, control_names, held, domain, report: as in every `LearnedField`.
 
     Example:
@@ -79,6 +80,7 @@ class LimitCycleLaw(LearnedField):
     source: str
     samples: Natural
     residual: Tensor
+    harmonics: Natural
     order: Order = 1
     control_names: tuple[str, ...] = ()
     held: bool | None = None
@@ -100,8 +102,11 @@ class LimitCycleLaw(LearnedField):
 
     @property
     def coefficient_count(self) -> int:
-        """Number of coefficients of the orbits and their frequency."""
-        return self.nodes.numel() + self.frequency.numel()
+        """Number of coefficients of the Fourier series of orbits, and of their frequency; nodes are
+        made of these.
+        """
+        of_series = (2 * self.harmonics + 1) * self.latent_dim
+        return (of_series + 1) * self.frequency.numel()
 
     def period(self, c: Tensor) -> Tensor:
         """Period (...) at contexts c (..., p) in physical units."""
@@ -329,6 +334,7 @@ class LimitCycle(TrajectoryEstimator):
             f"{samples.source}, closed orbits",
             len(samples),
             torch.stack(residual).reshape(lead),
+            max(orbits.harmonics for orbits in fitted),
         )
 
     def _terms(self, library: Chebyshev, context: Scaling, samples: LatentSamples) -> Tensor:
@@ -391,11 +397,13 @@ class Orbits(NamedTuple):
         nodes: (C, N, m + 1) points at even places, and φ - s there.
         frequency: (C,).
         residual: root mean square distance of the data from them [deviations].
+        harmonics: of their Fourier series, the most of all runs.
     """
 
     nodes: Tensor
     frequency: Tensor
     residual: Tensor
+    harmonics: int
 
 
 def _orbits(paths: Tensor, times: Tensor, contexts: Tensor) -> Orbits:
@@ -419,7 +427,8 @@ def _orbits(paths: Tensor, times: Tensor, contexts: Tensor) -> Orbits:
     residual = torch.tensor([cycle.residual for cycle in cycles], dtype=times.dtype)
     shifts = _shifts(cycles, contexts)
     nodes = [_nodes(cycle, shift) for cycle, shift in zip(cycles, shifts, strict=True)]
-    return Orbits(torch.stack(nodes), frequency, residual.square().mean().sqrt())
+    harmonics = max(cycle.harmonics for cycle in cycles)
+    return Orbits(torch.stack(nodes), frequency, residual.square().mean().sqrt(), harmonics)
 
 
 def _not_closed(got: str) -> InputError:

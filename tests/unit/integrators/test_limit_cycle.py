@@ -162,3 +162,13 @@ def test_inputs_accelerations_and_moving_contexts_are_refused():
         z, torch.zeros_like(z), driven, times=TIMES, parameters=["c", "u"], control_names=("u",)
     )
     refused("inputs u", LimitCycle(degree=1).fit_samples, samples)
+
+
+def test_what_is_fitted_is_counted():
+    """Fourier series of two latents and a frequency, each a polynomial in the context; not nodes."""
+    law = fitted(circles())
+    assert law.coefficient_count == 3 * ((2 * law.harmonics + 1) * 2 + 1)
+    assert fitted(circles(), degree=1).coefficient_count == law.coefficient_count * 2 // 3
+    assert law.coefficient_count < law.nodes.numel() / 4
+    stack = fitted(torch.stack([circles(), 2 * circles()]))
+    assert stack.coefficient_count == 2 * law.coefficient_count
