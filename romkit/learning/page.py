@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from romkit.core import display, files
+from romkit.core.files import LEARNED
 from romkit.core.runtime import versions
 from romkit.data import context_names
 from romkit.learning import words
@@ -98,17 +99,20 @@ def _pictures(learned: Judged, folder: Path) -> list[str]:
 
 
 def _commands(learned: Judged, folder: Path) -> str:
-    """Lines that make a forecast with the saved model, and draw it."""
-    values = []
-    for name in context_names(learned.train):
-        middle = float(np.median(learned.train[name].values))
-        values.append(f"--{name} {middle:.4g}")
+    """Lines that make a forecast: on the command line, where the model is saved beside the page."""
     times = learned.train["time"].values
-    duration = times[-1] - times[0]
-    step = np.median(np.diff(times))
-    length = f"--duration {duration:.4g} --dt {step:.4g}"
-    command = f"romkit forecast {folder} --from start.nc {length} {' '.join(values)}"
-    return f"```sh\n{command}\n```"
+    duration = f"{times[-1] - times[0]:.4g}"
+    step = f"{np.median(np.diff(times)):.4g}"
+    middle = {}
+    for name in context_names(learned.train):
+        middle[name] = f"{float(np.median(learned.train[name].values)):.4g}"
+    if (folder / LEARNED).exists():
+        values = " ".join(f"--{name} {value}" for name, value in middle.items())
+        length = f"--duration {duration} --dt {step}"
+        return f"```sh\nromkit forecast {folder} --from start.nc {length} {values}\n```"
+    context = ", ".join(f'"{name}": {value}' for name, value in middle.items())
+    length = f"duration={duration}, dt={step}"
+    return f"```python\nmodel.forecast(initial_state=x0, {length}, context={{{context}}})\n```"
 
 
 def _runs_table(learned: Judged) -> str:

@@ -24,6 +24,12 @@ NEGLIGIBLE = 1e-3
 """Smallest size of a term, relative to its rate, where neither threshold nor share is given: errors
 of sums over samples look significant where data have no noise."""
 
+SINGULAR = 1e-12
+"""Ratio of diagonal elements of a triangular factor below which terms depend on each other."""
+
+REFACTORED = 16
+"""Terms that are left out by updates of an inverse, before it is computed anew."""
+
 ROUNDS = 6
 """Most rounds of weighting by the noise of the latest coefficients."""
 
@@ -328,25 +334,79 @@ def _eliminated(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tenso
     """
     smallest_cost = _smallest_cost(terms, targets, settings)
     least = _smallest_coefficients(terms, targets, settings)
+    columns = torch.cat([terms, targets.unsqueeze(-1)], -1)
+    # the factor holds all that least squares of some of the terms need
+    R = torch.linalg.qr(columns, mode="r").R
     kept = list(range(terms.shape[-1]))
-    coefficients = torch.zeros_like(least)
+    fit = KeptTerms.of(R, kept)
+    steps = 0
     while kept:
-        # the factor holds all that costs of terms need
-        kept_terms = terms[:, kept]
-        columns = torch.cat([kept_terms, targets.unsqueeze(-1)], -1)
-        R = torch.linalg.qr(columns, mode="r").R
-        value, cost = _costs(R)
+        weakest = fit.weakest(smallest_cost, least[kept])
+        if weakest is None:
+            break
+        kept.pop(weakest)
+        steps += 1
+        fit = fit.without(weakest)
+        if fit is None or steps % REFACTORED == 0:
+            fit = KeptTerms.of(R, kept)
+    coefficients = torch.zeros_like(least)
+    coefficients[kept] = KeptTerms.of(R, kept).value
+    return coefficients
+
+
+class KeptTerms(NamedTuple):
+    """Least squares of some terms Θ (N, k).
+
+    Attributes:
+        value: (k,) coefficients.
+        inverse: (k, k) of ΘᵀΘ.
+        determined: whether Θ has full rank; `inverse` is the pseudo-inverse where it has not.
+    """
+
+    value: Tensor
+    inverse: Tensor
+    determined: bool
+
+    @classmethod
+    def of(cls, R: Tensor, kept: Sequence[int]) -> "KeptTerms":
+        """Least squares of the kept columns of a triangular factor of (terms, target)."""
+        k = len(kept)
+        factor = torch.linalg.qr(R[:, [*kept, -1]], mode="r").R
+        terms, target = factor[:k, :k], factor[:k, k]
+        diagonal = terms.diagonal().abs()
+        determined = k == 0 or bool(diagonal.min() > SINGULAR * diagonal.max())
+        if determined:
+            unit = torch.eye(k, dtype=terms.dtype)
+            root = torch.linalg.solve_triangular(terms, unit, upper=True)
+        else:
+            root = torch.linalg.pinv(terms)
+        return cls(root @ target, root @ root.mT, determined)
+
+    def weakest(self, smallest_cost: Tensor, least: Tensor) -> int | None:
+        """Number of the term to leave out; None where all matter.
+
+        The sum of squares grows by the square of a coefficient over its variance without the term.
+        """
+        cost = self.value.square() / nonzero(self.inverse.diagonal())
         weakest = int(cost.argmin())
         if cost[weakest] <= smallest_cost:
-            kept.pop(weakest)
-            continue
-        relative = value.abs() / least[kept]
+            return weakest
+        relative = self.value.abs() / least
         smallest = int(relative.argmin())
-        if relative[smallest] >= 1:
-            coefficients[kept] = value
-            break
-        kept.pop(smallest)
-    return coefficients
+        return None if relative[smallest] >= 1 else smallest
+
+    def without(self, number: int) -> "KeptTerms | None":
+        """Least squares without a term, by the inverse of a matrix without a row and a column; None
+        where the terms do not determine it.
+        """
+        if not self.determined:
+            return None
+        others = torch.arange(len(self.value)) != number
+        beside = self.inverse[others, number]
+        share = beside / self.inverse[number, number]
+        value = self.value[others] - share * self.value[number]
+        inverse = self.inverse[others][:, others] - torch.outer(share, beside)
+        return KeptTerms(value, inverse, True)
 
 
 def _smallest_cost(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
@@ -371,14 +431,3 @@ def _smallest_coefficients(terms: Tensor, targets: Tensor, settings: WeakSetting
     if threshold is None:
         threshold = 0.0
     return torch.full_like(terms[0], threshold)
-
-
-def _costs(R: Tensor) -> Pair:
-    """Least squares (k,) from the triangular factor of (terms, target), and by how much its sum of
-    squares grows without each term.
-    """
-    k = R.shape[-1] - 1
-    inverse = torch.linalg.pinv(R[:k, :k])
-    value = inverse @ R[:k, k]
-    variance = inverse.square().sum(-1)
-    return value, value.square() / nonzero(variance)
