@@ -34,7 +34,7 @@ manifold.
 GAINS = 0.85
 """Share of the projection's error that a manifold with more latents has to reach."""
 
-COMPLETE = 8
+COMPLETE = 6
 """Components up to which a law of all of them is tried, in their own units, where terms are few."""
 
 PAIR = 2
