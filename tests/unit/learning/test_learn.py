@@ -184,11 +184,13 @@ def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
     for name in learned.errors:
         assert f"| {name} |" in text
     assert learned.advice in text
-    assert f"romkit forecast {tmp_path} " in text
-    assert "--frequency 1." in text
+    assert '"frequency": 1.' in text  # no command, of a model that is not saved beside it
     for picture in ("rollout.png", "forecast.png"):
         assert (tmp_path / picture).stat().st_size > 1000
     folder = learned.save(tmp_path / "saved")
+    text = learned.report(folder).read_text()
+    assert f"romkit forecast {folder} " in text
+    assert "--frequency 1." in text
     again = romkit.load(folder / "projection.safetensors")
     assert again.latent_dim == learned.projection.latent_dim
 
