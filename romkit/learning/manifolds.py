@@ -167,15 +167,9 @@ def chosen(
     """The manifold and law that forecast held-out contexts of the training data best."""
     began = time.process_time()
     candidates = _candidates(train, latent_dim, seconds, seed, kinds)
-    with_laws = [candidate for candidate in candidates if candidate.laws is not None]
-    best = _best(with_laws)
-    law = best.fitted_law()
-    others = [candidate for candidate in with_laws if candidate is not best]
-    # its best settings may be lost when they are fitted to all runs
-    if best.laws.error > best.law_error:
-        better = _better(others, best.laws.error)
-        if better is not None:
-            best, law = better
+    best, law = _best_with_law(
+        [candidate for candidate in candidates if candidate.laws is not None]
+    )
     follows = best.laws.good or best.laws.good_in_pieces
     if kinds is None and (law is None or not follows):
         best.laws.seconds = seconds - (time.process_time() - began)
@@ -186,6 +180,21 @@ def chosen(
     left_out = best.laws.errors_left_out()
     model = Model(best.projection, best.laws.settings, law, left_out)
     return model, [candidate.trial() for candidate in candidates]
+
+
+def _best_with_law(candidates: list[Candidate]) -> tuple[Candidate, LearnedField | None]:
+    """The best manifold with its law fitted to all runs, None where this is lost; another one, where
+    the settings for which it is the best are lost.
+    """
+    best = _best(candidates)
+    law = best.fitted_law()
+    if best.laws.error <= best.law_error:
+        return best, law
+    others = [candidate for candidate in candidates if candidate is not best]
+    better = _better(others, best.laws.error)
+    if better is None:
+        return best, law
+    return better
 
 
 def _with_networks(best: Candidate, law: LearnedField | None) -> LearnedField | None:
@@ -222,18 +231,28 @@ def _best(candidates: list[Candidate]) -> Candidate:
     close = [candidate for candidate in candidates if candidate.law_error <= CLOSE_CALL * least]
     if len(close) == 1:
         return close[0]
-    # a few contexts rank laws of nearly equal errors by chance
-    confirmed = [quietly(candidate.laws.confirmed) for candidate in close]
-    whole = []
-    in_pieces = []
-    for candidate, settings in zip(close, confirmed, strict=True):
-        whole.append(np.inf if settings is None else settings.error)
-        in_pieces.append(quietly(candidate.laws.in_pieces, settings))
+    whole, in_pieces = _confirmed(close)
     kept = follow_the_motion(whole, in_pieces)
     errors = [whole[number] for number in kept]
     complexities = [close[number].complexity for number in kept]
     preferred = order_of_preference(errors, complexities)[0]
     return close[kept[preferred]]
+
+
+def _confirmed(candidates: list[Candidate]) -> tuple[list[float], list[float]]:
+    """Errors of the best laws in whole runs and in pieces, over twice as many contexts: a few rank
+    laws of nearly equal errors by chance.
+    """
+    whole = []
+    in_pieces = []
+    for candidate in candidates:
+        settings = quietly(candidate.laws.confirmed)
+        error = np.inf
+        if settings is not None:
+            error = settings.error
+        whole.append(error)
+        in_pieces.append(quietly(candidate.laws.in_pieces, settings))
+    return whole, in_pieces
 
 
 def follow_the_motion(whole: Sequence[float], in_pieces: Sequence[float]) -> list[int]:
@@ -260,21 +279,33 @@ def _candidates(
     seed: int,
     kinds: Kinds | None = None,
 ) -> list[Candidate]:
-    """Manifolds of more and more latents with cheap laws, or those asked for, as long as one of two
-    gains by more: the manifold enough for a law, and the law.
+    """Manifolds with cheap laws: all components of a small state, then more and more latents."""
+    began = time.process_time()
+    if not _is_small(train) or latent_dim not in (None, train.sizes["component"]):
+        return _of_latents(train, latent_dim, seconds, began, seed, kinds)
+    complete = _complete(train, seconds, seed, kinds)
+    runtime.told(f"learn: {complete.in_words()}; {time.process_time() - began:.0f} s")
+    # fewer latents than that reduce little
+    if complete.good or complete.laws.good_in_pieces:
+        return [complete]
+    return [complete, *_of_latents(train, latent_dim, seconds, began, seed, kinds)]
+
+
+def _of_latents(
+    train: xr.Dataset,
+    latent_dim: int | None,
+    seconds: float,
+    began: float,
+    seed: int,
+    kinds: Kinds | None,
+) -> list[Candidate]:
+    """Manifolds of more and more latents, or those asked for, as long as one of two gains by more:
+    the manifold enough for a law, and the law.
 
     Those that gain too little for a law are among them, too.
     """
     front = basis_of(train)
-    began = time.process_time()
     candidates: list[Candidate] = []
-    if _is_small(train) and latent_dim in (None, train.sizes["component"]):
-        complete = _complete(train, seconds, seed, kinds)
-        candidates.append(complete)
-        runtime.told(f"learn: {complete.in_words()}; {time.process_time() - began:.0f} s")
-        # fewer latents than that reduce little
-        if complete.good or complete.laws.good_in_pieces:
-            return candidates
     last: Candidate | None = None  # that has a law
     least = np.inf
     passed = 0

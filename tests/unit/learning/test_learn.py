@@ -399,7 +399,7 @@ def test_repeats_are_told():
     rates = 1 + 0.3 * rng.standard_normal(10)
     decay = dose[:, None] * np.exp(-rates[:, None] * time)
     runs = romkit.data.from_arrays(decay[..., None], time, context={"dose": dose})
-    model = romkit.learn(runs, "dose", members=2, seconds=8.0)
+    model = romkit.learn(runs, "dose", members=2, kinds=["polynomial"])
     assert "10 runs at 5 contexts" in repr(model)
     assert "differ by" in model.advice
     assert not set(model.train.dose.values) & set(model.test.dose.values)
@@ -411,7 +411,7 @@ def test_a_variable_that_turns_has_no_law_of_its_own():
     runs = romkit.data.from_arrays(course[..., None], time, context={"dose": dose})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = romkit.learn(runs, "dose", members=0, seconds=4.0)
+        model = romkit.learn(runs, "dose", members=0, kinds=["polynomial"])
     assert "one variable alone" in model.advice
 
 
