@@ -46,7 +46,8 @@ def printed(learned: Judged) -> str:
     if len(learned.errors_of_variables) > 1:
         lines.append(f"of each  {error_of_each(learned)}")
     lines.append(f"bars     {bars(learned)}")
-    lines += [f"law      {equation}" for equation in equations(learned)]
+    if _is_complete(learned):
+        lines += [f"law      {equation}" for equation in equations(learned)]
     same = repeats(learned)
     if same:
         lines.append(f"repeats  {same}")
@@ -57,9 +58,14 @@ def printed(learned: Judged) -> str:
 def coordinates(learned: Judged) -> str:
     """What the law is a law of."""
     components = learned.train.sizes["component"]
-    if learned.projection.name == "identity":
+    if _is_complete(learned):
         return f"all {components} components as they are"
     return f"{learned.projection.latent_dim} latents of {components} components"
+
+
+def _is_complete(learned: Judged) -> bool:
+    """Whether the law is one of the components themselves."""
+    return learned.projection.name == "identity"
 
 
 def equations(learned: Judged) -> list[str]:
