@@ -498,6 +498,7 @@ RULES = (  # settings, definitions and arithmetic
     "1 % and 30 % away",
     "1 % from 199 on, else 2 / (K + 1)",
     "hangs for 300 s",
+    "meet the samples to 1 % of the deviation",
     "below 90 %",
     "less than 90 %",
     "| faster mechanical systems |",

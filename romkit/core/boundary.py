@@ -77,7 +77,7 @@ def validated(thing: T) -> T:
 
 
 def _on_cpu() -> AbstractContextManager:
-    """Where tensors are made that name no device: on the CPU, also where the user has set another
+    """Place of tensors that name no device: the CPU, also where the user has set another
     one for programs of their own. Arguments called `device` choose it.
     """
     if tensors.compiling() or torch.get_default_device() == CPU:

@@ -26,7 +26,7 @@ NOT_NETCDF = (".csv", ".zarr", ".safetensors")
 """Endings by which romkit reads files as something else."""
 
 SEPARATORS = {"/": "\u2215", " ": "_"}
-"""What stands in names for a slash, which separates groups, as in `speed (m/s)`, and for a blank, which
+"""Characters that stand in names for a slash, which separates groups, as in `speed (m/s)`, and for a blank, which
 separates names of coordinates.
 """
 

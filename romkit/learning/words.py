@@ -56,7 +56,7 @@ def printed(learned: Judged) -> str:
 
 
 def coordinates(learned: Judged) -> str:
-    """What the law is a law of."""
+    """Coordinates that the law moves, in words."""
     components = learned.train.sizes["component"]
     if _is_complete(learned):
         return f"all {components} components as they are"

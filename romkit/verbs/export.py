@@ -41,13 +41,13 @@ extern false float for friend goto if inline int long mutable namespace new oper
 public register restrict return short signed sizeof static struct switch template this throw true try
 typedef typename union unsigned using virtual void volatile while
 """
-"""Of C and C++, which may include the header."""
+"""Keywords of C and C++, which may include the header."""
 
 HEADERS = """
 assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg
 stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
 """
-"""Of the standard library, which a header of this name beside the model would hide."""
+"""Headers of the standard library, which a header of this name beside the model would hide."""
 
 TAKEN_IN_C = {*KEYWORDS.split(), *HEADERS.split()}
 

@@ -26,7 +26,7 @@ MOST = 64
 
 
 class Truth(NamedTuple):
-    """What rollouts of windows are compared with.
+    """Observations that rollouts of windows are compared with.
 
     Attributes:
         states: (L + 1, n, W, d).

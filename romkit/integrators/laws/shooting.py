@@ -154,7 +154,7 @@ class Elimination(NamedTuple):
         return cls(coupling, torch.cholesky_solve(coupling, factor))
 
     def reduction(self) -> tuple[Tensor, Tensor]:
-        """What starts at their best take from normal equations (n, K m, K m) and (n, K m).
+        """Parts that starts at their best take from normal equations (n, K m, K m) and (n, K m).
 
         What is left is the Schur complement: a coefficient counts by what no start can make up for.
         """
