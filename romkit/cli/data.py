@@ -1,6 +1,5 @@
 """Commands of `romkit` about data: `info`, `check` and `dataset`."""
 
-import glob
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,7 @@ from typer import Argument, Context, Option
 import romkit
 from romkit.cli import describe, options, output, values
 from romkit.core import checks
+from romkit.data.patterns import is_pattern
 
 
 def info(
@@ -34,7 +34,7 @@ def info(
     if not names:
         output.add(**values.catalogue())
         print(describe.everything())
-    elif len(names) > 1 or glob.has_magic(names[0]):
+    elif len(names) > 1 or is_pattern(names[0]):
         _show_data(names)
     else:
         _show(names[0])
@@ -99,6 +99,7 @@ def check(
       romkit check my.nc
       romkit check my.nc --context Re,epsilon --state u,v --out my-data.nc
       romkit check runs/*.nc --context Re
+      romkit check "runs/Re_{Re}.nc"       Re is in the names of the files
       romkit check my.csv --context Re --trajectory run --time t --out my-data.nc
 
     What --out writes is what `romkit fit` takes. Names are those of romkit.data.describe.
@@ -106,15 +107,16 @@ def check(
     target = None
     if out is not None:
         target = options.target(out, "check", "data.nc", force)
+    data, parameters = options.read_own(sources)
     roles = {
-        "context": options.names(context),
+        "context": options.names(context) or parameters,
         "state": options.names(state),
         # no names of inputs are none, while no names of states are all that there are
         "control": options.names(control) or (),
         "trajectory": trajectory,
         "time": time,
     }
-    data = romkit.data.describe(options.read_own(sources), **roles)
+    data = romkit.data.describe(data, **roles)
     output.add(**values.dataset(data), summary=romkit.data.summary(data))
     if target:
         options.write(romkit.data.save_dataset, data, target, label="\n")

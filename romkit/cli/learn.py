@@ -45,6 +45,7 @@ def learn(
       romkit learn runs/*.nc --context beta
       romkit learn runs/*.nc --context beta --kinds polynomial,sindy
       romkit learn mine.csv --context speed --members 0 --out mine
+      romkit learn "runs/beta_{beta}.nc"     beta is in the names of the files
       romkit report runs/learned/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
     folder = options.target(out, "learned", "REPORT.md", force).parent
@@ -53,10 +54,7 @@ def learn(
         settings["kinds"] = options.names(kinds)
     settings |= {"members": members, "seconds": seconds, "seed": seed}
     output.on_interruption("nothing is kept; shorter with --members 0 and fewer --seconds")
-    data = options.read_own(sources)
-    if not hasattr(data, "data_vars"):  # a table
-        data = romkit.data.describe(data, context=options.names(context))
-    learned = romkit.learn(data, options.names(context), **settings)
+    learned = romkit.learn(options.without_systems(sources), options.names(context), **settings)
     learned.save(folder)
     report = learned.report(folder)
     output.add(

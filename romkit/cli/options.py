@@ -3,7 +3,6 @@ systems.
 """
 
 import contextlib
-import glob
 import importlib.util
 import inspect
 import os
@@ -24,6 +23,7 @@ import romkit
 from romkit.cli import output
 from romkit.core import checks, display
 from romkit.core.errors import FileError, InputError
+from romkit.data.patterns import is_pattern
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,9 +237,9 @@ def short_name(sources: str | Sequence[str]) -> str:
         return sources[0].rsplit(":", 1)[1]
     stem = Path(sources[0]).stem
     # run0.nc, run1.nc and run*.nc are all called run
-    if len(sources) == 1 and not glob.has_magic(stem):
+    if len(sources) == 1 and not is_pattern(stem):
         return stem
-    common = re.split(r"[*?\[]", stem)[0].rstrip("0123456789-_.")
+    common = re.split(r"[*?\[{]", stem)[0].rstrip("0123456789-_.")
     return common or Path(sources[0]).absolute().parent.name
 
 
@@ -295,33 +295,28 @@ def files_of(sources: Sequence[str]) -> list[str]:
     Raises:
         FileError: a pattern that matches nothing.
     """
-    names = []
-    if len(sources) > 1:
-        _refuse_system_among(sources)
-    for source in sources:
-        # quotes keep shells from replacing ~ and *
-        path = os.path.expanduser(source)
-        # a file may be called run[1].nc
-        if os.path.exists(path) or not glob.has_magic(source):
-            names.append(path)
-            continue
-        matches = sorted(glob.glob(path))
-        if not matches:
-            raise FileError(source, problem="matches no file", fix="check the pattern")
-        names += matches
-    return names
+    from romkit.data.patterns import matched
+
+    # quotes keep shells from replacing ~ and *
+    return [str(path) for path in matched(without_systems(sources)).paths]
 
 
-def _refuse_system_among(sources: Sequence[str]) -> None:
-    """Raise where a system stands beside other words, such as a second value of a parameter."""
+def without_systems(sources: Sequence[str]) -> list[str]:
+    """Names of files.
+
+    Raises:
+        InputError: a system stands beside other words, such as a second value of a parameter.
+    """
     for source in sources:
-        if source in romkit.systems.SYSTEMS and not os.path.exists(source):
+        is_system_among = len(sources) > 1 and source in romkit.systems.SYSTEMS
+        if is_system_among and not os.path.exists(source):
             raise InputError(
                 "DATA",
                 expected="files, or one system",
                 got=" ".join(sources),
                 fix="give the system alone; values of a parameter have commas between, 3.14,3.15",
             )
+    return list(sources)
 
 
 def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
@@ -337,23 +332,26 @@ def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
 
 def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
     """Runs in files, joined where there are several."""
+    from romkit.data.patterns import matched
     from romkit.data.several import joined_runs
 
     if isinstance(sources, str):
         sources = [sources]
-    return joined_runs([Path(name) for name in files_of(sources)])
+    return joined_runs(*matched(without_systems(sources)))
 
 
-def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame":
-    """Tables, if the names end in .csv, else netCDF files; several are runs."""
+def read_own(
+    sources: str | Path | Sequence[str],
+) -> tuple["xr.Dataset | pd.DataFrame", list[str] | None]:
+    """Tables, if the names end in .csv, else netCDF files; several are runs. Beside them, names of
+    the parameters in the names of the files, None without any.
+    """
+    from romkit.data.several import read_runs
+
     if isinstance(sources, str | Path):
         sources = [str(sources)]
-    names = files_of(sources)
-    if Path(names[0]).suffix.lower() != ".csv":
-        return read_files(names)
-    from romkit.data.tables import joined_tables
-
-    return joined_tables(names)
+    data, parameters = read_runs(without_systems(sources))
+    return data, parameters or None
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":

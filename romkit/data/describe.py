@@ -11,7 +11,7 @@ from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
-from romkit.data.context import ROLE, context_names
+from romkit.data.context import ROLE, context_names, is_declared
 from romkit.data.controls import BETWEEN
 from romkit.data.dates import digits_of_dates
 from romkit.data.layout import AXIS, Layout, layout_of
@@ -405,7 +405,7 @@ def _guessed_context(described: xr.Dataset) -> tuple[Names, list[str]]:
         names = constant if _is_constant(described[name]) else varying
         names.append(name)
     guesses = []
-    if varying:
+    if varying and not is_declared(described):
         how = f"name it, context={varying}, or none, context=[]"
         guesses.append(f"the context is taken to be {', '.join(varying)}; {how}")
     if constant:

@@ -1,19 +1,29 @@
 """Data in several files, netCDF or zarr, as one dataset in chunks of dask."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
 from romkit.core.types import Array
+from romkit.data.axes import with_named_axes
 from romkit.data.clocks import check_clock, shared_clock
+from romkit.data.context import ROLE
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
+from romkit.data.patterns import matched
 from romkit.data.schema import RESERVED
-from romkit.data.storage import group_of, open_dataset, with_plain_attributes
+from romkit.data.storage import (
+    WITHOUT_NAMES,
+    group_of,
+    open_dataset,
+    with_plain_attributes,
+)
+from romkit.data.tables import joined_tables
 from romkit.data.units import without_origin
 from romkit.data.untrusted import (
     check_seal_of_file,
@@ -30,23 +40,53 @@ PROVENANCE = {"history", "id", "key", "layout", "uuid", "versions"} | {
 }
 """Attributes that say where a file comes from, in small letters; these may differ."""
 
+TABLE = ".csv"
+"""Ending of the names of tables."""
+
 IN_MEMORY = 2e9
 """Size of runs in several files [bytes] up to which they are read as a whole."""
 
 MORE_WAYS = "xarray.open_mfdataset has more ways, and romkit.data.describe takes its result"
 
 
-def opened(paths: Sequence[Path], along: str | None) -> xr.Dataset:
+def read_runs(names: Sequence[str | Path]) -> tuple[xr.Dataset | pd.DataFrame, list[str]]:
+    """Runs in files, as a table if these end in .csv, and the parameters that their names hold.
+
+    Args:
+        names: of files, which may have wildcards, and parameters in braces.
+
+    Raises:
+        FileError: a pattern without files, or a file that cannot be read, or is not like the first.
+    """
+    paths, parameters = matched(names)
+    if paths[0].suffix.lower() == TABLE:
+        return joined_tables(paths, parameters), list(parameters)
+    return joined_runs(paths, parameters), list(parameters)
+
+
+def opened(
+    paths: Sequence[Path],
+    along: str | None,
+    parameters: Mapping[str, Sequence[float]] | None = None,
+) -> xr.Dataset:
     """The data of these files, joined along a dimension; coordinates in memory.
+
+    Args:
+        paths: the files.
+        along: the dimension; None for that along which their coordinates differ.
+        parameters: contexts of one value in each file, by name, which need a dimension.
 
     Raises:
         FileError: a file that cannot be read, or is not like the first.
     """
+    parameters = parameters or {}
     with contextlib.ExitStack() as stack:
         sources = []
         for path in paths:
             sources.append(stack.enter_context(_lazy(path)))
         _check_units(paths, sources)
+        for name, values in parameters.items():
+            sources = _with_parameter(paths, sources, name, values, along)
         sources = _with_attributes_as_coordinates(sources, along)
         if along is not None:
             sources = _on_one_grid(paths, sources, along)
@@ -59,28 +99,40 @@ def opened(paths: Sequence[Path], along: str | None) -> xr.Dataset:
                 _names(paths), problem=f"cannot be joined ({reason(error)})", fix=MORE_WAYS
             ) from error
         data = data.assign_coords(coords)
+        for name in parameters:
+            data[name].attrs[ROLE] = "context"
         # the stack would close them here, before anything is read
         data.set_close(stack.pop_all().close)
         return data
 
 
-def joined_runs(paths: Sequence[Path]) -> xr.Dataset:
+def joined_runs(
+    paths: Sequence[Path], parameters: Mapping[str, Sequence[float]] | None = None
+) -> xr.Dataset:
     """Runs in files, along the dimension of trajectories that these have, or a new one; in memory
     where they fit.
+
+    Args:
+        paths: the files.
+        parameters: contexts of one value in each file, by name.
 
     Raises:
         FileError: a file that cannot be read, or is not like the first.
     """
-    if len(paths) == 1:
+    if len(paths) == 1 and not parameters:
         return open_dataset(paths[0])
-    with _lazy(paths[0]) as data:
-        dims = [name for name in TRAJECTORIES if name in data.dims]
-    along = (dims or TRAJECTORIES)[0]
-    data = opened(paths, along)
+    data = opened(paths, dimension_of_runs(paths), parameters)
     if data.nbytes > IN_MEMORY:
         return data
     with data:
         return data.compute()
+
+
+def dimension_of_runs(paths: Sequence[Path]) -> str:
+    """The dimension of trajectories of these files, or a new one where they have none."""
+    with _lazy(paths[0]) as data:
+        dims = [name for name in TRAJECTORIES if name in data.dims]
+    return (dims or TRAJECTORIES)[0]
 
 
 def _joined(sources: Sequence[xr.Dataset], along: str | None) -> xr.Dataset:
@@ -108,6 +160,8 @@ def _lazy(path: Path) -> xr.Dataset:
     try:
         engine, group = _checked_engine(path)
         settings = {} if group is None else {"group": group}
+        if engine == "h5netcdf":
+            settings |= WITHOUT_NAMES
         data = xr.open_dataset(path, engine=engine, decode_times=False, chunks="auto", **settings)
     except FileError:
         raise
@@ -121,7 +175,7 @@ def _lazy(path: Path) -> xr.Dataset:
             problem="holds no numbers outside of its groups",
             fix="name the group that holds them: xarray.open_dataset(path, group=...)",
         )
-    return with_plain_attributes(data)
+    return with_plain_attributes(with_named_axes(path, data))
 
 
 def _checked_engine(path: Path) -> tuple[str, str | None]:
@@ -161,6 +215,48 @@ def _check_units(paths: Sequence[Path], sources: Sequence[xr.Dataset]) -> None:
                     problem=f"has {name} in {own}, {paths[0]} in {first}",
                     fix="convert it, or name its unit alike",
                 )
+
+
+def _with_parameter(
+    paths: Sequence[Path],
+    sources: Sequence[xr.Dataset],
+    name: str,
+    values: Sequence[float],
+    along: str | None,
+) -> list[xr.Dataset]:
+    """Files with a coordinate of one value in each, which their names hold.
+
+    Raises:
+        FileError: a file has another value of that name, or it is reserved.
+    """
+    labelled = []
+    for path, source, value in zip(paths, sources, values, strict=True):
+        known = source.variables.get(name, source.attrs.get(name))
+        if name in RESERVED or name in source.dims or not _agrees(known, value):
+            raise FileError(
+                path,
+                problem=f"has a {name} of its own, which is not {value:g} as in its name",
+                fix="give another name in braces",
+            )
+        coordinate = value
+        if along in source.dims:
+            coordinate = (along, np.full(source.sizes[along], value))
+        plain = source.drop_vars(name, errors="ignore").drop_attrs(deep=False)
+        about = {key: text for key, text in source.attrs.items() if key != name}
+        labelled.append(plain.assign_coords({name: coordinate}).assign_attrs(about))
+    return labelled
+
+
+def _agrees(known: object, value: float) -> bool:
+    """Whether a variable or an attribute is a number that the name of a file has, too, or None."""
+    if known is None:
+        return True
+    # attributes are often numbers as text
+    try:
+        numbers = np.asarray(getattr(known, "values", known)).astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return bool(np.isclose(numbers, value).all())
 
 
 def _with_attributes_as_coordinates(

@@ -20,6 +20,7 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, InputError, warn
 from romkit.core.files import atomic, existing, expanded, reason
 from romkit.core.types import Array
+from romkit.data.axes import with_named_axes
 from romkit.data.untrusted import RESTORE, SEAL, check_seal, checked_groups, engine_of, seal_of
 
 NOT_NETCDF = (".csv", ".zarr", ".safetensors")
@@ -32,6 +33,9 @@ separates names of coordinates.
 
 OWN_NAMES = "own_names"
 """Attribute that has names with such characters as they were."""
+
+WITHOUT_NAMES = {"phony_dims": "access"}
+"""Setting of h5netcdf by which it reads arrays whose axes have no names."""
 
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
 
@@ -139,12 +143,13 @@ def _loaded(
         settings = {}
         if engine == "h5netcdf":
             groups = checked_groups(name, source)
-            settings["group"] = group_of(name, groups, group)
+            settings = {"group": group_of(name, groups, group)} | WITHOUT_NAMES
         if SEAL in content and engine == "h5netcdf":
             data = _of_sealed(source)
         else:
             with xr.open_dataset(source, engine=engine, decode_times=False, **settings) as data:
                 data.load()
+                data = with_named_axes(name, data)
     except FileError:
         raise
     except Exception as error:  # HDF5 and xarray raise nearly anything on damaged files of others

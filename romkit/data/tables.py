@@ -82,9 +82,22 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return _with_points(table) if decimal == "," else table
 
 
-def joined_tables(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """Tables of several runs below each other; without numbers of runs of their own, a run each."""
+def joined_tables(
+    paths: Sequence[str | Path], parameters: Mapping[str, Sequence[float]] | None = None
+) -> pd.DataFrame:
+    """Tables of several runs below each other; without numbers of runs of their own, a run each.
+
+    Args:
+        paths: their files.
+        parameters: columns of one value in each file, by name.
+
+    Raises:
+        FileError: no table, or one that has a parameter with other values.
+    """
     tables = [read_table(path) for path in paths]
+    for name, values in (parameters or {}).items():
+        for k, value in enumerate(values):
+            tables[k] = _with_parameter(tables[k], paths[k], name, value)
     if len(tables) == 1:
         return tables[0]
     # of tables that number their runs, the numbers stay
@@ -92,6 +105,20 @@ def joined_tables(paths: Sequence[str | Path]) -> pd.DataFrame:
     if columns.isdisjoint(TRAJECTORIES):
         tables = [table.assign(run=k) for k, table in enumerate(tables)]
     return pd.concat(tables, ignore_index=True)
+
+
+def _with_parameter(table: pd.DataFrame, path: str | Path, name: str, value: float) -> pd.DataFrame:
+    """The table with a column of one value."""
+    if name in table.columns:
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        # a row of units below the names is none of the values
+        if not np.isclose(numbers[numbers.notna()], value).all() or numbers.isna().all():
+            raise FileError(
+                path,
+                problem=f"has a column {name} of other values than {value:g} in its name",
+                fix="give another name in braces",
+            )
+    return table.assign(**{name: value})
 
 
 def _beginning(file: Path) -> list[str]:

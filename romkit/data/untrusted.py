@@ -16,6 +16,9 @@ SEAL = b"\nromkit sha256 "
 ENGINES = {b"\x89HDF": "h5netcdf", b"CDF\x01": "scipy", b"CDF\x02": "scipy"}
 """Engine of xarray for each kind of netCDF, by the first bytes of a file."""
 
+MATLAB = b"MATL"
+"""First bytes of files of MATLAB, 7.3 too."""
+
 RESTORE = "restore it from a copy or remake it"
 OWN_NUMBERS = "ask its author for a file that holds its own numbers"
 DESCRIPTIONS = (".zarray", ".zmetadata", "zarr.json")
@@ -73,11 +76,13 @@ def engine_of(name: object, start: bytes) -> str:
     if engine is not None:
         return engine
     problem = "is empty"
+    fix = "give a file by romkit.data.save_dataset or xarray's to_netcdf"
     if start:
         problem = "is not a netCDF file, or its first bytes are damaged"
-    raise FileError(
-        name, problem=problem, fix="give a file by romkit.data.save_dataset or xarray's to_netcdf"
-    )
+    if start.startswith(MATLAB):
+        problem = "is a file of MATLAB"
+        fix = "read it by scipy.io.loadmat, or by h5py if it is of version 7.3"
+    raise FileError(name, problem=problem, fix=fix)
 
 
 def checked_groups(name: object, source: Path | io.BytesIO) -> dict[str, bool]:

@@ -1,6 +1,5 @@
 """Runs of any habit, in romkit's schema: files, tables and datasets, with common times."""
 
-import glob
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +9,10 @@ import pandas as pd
 import xarray as xr
 
 import romkit.data as datasets
-from romkit.core.errors import DataWarning, FileError, InputError, warn
-from romkit.core.files import expanded
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
 from romkit.data.schema import complete
-from romkit.data.several import joined_runs
-from romkit.data.tables import joined_tables
+from romkit.data.several import read_runs
 from romkit.learning.contexts import contexts_of
 
 OWN_TIMES = 1.5
@@ -51,13 +48,18 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
 def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
     """Files, tables and datasets in romkit's schema, on the times that they have."""
     data = source
-    if not isinstance(source, xr.Dataset | pd.DataFrame):
-        data = _read(source)
-    if _has_schema(data):
-        return data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     names = context
     if isinstance(context, str):
         names = [context]
+    if not isinstance(source, xr.Dataset | pd.DataFrame):
+        files = source
+        if isinstance(source, str | Path):
+            files = [source]
+        data, parameters = read_runs(files)
+        if names is None and parameters:
+            names = parameters
+    if _has_schema(data):
+        return data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     return datasets.describe(data, context=names)
 
 
@@ -101,34 +103,6 @@ def _with_common_times(data: xr.Dataset) -> xr.Dataset:
     if usual < OWN_TIMES * np.median(np.diff(times)):
         return data
     return datasets.resampled(data)
-
-
-def _read(source: object) -> xr.Dataset | pd.DataFrame:
-    """Tables, or runs in files, joined where there are several."""
-    names = source
-    if isinstance(source, str | Path):
-        names = [source]
-    paths: list[Path] = []
-    for name in names:
-        paths += _matching(name)
-    if paths[0].suffix.lower() == ".csv":
-        return joined_tables(paths)
-    return joined_runs(paths)
-
-
-def _matching(name: str | Path) -> list[Path]:
-    """Files of a name, which may have wildcards.
-
-    Raises:
-        FileError: there is none.
-    """
-    path = expanded(name)
-    if path.exists():
-        return [path]
-    paths = [Path(match) for match in sorted(glob.glob(str(path)))]
-    if not paths:
-        raise FileError(name, problem="does not exist", fix="check the path or pattern")
-    return paths
 
 
 def _check_contexts(data: xr.Dataset) -> None:

@@ -2,8 +2,7 @@
 stay in theirs.
 """
 
-import glob
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import xarray as xr
@@ -12,8 +11,11 @@ from romkit.bases import Basis
 from romkit.bases import storage as bases
 from romkit.core import files
 from romkit.core.boundary import FilePath, validated
-from romkit.core.errors import FileError
-from romkit.data.several import opened
+from romkit.core.errors import DataWarning, FileError, warn
+from romkit.data.context import ROLE
+from romkit.data.patterns import matched
+from romkit.data.several import TABLE, dimension_of_runs, opened
+from romkit.data.tables import joined_tables, of_table
 from romkit.integrators import LearnedField
 from romkit.integrators.laws import storage as laws
 from romkit.projections import Projection
@@ -87,7 +89,9 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
     foreign names go through `romkit.data.describe`.
 
     Args:
-        source: a file or folder, a pattern such as "runs/*.nc", or a list of files.
+        source: a file or folder, a pattern such as "runs/*.nc", or a list of these. Numbers in
+            names are parameters where a pattern says so, "runs/b_{b}.nc": they are coordinates,
+            and `describe` takes them for the context. Tables in .csv are read into memory.
         along: the dimension along which many are joined in their order, a new one, say:
             "trajectory". By default that along which their coordinates differ.
 
@@ -108,12 +112,28 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
         >>> lazy.state.chunks is not None, romkit.basis(lazy, rank=2).rank
         (True, 2)
     """
-    if isinstance(source, tuple):
-        paths = [files.expanded(path) for path in source]
-    else:
-        pattern = str(files.expanded(source))
-        paths = [Path(name) for name in sorted(glob.glob(pattern))]
+    names = source
+    if not isinstance(source, tuple):
+        names = (source,)
+    paths, parameters = matched(names)
     if not paths:
-        name = "an empty list" if isinstance(source, tuple) else source
-        raise FileError(name, problem="does not exist", fix="check the path or pattern")
-    return opened(paths, along)
+        raise FileError("an empty list", problem="names no file", fix="check the list")
+    if paths[0].suffix.lower() == TABLE:
+        return _opened_tables(paths, along, parameters)
+    if parameters and along is None:
+        along = dimension_of_runs(paths)
+    return opened(paths, along, parameters)
+
+
+def _opened_tables(
+    paths: Sequence[Path], along: str | None, parameters: Mapping[str, Sequence[float]]
+) -> xr.Dataset:
+    """Tables of runs as a dataset, in memory."""
+    table = joined_tables(paths, parameters)
+    run = along if along in table.columns else None
+    data, _, notes = of_table(table, list(parameters), run, None)
+    for note in notes:
+        warn(note, DataWarning)
+    for name in parameters:
+        data[name].attrs[ROLE] = "context"
+    return data

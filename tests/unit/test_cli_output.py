@@ -247,3 +247,20 @@ def test_shells_complete_commands_and_options():
             check=False,
         )
         assert word in result.stdout.split(), result.stderr
+
+
+@pytest.mark.parametrize("ending", [".nc", ".csv"])
+def test_parameters_in_the_names_of_files_are_the_context(runs, ending):
+    for speed, run in zip(runs.speed.values, runs.state.values, strict=True):
+        wave = xr.Dataset({"u": (("time", "x"), run)}, {"time": runs.time.values})
+        if ending == ".csv":
+            table = wave.u.to_pandas().rename(columns=lambda place: f"u{place}")
+            table.to_csv(f"wave_{speed:g}.csv")
+        else:
+            wave.to_netcdf(f"wave_{speed:g}.nc", engine="h5netcdf")
+    pattern = f"wave_{{speed}}{ending}"
+    found = as_json(f"check {pattern} --out waves.nc")
+    assert np.allclose(found["context"]["speed"], runs.speed)
+    assert np.allclose(open_dataset("waves.nc").state, runs.state)
+    if ending == ".nc":
+        assert "5 trajectory" in ran(f"info {pattern}")

@@ -1,0 +1,112 @@
+"""Axes of HDF5 files that are not netCDF, whose arrays have no names of dimensions."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+
+from romkit.core.errors import FileError
+from romkit.data.names import TIMES
+
+WITHOUT_NAME = "phony_dim_"
+"""Beginning of the names that h5netcdf gives to axes without a name."""
+
+CLOCKS = (*TIMES, "times")
+"""Names of the array that holds the times."""
+
+WITH_NAMES = (
+    "name its axes: with h5py.File(path) as file: data = xarray.Dataset({'u': (('time', 'x'), "
+    "file['u'][:])}, {'time': file['clock'][:]})"
+)
+
+
+def with_named_axes(name: object, data: xr.Dataset) -> xr.Dataset:
+    """Data of a file with names for the axes that have none.
+
+    An array of increasing numbers called t, time or times is the time of arrays that are as long
+    along their first axis. Another array of one axis is a coordinate of its own. Other axes are
+    called axis_1, axis_2 and so on by their place, and with the name of the array in front where
+    another is of another length.
+
+    Args:
+        name: of the file.
+        data: as read by h5netcdf with `phony_dims`.
+
+    Raises:
+        FileError: nothing is called time, or it is not the first axis of another array.
+    """
+    nameless = {}
+    for key, variable in data.variables.items():
+        dims = [str(dim) for dim in variable.dims]
+        if dims and all(dim.startswith(WITHOUT_NAME) for dim in dims):
+            nameless[str(key)] = variable
+    if not nameless:
+        return data
+    time = _clock(name, nameless)
+    names = _names_of_axes(nameless, time)
+    variables = {}
+    for key, variable in data.variables.items():
+        if key == time:
+            continue
+        dims = names.get(str(key), variable.dims)
+        variables[key] = (dims, variable.data, variable.attrs)
+    dim = _name_of_time(time)
+    clock = (dim, nameless[time].values, nameless[time].attrs)
+    named = xr.Dataset(variables, {dim: clock}, data.attrs)
+    named.set_close(data.close)
+    return named
+
+
+def _name_of_time(clock: str) -> str:
+    return clock if clock in TIMES else TIMES[0]
+
+
+def _clock(name: object, variables: Mapping[str, xr.Variable]) -> str:
+    """The array that holds the times.
+
+    Raises:
+        FileError: there is none, or several.
+    """
+    clocks = []
+    for key in CLOCKS:
+        if key in variables and _is_clock(variables, key):
+            clocks.append(key)
+    if len(clocks) == 1:
+        return clocks[0]
+    problem = "is no netCDF, and has no increasing t, time or times as long as the first axes"
+    if clocks:
+        problem = f"is no netCDF, and has several times, {', '.join(clocks)}"
+    raise FileError(name, problem=problem, fix=WITH_NAMES)
+
+
+def _is_clock(variables: Mapping[str, xr.Variable], key: str) -> bool:
+    """Whether an array holds increasing numbers, as many as another is long along its first axis."""
+    clock = variables[key]
+    if clock.ndim != 1 or clock.dtype.kind not in "iuf" or clock.size < 2:
+        return False
+    lengths = [variable.shape[0] for other, variable in variables.items() if other != key]
+    return clock.size in lengths and bool((np.diff(clock.values) > 0).all())
+
+
+def _names_of_axes(variables: Mapping[str, xr.Variable], time: str) -> dict[str, tuple[str, ...]]:
+    """Names of the axes of each array but that of the times."""
+    length = variables[time].size
+    lengths: dict[str, int] = {}
+    names = {}
+    for key, variable in variables.items():
+        if key == time:
+            continue
+        has_time = variable.shape[0] == length
+        if variable.ndim == 1 and not has_time:
+            names[key] = (key,)
+            continue
+        dims = []
+        for place, size in enumerate(variable.shape):
+            dim = f"axis_{place}"
+            if place == 0 and has_time:
+                dim = _name_of_time(time)
+            elif lengths.setdefault(dim, size) != size:
+                dim = f"{key}_{dim}"
+            dims.append(dim)
+        names[key] = tuple(dims)
+    return names
