@@ -296,7 +296,7 @@ class Evidence:
         contexts = np.concatenate([contexts_of(self.train), contexts_of(self.test)])
         return (
             f" It has learned from runs at {number} contexts: model.refitted() learns from all, with "
-            "the same settings, model.refitted(again=True) with settings chosen anew, and runs at "
+            "the same settings, model.chosen_anew() with settings chosen by all, and runs at "
             f"{further_contexts(names, contexts, 2)} would help most."
         )
 

@@ -182,15 +182,7 @@ class Learned:
         return inputs
 
     @validated
-    def refitted(
-        self,
-        *,
-        members: Natural = 5,
-        again: bool = False,
-        latent_dim: Count | None = None,
-        seconds: Seconds = 60.0,
-        seed: Seed = 0,
-    ) -> "Learned":
+    def refitted(self, *, members: Natural = 5, seed: Seed = 0) -> "Learned":
         """The model with the same settings, fitted to all runs, held-out ones too.
 
         Its `errors` are still those of the model before, which had not seen the held-out runs: one
@@ -199,29 +191,54 @@ class Learned:
 
         Args:
             members: as of `romkit.learn`; of six contexts, say, four lie between others.
-            again: choose latents, manifold and law anew, by all runs: of five contexts or fewer, one
-                more makes another model.
-            latent_dim: of that choice, as of `romkit.learn`.
-            seconds: of that choice, as of `romkit.learn`.
             seed: of all random numbers.
         """
         everything = joined(self.train, self.test)
-        settings = self.settings
-        trials = self.trials
-        if again:
-            best, trials = chosen(everything, latent_dim, seconds, seed)
-            projection, law, settings = best.projection, best.law, best.settings
-        else:
-            with quiet():
-                projection, law = refitted(self.projection, settings, everything, seed)
-            law = replace(law, report=self.law.report)
-        intervals = intervals_of(projection, settings, law, everything, None, members, seed)
+        with quiet():
+            projection, law = refitted(self.projection, self.settings, everything, seed)
+        law = replace(law, report=self.law.report)
+        return self._of_all_runs(replace(self, projection=projection, law=law), members, seed)
+
+    @validated
+    def chosen_anew(
+        self,
+        *,
+        latent_dim: Count | None = None,
+        members: Natural = 5,
+        seconds: Seconds = 60.0,
+        seed: Seed = 0,
+    ) -> "Learned":
+        """A model whose latents, manifold and law are chosen by all runs, held-out ones too: of few
+        contexts one more makes another model.
+
+        No run is left that judges it: its `errors` are those of the model before, whose settings may
+        be others.
+
+        Args:
+            latent_dim: number of latents; by default chosen.
+            members: laws that miss a context each, for the intervals; 0 for none.
+            seconds: of the processor, about how long the choice may take.
+            seed: of all random numbers.
+        """
+        everything = joined(self.train, self.test)
+        best, trials = chosen(everything, latent_dim, seconds, seed)
         model = replace(
             self,
-            projection=projection,
-            law=law,
-            settings=settings,
+            projection=best.projection,
+            law=best.law,
+            settings=best.settings,
             trials=trials,
+        )
+        return self._of_all_runs(model, members, seed)
+
+    def _of_all_runs(self, model: "Learned", members: int, seed: int) -> "Learned":
+        """A model that was fitted to all runs, with intervals by all of them."""
+        everything = joined(self.train, self.test)
+        intervals = intervals_of(
+            model.projection, model.settings, model.law, everything, None, members, seed
+        )
+        model = replace(
+            model,
             ensemble=intervals.ensemble,
             without_bars=intervals.without,
             bars_before=self.bars,
@@ -229,7 +246,7 @@ class Learned:
             fitted_to_all=True,
         )
         if self.interpolated is not None:
-            between = InterpolatedRuns.of(projection, everything, None, members >= 2)
+            between = InterpolatedRuns.of(model.projection, everything, None, members >= 2)
             return replace(model, interpolated=between)
         if members and self.ensemble is not None and model.ensemble is None:
             warn(f"refitted: bars {words.without_bars(model)}", FitWarning)

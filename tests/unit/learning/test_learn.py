@@ -352,7 +352,7 @@ def test_a_fit_to_all_runs_has_learned_from_the_held_out_ones(learned):
 
 
 def test_settings_are_chosen_again_by_all_runs(learned):
-    final = learned.refitted(members=0, again=True, latent_dim=3)
+    final = learned.chosen_anew(members=0, latent_dim=3)
     assert final.projection.latent_dim == 3
     assert [trial.latent_dim for trial in final.trials] == [3]
     assert final.train.sizes["trajectory"] == 6
