@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from numbers import Integral
 from types import ModuleType
 
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
 
 
 def one_of(argument: str, value: object, names: Collection[str]) -> str:
@@ -86,14 +86,23 @@ def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> str:
     )
 
 
+APART = 0.1
+"""Part of an interval from which on a run of whole intervals has another duration."""
+
 MOST_STEPS = 2**53
 """Largest number of steps; float64 counts no further."""
 
 
 def steps(duration: float, dt: float) -> int:
-    """Number of intervals of length `dt` in a run of this duration, at least one."""
+    """Number of intervals of length `dt` in a run of this duration, at least one; warn where they do
+    not end at it.
+    """
     if dt / 2 <= duration <= dt * MOST_STEPS:
-        return max(1, round(duration / dt))
+        number = max(1, round(duration / dt))
+        if abs(duration / dt - number) > APART:
+            text = f"duration: expected a whole number of intervals of {dt:g}, got {duration:g}"
+            warn(f"{text}; the run is {number * dt:g} long", DataWarning)
+        return number
     raise InputError(
         "duration",
         expected="1 to 2**53 intervals of the output",

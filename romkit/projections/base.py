@@ -350,6 +350,14 @@ def architecture(
     of_layers = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted}
     needed = of_layers - {*settings} - defaults
     is_sized = latent_dim is not None or layers is not None
+    if is_sized and not of_layers:
+        name = "layers" if latent_dim is None else "latent_dim"
+        raise InputError(
+            name,
+            expected=f"none: the sizes of {method.name} are those of the state",
+            got=latent_dim or layers,
+            fix="leave it out, or take another method",
+        )
     if is_sized or needed:
         chain = _chain(method, frame.size, latent_dim, layers)
         sizes |= _sizes_of(chain)

@@ -1,5 +1,7 @@
 """The identity: exact, stored, and laws of physical states in the user's names and terms."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.integrators import DMD, Fourier, OperatorInference, Polynomial, SINDy
+from tests.refusals import refused
 
 TIMES = 0.02 * np.arange(400)
 
@@ -95,3 +98,22 @@ def test_a_stack_is_stored(pendulum, tmp_path):
     loaded = romkit.load(tmp_path / "stack.safetensors")
     assert loaded.seeds == 3
     assert bool((loaded().encode(torch.ones(3, 4, 2)) == 1).all())
+
+
+@pytest.mark.parametrize("sizes", [{"latent_dim": 1}, {"layers": (1, 2)}])
+def test_sizes_that_it_cannot_have_are_refused(pendulum, sizes):
+    (name,) = sizes
+    refused(f"{name}: expected none", romkit.fit, "identity", pendulum, **sizes)
+
+
+@pytest.mark.parametrize(("duration", "told"), [(1.0, True), (1.4, True), (1.2, False)])
+def test_durations_of_broken_intervals_are_told(pendulum, duration, told):
+    identity = romkit.fit("identity", pendulum)
+    law = SINDy(degree=1).fit(identity, pendulum)
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("always")
+        run = romkit.forecast(
+            identity, dynamics=law, initial_state=[0.1, 0.0], duration=duration, dt=0.6
+        )
+    assert float(run.time[-1]) == pytest.approx(1.2)
+    assert any("duration" in str(warning.message) for warning in issued) == told
