@@ -16,7 +16,7 @@ NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 """A number in the name of a file: 2, 2.5, 1e-3 or -4."""
 
 WILD = re.compile(r"\*+|\?|\[[^\]]+\]")
-"""What stands for any text, one character, or one of some, in a pattern."""
+"""Characters that stand for any text, one character, or one of some, in a pattern."""
 
 
 class Matches(NamedTuple):
@@ -110,7 +110,7 @@ def _expression(path: str) -> re.Pattern:
 
 
 def _piece(text: str) -> str:
-    """What a parameter or a wildcard matches, as a regular expression."""
+    """Text that a parameter or a wildcard matches, as a regular expression."""
     if text.startswith("{"):
         return f"({NUMBER})"
     if text.startswith("["):

@@ -109,7 +109,7 @@ def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, ob
             {
                 "set": name,
                 "latents": found["latents"],
-                "manifold's degree": found["manifold"]["degree"],
+                "manifold's degree": found["manifold"].get("degree", "-"),
                 "law": found["settings"],
                 "manifolds tried": len(found["tried"]),
                 "CPU seconds": f"{found['seconds']:.0f}",
