@@ -543,6 +543,10 @@ def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
     return plan
 
 
+PIECE = 16
+"""Samples in a row whose noise is measured together."""
+
+
 def noise(runs: Runs) -> float:
     """Deviation of noise in evenly sampled runs [their unit]; zero where it cannot be told from
     motion, because times are uneven or inputs may jump.
@@ -571,7 +575,11 @@ def _noise_of_differences(states: Tensor, order: int) -> float:
     if order >= states.shape[1]:
         return math.nan
     difference = states.diff(n=order, dim=1)
-    variance = difference.square().nanmean() / math.comb(2 * order, order)
+    squares = difference.square().nanmean(-1)  # (n, T - order)
+    # noise is there all the time, and a pulse is not
+    pieces = squares.split(PIECE, dim=1)
+    of_pieces = torch.stack([piece.nanmean(1) for piece in pieces], dim=1)  # (n, pieces)
+    variance = of_pieces.nanmedian() / math.comb(2 * order, order)
     return float(variance) ** 0.5
 
 
