@@ -8,7 +8,7 @@ from typer import Argument, Context, Option
 import romkit
 from romkit.cli import describe, options, output, values
 from romkit.core import checks
-from romkit.data.patterns import is_pattern
+from romkit.core.patterns import is_pattern
 
 
 def info(

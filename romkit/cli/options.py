@@ -23,7 +23,7 @@ import romkit
 from romkit.cli import output
 from romkit.core import checks, display
 from romkit.core.errors import FileError, InputError
-from romkit.data.patterns import is_pattern
+from romkit.core.patterns import is_pattern, matched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -295,8 +295,6 @@ def files_of(sources: Sequence[str]) -> list[str]:
     Raises:
         FileError: a pattern that matches nothing.
     """
-    from romkit.data.patterns import matched
-
     # quotes keep shells from replacing ~ and *
     return [str(path) for path in matched(without_systems(sources)).paths]
 
@@ -332,7 +330,6 @@ def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
 
 def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
     """Runs in files, joined where there are several."""
-    from romkit.data.patterns import matched
     from romkit.data.several import joined_runs
 
     if isinstance(sources, str):

@@ -10,12 +10,12 @@ import xarray as xr
 
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
+from romkit.core.patterns import matched
 from romkit.core.types import Array
 from romkit.data.axes import with_named_axes
 from romkit.data.clocks import check_clock, shared_clock
 from romkit.data.context import ROLE
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
-from romkit.data.patterns import matched
 from romkit.data.schema import RESERVED
 from romkit.data.storage import (
     WITHOUT_NAMES,

@@ -15,7 +15,7 @@ from romkit.bases import Basis
 from romkit.core import checks
 from romkit.core.boundary import Count, Sizes, Times, validated
 from romkit.core.display import Display, first_line, pairs, with_unit
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import ContextFunction
 from romkit.data.context import context_array, context_columns, one_context, only_one
 from romkit.data.trajectories import check_context
@@ -352,12 +352,7 @@ def architecture(
     is_sized = latent_dim is not None or layers is not None
     if is_sized and not of_layers:
         name = "layers" if latent_dim is None else "latent_dim"
-        raise InputError(
-            name,
-            expected=f"none: the sizes of {method.name} are those of the state",
-            got=latent_dim or layers,
-            fix="leave it out, or take another method",
-        )
+        warn(f"{name}: left out, the sizes of {method.name} are those of the state", DataWarning)
     if is_sized or needed:
         chain = _chain(method, frame.size, latent_dim, layers)
         sizes |= _sizes_of(chain)

@@ -12,8 +12,8 @@ from romkit.bases import storage as bases
 from romkit.core import files
 from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, warn
+from romkit.core.patterns import matched
 from romkit.data.context import ROLE
-from romkit.data.patterns import matched
 from romkit.data.several import TABLE, dimension_of_runs, opened
 from romkit.data.tables import joined_tables, of_table
 from romkit.integrators import LearnedField

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from romkit.core.errors import FileError
-from romkit.core.files import expanded
 
 PARAMETER = re.compile(r"\{([^\W\d]\w*)\}")
 """A parameter in braces, with a name as Python's."""
@@ -60,6 +59,8 @@ def matched(names: Sequence[str | Path]) -> Matches:
 
 def _files_of(name: str | Path) -> tuple[list[Path], dict[str, list[float]]]:
     """Files of one name, and the values of its parameters."""
+    from romkit.core.files import expanded  # with torch, which help is spared
+
     path = expanded(name)
     # a file may be called run[1].nc
     if path.exists() or not is_pattern(str(path)):
