@@ -350,9 +350,8 @@ def architecture(
     of_layers = {"latent_dim", "layers", "encoder", "decoder"} & {*accepted}
     needed = of_layers - {*settings} - defaults
     is_sized = latent_dim is not None or layers is not None
-    if is_sized and not of_layers:
-        name = "layers" if latent_dim is None else "latent_dim"
-        warn(f"{name}: left out, the sizes of {method.name} are those of the state", DataWarning)
+    if not of_layers:
+        _warn_of_sizes(method, latent_dim=latent_dim, layers=layers)
     if is_sized or needed:
         chain = _chain(method, frame.size, latent_dim, layers)
         sizes |= _sizes_of(chain)
@@ -363,6 +362,14 @@ def architecture(
         if name in accepted and name not in guessed:
             config[name] = size
     return config | settings
+
+
+def _warn_of_sizes(method: type[Projection], **sizes: object) -> None:
+    """Say which sizes are left out, of a method that takes none."""
+    for name, size in sizes.items():
+        if size is not None:
+            text = f"{name}: left out, the sizes of {method.name} are those of the state"
+            warn(text, DataWarning)
 
 
 def _defaults(method: type[Projection]) -> set[str]:
