@@ -546,6 +546,9 @@ def lengths(runs: Runs, shortest: float = SHORTEST) -> list[tuple[float, int]]:
 PIECE = 16
 """Samples in a row whose noise is measured together."""
 
+OUTLYING = 4.0
+"""Variance of a piece, relative to the median, from which on it holds more than noise."""
+
 
 def noise(runs: Runs) -> float:
     """Deviation of noise in evenly sampled runs [their unit]; zero where it cannot be told from
@@ -579,7 +582,8 @@ def _noise_of_differences(states: Tensor, order: int) -> float:
     # noise is there all the time, and a pulse is not
     pieces = squares.split(PIECE, dim=1)
     of_pieces = torch.stack([piece.nanmean(1) for piece in pieces], dim=1)  # (n, pieces)
-    variance = of_pieces.nanmedian() / math.comb(2 * order, order)
+    usual = of_pieces <= OUTLYING * of_pieces.nanmedian()
+    variance = of_pieces[usual].mean() / math.comb(2 * order, order)
     return float(variance) ** 0.5
 
 
