@@ -107,7 +107,7 @@ def check(
     target = None
     if out is not None:
         target = options.target(out, "check", "data.nc", force)
-    data, parameters = options.read_own(sources)
+    data, parameters = options.read_with_parameters(sources)
     roles = {
         "context": options.names(context) or parameters,
         "state": options.names(state),

@@ -337,12 +337,16 @@ def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
     return joined_runs(*matched(without_systems(sources)))
 
 
-def read_own(
+def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame":
+    """Tables, if the names end in .csv, else netCDF files; several are runs."""
+    data, _ = read_with_parameters(sources)
+    return data
+
+
+def read_with_parameters(
     sources: str | Path | Sequence[str],
 ) -> tuple["xr.Dataset | pd.DataFrame", list[str] | None]:
-    """Tables, if the names end in .csv, else netCDF files; several are runs. Beside them, names of
-    the parameters in the names of the files, None without any.
-    """
+    """The same, and names of the parameters in the names of the files, None without any."""
     from romkit.data.several import read_runs
 
     if isinstance(sources, str | Path):

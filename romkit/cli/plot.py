@@ -61,8 +61,7 @@ def _draw(source: str, target: Path, variable: str | None, truth: str | None) ->
 def _opened(source: str) -> "xr.Dataset":
     """Data of romkit, or of its user's habit, which are described first."""
     if Path(source).suffix.lower() == ".csv":
-        own, parameters = options.read_own(source)
-        return romkit.data.describe(own, context=parameters)
+        return romkit.data.describe(options.read_own(source))
     data = romkit.data.open_dataset(source)
     of_romkit = "component" in data.dims or "layout" in data.attrs
     if of_romkit or "truth" in data:

@@ -57,9 +57,7 @@ def test_files_with_days_first(tmp_path):
     unit_row = points.replace("time,a,b\n", "time,a,b\ndd.mm.yyyy hh:mm,m,m/s\n")
     for content in (decimals, points, unit_row):
         (tmp_path / "own.csv").write_text(content)
-        assert np.array_equal(
-            describe(read_own(tmp_path / "own.csv")[0]).time, 3600.0 * np.arange(48)
-        )
+        assert np.array_equal(describe(read_own(tmp_path / "own.csv")).time, 3600.0 * np.arange(48))
 
 
 def test_several_runs_whose_rows_have_the_same_labels():
@@ -137,7 +135,7 @@ def test_a_row_of_units_below_decimal_commas(tmp_path):
     right = table(0.1 * np.arange(30)).round(6)
     first, rest = right.to_csv(index=False, sep=";", decimal=",").split("\n", 1)
     (tmp_path / "own.csv").write_text(f"{first}\ns;m;m/s\n{rest}")
-    data = describe(read_own(tmp_path / "own.csv")[0])
+    data = describe(read_own(tmp_path / "own.csv"))
     assert np.allclose(data.time, right.time)
     assert np.allclose(data.state, right[["a", "b"]])
     assert data.component_units.values.tolist() == ["m", "m/s"]
