@@ -346,7 +346,7 @@ def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame"
 def read_with_parameters(
     sources: str | Path | Sequence[str],
 ) -> tuple["xr.Dataset | pd.DataFrame", list[str] | None]:
-    """The same, and names of the parameters in the names of the files, None without any."""
+    """Tables or netCDF files, and the parameters in the names of the files, None without any."""
     from romkit.data.several import read_runs
 
     if isinstance(sources, str | Path):
