@@ -315,12 +315,7 @@ def _check_names_of_schema(data: xr.Dataset, runs: Sequence[str]) -> None:
     if "trajectory" in data.variables and "trajectory" not in runs:
         taken.append("trajectory")
     for name in taken:
-        raise InputError(
-            "data",
-            expected="variables of other names than those of romkit's dimensions",
-            got=repr(name),
-            fix=f"rename it: data.rename({name}='{name}_')",
-        )
+        _refuse_name(name, "romkit's dimensions", f"data.rename({name}='{name}_')")
 
 
 def _check_names_in_results(states: Sequence[str]) -> None:
@@ -336,12 +331,18 @@ def _check_names_in_results(states: Sequence[str]) -> None:
         taken.update(f"{bar}_{name}" for bar in BARS)
     for name in states:
         if name in taken:
-            raise InputError(
-                "data",
-                expected="variables of other names than those of romkit in a forecast",
-                got=repr(name),
-                fix=f"rename it: data.rename({{{name!r}: '{name}_'}}), or columns={{...}} of a table",
-            )
+            call = f"data.rename({{{name!r}: '{name}_'}}), or columns={{...}} of a table"
+            _refuse_name(name, "romkit in a forecast", call)
+
+
+def _refuse_name(name: str, owner: str, call: str) -> NoReturn:
+    """Refuse the name of a variable that romkit has for something else."""
+    raise InputError(
+        "data",
+        expected=f"variables of other names than those of {owner}",
+        got=repr(name),
+        fix=f"rename it: {call}",
+    )
 
 
 def _with_trajectories(data: xr.Dataset, runs: Sequence[str]) -> xr.Dataset:

@@ -283,8 +283,7 @@ def _candidates(
     began = time.process_time()
     if not _is_small(train) or latent_dim not in (None, train.sizes["component"]):
         return _of_latents(train, latent_dim, seconds, began, seed, kinds)
-    complete = _complete(train, seconds, seed, kinds)
-    runtime.told(f"learn: {complete.in_words()}; {time.process_time() - began:.0f} s")
+    complete = _complete(train, seconds, began, seed, kinds)
     # fewer latents than that reduce little
     if complete.good or complete.laws.good_in_pieces:
         return [complete]
@@ -323,10 +322,8 @@ def _of_latents(
         remaining = seconds - (time.process_time() - began)
         laws = Comparison(*projection.for_law(train), HELD_OUT, seed, remaining)
         quietly(_add, laws, kinds, last)
-        in_pieces = quietly(laws.in_pieces, laws.best)
-        last = Candidate(projection, error, laws, in_pieces)
+        last = _compared(projection, error, laws, began)
         candidates.append(last)
-        runtime.told(f"learn: {last.in_words()}; {time.process_time() - began:.0f} s")
         passed = 0 if last.error_of_motion < least else passed + 1
         least = min(least, last.error_of_motion)
         # the best law is fitted once more, to all runs, which takes about as long
@@ -340,7 +337,17 @@ def _is_small(train: xr.Dataset) -> bool:
     return train.sizes["component"] <= COMPLETE
 
 
-def _complete(train: xr.Dataset, seconds: float, seed: int, kinds: Kinds | None) -> Candidate:
+def _compared(projection: Projection, error: float, laws: Comparison, began: float) -> Candidate:
+    """A manifold with laws that were tried, told to those who wait since `began`."""
+    in_pieces = quietly(laws.in_pieces, laws.best)
+    candidate = Candidate(projection, error, laws, in_pieces)
+    runtime.told(f"learn: {candidate.in_words()}; {time.process_time() - began:.0f} s")
+    return candidate
+
+
+def _complete(
+    train: xr.Dataset, seconds: float, began: float, seed: int, kinds: Kinds | None
+) -> Candidate:
     """All components of the state as they are, with laws of them."""
     projection = fit("identity", train)
     laws = Comparison(*projection.for_law(train), HELD_OUT, seed, seconds)
@@ -350,8 +357,7 @@ def _complete(train: xr.Dataset, seconds: float, seed: int, kinds: Kinds | None)
         quietly(laws.add, LAWS["sindy"](), *instead)
     else:
         quietly(_add, laws, kinds, None)
-    in_pieces = quietly(laws.in_pieces, laws.best)
-    return Candidate(projection, 0.0, laws, in_pieces)
+    return _compared(projection, 0.0, laws, began)
 
 
 def _manifold(train: xr.Dataset, number: int, front: Basis | None, is_asked: bool) -> Projection:

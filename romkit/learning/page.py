@@ -18,7 +18,8 @@ from romkit.plotting import plot_forecast, save_figure
 
 MEASURE = (
     "Root mean square over components, in the standard deviation over the training data of those of "
-    "one unit; mean over time. The runs were held out: nothing was fitted to them. `projection` is the error of "
+    "one unit; mean over time. The runs were held out: nothing was fitted to them. `projection` is "
+    "the error of "
     "the manifold on their true states, which is no forecast. The three rows below it are "
     "forecasts that need no model."
 )
