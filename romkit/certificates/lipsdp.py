@@ -9,6 +9,7 @@ import torch
 
 from romkit.certificates.links import Block, Links
 from romkit.core import checks
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 
 MARGIN = 1e-6
@@ -120,7 +121,7 @@ def _units(block: Block, rows: Array, unknown: int) -> tuple[Array, Array]:
         spread = gain.radius * size
         spreads.append(spread.numpy())
     total = sum(spreads)
-    most = np.where(total > 0, total, 1.0)
+    most = divisor(total)
     identity = np.eye(rows.shape[1])
     e = identity[unknown : unknown + len(most)]  # (k, N)
     units = most[:, None] * e

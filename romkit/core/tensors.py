@@ -1,5 +1,7 @@
 """Tensors at the boundary: what counts as real numbers, and as times, masks and states."""
 
+from typing import TypeVar
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,6 +12,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Array
+
+Sized = TypeVar("Sized", Tensor, Array)
 
 FLOATS = (torch.float64, torch.float32)
 FIXES = {
@@ -198,6 +202,12 @@ def same_shape(**tensors: Tensor) -> None:
     for name, shape in shapes.items():
         if shape != shapes[reference]:
             raise InputError(name, expected=expected, got=f"shape {shape}", fix="give equal shapes")
+
+
+def divisor(size: Sized) -> Sized:
+    """Sizes to divide by: 1 in place of zero, so that what does not change stays as it is."""
+    where = torch.where if isinstance(size, Tensor) else np.where
+    return where(size > 0, size, 1.0)
 
 
 def alike(values: Array, others: Array) -> bool:

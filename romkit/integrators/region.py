@@ -70,7 +70,7 @@ class Region:
         run = run[observed]
         spread = z.std(-2)
         # along a latent that never moves, distances count as they are
-        scale = torch.where(spread > 0, spread, 1.0)  # (..., m)
+        scale = tensors.divisor(spread)  # (..., m)
         count = z.shape[-2]
         most = min(POINTS, size)
         rows = tensors.evenly(count, most)
@@ -90,7 +90,7 @@ class Region:
         """
         center = z.mean(0)
         spread = z.std(0, correction=0)
-        spread = torch.where(spread > 0, spread, 1.0)
+        spread = tensors.divisor(spread)
         distance = ((z - center) / spread).norm(dim=-1)
         longest = distance.max().clamp(min=1.0)
         reach = torch.ones_like(longest)

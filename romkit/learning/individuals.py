@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.learning.contexts import contexts_of, number_of_contexts
 
@@ -64,7 +65,7 @@ def difference_of_repeats(data: xr.Dataset) -> float:
     """
     contexts = contexts_of(data)  # (C, p)
     width = np.ptp(contexts, axis=0)
-    places = contexts / np.where(width > 0, width, 1.0)
+    places = contexts / divisor(width)
     scaled = _scaled(data["state"].values)  # (C, T, n)
     squares = []
     for first in range(len(places)):
@@ -89,7 +90,7 @@ def way(course: Array) -> float:
 def _scaled(states: Array) -> Array:
     """States (C, T, n) in the deviations of the components."""
     deviation = np.nanstd(states, axis=(0, 1))
-    return states / np.where(deviation > 0, deviation, 1.0)
+    return states / divisor(deviation)
 
 
 def _oscillates(scaled: Array) -> bool:

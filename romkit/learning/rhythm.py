@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.errors import InputError
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import even_step
 from romkit.data.controls import LINEAR
@@ -49,7 +50,7 @@ def _swings(states: Array) -> Array:
     """States (C, T, n) of runs from their means, in deviations."""
     swings = states - states.mean(1, keepdims=True)
     deviation = swings.std((0, 1))
-    return swings / np.where(deviation > 0, deviation, 1.0)
+    return swings / divisor(deviation)
 
 
 def _common_peak(swings: Array) -> int | None:

@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.projections.frame import scale_groups
 
@@ -23,4 +24,4 @@ def shared(deviation: Array, data: xr.Dataset) -> Array:
     number = np.bincount(group)
     square = np.bincount(group, weights=np.square(deviation)) / number
     scale = np.sqrt(square)[group]
-    return np.where(scale > 0, scale, 1.0)
+    return divisor(scale)

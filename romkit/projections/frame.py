@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from romkit.bases import Basis, check_size
 from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.tensors import divisor
 from romkit.core.types import Array, Names, Tensors
 from romkit.data import DIMS, Layout, check_states, context_names, layout_of
 from romkit.data.context import context_ranges
@@ -188,7 +189,7 @@ class Frame(nn.Module):
         else:
             mean, square = self._moments_of_trajectories(state)
         variance = np.maximum(square - mean**2, 0)
-        self._set(state_std=_nonzero(np.sqrt(variance)))
+        self._set(state_std=divisor(np.sqrt(variance)))
         return self
 
     def _moments_of_chunks(self, state: xr.DataArray) -> tuple[Array, Array]:
@@ -336,10 +337,10 @@ def _scaled(data: xr.Dataset) -> Frame:
         raise _beyond_float32("smaller")
     frame._set(
         state_shift=states.mean(**exactly),
-        state_std=_nonzero(std),
-        state_scale=_nonzero(deviation[group]),
+        state_std=divisor(std),
+        state_scale=divisor(deviation[group]),
         context_shift=(low + high) / 2,
-        context_scale=_nonzero(width / 2),
+        context_scale=divisor(width / 2),
     )
     _check_float32(frame)
     return frame
@@ -395,7 +396,3 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
         basis=basis,
         time_units=units.time,
     )
-
-
-def _nonzero(scale: Array) -> Array:
-    return np.where(scale > 0, scale, 1.0)

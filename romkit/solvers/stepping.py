@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.tensors import divisor
 from romkit.core.types import Pair
 from romkit.engine.adaptive import (
     FLOOR,
@@ -149,7 +150,7 @@ class Implicit(Method):
     def attempt(
         self, target: "Target", t: Tensor, step: Tensor, h: Tensor, y: Tensor, scale: Tensor
     ) -> Pair:
-        length = torch.where(h > 0, h, 1.0).unsqueeze(-1)  # (N, 1), of members at rest anything
+        length = divisor(h).unsqueeze(-1)  # (N, 1), of members at rest anything
         rate = self.field(target.start, y)
         drift = self._drift(target.start, step, y, rate)
         jacobian = self._jacobian(target.start, y, rate, scale)
@@ -181,7 +182,7 @@ class Implicit(Method):
         size = torch.maximum(y.abs(), smallest)
         # half of the digits are lost to the difference, half to its error
         share = math.sqrt(torch.finfo(y.dtype).eps)
-        distance = share * torch.where(size > 0, size, 1.0)
+        distance = share * divisor(size)
         columns = []
         for k in range(y.shape[-1]):
             moved = y.clone()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError, one_line
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 
 Function = Callable[..., Tensor]
@@ -90,8 +91,7 @@ class _Foreign(torch.autograd.Function):
                 sizes.append(x.abs().amax())
         length = torch.stack(lengths).amax()
         size = torch.stack(sizes).amax()
-        divisor = torch.where(length > 0, length, 1.0)
-        h = STEP * (1 + size) / divisor
+        h = STEP * (1 + size) / divisor(length)
         return _central_difference(ctx.function, t, arguments, tangents, h)
 
     @staticmethod

@@ -154,7 +154,7 @@ class Judge:
         Those of a context that moves go on as long as the data.
         """
         mean, farthest = _box(self._latents)
-        farthest = torch.where(farthest > 0, farthest, 1.0)
+        farthest = tensors.divisor(farthest)
         starts = self._starts(rows)
         if displaced:
             starts = starts.with_displaced(self._along_time(self.samples.inputs))

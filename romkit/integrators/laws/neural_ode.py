@@ -17,6 +17,7 @@ from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, W
 from romkit.core.broadcast import align, matmul
 from romkit.core.errors import InputError
 from romkit.core.runtime import bars, track
+from romkit.core.tensors import divisor
 from romkit.core.types import Field, Pair, TensorMap
 from romkit.data.controls import course, interpolated
 from romkit.engine.threads import one_thread
@@ -219,7 +220,7 @@ def make_paths(samples: LatentSamples) -> Paths:
     z = w[:, observed][..., : rates.shape[-1]]  # (S, N, m)
     mean = z.mean(1)
     deviation = z.std(1)
-    deviation = torch.where(deviation > 0, deviation, 1.0)
+    deviation = divisor(deviation)
     still = torch.zeros_like(mean)
     origin = torch.cat([mean, still][:order], dim=-1)
     unit = torch.cat([deviation, deviation / dt][:order], dim=-1)
@@ -578,7 +579,7 @@ class NeuralODE(Estimator):
         return NeuralODEModel(
             layers=_random_layers((inputs, *self.hidden, m), S, draw, w.dtype),
             shift=shift,
-            scale=torch.where(scale > 0, scale, 1.0),
+            scale=divisor(scale),
             rate=torch.where(rate > 0, rate, AT_REST),
             context=Scaling.none(samples.parameters.names),  # scaled already
             order=samples.order,

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.core.types import Array
+from romkit.core.tensors import divisor
 from romkit.data import even_step
 from romkit.data.times import stretches
 from romkit.data.velocity import differentiated, smoothest
@@ -56,15 +56,11 @@ def smoothed(z: Tensor, times: Tensor) -> Tensor:
         return z
     paths = z.numpy()
     complete = np.isfinite(paths).all(-1)
-    rule = smoothest(paths / _deviation(paths), complete)
+    deviation = divisor(np.nanstd(paths, axis=(0, 1)))
+    rule = smoothest(paths / deviation, complete)
     pieces = stretches(complete, rule.window)
     smooth = differentiated(paths, times.numpy(), pieces, partial(rule, order=0))
     return torch.from_numpy(np.where(np.isfinite(smooth), smooth, paths))
-
-
-def _deviation(paths: Array) -> Array:
-    deviation = np.nanstd(paths, axis=(0, 1))
-    return np.where(deviation > 0, deviation, 1.0)
 
 
 JUMPS = -0.2

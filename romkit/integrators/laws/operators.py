@@ -11,6 +11,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.errors import InputError
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation
@@ -21,7 +22,6 @@ from romkit.integrators.laws.regression import (
     design_of,
     equation,
     judged,
-    nonzero,
     stacked,
     triangular,
 )
@@ -198,7 +198,7 @@ class DMD(Estimator):
         of_rates = slice(-m, None)
         missed = (moved - steps.known @ change)[:, of_rates].norm(dim=0)
         size = moved[:, of_rates].norm(dim=0)
-        residual = missed / nonzero(size)
+        residual = missed / divisor(size)
         operator = change[: len(change) - linear].clone()
         if linear:
             # an input that stays has the effect of both ends of its line

@@ -469,7 +469,7 @@ def _unit_columns(terms: Tensor) -> Tensor:
     rows = tensors.evenly(terms.shape[-2], ROWS)
     columns = terms[..., rows, :]
     norm = columns.norm(dim=-2, keepdim=True)
-    norm = torch.where(norm > 0, norm, 1.0)
+    norm = tensors.divisor(norm)
     return columns / norm
 
 
@@ -489,7 +489,7 @@ def equation(
     target = complete.targets.double() / scale
     size = target.square().mean(-2)
     missed = (rates - target).square().mean(-2)
-    unexplained = (missed / torch.where(size > 0, size, 1.0)).sqrt()
+    unexplained = (missed / tensors.divisor(size)).sqrt()
     return Equation(
         basis,
         coefficients,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
+from romkit.core.tensors import divisor
 from romkit.core.types import Pair, TensorMap
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
@@ -193,16 +194,11 @@ def judged(R: Tensor, coefficients: Tensor, matrix: Tensor, converged: Tensor) -
 
 def quality(terms: Tensor, target: Tensor, coefficients: Tensor, matrix: Tensor) -> Pair:
     """Condition number () of a matrix with columns of norm 1, and the relative residual (m,)."""
-    columns = matrix / nonzero(matrix.norm(dim=0))
+    columns = matrix / divisor(matrix.norm(dim=0))
     singular = torch.linalg.svdvals(columns)
     missed = (target - terms @ coefficients).norm(dim=0)
-    residual = missed / nonzero(target.norm(dim=0))
+    residual = missed / divisor(target.norm(dim=0))
     return singular[0] / singular[-1], residual
-
-
-def nonzero(norms: Tensor) -> Tensor:
-    """Norms to divide by: a column of zeros stays one."""
-    return torch.where(norms > 0, norms, 1.0)
 
 
 def regress(design: Design, grams: Tensor, settings: Thresholds) -> Fit:
@@ -230,7 +226,7 @@ def _by_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, 
     squares = grams.diagonal(dim1=-2, dim2=-1)
     y = squares[..., K:]  # (..., m)
     norms = y.sqrt()
-    scale = nonzero(squares[..., :K].sqrt())
+    scale = divisor(squares[..., :K].sqrt())
     per_row = scale.unsqueeze(-1)
     per_column = scale.unsqueeze(-2)
     unit = G / (per_row * per_column)
@@ -240,11 +236,11 @@ def _by_gram(grams: Tensor, m: int, N: int, settings: Thresholds) -> tuple[Fit, 
     explained = coefficients * (2 * b - G @ coefficients)
     missed = y - explained.sum(-2)
     missed = missed.clamp(min=0)
-    residual = (missed / nonzero(y)).sqrt()  # below about 1e-8 it is rounding
+    residual = (missed / divisor(y)).sqrt()  # below about 1e-8 it is rounding
     condition = _condition(unit)
     fit = Fit(coefficients, condition, converged, residual)
     # coefficients of columns of norm 1, in units of the norm of their rate
-    per_rate = nonzero(norms).unsqueeze(-2)
+    per_rate = divisor(norms).unsqueeze(-2)
     sizes = (coefficients * per_row / per_rate).abs()
     largest = sizes.flatten(-2).amax(-1).clamp(min=1)
     eps = torch.finfo(torch.float64).eps
@@ -263,7 +259,7 @@ def _by_qr(R: Tensor, m: int, N: int, settings: Thresholds) -> Fit:
     K = R.shape[-1] - m
     terms = R[:, :K]
     targets = R[:, K:]
-    scale = nonzero(terms.norm(dim=0))
+    scale = divisor(terms.norm(dim=0))
     square = terms[:K]
     solve = orthogonal(square / scale, targets[:K].mT)
     coefficients, converged = stlsq(solve, scale, targets.norm(dim=0), N, settings)

@@ -137,7 +137,7 @@ class LatentSamples:
         mean = z.mean(-2)  # (..., m)
         deviation = z.std(-2)
         # a latent at rest has no scale, and stays as it is
-        deviation = torch.where(deviation > 0, deviation, 1.0)
+        deviation = tensors.divisor(deviation)
         still = torch.zeros_like(mean)
         shift = torch.cat([mean, still][: self.order], dim=-1)
         scale = torch.cat([deviation] * self.order, dim=-1)

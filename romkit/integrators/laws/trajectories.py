@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.tensors import divisor
 from romkit.data.controls import is_held
 from romkit.integrators.laws import courses
 from romkit.integrators.laws.courses import Course, Runs, windows
@@ -212,7 +213,7 @@ def box(samples: LatentSamples) -> tuple[Tensor, Tensor]:
     mean[..., m:] = 0.0
     distance = w - mean.unsqueeze(-2)
     largest = distance.abs().nan_to_num(0.0).amax(-2)
-    largest = torch.where(largest > 0, largest, 1.0)
+    largest = divisor(largest)
     return mean, largest
 
 

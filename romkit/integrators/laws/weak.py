@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
+from romkit.core.tensors import divisor
 from romkit.core.types import Pair
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.noise import noise_level, smoothed
-from romkit.integrators.laws.regression import Fit, nonzero, quality, stacked
+from romkit.integrators.laws.regression import Fit, quality, stacked
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
 from romkit.integrators.laws.windows import TestFunctions, default_width, spread_windows
 
@@ -387,7 +388,7 @@ class KeptTerms(NamedTuple):
 
         The sum of squares grows by the square of a coefficient over its variance without the term.
         """
-        cost = self.value.square() / nonzero(self.inverse.diagonal())
+        cost = self.value.square() / divisor(self.inverse.diagonal())
         weakest = int(cost.argmin())
         if cost[weakest] <= smallest_cost:
             return weakest
@@ -426,7 +427,7 @@ def _smallest_cost(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Te
 def _smallest_coefficients(terms: Tensor, targets: Tensor, settings: WeakSettings) -> Tensor:
     """Size (K,) from which on a coefficient stays: the threshold, or the share of the rate."""
     if settings.share is not None:
-        return settings.share * targets.norm() / nonzero(terms.norm(dim=0))
+        return settings.share * targets.norm() / divisor(terms.norm(dim=0))
     threshold = settings.threshold
     if threshold is None:
         threshold = 0.0

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from romkit.core.tensors import divisor
 from romkit.core.types import Array, Tensors
 from romkit.systems.mujoco import engine, multibody
 from romkit.systems.mujoco.command import Commands
@@ -145,7 +146,6 @@ def _matrices(quaternion: Tensor) -> Tensor:
     w = quaternion[..., 0]
     axis = quaternion[..., 1:]
     norm = axis.norm(dim=-1)
-    divisor = torch.where(norm > 0, norm, 1.0)
-    unit = axis / divisor.unsqueeze(-1)
+    unit = axis / divisor(norm).unsqueeze(-1)
     angle = 2 * torch.atan2(norm, w)
     return multibody.rotation(unit, angle)
