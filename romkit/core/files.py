@@ -7,7 +7,7 @@ import os
 import secrets
 import tempfile
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import safetensors
@@ -117,6 +117,45 @@ def reason(error: BaseException) -> str:
 def expanded(path: str | os.PathLike) -> Path:
     """Path with `~` expanded; unchanged if there is no home folder."""
     return Path(os.path.expanduser(path))
+
+
+def write_list(file: Path, names: Iterable[str], facts: "Header") -> None:
+    """Write facts about files in the folder of a list, and the checksums that tell a folder with files
+    of two saves, as after one that was cut, from one of a single save.
+    """
+    checksums = {name: _checksum(file.with_name(name)) for name in names}
+    with atomic(file) as temporary:
+        content = json.dumps(facts | {"files": checksums}, indent=1)
+        temporary.write_text(content, encoding="utf-8")
+
+
+def read_list(file: Path) -> "Header":
+    """What `write_list` wrote, of a folder whose files are those of one save.
+
+    Raises:
+        FileError: no list, or files that are missing, changed, or of another save.
+    """
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        checksums = dict(facts["files"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise FileError(
+            file, problem=f"is no list of checksums ({reason(error)})", fix="save it again"
+        ) from error
+    for name, checksum in checksums.items():
+        listed = file.with_name(name)
+        if not listed.is_file() or _checksum(listed) != checksum:
+            raise FileError(
+                file.parent,
+                problem=f"holds files that do not belong together ({name} is not that of its save)",
+                fix="save it again, or restore the folder from a copy",
+            )
+    return facts
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 FORMAT = 2

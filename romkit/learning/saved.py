@@ -1,15 +1,13 @@
 """Folders of learned models: files of the models and data, and a list of numbers with checksums."""
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from romkit.core.errors import FileError
-from romkit.core.files import LEARNED, atomic, plain, reason
+from romkit.core.files import LEARNED, plain, read_list, reason, write_list
 from romkit.core.types import Array
 from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
@@ -50,9 +48,7 @@ def write(learned: Judged, folder: Path) -> None:
     content = _numbers(learned)
     content["has_ensemble"] = learned.ensemble is not None
     content["is_interpolated"] = learned.interpolated is not None
-    content["files"] = {name: _checksum(folder / name) for name in names}
-    with atomic(folder / LEARNED) as temporary:
-        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    write_list(folder / LEARNED, names, content)
 
 
 def attributes(folder: Path) -> dict[str, object]:
@@ -61,7 +57,7 @@ def attributes(folder: Path) -> dict[str, object]:
     Raises:
         FileError: files that are missing, changed, or of another save.
     """
-    content = _checked(folder)
+    content = read_list(folder / LEARNED)
     projection = load_model(folder / PROJECTION)
     values: dict[str, object] = {"projection": projection, "law": load_model(folder / LAW)}
     for name in DATA:
@@ -90,13 +86,7 @@ def _numbers(learned: Judged) -> dict[str, object]:
         of_variable = {"units": errors.units, "absolute": _lists(errors.absolute)}
         of_variable["relative"] = _lists(errors.relative)
         content["errors_of_variables"][name] = of_variable
-    trials = []
-    for trial in learned.trials:
-        law = None if trial.law is None else dict(trial.law)
-        trials.append(
-            dataclasses.asdict(dataclasses.replace(trial, config=dict(trial.config), law=law))
-        )
-    content["trials"] = trials
+    content["trials"] = [dataclasses.asdict(trial) for trial in learned.trials]
     content["bars_before"] = learned.bars_before
     return content
 
@@ -136,30 +126,3 @@ def _lists(errors: Errors) -> dict[str, list[float]]:
 
 def _arrays(errors: Mapping[str, list[float]]) -> dict[str, Array]:
     return {name: np.array(values, dtype=float) for name, values in errors.items()}
-
-
-def _checksum(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _checked(folder: Path) -> dict[str, object]:
-    """The list of a folder whose files are those of one save.
-
-    Raises:
-        FileError: no list, or files that are missing, changed, or of another save.
-    """
-    listed = folder / LEARNED
-    try:
-        content = json.loads(listed.read_text(encoding="utf-8"))
-        files = dict(content["files"])
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        problem = f"holds no learned model ({LEARNED}: {reason(error)})"
-        raise FileError(folder, problem=problem, fix=FIX) from error
-    for name, checksum in files.items():
-        file = folder / name
-        if not file.is_file():
-            raise FileError(file, problem="is missing", fix=FIX)
-        if _checksum(file) != checksum:
-            raise FileError(file, problem="has changed since the model was saved", fix=FIX)
-    return content

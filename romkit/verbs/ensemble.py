@@ -1,7 +1,5 @@
 """Ensembles of reduced models: bootstrap, mean and interval, and the calibration of the interval."""
 
-import hashlib
-import json
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,7 +25,7 @@ from romkit.core.errors import (
     InputError,
     warn,
 )
-from romkit.core.files import atomic, existing, expanded, make_folder, reason
+from romkit.core.files import expanded, make_folder, read_list, write_list
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
@@ -272,8 +270,6 @@ RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 PROJECTION, LAW, CALIBRATION = "projection.safetensors", "law.safetensors", "calibration.nc"
 
-CENTRED, PARTS = "centred", "parts"
-
 WIDEST = "spread of every member"
 """Name of the spread of members, also of those that have not seen a trajectory."""
 
@@ -470,10 +466,12 @@ class Ensemble:
         make_folder(folder)
         save(self.projection, folder / PROJECTION)
         save(self.law, folder / LAW)
+        names = [PROJECTION, LAW]
         (folder / CALIBRATION).unlink(missing_ok=True)
         if self.calibration is not None:
             save_dataset(self.calibration.to_dataset(), folder / CALIBRATION)
-        _write_checksums(folder, self.centred, self.parts)
+            names.append(CALIBRATION)
+        write_list(folder / CHECKSUMS, names, {"centred": self.centred, "parts": self.parts})
         return folder
 
     @classmethod
@@ -485,15 +483,15 @@ class Ensemble:
             FileError: files that are missing, damaged, or do not belong together.
         """
         folder = expanded(folder)
-        names, centred, parts = _checked_files(folder)
+        facts = read_list(folder / CHECKSUMS)
         projection = load(folder / PROJECTION)
         law = load(folder / LAW)
         calibration = None
-        if CALIBRATION in names:
+        if CALIBRATION in facts["files"]:
             calibration = Calibration.from_dataset(open_dataset(folder / CALIBRATION))
         try:
-            return cls(projection, law, calibration, centred, parts)
-        except InputError as error:
+            return cls(projection, law, calibration, facts["centred"], facts["parts"])
+        except (InputError, KeyError) as error:
             raise FileError(
                 folder, problem=f"holds no ensemble ({error})", fix="give a folder by save"
             ) from error
@@ -608,48 +606,6 @@ def with_interval(run: xr.Dataset, half: Array, level: float) -> xr.Dataset:
         named = attrs | {"long_name": f"{name} end of the {level:.0%} interval"}
         variables[name] = (state.dims, values, named)
     return run.assign(variables)
-
-
-def _checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file of an ensemble that is in a folder."""
-    sums = {}
-    for name in (PROJECTION, LAW, CALIBRATION):
-        if (folder / name).is_file():
-            with (folder / name).open("rb") as file:
-                sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return sums
-
-
-def _write_checksums(folder: Path, centred: bool, parts: int) -> None:
-    listed = _checksums(folder) | {CENTRED: centred, PARTS: parts}
-    with atomic(folder / CHECKSUMS) as temporary:
-        temporary.write_text(json.dumps(listed, indent=1))
-
-
-def _checked_files(folder: Path) -> tuple[set[str], bool, int]:
-    """Names of the files of an ensemble, which are those that one call of `save` wrote, whether it
-    is centred, and its number of parts.
-
-    Raises:
-        FileError: no list of checksums, or files that are missing, changed, or of another save.
-    """
-    listed = existing(folder / CHECKSUMS)
-    try:
-        expected = json.loads(listed.read_text())
-        centred = bool(expected.pop(CENTRED, False))
-        parts = int(expected.pop(PARTS, 0))
-        names = set(expected)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise FileError(
-            listed, problem=f"is no list of checksums ({reason(error)})", fix="save it again"
-        ) from error
-    if expected != _checksums(folder) or not {PROJECTION, LAW} <= names:
-        raise FileError(
-            folder,
-            problem="holds files that do not belong together (a save that was cut, or copies)",
-            fix="save the ensemble again, or restore the folder from a copy",
-        )
-    return names, centred, parts
 
 
 def _warn_of_lost(lost: Array, known: Array) -> None:
