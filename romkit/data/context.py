@@ -167,6 +167,14 @@ def context_matrix(data: xr.Dataset) -> Array:
     return context_columns(data, context_names(data))
 
 
+def contexts_of(data: xr.Dataset) -> Array:
+    """Contexts (C, p), the means over time of those that move."""
+    contexts = context_matrix(data)
+    if contexts.ndim == 3:
+        return contexts.mean(1)
+    return contexts
+
+
 def context_columns(data: xr.Dataset, names: Sequence[str]) -> Array:
     """Context (..., p) by these names; in front trajectories, then times, as far as the data have
     them.

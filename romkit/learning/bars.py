@@ -65,9 +65,17 @@ def intervals_of(
 
     Contexts at the ends of a range are in all members: without them a law extrapolates, which the
     wanted forecast does not. Intervals are calibrated by the held-out runs and by the runs that
-    each member misses, so that they rest on more runs than were held out. A member begins at the law
-    of all runs and may still know the one that it misses: its errors are raised to those of the law
-    on held-out runs, by this factor at least.
+    each member misses, so that they rest on more runs than were held out.
+
+    Args:
+        projection: a single one.
+        settings: of the laws.
+        law: of the training runs.
+        train: runs of the training.
+        test: held-out runs; None where none are.
+        members: laws that miss a context each.
+        seed: of the fits.
+        raised: as of `romkit.verbs.missed.calibration_of`.
     """
     without = reason_without(train, test, members)
     if without:
@@ -79,12 +87,10 @@ def intervals_of(
     parts = _parts(settings, train)
     with quiet():
         ensemble = centred_ensemble(projection, settings, law, train, draws, seed, parts)
-        validation, unseen = _validation(train, test, rows)
+        runs, unseen = _runs(train, test, rows)
         try:
             # a forecast that is lost says so itself, and leaves the others their intervals
-            calibrated = ensemble.calibrated(
-                validation, members=unseen, with_lost=False, raised=raised
-            )
+            calibrated = ensemble.calibrated_by_missed(runs, unseen, raised)
         except InputError:
             # forecasts that are lost calibrate nothing
             return Intervals(None, ALL_LOST)
@@ -122,21 +128,19 @@ def _left_out(train: xr.Dataset, members: int) -> list[Array]:
     return [groups[place] for place in tensors.evenly(len(groups), members).tolist()]
 
 
-def _validation(
+def _runs(
     train: xr.Dataset, test: xr.Dataset | None, rows: list[Array]
 ) -> tuple[xr.Dataset, Array]:
-    """Held-out runs and those that members miss, and (members, runs) who has not seen which."""
-    left_out = np.concatenate(rows)
-    validation = train.isel(trajectory=left_out)
-    held_out = 0
+    """Runs of the training and held-out ones, and (members, runs) who has not seen which."""
+    runs = train
     if test is not None:
-        validation = joined(test, validation)
-        held_out = test.sizes["trajectory"]
-    unseen = np.zeros((len(rows) + 1, validation.sizes["trajectory"]), dtype=bool)
-    unseen[:, :held_out] = True
+        runs = joined(train, test)
+    number = train.sizes["trajectory"]
+    unseen = np.zeros((len(rows) + 1, runs.sizes["trajectory"]), dtype=bool)
+    unseen[:, number:] = True
     for member, missed in enumerate(rows, start=1):
-        unseen[member, held_out:] = np.isin(left_out, missed)
-    return validation, unseen
+        unseen[member, missed] = True
+    return runs, unseen
 
 
 def joined(runs: xr.Dataset, further: xr.Dataset) -> xr.Dataset:

@@ -7,22 +7,14 @@ import xarray as xr
 
 from romkit.core import display
 from romkit.core.types import Array
-from romkit.data import context_matrix, context_names
-from romkit.data.context import between_ends, context_ranges
+from romkit.data import context_names
+from romkit.data.context import between_ends, context_ranges, contexts_of
 
 FEWEST = 3
 """Contexts from which on there is one between two others."""
 
 MOST_FOR_A_HULL = 4
 """Parameters up to which contexts are told to be between those of the runs."""
-
-
-def contexts_of(data: xr.Dataset) -> Array:
-    """Contexts (C, p), the means over time of those that move."""
-    contexts = context_matrix(data)
-    if contexts.ndim == 3:
-        return contexts.mean(1)
-    return contexts
 
 
 def number_of_contexts(*datasets: xr.Dataset) -> int:

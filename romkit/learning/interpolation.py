@@ -33,7 +33,8 @@ from romkit.learning.scale import shared
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of
 from romkit.projections import Projection
-from romkit.verbs.ensemble import Calibration, with_interval
+from romkit.verbs.calibration import Calibration
+from romkit.verbs.ensemble import with_interval
 from romkit.verbs.runs import forecast_start, output_times
 
 NEAR = 0.1

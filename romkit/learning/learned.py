@@ -197,7 +197,12 @@ class Learned:
         with quiet():
             projection, law = refitted(self.projection, self.settings, everything, seed)
         law = replace(law, report=self.law.report)
-        return self._of_all_runs(replace(self, projection=projection, law=law), members, seed)
+        model = replace(self, projection=projection, law=law)
+        # no run is left that tells whether members of the same settings know what they miss
+        raised = 1.0
+        if self.ensemble is not None and self.ensemble.calibration is not None:
+            raised = self.ensemble.calibration.raised
+        return self._of_all_runs(model, members, seed, raised)
 
     @validated
     def chosen_anew(
@@ -231,11 +236,13 @@ class Learned:
         )
         return self._of_all_runs(model, members, seed)
 
-    def _of_all_runs(self, model: "Learned", members: int, seed: int) -> "Learned":
+    def _of_all_runs(
+        self, model: "Learned", members: int, seed: int, raised: float = 1.0
+    ) -> "Learned":
         """A model that was fitted to all runs, with intervals by all of them."""
         everything = joined(self.train, self.test)
         intervals = intervals_of(
-            model.projection, model.settings, model.law, everything, None, members, seed
+            model.projection, model.settings, model.law, everything, None, members, seed, raised
         )
         model = replace(
             model,

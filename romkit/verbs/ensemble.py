@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, TypeVar
@@ -12,11 +12,10 @@ import numpy as np
 import torch
 import xarray as xr
 from annotated_types import Ge
-from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import FilePath, Mask, Natural, Part, Positive, Seed, validated
+from romkit.core.boundary import FilePath, Mask, Natural, Part, Seed, validated
 from romkit.core.errors import (
     DivergenceWarning,
     ExtrapolationWarning,
@@ -27,240 +26,23 @@ from romkit.core.errors import (
 )
 from romkit.core.files import expanded, make_folder, read_list, write_list
 from romkit.core.parallel import Pool, cut, mapped
+from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
+from romkit.data.context import context_ranges, contexts_of
 from romkit.data.schema import with_trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField, PolynomialLaw
 from romkit.integrators.laws.choice import HELD_OUT, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.projections import Projection, stack
+from romkit.verbs.calibration import Calibration
+from romkit.verbs.missed import Judged, Runs, calibration_of, joined
 from romkit.verbs.runs import follow, forecast
 from romkit.verbs.storage import load, save
 
-LEVELS = np.linspace(0.0, 1.0, 201)
-"""Levels at which the distribution of errors is kept."""
-
-ENOUGH = 4
-"""Trajectories of validation from which on the error of one is measured by the scale of the
-others."""
-
-CHANCE = 1.5
-"""Ratio of the errors of a law to those of its members up to which a few trajectories differ by
-chance.
-"""
-
-START = 0.05
-"""Least spread of validation at a time, in the largest one at all times."""
-
 UNLIKE = 2.0
 """Spread of a forecast, in the largest one of validation, from which on a forecast warns."""
-
-SMOOTHED = 20
-"""Growth of the error over time is a moving mean over this share of the trajectory."""
-
-
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """The scale of errors s(t, k) = √(spread² + (growth(t) profile(k))²), and quantiles of |error|
-    / s.
-
-    The spread of an ensemble says where members disagree; what they have in common (the projection,
-    terms that no member has) is seen in validation alone, and enters by growth over the time since
-    the start and profile over the components.
-
-    Attributes:
-        lead: (T,) times since the start.
-        growth: (T,) root mean square error, in standard deviations of the components.
-        profile: (n,) of each component, in its own unit.
-        quantiles: of |error| / s, at `LEVELS`; a lost forecast has an infinite error.
-        trajectories: how many it was made of.
-        raised: factor on the errors of members that knew of what they were judged by, 1 for none.
-        lost: how many trajectories were left out, since their forecasts are lost.
-        disagreement: (T,) largest spread on one of the trajectories up to each time, root mean square
-            in units of the profile. Where members disagree more, from a start unlike those of
-            validation say, the scale grows as much. None where it does not.
-
-    Example:
-        >>> import numpy as np
-        >>> from romkit.ensemble import Calibration
-        >>> error = np.random.default_rng(0).normal(size=(4, 20, 3))  # of four trajectories that no member has seen
-        >>> calibration = Calibration.of(np.linspace(0, 1, 20), error, spread=np.zeros_like(error), std=np.ones(3))
-        >>> calibration.trajectories, calibration.factor(0.5) < calibration.factor(0.9)
-        (4, True)
-        >>> calibration.scale(np.array([0.0, 0.5]), np.zeros((2, 3))).shape
-        (2, 3)
-    """
-
-    lead: Array = field(repr=False)
-    growth: Array = field(repr=False)
-    profile: Array = field(repr=False)
-    quantiles: Array = field(repr=False)
-    trajectories: int
-    raised: float = 1.0
-    lost: int = 0
-    disagreement: Array | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        times: Array,
-        error: Array,
-        spread: Array,
-        std: Array,
-        typical: bool = False,
-        largest: Array | None = None,
-    ) -> "Calibration":
-        """Calibrate by trajectories that no member was fitted to.
-
-        Args:
-            times: (T,).
-            error: (V, T, n) truth - mean; NaN where the truth is missing, infinite where the
-                forecast is lost.
-            spread: (V, T, n) standard deviation of the members.
-            std: (n,) of the components in training.
-            typical: whether growth is that of the median trajectory, so that a few with large
-                errors, where members disagree, leave the others narrow intervals. The scale then
-                grows where members disagree by more than on any of these.
-            largest: (V, T, n) spread beyond which it grows, by default that of the members above.
-
-        Raises:
-            InputError: fewer than two trajectories with a finite error.
-        """
-        usable = np.isfinite(error).any(axis=(1, 2))
-        if usable.sum() < 2:
-            raise InputError(
-                "validation",
-                expected="two trajectories or more",
-                got=f"{usable.sum()}",
-                fix="hold more trajectories out, or raise the number of members",
-            )
-        scores = np.abs(error)
-        growth, profile = _growth_and_profile(error, std, typical)
-        for k in np.flatnonzero(usable):
-            of_others = growth, profile
-            if usable.sum() >= ENOUGH:
-                # as for a new trajectory; of one or two others it would be chance
-                of_others = _growth_and_profile(np.delete(error, k, axis=0), std, typical)
-            scores[k] /= _scale(spread[k], *of_others)
-        seen = (~np.isnan(error)).any(axis=(1, 2))
-        quantiles = _quantiles(scores)
-        disagreement = None
-        if typical:
-            widest = spread if largest is None else largest
-            disagreement = _disagreement(widest[usable], profile).max(0)  # (T,)
-            # the first states are nearly the same for all members
-            disagreement = np.maximum(disagreement, START * disagreement.max())
-        number = int(seen.sum())
-        return cls(times - times[0], growth, profile, quantiles, number, disagreement=disagreement)
-
-    def scale(self, lead: Array, spread: Array) -> Array:
-        """s (..., T, n) at times (T,) since the start; behind the last one of validation, the
-        growth stays.
-        """
-        growth = np.interp(lead, self.lead, self.growth)
-        excess = self.excess(lead, spread)[..., None]
-        return excess * _scale(spread, growth, self.profile)
-
-    def excess(self, lead: Array, spread: Array) -> Array:
-        """Spread up to times (..., T) since the start, in the largest one of validation; at least
-        1.
-        """
-        now = _disagreement(spread, self.profile)
-        if self.disagreement is None:
-            return np.ones_like(now)
-        largest = np.interp(lead, self.lead, self.disagreement)  # (T,)
-        excess = np.divide(now, largest, out=np.ones_like(now), where=largest > 0)
-        return np.maximum(excess, 1.0)
-
-    def factor(self, level: float) -> float:
-        """Factor of the scale s for an interval of this level.
-
-        Scores of each trajectory were measured by a scale that comes from the others, as that of a
-        new one will be, so the quantile at this level covers this share of new ones on average;
-        with few trajectories it varies.
-
-        Source: Vovk, Gammerman, Shafer (2005), conformal prediction; Barber, Candès, Ramdas,
-        Tibshirani (2021), jackknife+; trajectories as the units: Dunn, Wasserman, Ramdas (2023).
-        """
-        return float(np.interp(level, LEVELS, self.quantiles))
-
-    def to_dataset(self) -> xr.Dataset:
-        """Calibration as a dataset, for a file."""
-        variables = {
-            "growth": ("time", self.growth),
-            "profile": ("component", self.profile),
-            "quantiles": ("level", self.quantiles),
-        }
-        if self.disagreement is not None:
-            variables["disagreement"] = ("time", self.disagreement)
-        coords = {"time": self.lead, "level": LEVELS}
-        attrs = {"trajectories": self.trajectories, "raised": self.raised, "lost": self.lost}
-        return xr.Dataset(variables, coords, attrs)
-
-    @classmethod
-    def from_dataset(cls, data: xr.Dataset) -> "Calibration":
-        """Calibration from the dataset that `to_dataset` made."""
-        lead, growth, profile, quantiles = (
-            data[name].values for name in ("time", "growth", "profile", "quantiles")
-        )
-        number = int(data.attrs["trajectories"])
-        raised = float(data.attrs.get("raised", 1.0))
-        disagreement = None
-        if "disagreement" in data:
-            disagreement = data["disagreement"].values
-        lost = int(data.attrs.get("lost", 0))
-        return cls(lead, growth, profile, quantiles, number, raised, lost, disagreement)
-
-
-def _quantiles(scores: Array) -> Array:
-    """Quantiles at `LEVELS` of scores, of which infinite ones count and NaN do not."""
-    scores = scores[~np.isnan(scores)]
-    # between a finite score and an infinite one there is nothing to interpolate
-    infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
-    largest = np.finfo(float).max
-    bounded = np.where(np.isinf(scores), largest, scores)
-    finite = np.quantile(bounded, LEVELS)
-    return np.where(infinite, np.inf, finite)
-
-
-def _growth_and_profile(error: Array, std: Array, typical: bool) -> tuple[Array, Array]:
-    """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
-    square at (t, k), or to the median of those of the trajectories.
-    """
-    relative = np.ma.masked_invalid(np.square(error / std))
-    if typical:
-        # each trajectory in units of its own error, times the median of these errors
-        sizes = relative.mean((1, 2))  # (V,)
-        relative = relative / sizes[:, None, None] * np.ma.median(sizes)
-    square = relative.mean((0, 2))  # (T,)
-    T = len(square)
-    finite = np.flatnonzero(~np.ma.getmaskarray(square))
-    known = np.sqrt(square.compressed())
-    growth = np.interp(np.arange(T), finite, known)
-    window = 2 * (T // (2 * SMOOTHED)) + 1
-    growth = uniform_filter1d(growth, window, mode="nearest")
-    # an exact forecast at the start must not divide by zero
-    least = max(growth.max() * 1e-6, np.finfo(float).tiny)
-    growth = np.maximum(growth, least)
-    in_growths = relative / np.square(growth)[:, None]
-    mean_square = in_growths.mean((0, 1))
-    profile = np.ma.sqrt(mean_square).filled(0.0)
-    return growth, std * np.maximum(profile, 1e-6)
-
-
-def _disagreement(spread: Array, profile: Array) -> Array:
-    """Root mean square (..., T) of a spread (..., T, n) up to each time, in units of the profile."""
-    square = np.square(np.nan_to_num(spread) / profile).mean(-1)  # (..., T)
-    samples = np.arange(1, square.shape[-1] + 1)
-    return np.sqrt(np.cumsum(square, -1) / samples)
-
-
-def _scale(spread: Array, growth: Array, profile: Array) -> Array:
-    # of a single member there is no spread, and growth is all
-    error = growth[:, None] * profile
-    return np.hypot(np.nan_to_num(spread), error)
-
 
 NUMBERS = 20_000_000
 """Largest number of state components held at once; more trajectories are followed in parts."""
@@ -269,9 +51,6 @@ RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Levels of a reliability diagram."""
 
 PROJECTION, LAW, CALIBRATION = "projection.safetensors", "law.safetensors", "calibration.nc"
-
-WIDEST = "spread of every member"
-"""Name of the spread of members, also of those that have not seen a trajectory."""
 
 CHECKSUMS = "ensemble.json"
 """List of the other files of a saved ensemble with their checksums, written after them."""
@@ -293,8 +72,7 @@ class Ensemble:
             mean of all.
         parts: number of parts of the data of which each other member misses one. Where it is given,
             their spread is the standard error of the jackknife, √(parts - 1) times their distance
-            from the middle (Efron, Stein 1981), and calibration takes the distance of a member from
-            a trajectory that it alone misses for its error.
+            from the middle (Efron, Stein 1981).
 
     Raises:
         InputError: a single projection, or another number of laws.
@@ -376,8 +154,6 @@ class Ensemble:
         validation: xr.Dataset,
         *,
         members: Mask | None = None,
-        with_lost: bool = True,
-        raised: Positive = 1.0,
     ) -> "Ensemble":
         """Calibrate intervals on trajectories that nothing was fitted to; returns a new ensemble.
 
@@ -388,12 +164,6 @@ class Ensemble:
             validation: the trajectories.
             members: (members, trajectories) true where a member has not seen a trajectory, and
                 follows it; by default none has seen any.
-            with_lost: false leaves trajectories with a lost forecast out: intervals are then those
-                of forecasts that are not lost.
-            raised: least factor on the errors of members around a law, for trajectories that this
-                law has seen. Where it has not seen others, the factor is at least the ratio of its
-                errors on these to those of the members: members begin at the law, and may still
-                know what they miss.
 
         Raises:
             InputError: fewer than two trajectories.
@@ -408,25 +178,45 @@ class Ensemble:
         observed = np.isfinite(truth)
         lost = np.isnan(error) & observed
         error[lost] = np.inf
-        if with_lost:
-            _warn_of_lost(lost, observed)
-            number = 0
-        else:
-            is_lost = lost.any((1, 2))  # (V,)
-            error[is_lost] = np.nan
-            number = int(is_lost.sum())
+        _warn_of_lost(lost, observed)
         deviation = run["state_std"].values.astype("float64")
         spread = run["spread"].values
-        largest = None
-        if WIDEST in run:
-            largest = run[WIDEST].values
-        if self.centred and seen is not None:
-            by_members = ~seen[0]
-            raised = max(raised, _understated(error / deviation, by_members))
-            error[by_members] *= raised
         times = run["time"].values
-        calibration = Calibration.of(times, error, spread, deviation, self.centred, largest)
-        return replace(self, calibration=replace(calibration, raised=raised, lost=number))
+        calibration = Calibration.of(times, error, spread, deviation, typical=self.centred)
+        return replace(self, calibration=calibration)
+
+    def calibrated_by_missed(
+        self, data: xr.Dataset, unseen: Array, raised: float = 1.0
+    ) -> "Ensemble":
+        """Calibrate the intervals of a law with members around it; returns a new ensemble.
+
+        Runs with a lost forecast are left out, and counted: intervals are those of forecasts that are
+        not lost.
+
+        Args:
+            data: runs that the law has learned from, and others.
+            unseen: (members, runs) true where the law, or a member, has not seen a run.
+            raised: as of `romkit.verbs.missed.calibration_of`.
+
+        Raises:
+            InputError: fewer than two finite forecasts of runs that their law has not seen.
+        """
+        low, high = context_ranges(data)
+        width = divisor(high - low)
+        runs = Runs(contexts_of(data) / width, unseen)
+        truth = trajectories(data, "state").numpy()
+        several = []
+        for rows in self._parts_of(data):
+            of_rows = Runs(runs.contexts[rows], unseen[:, rows])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DivergenceWarning)
+                run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law)
+            states = run["state"].transpose("seed", *DIMS).values
+            std = run["state_std"].values.astype("float64")
+            several.append(Judged.of(truth[rows], states, std, of_rows, self.parts))
+        times = data["time"].values.astype(float)
+        calibration = calibration_of(joined(several), runs, width, std, times, raised)
+        return replace(self, calibration=calibration)
 
     @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
@@ -501,19 +291,22 @@ class Ensemble:
     ) -> xr.Dataset:
         """Mean and spread of the members, without an interval."""
         check_states(data)
-        C = data.sizes["trajectory"]
-        shape = [data.sizes[dim] for dim in DIMS[1:]]
-        of_a_trajectory = len(self) * math.prod(shape)
-        at_once = max(1, NUMBERS // of_a_trajectory)
         bands = []
-        for begin in range(0, C, at_once):
-            rows = slice(begin, min(begin + at_once, C))
+        for rows in self._parts_of(data):
             run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law, **options)
             of_members = None if members is None else members[:, rows]
             bands.append(self._over_members(run, of_members))
         if len(bands) == 1:
             return bands[0]
         return xr.concat(bands, "trajectory", data_vars="minimal", coords="minimal")
+
+    def _parts_of(self, data: xr.Dataset) -> list[slice]:
+        """Trajectories that are followed at once."""
+        number = data.sizes["trajectory"]
+        shape = [data.sizes[dim] for dim in DIMS[1:]]
+        of_a_trajectory = len(self) * math.prod(shape)
+        at_once = max(1, NUMBERS // of_a_trajectory)
+        return [slice(begin, begin + at_once) for begin in range(0, number, at_once)]
 
     @property
     def _factor_of_spread(self) -> float:
@@ -527,15 +320,10 @@ class Ensemble:
         state = run["state"].transpose("seed", *DIMS)
         every = np.ma.masked_invalid(state.values)  # (B, C, T, n)
         values = every
-        others = every
         if members is not None:
             values = _only(every, members)
-            if self.parts > 0:
-                # of a member that alone has not seen a trajectory it is the error
-                others = _only(every, ~members | members[0])
         if self.centred:
-            middle, _ = _around_the_first(values)
-            _, distance = _around_the_first(others)
+            middle, distance = _around_the_first(values)
             spread = self._factor_of_spread * distance
             named = f"law of all trajectories; {len(values) - 1} others spread around it"
         else:
@@ -550,10 +338,6 @@ class Ensemble:
             # as the warning has it, which counts every member
             distance = run["state_distance"].max("seed", keep_attrs=True)
             band = band.assign(state_distance=distance)
-        if self.centred and members is not None:
-            _, distance = _around_the_first(every)
-            widest = self._factor_of_spread * distance
-            band = band.assign({WIDEST: (DIMS, widest.filled(np.nan))})
         diverged = {"units": "1", "long_name": "share of the members that diverged"}
         deviation = {"units": units, "long_name": "standard deviation of the members"}
         return band.assign(
@@ -572,7 +356,7 @@ class Ensemble:
         lead = run["time"].values - run["time"].values[0]
         spread = run["spread"].values
         _warn_of_excess(self.calibration.excess(lead, spread)[:, -1])
-        return self.calibration.scale(lead, spread)
+        return self.calibration.scale(lead, spread, contexts_of(run))
 
     def _factor(self, level: float) -> float:
         if self.calibration is None:
@@ -640,21 +424,6 @@ def _around_the_first(values: np.ma.MaskedArray) -> tuple[np.ma.MaskedArray, np.
     distance = resampled - middle
     mean_square = np.square(distance).mean(0)
     return middle, np.ma.sqrt(mean_square)
-
-
-def _understated(relative: Array, by_members: Array) -> float:
-    """Ratio of the errors (V, T, n) of a law to those of members around it, each the median over
-    trajectories; 1 where one of the two is not known, or the ratio may be chance.
-    """
-    square = np.ma.masked_invalid(np.square(relative)).mean((1, 2))  # (V,)
-    of_members = np.ma.median(np.ma.sqrt(square[by_members]))
-    of_law = np.ma.median(np.ma.sqrt(square[~by_members]))
-    if of_members is np.ma.masked or of_law is np.ma.masked or not of_members > 0:
-        return 1.0
-    ratio = float(of_law / of_members)
-    if ratio <= CHANCE:
-        return 1.0
-    return ratio
 
 
 T = TypeVar("T")

@@ -1,0 +1,243 @@
+"""Calibration of intervals: the scale of errors, and quantiles of errors in this scale."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import xarray as xr
+from scipy.ndimage import uniform_filter1d
+
+from romkit.core.errors import InputError
+from romkit.core.types import Array
+from romkit.verbs.sizes import Sizes
+
+LEVELS = np.linspace(0.0, 1.0, 201)
+"""Levels at which the distribution of errors is kept."""
+
+ENOUGH = 4
+"""Trajectories of validation from which on the error of one is measured by the scale of the
+others."""
+
+START = 0.05
+"""Least spread of validation at a time, in the largest one at all times."""
+
+SMOOTHED = 20
+"""Growth of the error over time is a moving mean over this share of the trajectory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The scale of errors s(t, k) = √(spread² + (growth(t) profile(k))²), and quantiles of |error|
+    / s.
+
+    The spread of an ensemble says where members disagree; what they have in common (the projection,
+    terms that no member has) is seen in validation alone, and enters by growth over the time since
+    the start and profile over the components.
+
+    Attributes:
+        lead: (T,) times since the start.
+        growth: (T,) root mean square error, in standard deviations of the components.
+        profile: (n,) of each component, in its own unit.
+        quantiles: of |error| / s, at `LEVELS`; a lost forecast has an infinite error.
+        trajectories: how many it was made of.
+        raised: factor on the errors of members that knew of what they were judged by, 1 for none.
+        lost: how many trajectories were left out, since their forecasts are lost.
+        disagreement: (T,) largest spread on one of the trajectories up to each time, root mean square
+            in units of the profile. Where members disagree more, from a start unlike those of
+            validation say, the scale grows as much. None where it does not.
+        sizes: of errors from context to context, of which growth is the ratio; None where it is the
+            same everywhere.
+
+    Example:
+        >>> import numpy as np
+        >>> from romkit.ensemble import Calibration
+        >>> error = np.random.default_rng(0).normal(size=(4, 20, 3))  # of four trajectories that no member has seen
+        >>> calibration = Calibration.of(np.linspace(0, 1, 20), error, spread=np.zeros_like(error), std=np.ones(3))
+        >>> calibration.trajectories, calibration.factor(0.5) < calibration.factor(0.9)
+        (4, True)
+        >>> calibration.scale(np.array([0.0, 0.5]), np.zeros((2, 3))).shape
+        (2, 3)
+    """
+
+    lead: Array = field(repr=False)
+    growth: Array = field(repr=False)
+    profile: Array = field(repr=False)
+    quantiles: Array = field(repr=False)
+    trajectories: int
+    raised: float = 1.0
+    lost: int = 0
+    disagreement: Array | None = field(default=None, repr=False)
+    sizes: Sizes | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        times: Array,
+        error: Array,
+        spread: Array,
+        std: Array,
+        typical: bool = False,
+    ) -> "Calibration":
+        """Calibrate by trajectories that no member was fitted to.
+
+        Args:
+            times: (T,).
+            error: (V, T, n) truth - mean; NaN where the truth is missing, infinite where the
+                forecast is lost.
+            spread: (V, T, n) standard deviation of the members.
+            std: (n,) of the components in training.
+            typical: whether growth is that of the median trajectory, so that a few with large
+                errors, where members disagree, leave the others narrow intervals. The scale then
+                grows where members disagree by more than on any of these.
+
+        Raises:
+            InputError: fewer than two trajectories with a finite error.
+        """
+        usable = np.isfinite(error).any(axis=(1, 2))
+        if usable.sum() < 2:
+            raise InputError(
+                "validation",
+                expected="two trajectories or more",
+                got=f"{usable.sum()}",
+                fix="hold more trajectories out, or raise the number of members",
+            )
+        scores = np.abs(error)
+        growth, profile = growth_and_profile(error, std, typical)
+        for k in np.flatnonzero(usable):
+            of_others = growth, profile
+            if usable.sum() >= ENOUGH:
+                # as for a new trajectory; of one or two others it would be chance
+                of_others = growth_and_profile(np.delete(error, k, axis=0), std, typical)
+            scores[k] /= scale(spread[k], *of_others)
+        seen = (~np.isnan(error)).any(axis=(1, 2))
+        quantiles = quantiles_of(scores)
+        disagreement = None
+        if typical:
+            disagreement = largest_disagreement(spread[usable], profile)
+        number = int(seen.sum())
+        return cls(times - times[0], growth, profile, quantiles, number, disagreement=disagreement)
+
+    def scale(self, lead: Array, spread: Array, contexts: Array | None = None) -> Array:
+        """s (..., T, n) at times (T,) since the start; behind the last one of validation, the
+        growth stays.
+
+        Args:
+            lead: (T,).
+            spread: (..., T, n) of the members.
+            contexts: (..., p), where errors have sizes from context to context.
+        """
+        growth = np.interp(lead, self.lead, self.growth)
+        if self.sizes is not None:
+            growth = self.sizes.at(contexts)[..., None] * growth  # (..., T)
+        excess = self.excess(lead, spread)[..., None]
+        return excess * scale(spread, growth, self.profile)
+
+    def excess(self, lead: Array, spread: Array) -> Array:
+        """Spread up to times (..., T) since the start, in the largest one of validation; at least
+        1.
+        """
+        now = _disagreement(spread, self.profile)
+        if self.disagreement is None:
+            return np.ones_like(now)
+        largest = np.interp(lead, self.lead, self.disagreement)  # (T,)
+        excess = np.divide(now, largest, out=np.ones_like(now), where=largest > 0)
+        return np.maximum(excess, 1.0)
+
+    def factor(self, level: float) -> float:
+        """Factor of the scale s for an interval of this level.
+
+        Scores of each trajectory were measured by a scale that comes from the others, as that of a
+        new one will be, so the quantile at this level covers this share of new ones on average;
+        with few trajectories it varies.
+
+        Source: Vovk, Gammerman, Shafer (2005), conformal prediction; Barber, Candès, Ramdas,
+        Tibshirani (2021), jackknife+; trajectories as the units: Dunn, Wasserman, Ramdas (2023).
+        """
+        return float(np.interp(level, LEVELS, self.quantiles))
+
+    def to_dataset(self) -> xr.Dataset:
+        """Calibration as a dataset, for a file."""
+        variables = {
+            "growth": ("time", self.growth),
+            "profile": ("component", self.profile),
+            "quantiles": ("level", self.quantiles),
+        }
+        if self.disagreement is not None:
+            variables["disagreement"] = ("time", self.disagreement)
+        coords = {"time": self.lead, "level": LEVELS}
+        attrs = {"trajectories": self.trajectories, "raised": self.raised, "lost": self.lost}
+        dataset = xr.Dataset(variables, coords, attrs)
+        if self.sizes is None:
+            return dataset
+        return dataset.merge(self.sizes.to_dataset(), combine_attrs="no_conflicts")
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset) -> "Calibration":
+        """Calibration from the dataset that `to_dataset` made."""
+        lead, growth, profile, quantiles = (
+            data[name].values for name in ("time", "growth", "profile", "quantiles")
+        )
+        number = int(data.attrs["trajectories"])
+        raised = float(data.attrs.get("raised", 1.0))
+        disagreement = None
+        if "disagreement" in data:
+            disagreement = data["disagreement"].values
+        lost = int(data.attrs.get("lost", 0))
+        sizes = Sizes.from_dataset(data)
+        return cls(lead, growth, profile, quantiles, number, raised, lost, disagreement, sizes)
+
+
+def quantiles_of(scores: Array) -> Array:
+    """Quantiles at `LEVELS` of scores, of which infinite ones count and NaN do not."""
+    scores = scores[~np.isnan(scores)]
+    # between a finite score and an infinite one there is nothing to interpolate
+    infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
+    largest = np.finfo(float).max
+    bounded = np.where(np.isinf(scores), largest, scores)
+    finite = np.quantile(bounded, LEVELS)
+    return np.where(infinite, np.inf, finite)
+
+
+def growth_and_profile(error: Array, std: Array, typical: bool) -> tuple[Array, Array]:
+    """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean
+    square at (t, k), or to the median of those of the trajectories.
+    """
+    relative = np.ma.masked_invalid(np.square(error / std))
+    if typical:
+        # each trajectory in units of its own error, times the median of these errors
+        sizes = relative.mean((1, 2))  # (V,)
+        relative = relative / sizes[:, None, None] * np.ma.median(sizes)
+    square = relative.mean((0, 2))  # (T,)
+    T = len(square)
+    finite = np.flatnonzero(~np.ma.getmaskarray(square))
+    known = np.sqrt(square.compressed())
+    growth = np.interp(np.arange(T), finite, known)
+    window = 2 * (T // (2 * SMOOTHED)) + 1
+    growth = uniform_filter1d(growth, window, mode="nearest")
+    # an exact forecast at the start must not divide by zero
+    least = max(growth.max() * 1e-6, np.finfo(float).tiny)
+    growth = np.maximum(growth, least)
+    in_growths = relative / np.square(growth)[:, None]
+    mean_square = in_growths.mean((0, 1))
+    profile = np.ma.sqrt(mean_square).filled(0.0)
+    return growth, std * np.maximum(profile, 1e-6)
+
+
+def _disagreement(spread: Array, profile: Array) -> Array:
+    """Root mean square (..., T) of a spread (..., T, n) up to each time, in units of the profile."""
+    square = np.square(np.nan_to_num(spread) / profile).mean(-1)  # (..., T)
+    samples = np.arange(1, square.shape[-1] + 1)
+    return np.sqrt(np.cumsum(square, -1) / samples)
+
+
+def largest_disagreement(spread: Array, profile: Array) -> Array:
+    """The largest (T,) of the disagreements of members that spread by (V, T, n)."""
+    largest = _disagreement(spread, profile).max(0)
+    # the first states are nearly the same for all members
+    return np.maximum(largest, START * largest.max())
+
+
+def scale(spread: Array, growth: Array, profile: Array) -> Array:
+    """s (..., T, n) of spreads, growths (..., T) and a profile (n,)."""
+    # of a single member there is no spread, and growth is all
+    error = growth[..., None] * profile
+    return np.hypot(np.nan_to_num(spread), error)
