@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.certificates.intervals import Range
+from romkit.certificates.ranges import Range
 
 ANYWHERE = 1e9
 """A ball of this radius is the whole space: slopes have reached their limits there, to rounding."""

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from romkit.certificates.intervals import OPERATIONS, Jet, constant, gains
+from romkit.certificates.gains import gains
+from romkit.certificates.jets import OPERATIONS, Jet, constant
 from romkit.certificates.links import Argument, Signal, Units
 from romkit.core.errors import InputError
 from romkit.engine import Trace, Unsupported, trace
