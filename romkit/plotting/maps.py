@@ -27,15 +27,6 @@ class Plane(NamedTuple):
     rom: xr.DataArray
 
 
-class Row(NamedTuple):
-    """Row of maps: its label, values (times, y, x), colours, and the ends of their scale."""
-
-    label: str
-    values: Array
-    colours: str
-    limits: tuple[float, float]
-
-
 def planes(run: xr.Dataset) -> list[Plane]:
     """Variables over a plane of one trajectory of a run; an empty list where it has none."""
     variables = unstacked(run)
@@ -105,13 +96,17 @@ def _draw_plane(figure: Figure, panels: Array, plane: Plane, steps: Array, truth
     x = style.places(truth, across)
     y = style.places(truth, down)
     vertical = style.label(truth[down])
-    rows = _rows(truth, reduced, steps, truth_name)
+    true_maps = truth.values[steps]
+    reduced_maps = reduced.values[steps]
+    difference = reduced_maps - true_maps
+    looks = style.looks(truth_name, truth.values, difference)
+    shown = (true_maps, reduced_maps, difference)
     meshes = []
-    for axes, row in zip(panels, rows, strict=True):
-        for panel, values in zip(axes, row.values, strict=True):
-            mesh = _draw_map(panel, (x, y), values, row)
+    for axes, look, snapshots in zip(panels, looks, shown, strict=True):
+        for panel, values in zip(axes, snapshots, strict=True):
+            mesh = _draw_map(panel, (x, y), values, look)
         meshes.append(mesh)
-        axes[0].set_ylabel(f"{row.label}\n{vertical}")
+        axes[0].set_ylabel(f"{look.label}\n{vertical}")
     unit = style.unit(truth)
     states, _, errors = meshes
     upper = panels[:2].ravel().tolist()
@@ -120,24 +115,12 @@ def _draw_plane(figure: Figure, panels: Array, plane: Plane, steps: Array, truth
     figure.colorbar(errors, ax=lower, label=f"error{unit}", pad=0.01, aspect=15)
 
 
-def _rows(truth: xr.DataArray, reduced: xr.DataArray, steps: Array, truth_name: str) -> list[Row]:
-    """Truth, reduced model and difference at some times; the first two share one scale."""
-    states = style.limits(truth.values)
-    true_maps = truth.values[steps]
-    reduced_maps = reduced.values[steps]
-    difference = reduced_maps - true_maps
-    largest = style.error_limit(difference, states)
-    return [
-        Row(truth_name, true_maps, style.STATE_MAP, states),
-        Row("reduced model", reduced_maps, style.STATE_MAP, states),
-        Row("difference", difference, style.ERROR_MAP, (-largest, largest)),
-    ]
-
-
-def _draw_map(panel: Axes, places: tuple[Array, Array], values: Array, row: Row) -> QuadMesh:
+def _draw_map(
+    panel: Axes, places: tuple[Array, Array], values: Array, look: style.Look
+) -> QuadMesh:
     """Draw values (y, x) to scale; grey means missing."""
     panel.set_aspect("equal", adjustable="box")
-    mesh = style.draw_mesh(panel, places, values, row.colours, row.limits)
+    mesh = style.draw_mesh(panel, places, values, look.colours, look.limits)
     if np.isnan(values).all():
-        panel.text(0.5, 0.5, "diverged", transform=panel.transAxes, ha="center", va="center")
+        panel.text(0.5, 0.5, look.missing, transform=panel.transAxes, ha="center", va="center")
     return mesh

@@ -48,15 +48,6 @@ class Field(NamedTuple):
     places: Array
 
 
-class Look(NamedTuple):
-    """Row of panels: its label, its colours with their ends, and what NaN means."""
-
-    label: str
-    colours: str
-    limits: tuple[float, float]
-    missing: str
-
-
 def is_field(run: xr.Dataset) -> bool:
     """Whether the state of a run is shown as a field."""
     if run.sizes["component"] < FIELD_SIZE:
@@ -116,16 +107,7 @@ def _draw_field(
     truth = _stretches(run["truth"], columns)
     reduced = _stretches(run["rom"], columns)
     difference = _stretches(run["rom"] - run["truth"], columns)
-    states = style.limits(_flat(truth))
-    largest = style.error_limit(_flat(difference), states)
-    errors = (-largest, largest)
-    name = style.truth(run)
-    short = name.removesuffix(" model")
-    looks = (
-        Look(name, style.STATE_MAP, states, "missing"),
-        Look("reduced model", style.STATE_MAP, states, "diverged"),
-        Look(f"reduced − {short}", style.ERROR_MAP, errors, ""),
-    )
+    looks = style.looks(style.truth(run), _flat(truth), _flat(difference))
     time = run["time"].values
     times = [time[column.times] for column in columns]
     shown = (truth, reduced, difference)
@@ -168,7 +150,7 @@ def _add_bar(figure: Figure, panels: Array, label: str, shown: list[Array]) -> N
     figure.colorbar(mesh, ax=axes, label=label, extend=extend, pad=0.01, aspect=aspect)
 
 
-def _draw_mesh(panel: Axes, values: Array, time: Array, places: Array, look: Look) -> None:
+def _draw_mesh(panel: Axes, values: Array, time: Array, places: Array, look: style.Look) -> None:
     """Draw values (T, n) against time, with the places upwards."""
     last = len(time) - 1
     samples = np.linspace(0, last, PIXELS).astype(int)

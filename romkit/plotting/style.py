@@ -1,6 +1,7 @@
 """Sizes, colours, labels and checks that all figures share, and `save_figure`."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -115,7 +116,30 @@ def limits(values: Array) -> tuple[float, float]:
     return low, high
 
 
-def error_limit(difference: Array, states: tuple[float, float]) -> float:
+class Look(NamedTuple):
+    """Row of panels: its label, its colours with their ends, and what NaN means."""
+
+    label: str
+    colours: str
+    limits: tuple[float, float]
+    missing: str
+
+
+def looks(name: str, truth: Array, difference: Array) -> tuple[Look, Look, Look]:
+    """Looks of the truth, which has this name, of the reduced model in the same colours, and of the
+    difference of both.
+    """
+    states = limits(truth)
+    largest = _error_limit(difference, states)
+    short = name.removesuffix(" model")
+    return (
+        Look(name, STATE_MAP, states, "missing"),
+        Look("reduced model", STATE_MAP, states, "diverged"),
+        Look(f"reduced − {short}", ERROR_MAP, (-largest, largest), ""),
+    )
+
+
+def _error_limit(difference: Array, states: tuple[float, float]) -> float:
     """Largest error on a scale around zero; not zero.
 
     A model that is lost must not bleach the differences of other times and contexts, so that the
