@@ -21,7 +21,9 @@ from romkit.models import LatentFlow, ReducedModel, check_match, trained_dynamic
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
 from romkit.systems import System, system_of
-from romkit.verbs import runs
+from romkit.verbs.follow import follow
+from romkit.verbs.score import score
+from romkit.verbs.simulate import simulate
 
 SAMPLES = 200
 """Number of output intervals of a view."""
@@ -224,7 +226,7 @@ class Exploration:
         """Both models at a context."""
         run = self.run(context)
         follower = self._reduced(context, run)
-        errors = runs.score(run, follower)
+        errors = score(run, follower)
         P = self.double(self.at(context))
         x = torch.from_numpy(run["state"].values.copy())  # (1, T, n)
         with torch.no_grad():
@@ -301,7 +303,7 @@ class Exploration:
 
     def _simulate(self, context: tuple[float, ...]) -> xr.Dataset:
         named = dict(zip(self.system.context_names, context, strict=True))
-        return runs.simulate(
+        return simulate(
             self.system,
             duration=self.duration,
             dt=self.duration / SAMPLES,
@@ -319,7 +321,7 @@ class Exploration:
         moved = run.assign_coords(
             {name: ("trajectory", [value]) for name, value in context.items()}
         )
-        return runs.follow(
+        return follow(
             self.projection, moved, dynamics=self.dynamics, system=self.system, engine=self.engine
         )
 

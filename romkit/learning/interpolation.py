@@ -35,7 +35,8 @@ from romkit.models.record import coords_of
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.ensemble import with_interval
-from romkit.verbs.runs import forecast_start, output_times
+from romkit.verbs.forecast import forecast_start
+from romkit.verbs.simulate import output_times
 
 NEAR = 0.1
 """Distance of a start from that of the runs [deviations] up to which it always counts as theirs."""

@@ -25,7 +25,7 @@ from romkit.learning.quiet import quietly
 from romkit.learning.reading import described
 from romkit.learning.rhythm import with_rhythm
 from romkit.solvers import Adaptive
-from romkit.verbs.runs import rollout
+from romkit.verbs.rollout import rollout
 
 FEWEST_FOR_BARS = 5
 """Contexts from which on two are held out: intervals need them, and laws three others."""

@@ -35,7 +35,7 @@ from romkit.plotting.style import Figure
 from romkit.projections import Projection
 from romkit.verbs.ensemble import Ensemble
 from romkit.verbs.export import export as export_model
-from romkit.verbs.runs import forecast as forecast_once
+from romkit.verbs.forecast import forecast as forecast_once
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from romkit.data.schema import with_trajectories
 from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
 from romkit.projections import METHODS, Projection
 from romkit.verbs.fit import check_settings, fit
-from romkit.verbs.runs import rollout
+from romkit.verbs.rollout import rollout
 from romkit.verbs.storage import load, save
 
 PROJECTIONS = "projections"

@@ -37,8 +37,9 @@ from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.projections import Projection, stack
 from romkit.verbs.calibration import Calibration
+from romkit.verbs.follow import follow
+from romkit.verbs.forecast import forecast
 from romkit.verbs.missed import Judged, Runs, calibration_of, joined
-from romkit.verbs.runs import follow, forecast
 from romkit.verbs.storage import load, save
 
 UNLIKE = 2.0

@@ -37,7 +37,8 @@ from romkit.verbs.designs import DESIGNS, default_design, design, distance, near
 from romkit.verbs.ensemble import NUMBERS, Ensemble, bootstrap
 from romkit.verbs.estimate import error_estimate
 from romkit.verbs.fit import fit, method_of
-from romkit.verbs.runs import follow, score
+from romkit.verbs.follow import follow
+from romkit.verbs.score import score
 
 LOST = 1e100
 """Estimate at a candidate whose rollout is lost."""
