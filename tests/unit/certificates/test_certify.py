@@ -17,7 +17,7 @@ import romkit
 from romkit.broadcast import align
 from romkit.certificates import bounds
 from romkit.certificates.bounds import product
-from romkit.certificates.intervals import Range
+from romkit.certificates.ranges import Range
 from romkit.certificates.links import Block, Links, Units, links
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.network import network
