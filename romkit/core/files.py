@@ -130,7 +130,7 @@ def write_list(file: Path, names: Iterable[str], facts: "Header") -> None:
 
 
 def read_list(file: Path) -> "Header":
-    """What `write_list` wrote, of a folder whose files are those of one save.
+    """Facts that `write_list` wrote, of a folder whose files are those of one save.
 
     Raises:
         FileError: no list, or files that are missing, changed, or of another save.
