@@ -17,10 +17,10 @@ import romkit
 from romkit.broadcast import align
 from romkit.certificates import bounds
 from romkit.certificates.bounds import product
-from romkit.certificates.ranges import Range
 from romkit.certificates.links import Block, Links, Units, links
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.network import network
+from romkit.certificates.ranges import Range
 from romkit.core.types import Dual
 from romkit.errors import InputError
 from romkit.projections import CAE, EncoderDecoder, Flow, unstack
