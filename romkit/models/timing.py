@@ -20,7 +20,7 @@ from romkit.models.reduced import AtContexts, ReducedModel, trained_dynamics
 from romkit.projections import Projection
 from romkit.projections.storage import check_single
 from romkit.solvers import Adaptive
-from romkit.solvers.base import depends_on_time
+from romkit.solvers.base import looks_at_time
 from romkit.systems import System
 
 RETURNS = 3
@@ -158,7 +158,7 @@ def _check(projection: Projection, system: System, data: xr.Dataset) -> None:
 
 def _check_autonomous(at: AtContexts, times: Tensor) -> None:
     start = torch.zeros(*at.lead, at.model.latent_size, dtype=torch.float64)
-    if depends_on_time(at.problem.field, times[0], at.decode(start)[0].detach()):
+    if looks_at_time(at.problem.field, times[0], at.decode(start)[0].detach()):
         raise InputError(
             "system",
             expected="a field that does not depend on time",

@@ -266,7 +266,7 @@ class Sums(NamedTuple):
         return self.features @ at_context
 
 
-class System(NamedTuple):
+class NormalEquations(NamedTuple):
     """Normal equations without a fold, of this many rows."""
 
     gram: Tensor
@@ -473,14 +473,14 @@ class LeftOut:
                 degrees.append(degree)
         return degrees
 
-    def _systems(self, sums: "list[Sums]") -> "list[System]":
+    def _systems(self, sums: "list[Sums]") -> "list[NormalEquations]":
         """Normal equations without each fold."""
         gram, moments, rows = _total(sums)
         systems = []
         for fold in self.division.folds:
             # sums without a fold are those of all, less its own: a fit costs no pass over the data
             gram_of_fold, moments_of_fold, rows_of_fold = _total([sums[k] for k in fold])
-            system = System(
+            system = NormalEquations(
                 gram - gram_of_fold,
                 moments - moments_of_fold,
                 rows - rows_of_fold,
@@ -490,7 +490,7 @@ class LeftOut:
         return systems
 
     def _error(
-        self, sums: "list[Sums]", systems: "list[System]", ridge: float
+        self, sums: "list[Sums]", systems: "list[NormalEquations]", ridge: float
     ) -> tuple[float, Tensor]:
         """Root mean square error on all snapshots that are left out in turn, and those of folds."""
         squares, counts = [], []

@@ -14,7 +14,7 @@ from romkit.core.types import Field
 from romkit.engine import Unsupported, adaptive, compiled_if
 from romkit.engine.adaptive import FLOOR, UNCOUNTED, Code, Limits, Progress
 from romkit.solvers import stepping
-from romkit.solvers.base import Run, Solver, check_field, depends_on_time, forcing, inside, stated
+from romkit.solvers.base import Run, Solver, check_field, forcing, inside, looks_at_time, stated
 from romkit.solvers.stepping import Stepper
 
 STAGES = 6
@@ -104,7 +104,7 @@ class Adaptive(Solver):
         if len(times) == 1:
             return lambda y, times: y.unsqueeze(0), "torch"
         # members have steps of their own only where no evaluation asks for the time
-        timed = depends_on_time(field, times[0], y0)
+        timed = looks_at_time(field, times[0], y0)
         longest, jumps = forcing(self, field, y0, times)
         rate = of_rows(field, y0)
         rows = y0.detach().reshape(-1, y0.shape[-1])

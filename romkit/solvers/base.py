@@ -155,7 +155,7 @@ def check_field(field: Field, t: Tensor, y: Tensor) -> None:
     )
 
 
-def depends_on_time(field: Field, t: Tensor, y: Tensor) -> bool:
+def looks_at_time(field: Field, t: Tensor, y: Tensor) -> bool:
     """Whether the field looks at its time at all; one that does may depend on it elsewhere."""
     looks = []
 
@@ -191,7 +191,7 @@ def forcing(solver: Solver, field: Field, y0: Tensor, times: Tensor) -> tuple[fl
     # steps begin and end a run anyway
     jumps = times.new_tensor(sorted(solver.jump_times))
     jumps = jumps[(jumps > start) & (jumps < end)]
-    is_forced = depends_on_time(field, start, y0)
+    is_forced = looks_at_time(field, start, y0)
     if not is_forced:
         jumps = jumps[:0]
     if solver.max_step is not None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from romkit.engine import Unavailable
 from romkit.engine.build import library
 from romkit.integrators.laws.courses import Course
-from romkit.integrators.laws.terms import LatentTerms, Monomials
+from romkit.integrators.laws.terms import LatentTerms, MonomialTerms
 
 POINTERS, NUMBERS, COUNTS = 16, 3, 9
 """Numbers of pointers, of real numbers and of counts among the arguments of the compiled function."""
@@ -44,7 +44,7 @@ class Truth(NamedTuple):
 class Formula(NamedTuple):
     """Formula of the rate of a motion, with the fields of `Motion`."""
 
-    terms: Monomials
+    terms: MonomialTerms
     latent_dim: int
     order: int
     speed: Tensor | None
@@ -55,7 +55,7 @@ class Formula(NamedTuple):
 
 def is_compiled(terms: LatentTerms, start: Tensor) -> bool:
     """Whether laws of such terms are rolled out by compiled code from such starts."""
-    if not isinstance(terms, Monomials):
+    if not isinstance(terms, MonomialTerms):
         return False
     if start.dtype != torch.float64 or start.device.type != "cpu" or start.shape[-1] > MOST:
         return False

@@ -15,6 +15,7 @@ from romkit.core import checks
 from romkit.core.boundary import Count, Natural, validated
 from romkit.core.errors import InputError
 from romkit.core.files import reason
+from romkit.core.polynomials import Monomials
 from romkit.core.types import TensorMap
 
 if TYPE_CHECKING:
@@ -120,10 +121,7 @@ def _monomials(degree: int, variables: int) -> list[tuple[int, ...]]:
         expected = f"at most {MOST_TERMS} terms"
         got = f"degree {degree} of {variables} variables, {number} terms"
         raise InputError("degree", expected=expected, got=got, fix="lower the degree")
-    monomials: list[tuple[int, ...]] = []
-    for total in range(degree + 1):
-        monomials += itertools.combinations_with_replacement(range(variables), total)
-    return monomials
+    return Monomials(variables, degree).factors
 
 
 @validated

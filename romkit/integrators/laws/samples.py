@@ -204,7 +204,7 @@ def latent_samples(
     named = dict(states)
     if drift is not None:
         named["drift"] = drift
-    check_states(named)
+    check_alike(named)
     z = states["z"].detach()
     if drift is None:
         drift = z.new_zeros(()).expand_as(z)
@@ -233,7 +233,7 @@ def latent_samples(
     )
 
 
-def check_states(states: Mapping[str, Tensor]) -> None:
+def check_alike(states: Mapping[str, Tensor]) -> None:
     """Raise unless all have one shape (..., N, m) and numbers that can be used."""
     for name, x in states.items():
         tensors.axes(name, x, "samples components")

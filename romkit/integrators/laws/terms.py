@@ -34,11 +34,11 @@ class LatentTerms(abc.ABC):
     def of(library: Library, variables: int) -> "LatentTerms":
         """Terms of a library: by tables for polynomials, by forward differentiation for others."""
         if isinstance(library, Polynomial):
-            return Monomials(variables, library.degree)
+            return MonomialTerms(variables, library.degree)
         return LibraryTerms(library, variables)
 
 
-class Monomials(LatentTerms):
+class MonomialTerms(LatentTerms):
     """All monomials up to a degree, in the order of `Polynomial`.
 
     Those of degree k that begin with variable i are the last ones of degree k - 1, which begin with

@@ -20,7 +20,7 @@ from romkit.integrators.laws.libraries import Fourier, Polynomial
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.integrators.laws.sensitivities import Motion, kept
 from romkit.integrators.laws.shooting import Shots, Squares
-from romkit.integrators.laws.terms import LatentTerms, LibraryTerms, Monomials
+from romkit.integrators.laws.terms import LatentTerms, LibraryTerms, MonomialTerms
 from romkit.solvers import RK4
 from tests.refusals import refused
 
@@ -68,7 +68,7 @@ def oscillators(times, mu=MU):
 @pytest.mark.parametrize("rows", [3, 100])
 def test_monomials_and_their_jacobians_are_those_of_the_library(variables, degree, rows):
     draw = torch.Generator().manual_seed(0)
-    fast, slow = Monomials(variables, degree), LibraryTerms(Polynomial(degree), variables)
+    fast, slow = MonomialTerms(variables, degree), LibraryTerms(Polynomial(degree), variables)
     w = torch.randn(2, rows, variables, generator=draw).double()
     weights = torch.randn(2, fast.number, 2, generator=draw).double()
     phi = slow(w)
@@ -120,7 +120,7 @@ def test_sensitivities_are_the_derivatives_of_the_steps(order, moving, library):
 @pytest.mark.parametrize("moving", [False, True])
 @pytest.mark.parametrize("by_start", [False, True])
 def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, m, moving, by_start):
-    if not compiled.is_compiled(Monomials(2, 1), torch.zeros(1).double()):
+    if not compiled.is_compiled(MonomialTerms(2, 1), torch.zeros(1).double()):
         pytest.skip("no compiler")
     draw = torch.Generator().manual_seed(2)
     random = lambda *shape: torch.randn(*shape, generator=draw).double()  # noqa: E731
@@ -129,7 +129,7 @@ def test_compiled_rollouts_and_derivatives_are_those_of_torch(order, m, moving, 
     speed = torch.tensor([1.0, 2.0], dtype=torch.float64) if order == 2 else None
     scale = 1 + 0.1 * random(d)
     # a law of this size leaves the reach, where rollouts are held
-    motion = Motion(Monomials(d, 3), m, order, speed, 0.1 * random(d), scale, reach=0.8)
+    motion = Motion(MonomialTerms(d, 3), m, order, speed, 0.1 * random(d), scale, reach=0.8)
     states = random(3, 5, d)
     states[1, 2] = torch.nan
     runs = Runs(states, times, torch.arange(3), torch.ones(3, 1).double())
@@ -176,7 +176,7 @@ def test_compiled_residuals_end_where_a_window_is_lost(d):
     states = torch.randn(3, 9, d, generator=draw).double()
     states[0, 2] = torch.nan
     states[2, 0] = torch.nan
-    motion = Motion(Monomials(d, 2), d, 1)
+    motion = Motion(MonomialTerms(d, 2), d, 1)
     weights = 0.4 * torch.randn(3, motion.terms.number, d, generator=draw).double()
     weights[1, 0] = torch.nan
     runs = Runs(
@@ -203,7 +203,7 @@ def _products(J, residual):
 def test_compiled_rollouts_take_steps_that_windows_share():
     draw = torch.Generator().manual_seed(3)
     start = 0.5 * torch.randn(3, 2, 2, generator=draw).double()
-    motion = Motion(Monomials(2, 3), 2, 1)
+    motion = Motion(MonomialTerms(2, 3), 2, 1)
     weights = 0.3 * torch.randn(3, motion.terms.number, 2, generator=draw).double()
     steps = torch.rand(40, 3, 1, 1, generator=draw).double() / 10
     course = Course(steps, list(range(1, 41)), None, None)
