@@ -1,7 +1,7 @@
 """Names and attributes by which data of others say what a variable is."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import xarray as xr
 
@@ -13,6 +13,12 @@ MORE_TIMES = ("timestamp", "datetime", "date_time", "date", "elapsed_time", "tim
 
 TRAJECTORIES = ("trajectory", "run", "case", "member", "realization", "simulation", "experiment")
 """Usual names of the dimension of trajectories."""
+
+MORE_TRAJECTORIES = ("scenario", "trial")
+"""Names, in small letters, of columns that tell the runs of a table apart, beside the usual ones."""
+
+NUMBERED = re.compile(r"[ _.-]?(id|no|nr|number|name)$")
+"""An ending that such names may have."""
 
 RATES = ("velocity", "acceleration")
 
@@ -46,6 +52,18 @@ UNIT = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*$")
 def unit_of(values: xr.DataArray | xr.Variable) -> str:
     """The unit that a variable has by its attributes, "" where nobody said."""
     return str(values.attrs.get("units", ""))
+
+
+def columns_of_runs(columns: Iterable[str]) -> list[str]:
+    """Columns that may tell runs apart, by their names: the usual ones first."""
+    names = list(columns)
+    usual = [name for name in TRAJECTORIES if name in names]
+    rarer = []
+    for name in names:
+        plain = NUMBERED.sub("", name.strip().lower())
+        if name not in usual and plain in TRAJECTORIES + MORE_TRAJECTORIES:
+            rarer.append(name)
+    return usual + rarer
 
 
 def guessed_time(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[str | None, list[str]]:

@@ -15,7 +15,9 @@ from romkit.core.types import Array
 from romkit.data.axes import with_named_axes
 from romkit.data.clocks import check_clock, shared_clock
 from romkit.data.context import ROLE
+from romkit.data.formats import is_table, joined_tables
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
+from romkit.data.probes import is_probes, read_probes
 from romkit.data.schema import RESERVED
 from romkit.data.storage import (
     WITHOUT_NAMES,
@@ -23,7 +25,6 @@ from romkit.data.storage import (
     open_dataset,
     with_plain_attributes,
 )
-from romkit.data.tables import joined_tables
 from romkit.data.units import without_origin
 from romkit.data.untrusted import (
     check_seal_of_file,
@@ -40,9 +41,6 @@ PROVENANCE = {"history", "id", "key", "layout", "uuid", "versions"} | {
 }
 """Attributes that say where a file comes from, in small letters; these may differ."""
 
-TABLE = ".csv"
-"""Ending of the names of tables."""
-
 IN_MEMORY = 2e9
 """Size of runs in several files [bytes] up to which they are read as a whole."""
 
@@ -50,7 +48,7 @@ MORE_WAYS = "xarray.open_mfdataset has more ways, and romkit.data.describe takes
 
 
 def read_runs(names: Sequence[str | Path]) -> tuple[xr.Dataset | pd.DataFrame, list[str]]:
-    """Runs in files, as a table if these end in .csv, and the parameters that their names hold.
+    """Runs in files, as a table if they are tables, and the parameters that their names hold.
 
     Args:
         names: of files, which may have wildcards, and parameters in braces.
@@ -59,7 +57,7 @@ def read_runs(names: Sequence[str | Path]) -> tuple[xr.Dataset | pd.DataFrame, l
         FileError: a pattern without files, or a file that cannot be read, or is not like the first.
     """
     paths, parameters = matched(names)
-    if paths[0].suffix.lower() == TABLE:
+    if is_table(paths[0]) and not is_probes(paths[0]):
         return joined_tables(paths, parameters), list(parameters)
     return joined_runs(paths, parameters), list(parameters)
 
@@ -119,7 +117,7 @@ def joined_runs(
     Raises:
         FileError: a file that cannot be read, or is not like the first.
     """
-    if len(paths) == 1 and not parameters:
+    if len(paths) == 1 and not parameters and not is_probes(paths[0]):
         return open_dataset(paths[0])
     data = opened(paths, dimension_of_runs(paths), parameters)
     if data.nbytes > IN_MEMORY:
@@ -156,7 +154,9 @@ def _names(paths: Sequence[Path]) -> str:
 
 
 def _lazy(path: Path) -> xr.Dataset:
-    """A file or store that was checked, in chunks."""
+    """A file or store that was checked, in chunks; probes in memory."""
+    if is_probes(path):
+        return read_probes(path)
     try:
         engine, group = _checked_engine(path)
         settings = {} if group is None else {"group": group}
@@ -186,7 +186,7 @@ def _checked_engine(path: Path) -> tuple[str, str | None]:
         if not is_store(path):
             raise FileError(
                 path,
-                problem="is a folder, and no zarr store",
+                problem="is a folder, and neither a zarr store nor a case of OpenFOAM with probes",
                 fix='give its files: "runs/*.nc", say',
             )
         check_store(path)

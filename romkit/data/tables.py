@@ -1,10 +1,7 @@
 """Tables of pandas as datasets: rows of times and runs, columns of variables."""
 
-import csv
-import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
@@ -12,28 +9,15 @@ import pandas as pd
 import xarray as xr
 
 from romkit.core import checks
-from romkit.core.errors import FileError, InputError
-from romkit.core.files import existing, reason
+from romkit.core.errors import InputError
 from romkit.data.clocks import shared_clock
 from romkit.data.dates import times_of_text
-from romkit.data.names import TRAJECTORIES, UNIT, guessed_time
+from romkit.data.long import dimensions, restarts, widened
+from romkit.data.names import TRAJECTORIES, UNIT, columns_of_runs, guessed_time
 from romkit.data.units import is_unit
 
 MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
 COMMENT = ("#", "%")
-ENCODING = "utf-8-sig"
-"""UTF-8, without the mark that spreadsheets write in front."""
-
-BLANKS = r"\s+"
-"""Separator of columns that are aligned by blanks."""
-
-EXACT = {}
-"""Settings by which numbers are read to the last bit, as they are by default from pandas 3.1 on."""
-if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
-    EXACT = {"float_precision": "round_trip"}
-
-RECOGNISED_BY = 200
-"""Lines by which the notation of a table is recognised."""
 
 DASHES = {"-", "--", "---", ".", "..", "...", "*", "**", "***", "?"}
 MISSING = DASHES | {"na", "n.a.", "n.a", "nd", "n.d.", "none", "missing", "nodata", "no data"}
@@ -41,141 +25,6 @@ MISSING = DASHES | {"na", "n.a.", "n.a", "nd", "n.d.", "none", "missing", "nodat
 
 MOSTLY = 0.5
 """Share of text from which on a column is one of text."""
-
-
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A table in a text file, with commas, semicolons, tabs or blanks between, and comments in
-    front.
-
-    Raises:
-        FileError: no such file, or no table.
-    """
-    file = existing(path)
-    try:
-        lines = _beginning(file)
-        comments = _comments_in_front(lines)
-        separator, decimal = _notation(lines[comments:])
-        _check_header(file, lines[comments:], separator)
-        table = pd.read_csv(
-            file,
-            sep=separator,
-            decimal=decimal,
-            skiprows=comments,
-            skipinitialspace=True,
-            encoding=ENCODING,
-            **EXACT,
-        )
-    except FileError:
-        raise
-    except UnicodeDecodeError as error:
-        raise FileError(
-            path,
-            problem=f"is no text in UTF-8 ({reason(error)})",
-            fix="pass what pandas.read_csv(file, encoding='latin-1') reads, say",
-        ) from error
-    except (ValueError, OSError) as error:
-        raise FileError(
-            path,
-            problem=f"cannot be read as a table ({reason(error)})",
-            fix="write a row of names first, and commas between",
-        ) from error
-    return _with_points(table) if decimal == "," else table
-
-
-def joined_tables(
-    paths: Sequence[str | Path], parameters: Mapping[str, Sequence[float]] | None = None
-) -> pd.DataFrame:
-    """Tables of several runs below each other; without numbers of runs of their own, a run each.
-
-    Args:
-        paths: their files.
-        parameters: columns of one value in each file, by name.
-
-    Raises:
-        FileError: no table, or one that has a parameter with other values.
-    """
-    tables = [read_table(path) for path in paths]
-    for name, values in (parameters or {}).items():
-        for k, value in enumerate(values):
-            tables[k] = _with_parameter(tables[k], paths[k], name, value)
-    if len(tables) == 1:
-        return tables[0]
-    # of tables that number their runs, the numbers stay
-    columns = {str(name) for table in tables for name in table.columns}
-    if columns.isdisjoint(TRAJECTORIES):
-        tables = [table.assign(run=k) for k, table in enumerate(tables)]
-    return pd.concat(tables, ignore_index=True)
-
-
-def _with_parameter(table: pd.DataFrame, path: str | Path, name: str, value: float) -> pd.DataFrame:
-    """The table with a column of one value."""
-    if name in table.columns:
-        numbers = pd.to_numeric(table[name], errors="coerce")
-        # a row of units below the names is none of the values
-        if not np.isclose(numbers[numbers.notna()], value).all() or numbers.isna().all():
-            raise FileError(
-                path,
-                problem=f"has a column {name} of other values than {value:g} in its name",
-                fix="give another name in braces",
-            )
-    return table.assign(**{name: value})
-
-
-def _beginning(file: Path) -> list[str]:
-    """The lines of a file by which its notation is recognised."""
-    with file.open(encoding=ENCODING) as stream:
-        return list(itertools.islice(stream, RECOGNISED_BY))
-
-
-def _comments_in_front(lines: Sequence[str]) -> int:
-    """Number of lines of comment before the row of names."""
-    for number, line in enumerate(lines):
-        if not line.lstrip().startswith(COMMENT):
-            return number
-    return len(lines)
-
-
-def _notation(lines: Sequence[str]) -> tuple[str, str]:
-    """Separators of columns, and between the digits of a number."""
-    if not lines:
-        return ",", "."
-    header, *rows = lines
-    separator = max(",;\t", key=header.count)
-    if separator not in header and len(header.split()) > 1:
-        return BLANKS, "."
-    # a comma that does not separate columns can only be that of decimals
-    has_comma = any("," in row for row in rows)
-    decimal = "," if separator != "," and has_comma else "."
-    return separator, decimal
-
-
-def _with_points(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with decimal points in columns that a row of units made text."""
-    columns = {}
-    for name in table.columns:
-        column = table[name]
-        if _is_plain(column):
-            continue
-        pointed = column.str.replace(",", ".", regex=False)
-        if _numbers_below(pointed) is not None:
-            columns[name] = pointed
-    return table.assign(**columns)
-
-
-def _check_header(file: Path, lines: Sequence[str], separator: str) -> None:
-    """Raise where columns share a name: pandas would call the second x.1, a variable of its own."""
-    if separator == BLANKS:
-        names = lines[0].split()
-    else:
-        names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
-    number_of = Counter(name.strip() for name in names)
-    repeated = [name for name, number in number_of.items() if name and number > 1]
-    if repeated:
-        raise FileError(
-            file,
-            problem=f"has several columns {', '.join(repeated)}",
-            fix="give each a name of its own",
-        )
 
 
 def of_table(
@@ -189,20 +38,29 @@ def of_table(
         InputError: columns that cannot be told apart, no column of time, or several rows of one
             time in a run.
     """
+    known_units = table.attrs.get("units", {})
     table, levels = _with_columns(table)
     table, units = _without_units_row(table)
+    units = known_units | units
     time, notes = _name_of_time(table, time)
     if run is None:
-        run = next((name for name in TRAJECTORIES if name in table.columns), None)
+        run = _name_of_runs(table, context)
     _check_columns(table, context, run, time)
     table = table.assign(**{time: _times(table[time], time)})
     table, marks = _with_numbers(table, {run, time})
-    notes = [*notes, *marks]
-    space = [name for name in levels if name not in (run, time)]
+    table, of_variables, guesses = widened(table, time)
+    units = units | of_variables
+    notes = [*notes, *marks, *guesses]
+    space = [name for name in levels if name in table.columns and name not in (run, time)]
 
+    runs = list(context) if run is None else [run]
+    labels, guesses = dimensions(table, runs, [*runs, time, *space])
+    space += labels
+    notes += guesses
     is_single = run is None and not table.duplicated([time, *space]).any()
     if run is None:
-        table, run = _with_runs(table, context, is_single)
+        table, run, guesses = _with_runs(table, context, time, space, is_single)
+        notes += guesses
     keys = [run, time, *space]
     _check_repeated(table, keys, run)
     if not is_single:
@@ -455,16 +313,44 @@ def _times(column: pd.Series, name: str) -> pd.Series:
     return column
 
 
+def _name_of_runs(table: pd.DataFrame, context: Sequence[str]) -> str | None:
+    """The column that tells runs apart, None where there is none."""
+    for name in columns_of_runs(table.columns):
+        if name in TRAJECTORIES:
+            return name
+        # a scenario with several values of a parameter holds several runs
+        parameters = [parameter for parameter in context if parameter in table.columns]
+        if name not in context and not _varies_within(table, name, parameters):
+            return name
+    return None
+
+
+def _varies_within(table: pd.DataFrame, run: str, names: Sequence[str]) -> bool:
+    """Whether one of these columns has several values in a run."""
+    if not names:
+        return False
+    return bool((table.groupby(run)[list(names)].nunique(dropna=False) > 1).any(axis=None))
+
+
 def _with_runs(
-    table: pd.DataFrame, context: Sequence[str], is_single: bool
-) -> tuple[pd.DataFrame, str]:
-    """The table with a column of runs, and its name: rows of one context are a run."""
-    if is_single or not context:
-        return table.assign(trajectory=0), "trajectory"
+    table: pd.DataFrame, context: Sequence[str], time: str, space: Sequence[str], is_single: bool
+) -> tuple[pd.DataFrame, str, list[str]]:
+    """The table with a column of runs, its name, and sentences for warnings: rows of one context
+    are a run, or rows before the times begin again.
+    """
+    if is_single:
+        return table.assign(trajectory=0), "trajectory", []
+    if not space and table.duplicated([*context, time]).any():
+        runs = restarts(table, time, context)
+        if runs is not None:
+            note = f"times begin again: {int(runs.max()) + 1} runs, in the order of the rows"
+            return table.assign(trajectory=runs), "trajectory", [note]
+    if not context:
+        return table.assign(trajectory=0), "trajectory", []
     if len(context) == 1:
-        return table, context[0]
+        return table, context[0], []
     runs = table.groupby(list(context)).ngroup()
-    return table.assign(trajectory=runs), "trajectory"
+    return table.assign(trajectory=runs), "trajectory", []
 
 
 def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:

@@ -13,9 +13,9 @@ from bokeh.models import NumericInput, TextInput
 from romkit.core.errors import RomkitError
 from romkit.data import describe, fields, save_dataset
 from romkit.data.arrays import from_arrays
+from romkit.data.formats import read_table
 from romkit.data.several import joined_runs
 from romkit.data.storage import dataset_of_bytes
-from romkit.data.tables import read_table
 from romkit.explorer.text import of_error, text
 from romkit.learning import Learned, learn
 from romkit.learning.words import HEADLINE

@@ -14,8 +14,10 @@ from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.patterns import matched
 from romkit.data.context import ROLE
-from romkit.data.several import TABLE, dimension_of_runs, opened
-from romkit.data.tables import joined_tables, of_table
+from romkit.data.formats import is_table, joined_tables
+from romkit.data.probes import is_probes
+from romkit.data.several import dimension_of_runs, opened
+from romkit.data.tables import of_table
 from romkit.integrators import LearnedField
 from romkit.integrators.laws import storage as laws
 from romkit.projections import Projection
@@ -118,7 +120,7 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
     paths, parameters = matched(names)
     if not paths:
         raise FileError("an empty list", problem="names no file", fix="check the list")
-    if paths[0].suffix.lower() == TABLE:
+    if is_table(paths[0]) and not is_probes(paths[0]):
         return _opened_tables(paths, along, parameters)
     if parameters and along is None:
         along = dimension_of_runs(paths)

@@ -9,7 +9,7 @@ import pytest
 import romkit
 from romkit.cli.options import read_own
 from romkit.data import describe
-from romkit.data.tables import read_table
+from romkit.data.formats import read_table
 from romkit.errors import FileError
 from tests.refusals import refused
 from tests.unit.data.test_roles import said
