@@ -1,12 +1,15 @@
 """Long tables: rows of variables, of places, and of runs one behind the other."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.interpolate import CubicSpline
 
-from romkit.data import describe, fields
+from romkit.data import describe, fields, from_arrays
+from romkit.learning.reading import described
 from tests.refusals import refused
 from tests.unit.data.test_roles import said
 
@@ -109,3 +112,33 @@ def test_runs_one_behind_the_other_begin_where_the_times_begin_again(clock):
 def test_values_twice_are_refused():
     table = pd.concat([long_table(), long_table().iloc[[7]]])
     refused("one value of each", describe, table, context=["R0"])
+
+
+def test_single_numbers_that_are_missing_are_those_of_splines_and_holes_stay():
+    clock = 0.5 * np.arange(30)
+    whole = np.stack([np.sin(k * clock[:, None] + np.arange(5)) for k in (1.0, 1.1, 1.3)])
+    values = whole.copy()
+    values[0, 4, 2] = values[1, 10, [0, 3]] = values[2, 28, 1] = np.nan
+    values[1, 15:21, 4] = np.nan
+    with warnings.catch_warnings(record=True):
+        runs = from_arrays(values, clock, context={"k": [1.0, 1.1, 1.3]})
+        read = described(runs, None)
+    wanted = values.copy()
+    for run, component in ((0, 2), (1, 0), (1, 3), (2, 1)):
+        course = values[run, :, component]
+        known = np.isfinite(course)
+        spline = CubicSpline(clock[known], course[known])
+        wanted[run, ~known, component] = spline(clock[~known])
+    assert np.array_equal(np.isnan(read.state.values), np.isnan(wanted))
+    is_sample = np.isfinite(values)
+    assert np.array_equal(read.state.values[is_sample], values[is_sample])
+    assert np.allclose(read.state.values, wanted, rtol=0, atol=1e-12, equal_nan=True)
+
+
+def test_a_start_that_lacks_a_number_is_said_by_run_and_component():
+    values = np.random.default_rng(0).normal(size=(3, 12, 4))
+    values[1, 0, 2] = np.nan
+    runs = from_arrays(values, 0.5, context={"k": [1.0, 2.0, 4.0]})
+    read, texts = said(described, runs, None)
+    assert read.sizes["time"] == 11
+    assert any("x2" in text and "k = 2" in text for text in texts)
