@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+OF_CONTEXT = "--context."
+"""Prefix of a context parameter that is called like an option of its command."""
+
 CONTEXT = "romkit.context"
 """Key under which a command keeps the context parameters of its command line."""
 
@@ -57,7 +60,8 @@ class ContextCommand(TyperCommand):
     """Command that takes context parameters as options named after them: `--F 3.14,3.15`.
 
     The system, an argument of the same command, decides which parameters there are. So options that
-    the command does not declare are set aside here, and checked by `context_values`.
+    the command does not declare are set aside here, and checked by `context_values`. One that is
+    called like an option of the command is `--context.dt 0.1`.
     """
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
@@ -69,7 +73,12 @@ class ContextCommand(TyperCommand):
         while tokens:
             token = tokens.popleft()
             option, equals, value = token.partition("=")
-            if option in declared:
+            if option.startswith(OF_CONTEXT):
+                if not equals:
+                    value = _value_that_follows(tokens)
+                option = f"--{option.removeprefix(OF_CONTEXT)}"
+                context.setdefault(option, []).append(value)
+            elif option in declared:
                 command_line.append(token)
                 # its value may begin with --, which the parser refuses in better words
                 takes_next = not equals and not getattr(declared[option], "is_flag", False)
@@ -117,6 +126,8 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
         InputError: an option that is neither the command's nor one of the parameters `names`, or
             not a number.
     """
+    names = list(names)
+    _check_ambiguous(ctx, names)
     # options of the command are among the suggestions for one that is misspelt
     options = [f"--{name}" for name in names]
     for parameter in ctx.command.params:
@@ -130,6 +141,24 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
             (numbers,) = numbers
         values[option.removeprefix("--")] = numbers
     return values
+
+
+def _check_ambiguous(ctx: Context, names: Sequence[str]) -> None:
+    """Raise where an option is called like a parameter, and either may be meant."""
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(parameter.name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        for option in parameter.opts:
+            name = option.removeprefix("--")
+            if name not in names or option in ctx.meta[CONTEXT]:
+                continue
+            raise InputError(
+                option,
+                expected=f"{OF_CONTEXT}{name} for the parameter of the context",
+                got=f"{option}, an option of this command",
+                fix=f"add {OF_CONTEXT}{name} VALUE",
+            )
 
 
 def complete_context(ctx: Context, system: "romkit.systems.System") -> dict[str, object]:

@@ -236,8 +236,9 @@ def forecast(
         str | None, Option(metavar="FILE", help="netCDF file with control (time, input).")
     ] = None,
     level: Annotated[
-        float, Option(help="Probability that the interval of an ensemble claims.")
-    ] = 0.9,
+        float | None,
+        Option(help="Probability that the interval of an ensemble claims; 0.9 by default."),
+    ] = None,
     device: options.Device = None,
     out: Annotated[
         Path | None, Option(help="Folder for the results; runs/forecast-MODEL by default.")
@@ -310,10 +311,17 @@ class _Forecaster(NamedTuple):
     is_drawn: bool = True
 
 
-def _forecaster(model: str, dynamics: str | None, level: float, device: str | None) -> _Forecaster:
+LEVEL = 0.9
+"""Probability that intervals claim by default."""
+
+
+def _forecaster(
+    model: str, dynamics: str | None, level: float | None, device: str | None
+) -> _Forecaster:
     """Forecaster of a file with a law, or of a folder."""
     if os.path.isdir(model):
         return _of_folder(Path(model), level, device)
+    _check_no_level(level)
     if dynamics is None:
         raise InputError(
             "--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors"
@@ -324,26 +332,42 @@ def _forecaster(model: str, dynamics: str | None, level: float, device: str | No
     return _Forecaster(projection, law, forecast, bool(law.control_names), is_drawn=False)
 
 
-def _of_folder(folder: Path, level: float, device: str | None) -> _Forecaster:
+def _check_no_level(level: float | None) -> None:
+    """Raise where a level is asked for, and there is no interval."""
+    if level is None:
+        return
+    raise InputError(
+        "--level",
+        expected="a model with bars",
+        got="one without",
+        fix="leave it out, or give the folder of an ensemble",
+    )
+
+
+def _of_folder(folder: Path, level: float | None, device: str | None) -> _Forecaster:
     """Forecaster in a folder: that of a learned model, or of an ensemble."""
     from romkit.core.files import LEARNED  # with torch, which help is spared
 
     if (folder / LEARNED).is_file():
         return _of_learned(romkit.Learned.load(folder), level, device)
     ensemble = romkit.Ensemble.load(folder)
+    if level is None:
+        level = LEVEL
     forecast = partial(ensemble.forecast, level=level, device=device)
     law = ensemble.law
     return _Forecaster(ensemble.projection, law, forecast, bool(law.control_names))
 
 
-def _of_learned(learned: "romkit.Learned", level: float, device: str | None) -> _Forecaster:
+def _of_learned(learned: "romkit.Learned", level: float | None, device: str | None) -> _Forecaster:
     """Forecaster of a learned model, which knows its rhythm."""
     is_interpolated = learned.interpolated is not None
     knows_inputs = is_interpolated or learned.period is not None
     settings: dict[str, object] = {}
     if not is_interpolated:
         settings["device"] = device
-    if is_interpolated or learned.ensemble is not None:
+    if not is_interpolated and learned.ensemble is None:
+        _check_no_level(level)
+    elif level is not None:
         settings["level"] = level
     needs_inputs = bool(learned.law.control_names) and not knows_inputs
     began = None

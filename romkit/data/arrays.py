@@ -1,10 +1,11 @@
 """Arrays in the schema of romkit, and runs at common times."""
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import numpy as np
 import xarray as xr
+from pydantic import BeforeValidator
 
 from romkit.core import tensors
 from romkit.core.boundary import validated
@@ -13,6 +14,7 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data.clocks import shared_clock
 from romkit.data.describe import describe
+from romkit.data.names import TIMES, TRAJECTORIES
 from romkit.data.roles import LEAD
 from romkit.data.schema import DIMS, check_own_names
 
@@ -23,14 +25,43 @@ DIMS_OF = {"control": (*LEAD, "input")}
 """Dimensions of arguments, where these are not those of the state."""
 
 
+def _in_order(value: object) -> object:
+    """Arrays whose dimensions, where they have names, are in the order of `from_arrays`: times, and
+    one more behind them.
+
+    Raises:
+        InputError: names that say another order, which would be read as something else.
+    """
+    arrays = value if isinstance(value, list | tuple) else [value]
+    for array in arrays:
+        if not isinstance(array, xr.DataArray):
+            continue
+        dims = [str(dim) for dim in array.dims]
+        times = [k for k, dim in enumerate(dims) if dim in TIMES]
+        runs = [k for k, dim in enumerate(dims) if dim in TRAJECTORIES]
+        if times in ([], [array.ndim - 2]) and runs in ([], [0]):
+            continue
+        raise InputError(
+            "",
+            expected="dimensions (trajectory, time, component)",
+            got=f"({', '.join(dims)})",
+            fix="romkit.data.describe(array.to_dataset(name='u')) reads them by their names",
+        )
+    return value
+
+
+Ordered = Annotated[Array | Sequence[Array], BeforeValidator(_in_order)]
+"""Arrays of runs, or one of each."""
+
+
 @validated
 def from_arrays(
-    states: Array | Sequence[Array],
+    states: Ordered,
     times: Array | Sequence[Array],
     *,
     context: Mapping[str, object] | None = None,
     control: Array | Sequence[Array] | None = None,
-    velocity: Array | Sequence[Array] | None = None,
+    velocity: Ordered | None = None,
     names: Sequence[str] | None = None,
 ) -> xr.Dataset:
     """A dataset of arrays or tensors, as pysindy takes them; prints what was taken as what, as

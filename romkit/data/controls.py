@@ -15,7 +15,13 @@ from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.data.context import check_dims, varies
-from romkit.data.times import held, times_of
+from romkit.data.times import held, stretches, times_of
+
+FEWEST = 5
+"""Samples of a stretch that a polynomial can be fitted to, at least."""
+
+ENOUGH = 0.5
+"""Share of the samples in such stretches from which on these are taken one by one."""
 
 T = TypeVar("T", xr.Dataset, xr.DataArray)
 
@@ -145,6 +151,42 @@ def inputs_held(data: xr.Dataset) -> bool:
         return False
     declared = data["control"].attrs.get("between")
     return is_held(unchecked(control_matrix)(data), declared)
+
+
+def between_jumps(data: xr.Dataset, is_complete: Array) -> Array:
+    """Stretches of samples (C, T) in which no held input jumps, as `stretches` takes them.
+
+    Rates jump with the inputs, so that no polynomial goes through the states on both sides. Where
+    most stretches are too short for a polynomial, they are not cut.
+    """
+    if "control" not in data or not inputs_held(data):
+        return is_complete
+    numbers = np.where(is_complete, 1 + _jumps(data).cumsum(axis=1), 0)
+    return numbers if _are_long(numbers) else is_complete
+
+
+def jump_all_the_time(data: xr.Dataset) -> bool:
+    """Whether held inputs jump so often that rates cannot be had from states."""
+    if "control" not in data or not inputs_held(data):
+        return False
+    jumps = _jumps(data)
+    return bool(jumps.any()) and not _are_long(1 + jumps.cumsum(axis=1))
+
+
+def _jumps(data: xr.Dataset) -> Array:
+    """(C, T) where inputs have another value than before."""
+    inputs = control_matrix(data)  # (C, T, q)
+    jumps = np.zeros(inputs.shape[:2], dtype=bool)
+    is_known = np.isfinite(inputs).all(-1)
+    changes = (inputs[:, 1:] != inputs[:, :-1]).any(-1)
+    jumps[:, 1:] = changes & is_known[:, 1:]
+    return jumps
+
+
+def _are_long(numbers: Array) -> bool:
+    """Whether most samples are in stretches (C, T), by number, that a polynomial can be fitted to."""
+    usable = sum(piece.stop - piece.start for _, piece in stretches(numbers, FEWEST))
+    return usable >= ENOUGH * np.count_nonzero(numbers)
 
 
 def held_if_told(data: xr.Dataset) -> bool | None:

@@ -1,5 +1,6 @@
 """Tables in files of any format: text, spreadsheets, parquet and lines of JSON."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pandas as pd
 
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
-from romkit.data.names import columns_of_runs
+from romkit.data.names import TIMES, columns_of_runs
 from romkit.data.text import OPENERS, text_table
 
 TEXT = {".csv", ".tsv", ".txt", ".dat", ".tab", ".asc", ".prn", ".trc", ".mot"}
@@ -137,13 +138,63 @@ def joined_tables(
     if len(tables) == 1:
         return tables[0]
     units = _common_units(paths, tables)
-    # of tables that number their runs, the numbers stay
-    columns = {str(name) for table in tables for name in table.columns}
-    if not columns_of_runs(columns):
-        tables = [table.assign(run=k) for k, table in enumerate(tables)]
-    joined = pd.concat(tables, ignore_index=True)
+    joined = pd.concat(_with_own_runs(tables, paths), ignore_index=True)
     joined.attrs = {"units": units}
     return joined
+
+
+def _with_own_runs(
+    tables: Sequence[pd.DataFrame], paths: Sequence[str | Path]
+) -> list[pd.DataFrame]:
+    """Tables with a column of runs, each of which is in one table.
+
+    Raises:
+        FileError: a table that does not name its runs as the first one does.
+    """
+    names = []
+    for table in tables:
+        columns = columns_of_runs(map(str, table.columns))
+        names.append(columns[0] if columns else None)
+    if set(names) == {None}:
+        return [table.assign(run=k) for k, table in enumerate(tables)]
+    name = names[0]
+    for path, other in zip(paths, names, strict=True):
+        if other != name:
+            raise FileError(
+                path,
+                problem=f"has runs called {other}, {paths[0]} has {name}",
+                fix="name the column of runs alike in all files, or drop it",
+            )
+    numbers = [set(table[name]) for table in tables]
+    are_distinct = len(set().union(*numbers)) == sum(map(len, numbers))
+    if are_distinct or _continue(tables, name):
+        return [*tables]
+    # each file counts its runs anew: run 0 of one is not run 0 of another
+    renumbered, count = [], 0
+    for table in tables:
+        codes, values = pd.factorize(table[name])
+        renumbered.append(table.assign(**{name: np.where(codes < 0, np.nan, codes + count)}))
+        count += len(values)
+    warn(f"{name}s have the same numbers in several files; they are counted anew", DataWarning)
+    return renumbered
+
+
+def _continue(tables: Sequence[pd.DataFrame], run: str) -> bool:
+    """Whether runs go on from one file to another, each behind the end of the one before."""
+    spans: dict[object, list[tuple[float, float]]] = {}
+    for table in tables:
+        time = next((name for name in TIMES if name in table.columns), None)
+        if time is None:
+            return False
+        times = pd.to_numeric(table[time], errors="coerce").groupby(table[run])
+        for number, least, largest in zip(times.groups, times.min(), times.max(), strict=True):
+            spans.setdefault(number, []).append((least, largest))
+    for spans_of_run in spans.values():
+        ordered = sorted(spans_of_run)
+        for (_, end), (start, _) in itertools.pairwise(ordered):
+            if not end < start:  # NaN included, of dates as text
+                return False
+    return True
 
 
 def _with_parameter(table: pd.DataFrame, path: str | Path, name: str, value: float) -> pd.DataFrame:

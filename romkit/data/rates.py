@@ -4,8 +4,10 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import runtime
+from romkit.core.errors import DataWarning, warn
 from romkit.core.types import Array, Names
 from romkit.data.layout import Layout
+from romkit.data.schema import DIMS
 from romkit.data.times import stretches
 
 LARGEST = 200_000
@@ -47,6 +49,25 @@ def disagreement(x: Array, rates: Array, times: Array, order: int = 1) -> str:
     if not observed:
         return ""
     return _slope_in_words(np.concatenate(observed), np.concatenate(predicted))
+
+
+def warn_of_rates(data: xr.Dataset) -> None:
+    """Warn where velocities of data in romkit's schema are not the rates of their states.
+
+    Those of a system are computed from its equations, and need no comparison.
+    """
+    if data.attrs.get("system") or data.sizes["time"] < FEWEST:
+        return
+    samples = []
+    for name in ("state", "velocity"):
+        variables = data[[name]].transpose(*DIMS)
+        samples.append(sampled(variables, Layout.of(variables, [name], DIMS[:2]), DIMS[:2]))
+    x, v = samples  # (C, T, k)
+    times = data["time"].values.astype(np.float64)
+    reason = disagreement(x, v, times[: x.shape[1]])
+    if reason:
+        fix = "check its unit of time, or leave it out: data.drop_vars('velocity')"
+        warn(f"velocity disagrees with state: {reason}; {fix}", DataWarning)
 
 
 def _quotients(x: Array, t: Array, order: int) -> Array:

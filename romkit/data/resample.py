@@ -12,6 +12,7 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
 from romkit.data.context import context_names
 from romkit.data.controls import HELD, LINEAR, inputs_held
+from romkit.data.layout import component_names
 from romkit.data.schema import DIMS, check_states
 
 MOST = 1e9
@@ -138,6 +139,7 @@ def resampled(
             variables[name] = (DIMS, courses.values, data[name].attrs)
             if name == "state":
                 _warn_of_gaps(courses, grid)
+                _warn_of_few(data)
     if "control" in data:
         variables["control"] = _inputs(data, times, grid)
     return xr.Dataset(variables, _coords(data, times, grid), data.attrs)
@@ -279,6 +281,20 @@ def _warn_of_gaps(courses: Courses, grid: Array) -> None:
     longest = 1.01 * courses.longest_gap  # three digits are less than the number, perhaps
     fix = f"romkit.data.resampled(..., longest={longest:.3g}) fills them"
     warn(f"data: {missing}, lie in gaps and stay missing; {fix}", DataWarning)
+
+
+def _warn_of_few(data: xr.Dataset) -> None:
+    """Name components that have too few samples in a run for a spline, and stay missing there."""
+    counts = np.isfinite(data["state"].transpose(*DIMS).values).sum(1)  # (C, n)
+    too_few = (counts > 0) & (counts < FEWEST)
+    if not too_few.any():
+        return
+    runs, components = np.nonzero(too_few)
+    names = component_names(data)
+    labels = sorted({str(names[component]) for component in components})
+    text = f"data: {listed(labels, 5)} of runs {listed(sorted(set(runs.tolist())), 5)}"
+    fix = "drop these runs or components, or measure more"
+    warn(f"{text}: fewer than {FEWEST} samples, which stay missing; {fix}", DataWarning)
 
 
 def _gaps(run: Array, curve: Rule, deviation: Array, longest: float | None) -> Array:

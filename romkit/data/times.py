@@ -102,14 +102,20 @@ def pieces(observed: Mask) -> list[slice]:
 
 
 def stretches(is_complete: Array, shortest: int = 1) -> list[tuple[int, slice]]:
-    """Trajectory and times of each stretch without a missing sample, of samples (C, T) that are
-    complete or not.
+    """Trajectory and times of each stretch without a missing sample.
+
+    Args:
+        is_complete: (C, T) which samples are complete; or whole numbers, 0 where one is missing,
+            and others in each stretch than in that before it.
+        shortest: samples of a stretch, at least.
     """
     places = []
     for k, row in enumerate(is_complete):
-        for piece in pieces(row):
-            if piece.stop - piece.start >= shortest:
-                places.append((k, piece))
+        for number in np.unique(row[row != 0]):
+            for piece in pieces(row == number):
+                if piece.stop - piece.start >= shortest:
+                    places.append((k, piece))
+    places.sort(key=lambda place: (place[0], place[1].start))
     return places
 
 

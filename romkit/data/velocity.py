@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import checks
-from romkit.core.boundary import Mask, validated
+from romkit.core.boundary import Mask, unchecked, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array
+from romkit.data.controls import between_jumps
 from romkit.data.layout import Layout, layout_of
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.times import even_step, stretches
@@ -77,8 +78,9 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     is_complete = complete(data, ("state",))  # (C, T)
     x = data["state"].transpose(*DIMS).values
     layout = layout_of(data)
-    rule, name, shortest = _differentiator(method, x, times, is_complete, layout)
-    velocity = differentiated(x, times, stretches(is_complete, shortest), rule)
+    smooth = between_jumps(data, is_complete)
+    rule, name, shortest = _differentiator(method, x, times, smooth, layout)
+    velocity = differentiated(x, times, stretches(smooth, shortest), rule)
     if not np.isfinite(velocity).any():
         raise InputError(
             "data",
@@ -158,7 +160,7 @@ def _differentiator(
     longest = max(piece.stop - piece.start for _, piece in stretches(is_complete))
     if method == "gradient" or not is_even or longest < WINDOWS[0]:
         return _central_differences, "gradient (central differences)", 2
-    best = smoothest(_in_common_scale(x, layout), is_complete)
+    best = unchecked(smoothest)(_in_common_scale(x, layout), is_complete)
     return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
 
 

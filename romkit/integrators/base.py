@@ -30,6 +30,9 @@ from romkit.systems.problem import Parts, Problem
 
 T0 = torch.zeros((), dtype=torch.float64)
 
+BEYOND = 1e6
+"""Ratio of a latent state that is lost to the largest known one, or to 1."""
+
 TRACING_PAYS = 50
 """Time steps from which tracing pays: it takes as long as some tens of them."""
 
@@ -165,19 +168,22 @@ class LatentField(LatentDynamics):
         engine: str = "auto",
     ) -> Solution:
         if solver is None:
-            solver = self._default_solver(problem, engine)
+            solver = self._default_solver(problem, engine, start)
         solver = suited(solver, problem, times)
         integrate = unchecked(solver.__call__)
         return integrate(self.field(problem), start, times, engine=engine, label="reduced model")
 
-    def _default_solver(self, problem: Problem, engine: str) -> Solver:
+    def _default_solver(self, problem: Problem, engine: str, start: Tensor) -> Solver:
         """Exact steps of an affine field at a context that stays, which are not compiled; else
         steps whose error is controlled.
+
+        A member is lost far beyond its start and the samples of a law, whatever their unit.
         """
+        bound = lost_beyond(self, start)
         context_stays = problem.path.operator is not None
         if self.affine and context_stays and engine != "compiled":
-            return unchecked(Exponential)()
-        return unchecked(Adaptive)()
+            return unchecked(Exponential)(divergence_threshold=bound)
+        return unchecked(Adaptive)(divergence_threshold=bound)
 
 
 class LearnedField(LatentField, Display):
@@ -332,6 +338,21 @@ def default_solver(problem: Problem | None = None, times: Tensor | None = None) 
     """Steps whose error is controlled; of a problem, with the bounds that its forcing sets."""
     solver = unchecked(Adaptive)()
     return solver if problem is None else suited(solver, problem, times)
+
+
+def lost_beyond(dynamics: LatentDynamics, *starts: Tensor) -> float:
+    """Magnitude from which on a latent state is lost: far beyond its start (..., d), where that is
+    known, and the samples of a law, whatever their unit.
+    """
+    known = [*starts]
+    if dynamics.domain is not None:
+        known.append(dynamics.domain.points)
+    largest = 1.0
+    for x in known:
+        if x.numel():
+            size = x.detach().abs().nan_to_num(0.0, 0.0, 0.0).amax()
+            largest = max(largest, float(size))
+    return BEYOND * largest
 
 
 def suited(solver: Solver, problem: Problem, times: Tensor) -> Solver:

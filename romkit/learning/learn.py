@@ -14,6 +14,7 @@ from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
 from romkit.data.schema import with_trajectories
 from romkit.integrators import Equation, Estimator
+from romkit.integrators.base import lost_beyond
 from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import forecasts_of
@@ -147,7 +148,9 @@ def _rolled_out(model: Model, data: xr.Dataset) -> xr.Dataset:
     solver = None
     if isinstance(law, Equation) and not law.affine:
         # where a polynomial is far from its data, steps get so short that a rollout has no end
-        solver = Adaptive(most_steps=max(FEWEST_STEPS, STEPS * data.sizes["time"]))
+        steps = max(FEWEST_STEPS, STEPS * data.sizes["time"])
+        bound = lost_beyond(law)
+        solver = Adaptive(most_steps=steps, divergence_threshold=bound)
     run = quietly(rollout, data, model.projection, dynamics=law, solver=solver)
     return with_trajectories(run)
 

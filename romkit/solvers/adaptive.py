@@ -32,6 +32,21 @@ FEW = 200
 WORTHWHILE = {"torch": 1_000, "compiled": 100_000}
 """Explicit steps to come from which implicit ones take less time, of a stiff field, by engine."""
 
+PATIENCE = 5_000
+"""Steps after which a member is looked at that hardly gets on."""
+
+ENDLESS = {"torch": 1e7, "compiled": 1e9}
+"""Steps to come from which on a run has no end, by engine: more than an hour, about."""
+
+SLIDING = {"torch": 1e5, "compiled": 1e8}
+"""The same where a field jumps in each step: a minute, about."""
+
+ALONG = 32
+"""Parts of a step between which rates of a smooth field are alike."""
+
+JUMP = 0.5
+"""Relative change of a rate in such a part that is a jump."""
+
 REACHED = 1e-3
 """Least tolerance in units of the spacing of numbers: that of a step h rounds to h times it."""
 
@@ -172,7 +187,7 @@ class Adaptive(Solver):
         progress = Progress.begin(times[0], start, h, alive.squeeze(-1))
         states = rows.new_full((len(times), *rows.shape), torch.nan)
         states[0] = rows
-        self._drive(way.explicit, progress, limits, states, label)
+        self._drive(way.explicit, progress, limits, states, label, way)
         if bool((progress.code == Code.STIFF).any()):
             self._go_on(way, progress, limits, states, label)
         return states.reshape(len(times), *y0.shape)
@@ -184,6 +199,7 @@ class Adaptive(Solver):
         limits: Limits,
         states: Tensor,
         label: str,
+        way: "Torch | Compiled",
     ) -> None:
         """Take steps until no member runs any more, with a bar where that takes long."""
         # short runs show no bar
@@ -193,13 +209,19 @@ class Adaptive(Solver):
             return
         attempts = FEW
         outputs = int(progress.next.sum())
+        tried = attempts
         members_times_outputs = states[..., 0].numel()
         with track(range(members_times_outputs), label) as bar:
             bar.update(outputs)
             while _running(progress):
                 began = time.perf_counter()
+                reached = progress.t.clone()
                 stepper.advance(progress, limits, states, attempts)
                 self._lose(progress)
+                tried += attempts
+                if tried > PATIENCE:
+                    pace = (progress.t - reached) / attempts
+                    _lose_endless(progress, limits, pace, way)
                 before = outputs
                 outputs = int(progress.next.sum())
                 bar.update(outputs - before)
@@ -226,7 +248,7 @@ class Adaptive(Solver):
         stepper = way.explicit
         if steps > WORTHWHILE[way.name]:
             stepper = _implicit(way, progress.y.shape[-1], float(steps))
-        self._drive(stepper, progress, limits, states, label)
+        self._drive(stepper, progress, limits, states, label, way)
 
     def _lose(self, progress: Progress) -> None:
         """Give up members that have taken too many steps."""
@@ -313,6 +335,51 @@ def first_steps(rate: stepping.Rate, t: Tensor, y: Tensor, limits: Limits) -> Te
     h = torch.where(is_length, h, 1e-3 * span)
     longest = min(float(span), limits.longest)
     return torch.minimum(100 * moved, h).clamp(max=longest)
+
+
+def _lose_endless(progress: Progress, limits: Limits, pace: Tensor, way: Torch | Compiled) -> None:
+    """Give up members whose steps are so short that their run has no end, with a warning: on a
+    surface across which the field jumps, states go to and fro in steps as short as the tolerance.
+
+    Args:
+        progress: of the members.
+        limits: with the end of the run.
+        pace: (N,) time that a member got on in each of its latest steps.
+        way: that steps are taken in.
+    """
+    remaining = limits.times[-1] - progress.t
+    running = progress.code == Code.RUNNING
+    is_endless = running & (remaining > ENDLESS[way.name] * pace)
+    is_slow = running & (remaining > SLIDING[way.name] * pace)
+    cause = "the field is far faster than the run"
+    if bool(is_slow.any()):
+        slides = is_slow & _jumps(way.rate, progress)
+        if bool(slides.any()):
+            cause = "the field jumps where the state stays"
+            is_endless = is_endless | slides
+    if not bool(is_endless.any()):
+        return
+    progress.code = torch.where(is_endless, int(Code.LOST), progress.code)
+    t = float(progress.t[is_endless][0])
+    step = float(pace[is_endless].min())
+    fix = "smooth its jumps, tanh(x / width) in place of sign(x), or raise rtol"
+    warn(f"steps of {step:.1g} from time {t:.4g} on have no end: {cause}; {fix}", RuntimeWarning)
+
+
+def _jumps(rate: stepping.Rate, progress: Progress) -> Tensor:
+    """(N,) whether the rate jumps within the next step of a member."""
+    t, y = progress.t.min(), progress.y
+    with torch.no_grad():
+        slope = rate(t, y)
+        size = slope.abs()
+        before = slope
+        largest = torch.zeros_like(y)
+        for part in range(1, ALONG + 1):
+            ahead = y + (part / ALONG) * progress.h.unsqueeze(-1) * slope
+            after = rate(t, ahead)
+            largest = torch.maximum(largest, (after - before).abs())
+            before = after
+    return (largest > JUMP * size).any(-1)
 
 
 def _running(progress: Progress) -> bool:

@@ -29,7 +29,13 @@ from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts
 from romkit.solvers import RK4, Adaptive, Solution, Solver
 from romkit.systems.derivatives import differentiable
-from romkit.systems.effects import check_effects, check_members, check_writes
+from romkit.systems.effects import (
+    check_effects,
+    check_members,
+    check_memory,
+    check_steps,
+    check_writes,
+)
 from romkit.systems.motion import Motion, lost_in, warn_of_lost
 from romkit.systems.naming import recorded_name
 from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
@@ -556,7 +562,9 @@ class System(abc.ABC):
     def _check_motion(self, motion: Motion, times: Tensor, contexts: Tensor) -> None:
         check_writes(self, motion, times, contexts)
         check_members(self, motion, times, contexts)
+        check_memory(self, motion, times, contexts)
         check_effects(self, motion, times)
+        check_steps(self, motion, times, contexts)
 
     def _initial_parts(self, contexts: Tensor, rng: Generator | None) -> Parts:
         # users write it in NumPy, too

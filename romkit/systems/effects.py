@@ -1,7 +1,8 @@
-"""Refusal of right-hand sides that mix trajectories, write into their arguments, or do not depend
-on a context parameter.
+"""Refusal of right-hand sides that mix trajectories, write into their arguments, remember what they
+were called with, or do not depend on a context parameter; and a warning of steps that are too long.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -10,11 +11,14 @@ import torch
 from torch import Tensor
 
 from romkit.core import tensors
+from romkit.core.boundary import unchecked
 from romkit.core.broadcast import align
-from romkit.core.errors import InputError
+from romkit.core.errors import InputError, warn
 from romkit.core.types import Pair
 from romkit.data import ContextParameter
 from romkit.data.context import ends_of
+from romkit.engine.threads import one_thread
+from romkit.solvers import RK4
 
 System = Any
 """A `romkit.systems.System`, whose module imports this one."""
@@ -27,6 +31,15 @@ PROBES = 16
 
 WRITES = 8
 """Times at which right-hand sides are looked at for writing into their arguments."""
+
+SAME = 1e-9
+"""Relative difference of two rates at one time and state that counts as rounding."""
+
+DOUBLED = 8
+"""Samples of a motion at which a step is compared with two of half its length."""
+
+INACCURATE = 0.1
+"""Error of all steps of a run together, in deviations of a component, from which on it is warned of."""
 
 MIXING = 1e-6
 """Relative difference of the rate of a trajectory alone and in a batch, which rounding stays below."""
@@ -132,6 +145,102 @@ def check_writes(system: System, motion: Motion, times: Tensor, contexts: Tensor
     points = _points(_parts(motion, system.order), times, system.horizon)
     for t, x in points[:WRITES]:
         _check_written(system, t, {"x": x.clone(), "c": align(c, x).clone()})
+
+
+def check_memory(system: System, motion: Motion, times: Tensor, contexts: Tensor) -> None:
+    """Raise where the right-hand side gives another rate when it is called again, or the memory of
+    an earlier rate.
+
+    Solvers hold several rates at once, and call at times that go back and forth. So one that
+    remembers, draws random numbers, or fills one array in all calls is no function of (t, x).
+
+    Args:
+        system: with a field.
+        motion: (..., T, n).
+        times: (T,) of the motion.
+        contexts: (..., p), or (C, T, p).
+
+    Raises:
+        InputError: names the right-hand side.
+    """
+    c = torch.atleast_2d(contexts).flatten(0, -2)[:1]  # (1, p)
+    points = _points(_parts(motion, system.order), times, system.horizon)
+    points = points[:: 2 * PROBES // WRITES]
+    rates = [_rate(system.rhs, t, x, c) for t, x in points]
+    copies = [rate.clone() for rate in rates]
+    # backwards, so that a relay or a filter is in another state
+    again = [_rate(system.rhs, t, x, c).clone() for t, x in reversed(points)]
+    for rate, copy, second in zip(rates, copies, reversed(again), strict=True):
+        if not _agree(rate, copy):
+            raise InputError(
+                _rhs_in_words(system),
+                expected="a new array for each rate",
+                got="one array that each call fills anew",
+                fix="make it inside of the function, or return a copy",
+            )
+        if not _agree(copy, second):
+            raise InputError(
+                _rhs_in_words(system),
+                expected="equal rates at equal times and states",
+                got="another one when it is called again",
+                fix="what it remembers is a component of the state; draw random numbers before",
+            )
+
+
+def _agree(rate: Tensor, other: Tensor) -> bool:
+    size = float(other.abs().nan_to_num(0.0, 0.0, 0.0).max())
+    return torch.allclose(rate, other, rtol=SAME, atol=SAME * size, equal_nan=True)
+
+
+def check_steps(system: System, motion: Motion, times: Tensor, contexts: Tensor) -> None:
+    """Warn where steps of one length are too long for the motion, by steps of half their length.
+
+    Args:
+        system: with a field.
+        motion: (C, T, n).
+        times: (T,) of the motion.
+        contexts: (C, p).
+    """
+    parts = _parts(motion, system.order)
+    solver = system.solver_at(contexts)
+    takes_equal_steps = isinstance(solver, RK4)
+    if not takes_equal_steps or contexts.ndim != 2 or len(times) < 3 or parts[0].ndim != 3:
+        return
+    states = torch.cat([part.double() for part in parts], dim=-1)  # (C, T, order · n)
+    alive = states.isfinite().all(-1).all(-1)
+    states, contexts = states[alive], contexts[alive]
+    interval = float(times[1] - times[0])
+    h = min(solver.dt, interval)
+    field = system.phase_field(contexts)
+    with torch.no_grad(), one_thread():
+        of_step = _error_of_step(solver, field, states, times, h)
+    duration = float(times[-1] - times[0])
+    total = of_step * duration / h
+    if total < INACCURATE:
+        return
+    text = f"steps of {h:g} err by {of_step:.1g} deviations each, {total:.2g} in all"
+    warn(f"full model of {system.name}: {text}; {system.advice(contexts)}", RuntimeWarning)
+
+
+def _error_of_step(
+    solver: RK4, field: Callable[[Tensor, Tensor], Tensor], states: Tensor, times: Tensor, h: float
+) -> float:
+    """Mean error of a step along the motion (C, T, d) that errs most, in deviations of components."""
+    deviation = states.std(dim=1)  # (C, d)
+    # components at rest have rounding alone
+    moves = deviation > SAME * states.abs().amax(1)
+    if not bool(moves.any()):
+        return 0.0
+    halved = dataclasses.replace(solver, dt=h / 2)
+    errors = []
+    for k in tensors.evenly(len(times), DOUBLED).tolist():
+        step = torch.stack([times[k], times[k] + h]).double()
+        at_once = unchecked(solver.__call__)(field, states[:, k], step, engine="torch")
+        in_two = unchecked(halved.__call__)(field, states[:, k], step, engine="torch")
+        error = (at_once.states[:, -1] - in_two.states[:, -1]).abs()
+        relative = torch.where(moves, error / deviation, 0.0)
+        errors.append(relative.square().mean(-1).sqrt())  # (C,)
+    return float(torch.stack(errors).nanmean(0).max())
 
 
 def _check_written(system: System, t: Tensor, arguments: dict[str, Tensor]) -> None:

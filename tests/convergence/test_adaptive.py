@@ -345,3 +345,19 @@ def test_members_that_take_too_many_steps_are_lost(engine):
     assert bool((solution.states[1] == 0).all())
     free = Adaptive(most_steps=100_000)(field, y0, times[:3], engine="torch")
     assert torch.equal(free.states, Adaptive()(field, y0, times[:3], engine="torch").states)
+
+
+def test_a_run_that_slides_along_a_jump_is_given_up():
+    def towards_zero(t, y):
+        return torch.from_numpy(-0.7 * np.sign(y.numpy()))
+
+    y0 = torch.tensor([[1.0], [5.0]], dtype=torch.float64)
+    times = torch.linspace(0, 2, 21, dtype=torch.float64)
+    with pytest.warns(RuntimeWarning, match="jumps"):
+        solution = Adaptive()(towards_zero, y0, times)
+    assert solution.status.tolist() == [1, 0]
+    # both are right as long as they have numbers
+    exact = y0 - 0.7 * times
+    error = (solution.states[..., 0] - exact).nan_to_num(0.0)
+    assert float(error.abs().max()) < 1e-6
+    assert float(solution.times[solution.states[0, :, 0].isfinite()].max()) == pytest.approx(1.4)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -217,6 +218,7 @@ REFUSALS = {
     "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1e13": "memory",
     "forecast m.safetensors --dynamics law.safetensors --from raw.nc --duration 1": "or `romkit check FILE --state",
     "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1 --device gpu": "device: expected",
+    "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1 --level 0.5": "--level: ",
     "infer m.safetensors raw.nc --training lorenz96": "or `romkit check FILE --out NEW`",
     "infer m.safetensors seen.nc --training data.nc": "training: expected 4 constant contexts or more",
     "infer m.safetensors seen.nc --training lorenz96 --noise 0": "noise: expected a positive number",
@@ -237,6 +239,25 @@ def test_bad_input_is_one_line_and_leaves_no_file_or_folder(words):
     before = set(Path().rglob("*"))
     assert REFUSALS[words] in refusal(words)
     assert set(Path().rglob("*")) <= before
+
+
+def test_a_parameter_that_is_called_like_an_option_has_a_prefix():
+    t = np.linspace(0, 1, 30)
+    rates = [1.0, 1.5, 2.0]
+    runs = np.stack([np.exp(-rate * t) for rate in rates])[..., None]
+    data = romkit.data.from_arrays(runs, t, context={"dt": rates})
+    save_dataset(data, "decay.nc")
+    projection = romkit.fit("identity", data)
+    romkit.save(projection, "decay.safetensors")
+    law = romkit.integrators.PolynomialLaw(degree=1).fit(projection, data)
+    romkit.save(law, "rate.safetensors")
+    command = "forecast decay.safetensors --dynamics rate.safetensors --from decay.nc --duration 1"
+    assert "--context.dt" in refusal(command, "--dt 0.1")
+    ran(command, "--context.dt 1.2 --dt 0.1 --out here")
+    forecast = open_dataset("here/forecast.nc")
+    assert float(forecast.dt) == 1.2
+    last = forecast.state.values.ravel()[-1]
+    assert last == pytest.approx(np.exp(-1.2), rel=1e-3)
 
 
 BAD = ("", "nan", "-1", "9" * 23, "a\x1b[31mb", "x" * 5000, "/proc/nowhere/a", "a=b")

@@ -7,12 +7,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 import torch
+import xarray as xr
 from torch import Tensor
 
 from romkit.core.boundary import Count, Natural, NotNegative, validated
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
+from romkit.data.controls import jump_all_the_time
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
@@ -26,6 +28,7 @@ from romkit.integrators.laws.regression import (
     triangular,
 )
 from romkit.integrators.laws.samples import LatentSamples, interval
+from romkit.integrators.laws.sources import ProjectionFamily
 
 
 @validated
@@ -74,6 +77,14 @@ class OperatorInference(Estimator):
             got = repr(self.regularization)
             fix = "give one number, or a pair: up to degree 1, and above"
             raise InputError("regularization", expected=expected, got=got, fix=fix)
+
+    @classmethod
+    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
+        if "velocity" not in data and jump_all_the_time(data):
+            text = "inputs jump every few samples, across which rates by differentiation are wrong"
+            fix = "add velocities, sample more densely, or take PolynomialLaw, which needs no rates"
+            warn(f"{cls.__name__}: {text}; {fix}", DataWarning)
+        return super().choices(projection, data)
 
     def candidates(self, samples: LatentSamples) -> "list[OperatorInference]":
         if self.regularization is not None:

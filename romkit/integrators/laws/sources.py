@@ -15,10 +15,11 @@ from torch import Tensor
 
 import romkit.data as datasets
 from romkit.core import checks
-from romkit.core.boundary import Count, NotNegative, Order, Seed, validated
+from romkit.core.boundary import Count, NotNegative, Order, Seed, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.data.controls import control_matrix, held_if_told
+from romkit.data.controls import between_jumps, control_matrix, held_if_told
+from romkit.data.rates import warn_of_rates
 from romkit.data.times import stretches
 from romkit.data.trajectories import check_grid, matched
 from romkit.data.velocity import Smoothing, differentiated, smoothest
@@ -78,6 +79,7 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
         (100, ('z0', 'z1'), ('F',))
     """
     datasets.check_dataset(data)
+    warn_of_rates(data)
     encoder = Encoder.of(projection, data)
     P = encoder.P
     x = encoder.variable("state")
@@ -171,7 +173,7 @@ def differentiated_samples(
         (torch.Size([100, 2]), 1)
     """
     latents = Latents.of(projection, data)
-    best = smoothest(latents.paths, latents.whole)
+    best = unchecked(smoothest)(latents.paths, latents.whole)
     rule = Smoothing(best.window if window is None else window, degree or best.degree)
     return latents.smoothed(rule, order)
 
@@ -181,7 +183,7 @@ def windows(projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSample
     for four of those.
     """
     latents = Latents.of(projection, data)
-    best = smoothest(latents.paths, latents.whole)
+    best = unchecked(smoothest)(latents.paths, latents.whole)
     samples = [latents.smoothed(best, 1)]
     wide = Smoothing(2 * best.window + 1, best.degree)  # an odd number
     if 4 * wide.window <= latents.longest_stretch:
@@ -198,7 +200,8 @@ class Latents(NamedTuple):
         z: (..., C, T, m) latent states.
         drift: of these, None where no context moves.
         paths: (C, T, S m) the latents of all problems side by side.
-        whole: (C, T) which of their samples are complete.
+        whole: (C, T) which of their samples are complete, by numbers of the stretches in which no
+            input jumps.
     """
 
     encoder: "Encoder"
@@ -221,7 +224,7 @@ class Latents(NamedTuple):
         by_problem = z.reshape(-1, *z.shape[-3:])  # (S, C, T, m)
         side_by_side = by_problem.movedim(0, -2).flatten(-2)  # (C, T, S m)
         paths = side_by_side.cpu().numpy()
-        whole = np.isfinite(paths).all(-1)
+        whole = between_jumps(encoder.data, np.isfinite(paths).all(-1))
         return cls(encoder, datasets.times_of(encoder.data), z, drift, paths, whole)
 
     @property

@@ -293,3 +293,26 @@ def test_a_variable_without_values_is_refused(waves):
         waves.assign(u=np.nan * waves.u)[["u", "speed"]],
         context=["speed"],
     )
+
+
+@pytest.mark.parametrize(
+    "dims", [("time", "x"), ("run", "time"), ("time", "run", "x"), ("x", "time", "run")]
+)
+def test_arrays_with_names_in_another_order_are_no_runs(dims):
+    """Oracle: `describe`, which goes by the names."""
+    sizes = {"time": 30, "x": 4, "run": 3}
+    t = 0.1 * np.arange(30)
+    values = xr.DataArray(np.sin(t), dims="time")
+    for dim in dims:
+        if dim != "time":
+            values = values * xr.DataArray(1.0 + np.arange(sizes[dim]), dims=dim)
+    named = values.transpose(*dims)
+    if dims == ("time", "x"):
+        assert romkit.data.from_arrays(named, 0.1).sizes["component"] == 4
+        return
+    refused("states", romkit.data.from_arrays, named, 0.1)
+    ordered = [dim for dim in ("run", "time", "x") if dim in dims]
+    if len(dims) == 3:
+        own = romkit.data.from_arrays(named.transpose(*ordered), 0.1)
+        by_name = romkit.data.describe(named.assign_coords(time=t).to_dataset(name="u"))
+        assert np.array_equal(own.state.values, by_name.state.values)

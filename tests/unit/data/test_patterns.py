@@ -13,6 +13,7 @@ from romkit.core.errors import FileError
 from romkit.data import context_matrix, context_names, describe
 from romkit.learning.reading import described
 from tests.refusals import refused
+from tests.unit.data.test_roles import said
 
 TIME = 0.1 * np.arange(20)
 VALUES = {"2": 2.0, "10": 10.0, "-1.5": -1.5, "1e-3": 1e-3}
@@ -157,3 +158,41 @@ def test_axes_whose_time_nobody_knows_are_refused(arrays, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             refused("", door, tmp_path / "own.h5", error=FileError)
+
+
+def decays(folder, name, rates, **columns):
+    """A file with a run, by number, for each rate."""
+    t = 0.1 * np.arange(20)
+    tables = []
+    for number, rate in enumerate(rates):
+        table = pd.DataFrame({"run": number, "time": t, "k": rate, "x": np.exp(-rate * t)})
+        tables.append(table.assign(**columns))
+    pd.concat(tables).to_csv(folder / name, index=False)
+
+
+def test_runs_that_each_file_numbers_anew_are_not_mixed(tmp_path):
+    decays(tmp_path, "a.csv", [1.0, 2.0])
+    decays(tmp_path, "b.csv", [3.0, 4.0, 5.0])
+    joined, texts = said(romkit.open, [tmp_path / "a.csv", tmp_path / "b.csv"])
+    data = describe(joined, context=["k"])
+    assert data.k.values.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    exact = np.exp(-data.k.values[:, None] * data.time.values)
+    assert np.allclose(data.state.values[..., 0], exact)
+    assert len(texts) == 1
+
+
+def test_runs_that_go_on_in_another_file_stay_whole(tmp_path):
+    decays(tmp_path, "a.csv", [1.0, 2.0])
+    later = 2.0 + 0.1 * np.arange(20)
+    rows = [{"run": 0, "time": t, "k": 1.0, "x": np.exp(-t)} for t in later]
+    pd.DataFrame(rows).to_csv(tmp_path / "b.csv", index=False)
+    joined, texts = said(romkit.open, [tmp_path / "a.csv", tmp_path / "b.csv"])
+    data = describe(joined, context=["k"])
+    assert dict(data.sizes) == {"trajectory": 2, "time": 40, "component": 1}
+    assert texts == []
+
+
+def test_files_that_name_their_runs_otherwise_are_refused(tmp_path):
+    decays(tmp_path, "a.csv", [1.0, 2.0])
+    pd.read_csv(tmp_path / "a.csv").rename(columns={"run": "trajectory"}).to_csv(tmp_path / "b.csv")
+    refused("b.csv", romkit.open, [tmp_path / "a.csv", tmp_path / "b.csv"], error=FileError)

@@ -187,3 +187,14 @@ def test_noise_at_uneven_times_does_not_refine_the_grid_without_end(noise):
     data = romkit.data.resampled(romkit.data.from_arrays(states, time), longest=10.0)
     assert data.sizes["time"] <= 4 * 300 + 1
     assert np.isfinite(data.state.values).all()
+
+
+def test_a_component_with_few_samples_in_a_run_is_named():
+    x = np.stack([np.sin(0.1 * np.arange(30)), np.cos(0.1 * np.arange(30))], axis=-1)
+    runs = np.stack([x, x])
+    runs[1, 3:, 1] = np.nan
+    data = romkit.data.from_arrays(runs, 0.1, names=["a", "b"])
+    with pytest.warns(DataWarning, match="b of runs 1"):
+        common = romkit.data.resampled(data, 0.1)
+    assert np.isnan(common.state.values[1, :, 1]).all()
+    assert np.isfinite(common.state.values[0]).all()

@@ -8,7 +8,8 @@ from scipy.signal import lsim
 
 import romkit
 from romkit.data.controls import course, is_held
-from romkit.integrators import DMD, SINDy
+from romkit.errors import DataWarning, FitWarning
+from romkit.integrators import DMD, OperatorInference, SINDy
 from tests.refusals import refused
 
 A = np.array([[-0.3, 1.0], [-2.0, -0.4]])
@@ -111,3 +112,38 @@ def test_a_linear_motion_that_is_driven_has_a_linear_law(between):
     assert law.basis.library.degree == 1
     run = romkit.rollout(data, pod, dynamics=law)
     assert float(run.nrmse.max()) < 1e-3
+
+
+def staircase(hold, seed=0):
+    """Runs of ẋ = -k x + u, exact, with an input that is held for so many samples."""
+    draw = np.random.default_rng(seed)
+    rate = np.array([0.5, 1.0, 1.5])[:, None]
+    steps = draw.normal(size=(3, len(TIMES) // hold + 1))
+    u = np.repeat(steps, hold, axis=1)[:, : len(TIMES)]
+    decay = np.exp(-rate[:, 0] * STEP)
+    x = np.ones(u.shape)
+    for n in range(len(TIMES) - 1):
+        rest = u[:, n] / rate[:, 0]
+        x[:, n + 1] = rest + (x[:, n] - rest) * decay
+    context = {"k": rate[:, 0]}
+    data = romkit.data.from_arrays(x[..., None], TIMES, context=context, control=u[..., None])
+    data.control.attrs["between"] = "held"
+    return data
+
+
+def test_rates_are_not_taken_across_jumps_of_held_inputs():
+    data = staircase(16)
+    with_rates = romkit.data.with_velocity(data)
+    exact = data.control.values - data.k.values[:, None, None] * data.state.values
+    assert np.abs(with_rates.velocity.values - exact).max() < 0.02
+    identity = romkit.fit("identity", data)
+    law = OperatorInference(degree=2).fit(identity, data)
+    run = romkit.rollout(staircase(16, seed=1), identity, dynamics=law)
+    assert float(run.nrmse.max()) < 0.02
+
+
+def test_inputs_that_jump_all_the_time_leave_no_rates():
+    data = staircase(2)
+    identity = romkit.fit("identity", data)
+    with pytest.warns(DataWarning, match="jump"), pytest.warns(FitWarning):
+        OperatorInference(degree=2).fit(identity, data)

@@ -414,3 +414,52 @@ class MeanContext(Pair):
 @pytest.mark.parametrize("values", [[0.6, 1.0, 1.8], [1.8, 1.0, 0.6]])
 def test_trajectories_that_share_a_context_are_refused(kind, values):
     refused(f"{kind.__name__}.rhs", romkit.simulate, kind(), duration=0.2, b=values)
+
+
+class OneBuffer(Pair):
+    """Fills one array in all calls."""
+
+    def __init__(self):
+        self.buffers = {}
+
+    def rhs(self, t, x, c):
+        buffer = self.buffers.setdefault(tuple(x.shape), torch.empty_like(x))
+        buffer[...] = -c * torch.sin(x)
+        return buffer
+
+
+class OneBufferInNumpy(OneBuffer):
+    def rhs(self, t, x, c):
+        buffer = self.buffers.setdefault(tuple(x.shape), np.empty(x.shape))
+        buffer[...] = -c.numpy() * np.sin(x.numpy())
+        return buffer
+
+
+class Counts(Pair):
+    calls = 0
+
+    def rhs(self, t, x, c):
+        self.calls += 1
+        return -c * torch.sin(x) / self.calls
+
+
+class Relay(Pair):
+    """Is on until x falls below -1, and off until it rises above 2."""
+
+    on = True
+
+    def rhs(self, t, x, c):
+        lowest, highest = float(x.min()), float(x.max())
+        self.on = (self.on or highest > 2) and lowest > -1
+        return -c * torch.sin(x) * (1.0 if self.on else 0.5)
+
+
+class Noisy(Pair):
+    def rhs(self, t, x, c):
+        return -c * torch.sin(x) + 0.01 * torch.randn(x.shape)
+
+
+@pytest.mark.parametrize("kind", [OneBuffer, OneBufferInNumpy, Counts, Relay, Noisy])
+@pytest.mark.parametrize("values", [1.5, [0.5, 1.5]])
+def test_a_right_hand_side_that_remembers_is_refused(kind, values):
+    refused(f"{kind.__name__}.rhs", romkit.simulate, kind(), duration=0.2, b=values)

@@ -1,5 +1,6 @@
 """Full models whose step is not their sampling interval, stiff ones, and ones that blow up."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,3 +172,34 @@ def test_steps_end_where_a_field_jumps(solver):
     pod = romkit.fit("pod", run, latent_dim=1, verbose=False)
     reduced = romkit.forecast(pod, initial_state=[0.0], system=system, duration=6.0, dt=0.1, g=1.0)
     assert float(reduced.state[-1, 0]) == pytest.approx(exact, rel=1e-5)
+
+
+@dataclass(frozen=True)
+class Fast(System):
+    """ẍ = -k² x, of period 2π / k, sampled every 0.05."""
+
+    step: float | None = None
+
+    name = "fast"
+    dt, duration, horizon = 0.05, 5.0, 5.0
+    state_names = ("x", "v")
+    context = (ContextParameter("k", "1", 1.0, 30.0, "frequency"),)
+
+    def rhs(self, t, x, c):
+        return torch.stack([x[..., 1], -(c[..., 0] ** 2) * x[..., 0]], dim=-1)
+
+    def initial_state(self, contexts, rng):
+        return torch.tensor([1.0, 0.0]).expand(len(contexts), 2)
+
+
+@pytest.mark.parametrize(
+    ("k", "step", "is_wrong"),
+    [(20.0, None, True), (20.0, 0.005, False), (2.0, None, False), ([2.0, 20.0], None, True)],
+)
+def test_steps_that_are_too_long_are_warned_of(k, step, is_wrong):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = romkit.simulate(Fast(step=step), k=k)
+    exact = np.cos(np.max(k) * run.time.values)
+    assert (np.abs(run.state.values[-1, :, 0] - exact).max() > 0.1) == is_wrong
+    assert [entry.category for entry in caught] == [RuntimeWarning] * is_wrong
