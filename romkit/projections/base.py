@@ -16,6 +16,7 @@ from romkit.core import checks
 from romkit.core.boundary import Count, Sizes, Times, validated
 from romkit.core.display import Display, first_line, pairs, with_unit
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.forward import jvp
 from romkit.core.types import ContextFunction
 from romkit.data.context import context_array, context_columns, one_context, only_one
 from romkit.data.trajectories import check_context
@@ -558,5 +559,5 @@ class Path:
         def decoded(c: Tensor) -> Tensor:
             return self._family(c).decode(z)
 
-        _, moving = torch.func.jvp(decoded, (self.context(t),), (rate,))
+        _, moving = jvp(decoded, (self.context(t),), (rate,))
         return moving

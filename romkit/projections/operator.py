@@ -16,6 +16,7 @@ from torch import Tensor
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count
 from romkit.core.errors import InputError
+from romkit.core.forward import jvp
 from romkit.core.polynomials import Monomials
 from romkit.core.types import Array, Dual
 from romkit.data import DIMS, Layout
@@ -87,7 +88,7 @@ class EncoderDecoder(abc.ABC):
         def tangent(point: Tensor) -> Tensor:
             return self.decode_jvp(point, w).tangent
 
-        _, curvature = torch.func.jvp(tangent, (z,), (w,))
+        _, curvature = jvp(tangent, (z,), (w,))
         return curvature
 
 
