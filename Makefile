@@ -15,7 +15,7 @@ BROWSER := $(BIN)/python -m tests.browser  # width, console, labels and search, 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help rollout test test-all docs reference packages lint format clean
+.PHONY: help rollout test test-all docs reference packages lint format clean python
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 17
@@ -29,20 +29,20 @@ test: $(INSTALLED)  ## run the tests but the slow ones: whole studies and benchm
 test-all: $(INSTALLED)  ## run all tests
 	$(PYTEST)
 
-docs: $(VENV)/.docs  ## build the site in docs/_build/html; its tutorials and gallery run
+docs: $(INSTALLED)  ## build the site in docs/_build/html; its tutorials and gallery run
 	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 	$(PROSE)
 	$(LINKS) docs/_build/html
 	$(BROWSER) docs/_build/html
 
-reference: $(VENV)/.docs  ## the same without running tutorials and gallery
+reference: $(INSTALLED)  ## the same without running tutorials and gallery
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 docs docs/_build/reference
 	$(PROSE)
 	$(LINKS) docs/_build/reference
 	$(BROWSER) docs/_build/reference
 
-packages: $(VENV)/.docs  ## use sdist and wheel as users would install them, away from the checkout
-	.ci/packages
+packages: python  ## use sdist and wheel as users would install them, away from the checkout
+	PYTHON=$(PYTHON) .ci/packages
 
 lint: $(INSTALLED)  ## check style and types
 	$(BIN)/ruff check .
@@ -57,7 +57,7 @@ clean:  ## remove the virtual environment, caches and build outputs; runs/ stays
 	rm -rf $(VENV) docs/_build docs/auto_* docs/measured docs/reference build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find romkit tests studies benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml constraints.txt
+python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "romkit needs Python 3.11 or newer, $(PYTHON) is older or missing; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
@@ -65,10 +65,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  echo "$(PYTHON) cannot make virtual environments: its venv or ensurepip module is missing." >&2; \
 	  echo "On Debian and Ubuntu: apt install python3-venv. Or name another Python: make PYTHON=... $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev]" --constraint constraints.txt
-	@touch $@
 
-$(VENV)/.docs: $(INSTALLED)
+# One installation for tests and site. The import at its end compiles once what several processes would compile at once.
+$(INSTALLED): pyproject.toml constraints.txt | python
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev,docs]" --constraint constraints.txt
+	@$(BIN)/python -c 'import romkit.cli.main, romkit.learning'
 	@touch $@

@@ -18,6 +18,8 @@ from romkit.data import open_dataset
 from romkit.integrators import SINDy
 from romkit.systems import CylinderWake
 from studies.__main__ import app
+from studies.large import run, sampled
+from studies.large.measuring import seconds
 from studies.runner import Numbers, Study, archived_keys, merge, numbers, read, rekey
 from studies.wake import reduced
 from studies.wake import tasks as wake
@@ -136,7 +138,8 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
 @pytest.fixture
 def short_runs(monkeypatch):
     """Runs of the wake as long as three periods need, one number of its modes, and the coarse mesh;
-    bounds that are valid, and larger.
+    bounds that are valid, and larger; one call for each timing of large states, and the ends of
+    the ranges that are sampled.
     """
     monkeypatch.setattr(intervals, "CUTS", 2)
     monkeypatch.setattr(bounds, "STEPS", 5)
@@ -146,6 +149,11 @@ def short_runs(monkeypatch):
     monkeypatch.setattr(reduced, "CylinderWake", partial(CylinderWake, duration=2.0))
     monkeypatch.setattr(wake, "RANK", 16)
     monkeypatch.setattr(wake, "full_growth", partial(full_growth, mesh="coarse"))
+    for timed in (run, sampled):
+        monkeypatch.setattr(timed, "seconds", lambda call, repeats=1: seconds(call, 1))
+    for ends in ("TOLERANCES", "SHARES"):
+        first, *_, last = getattr(sampled, ends)
+        monkeypatch.setattr(sampled, ends, (first, last))
 
 
 @pytest.mark.slow

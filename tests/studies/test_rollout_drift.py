@@ -12,7 +12,7 @@ import torch
 import romkit
 from romkit.core.errors import DivergenceWarning
 from romkit.data import open_dataset
-from romkit.integrators import Galerkin, PetrovGalerkin
+from romkit.integrators import Galerkin, PetrovGalerkin, SINDy
 from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96
@@ -160,6 +160,7 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         patch.setattr(models, "CACHE", folder / "models")
         patch.setattr("studies.rollout_drift.tasks.tasks", few_tasks)
+        patch.setattr(SINDy, "SHARES", (0.01, 0.0))
         # two epochs make models whose rollouts may diverge, which the refinement by rollouts says
         warnings.simplefilter("ignore", DivergenceWarning)
         sweep = Study("rollout_drift").run("smoke", folder)

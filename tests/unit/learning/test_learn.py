@@ -179,7 +179,7 @@ def test_as_many_latents_as_components_take_gaps(latents):
     assert np.isfinite(model.report["left_out_error"])
 
 
-def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
+def test_the_report_has_all_errors_and_pictures(learned, tmp_path, request):
     text = learned.report(tmp_path).read_text()
     for name in learned.errors:
         assert f"| {name} |" in text
@@ -187,6 +187,7 @@ def test_the_report_has_all_errors_and_pictures(learned, tmp_path):
     assert '"frequency": 1.' in text  # no command, of a model that is not saved beside it
     for picture in ("rollout.png", "forecast.png"):
         assert (tmp_path / picture).stat().st_size > 1000
+    request.getfixturevalue("blank_pictures")
     folder = learned.save(tmp_path / "saved")
     text = learned.report(folder).read_text()
     assert f"romkit forecast {folder} " in text
