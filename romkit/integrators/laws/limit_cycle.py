@@ -12,7 +12,7 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.polynomials import total_degree
 from romkit.core.types import Field, TensorMap
-from romkit.integrators.base import Flow, LearnedField
+from romkit.integrators.base import Flow, LearnedField, lost_beyond
 from romkit.integrators.laws.base import TrajectoryEstimator
 from romkit.integrators.laws.chebyshev import Chebyshev
 from romkit.integrators.laws.period import Cycle, cycle_of, fourier
@@ -122,15 +122,15 @@ class LimitCycleLaw(LearnedField):
         """
         return self._orbit(c).states
 
-    def _default_solver(self, problem: Problem, engine: str) -> Solver:
+    def _default_solver(self, problem: Problem, engine: str, start: Tensor) -> Solver:
         operator = problem.path.operator
         # along a context that moves, and for compiled code, the field is integrated
         if operator is None or engine == "compiled":
-            return super()._default_solver(problem, engine)
+            return super()._default_solver(problem, engine, start)
         context = operator.context
         if not self.context_names:
             context = context[..., :0]
-        return AlongOrbit(self.flow(context))
+        return AlongOrbit(self.flow(context), lost_beyond(self, start))
 
     def _orbit(self, c: Tensor) -> "Orbit":
         nodes = self._of_context(self.nodes.flatten(-2), c)
