@@ -20,7 +20,7 @@ DEGREES = (1, 2, 3, 4, 5, 6, 7, 9)
 CONTEXT_DEGREES = (0, 1, 2, 3)
 """Total degrees in the context that are tried."""
 
-RIDGES = (1.0, 1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
+RIDGES = tuple(10.0**-power for power in range(11))
 """Regularisations that are tried, relative to monomials of size one, the largest first."""
 
 FIRST = 1e-6

@@ -138,7 +138,7 @@ class PolynomialManifold(Projection):
         context_degree: total degree of the products of Tₖ; by default of 0 to 3.
         warp: function of each parameter in which Tₖ are polynomials, "c", "1/c" or "log c"; one name
             or one for each.
-        ridge: λ, for monomials and Tₖ of size one; by default of 1, 1e-2, ..., 1e-10.
+        ridge: λ, for monomials and Tₖ of size one; by default of 1, 0.1, ..., 1e-10.
 
     Attributes:
         report: with the error on what was left out, relative to the deviation of the snapshots, and

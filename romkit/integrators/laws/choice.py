@@ -33,6 +33,10 @@ NEGLIGIBLE = 1e-3
 AS_GOOD = 1.2
 """Error relative to the least one up to which a simpler law is preferred."""
 
+TIED = 1.05
+"""Error relative to that of settings with as many coefficients, up to which the stronger ridge is
+preferred, where there are few contexts."""
+
 CLOSE = 3.0
 """Error on one fold, relative to the least one, up to which settings are compared on two."""
 
@@ -410,7 +414,27 @@ def preferred(ranking: Sequence[Ranked]) -> list[Ranked]:
     """Settings in their order of preference."""
     errors = [candidate.error for candidate in ranking]
     complexities = [candidate.complexity for candidate in ranking]
-    return [ranking[number] for number in order_of_preference(errors, complexities)]
+    order = [ranking[number] for number in order_of_preference(errors, complexities)]
+    if not order or not _has_few_contexts(order[0].samples):
+        return order
+    return _tamest_first(order)
+
+
+def _tamest_first(order: list[Ranked]) -> list[Ranked]:
+    """Settings in their order, the strongest ridge first of those that begin it with as many
+    coefficients and errors that a few held-out contexts do not tell apart.
+
+    Source: Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees, section
+    3.4.3, for the rule of one standard error.
+    """
+    first = order[0]
+    ties = [
+        candidate
+        for candidate in order
+        if candidate.complexity == first.complexity and candidate.error <= TIED * first.error
+    ]
+    tamest = max(ties, key=lambda candidate: getattr(candidate.estimator, "ridge", 0.0))
+    return [tamest, *(candidate for candidate in order if candidate is not tamest)]
 
 
 def order_of_preference(errors: Sequence[float], complexities: Sequence[int]) -> list[int]:

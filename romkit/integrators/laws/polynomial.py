@@ -155,17 +155,20 @@ class PolynomialLaw(TrajectoryEstimator):
         return _goes_on(samples)
 
     def neighbours(self, samples: LatentSamples) -> "list[list[PolynomialLaw]]":
-        """Laws of the same degrees with a ridge, and with polynomials in the inverse of the context.
+        """Laws of the same degrees with a ridge, and with polynomials in the inverse of the context;
+        of few contexts, these with a ridge too.
 
         A ridge helps laws of many coefficients that few contexts determine, and loses motions that
         need large ones.
         """
-        chains = []
-        if self.ridge == 0:
-            chains.append([replace(self, ridge=ridge) for ridge in RIDGES])
+        ridges = RIDGES if self.ridge == 0 else ()
+        chains = [[replace(self, ridge=ridge) for ridge in ridges]]
         poles = _poles(samples)
         if not self.poles and any(poles) and self.context_degree:
-            chains.append([replace(self, poles=poles)])
+            chain = [replace(self, poles=poles)]
+            if number_of_contexts(samples) <= FEW_CONTEXTS:
+                chain += [replace(self, poles=poles, ridge=ridge) for ridge in ridges]
+            chains.append(chain)
         return chains
 
     def compared(self, samples: LatentSamples, seed: int, near: Equation | None = None) -> Equation:

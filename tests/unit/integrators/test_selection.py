@@ -220,20 +220,28 @@ def test_more_contexts_have_one_fold(samples):
     ],
 )
 def test_of_laws_that_are_as_good_the_one_of_fewest_coefficients_is_taken(errors, sizes, order):
-    ranking = []
+    ranking, samples = [], turning(11)
     for error, size in zip(errors, sizes, strict=True):
         law = SimpleNamespace(coefficient_count=size)
-        ranking.append(Ranked(DMD(), None, law, error, 0.0, 0.0))
+        ranking.append(Ranked(DMD(), samples, law, error, 0.0, 0.0))
     assert [ranking.index(each) for each in preferred(ranking)] == list(order)
 
 
-def test_of_laws_of_one_size_the_most_accurate_is_taken():
+@pytest.mark.parametrize(
+    ("contexts", "order"),
+    [(8, [1e-9, 1e-8, 0.0, 1e-7, 1e-6]), (5, [1e-8, 1e-9, 0.0, 1e-7, 1e-6])],
+)
+def test_of_laws_of_one_size_the_most_accurate_is_taken_of_few_contexts_the_strongest_ridge_of_ties(
+    contexts, order
+):
+    samples = turning(11)
+    samples = samples.only(torch.arange(len(samples)) < 11 * contexts, samples.times)
     law = SimpleNamespace(coefficient_count=9)
-    errors = {0.0: 0.11, 1e-8: 0.10, 1e-7: 0.119, 1e-6: 0.13}
+    errors = {0.0: 0.11, 1e-9: 0.10, 1e-8: 0.104, 1e-7: 0.119, 1e-6: 0.13}
     ranking = []
     for ridge, error in errors.items():
-        ranking.append(Ranked(PolynomialLaw(ridge=ridge), None, law, error, 0.0, 0.0))
-    assert [each.estimator.ridge for each in preferred(ranking)] == [1e-8, 0.0, 1e-7, 1e-6]
+        ranking.append(Ranked(PolynomialLaw(ridge=ridge), samples, law, error, 0.0, 0.0))
+    assert [each.estimator.ridge for each in preferred(ranking)] == order
 
 
 @dataclass(frozen=True)
