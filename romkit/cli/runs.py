@@ -267,9 +267,13 @@ def forecast(
     options.check_device(device)
     # before the data, which may be the training set of a system
     forecaster = _forecaster(model, dynamics, level, device)
-    data = romkit.data.check_states(options.read_data(start))
+    data = _with_first_state(start, forecaster.projection)
     data = _in_units(data, forecaster.projection)
-    settings = {"duration": duration, "dt": _interval(data) if dt is None else dt}
+    if dt is None and data.sizes["time"] < 2:
+        dt = forecaster.interval
+    if dt is None:
+        dt = _interval(data)
+    settings = {"duration": duration, "dt": dt}
     settings |= _first_state(data, forecaster.law, trajectory, at)
     # what is typed replaces what the data have
     frame = forecaster.projection.frame
@@ -283,13 +287,34 @@ def forecast(
             source = times_in_unit("--control", source, frame.units.time)
         settings["control"] = _inputs(source, forecaster.law, trajectory, duration)
     if forecaster.began is not None:
-        settings["start"] = float(data["time"].values[at]) - forecaster.began
+        settings["start"] = _time_since(forecaster.began, data["time"], at)
     run = forecaster.forecast(**settings)
     output.add(**values.dataset(run))
     options.write(romkit.data.save_dataset, run, file)
     if forecaster.is_drawn:
         figure = romkit.plotting.plot_forecast(run)
         options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
+def _with_first_state(
+    sources: list[str], projection: "romkit.projections.Projection"
+) -> "xr.Dataset":
+    """Data in romkit's schema; those in the form of the runs are described by the names of the model.
+
+    A file with the first state alone does not say what is a parameter.
+    """
+    import xarray as xr
+
+    if options.is_system(sources) or not options.is_path(sources[0]):
+        return romkit.data.check_states(options.read_data(sources))
+    data = options.read_own(sources)
+    if isinstance(data, xr.Dataset) and "component" in data.dims:
+        return romkit.data.check_states(data)
+    frame = projection.frame
+    known = {*data} | {*getattr(data, "coords", ())} | {*data.attrs}
+    context = [name for name in frame.context_names if name in known]
+    states = [variable.name for variable in frame.fields.variables]
+    return romkit.data.describe(data, context=context, state=states)
 
 
 class _Forecaster(NamedTuple):
@@ -299,7 +324,8 @@ class _Forecaster(NamedTuple):
         projection, law: of the model.
         forecast: from a state, with the options of the command line.
         needs_inputs: whether inputs have to be given.
-        began: time of the first sample of the runs, where forecasts depend on the time since then.
+        began: times of the runs, where forecasts depend on the time since the first of them.
+        interval: of the runs, None where it is not known.
         is_drawn: whether forecasts get a picture.
     """
 
@@ -307,7 +333,8 @@ class _Forecaster(NamedTuple):
     law: "LearnedField"
     forecast: "Callable[..., xr.Dataset]"
     needs_inputs: bool
-    began: float | None = None
+    began: "xr.DataArray | None" = None
+    interval: float | None = None
     is_drawn: bool = True
 
 
@@ -370,11 +397,28 @@ def _of_learned(learned: "romkit.Learned", level: float | None, device: str | No
     elif level is not None:
         settings["level"] = level
     needs_inputs = bool(learned.law.control_names) and not knows_inputs
-    began = None
-    if knows_inputs:
-        began = float(learned.train["time"].values[0])
+    times = learned.train["time"]
     forecast = partial(learned.forecast, **settings)
-    return _Forecaster(learned.projection, learned.law, forecast, needs_inputs, began)
+    return _Forecaster(
+        learned.projection,
+        learned.law,
+        forecast,
+        needs_inputs,
+        began=times if knows_inputs else None,
+        interval=_interval(learned.train),
+    )
+
+
+def _time_since(runs: "xr.DataArray", times: "xr.DataArray", at: int) -> float:
+    """Time of a sample since the first of the runs, both of which may be counted from a date."""
+    import numpy as np  # help is spared
+
+    since = float(times.values[at]) - float(runs.values[0])
+    dates = [clock.attrs.get("since") for clock in (times, runs)]
+    if not all(dates):
+        return since
+    start, first = np.array(dates, dtype="datetime64[ns]")
+    return since + float((start - first) / np.timedelta64(1, "s"))
 
 
 def _first_state(

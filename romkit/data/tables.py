@@ -66,7 +66,7 @@ def of_table(
     if not is_single:
         table, clock_notes = _on_one_clock(table, run, time)
         notes = [*notes, *clock_notes]
-    data = _with_constant_coordinates(table, keys)
+    data = _with_constant_coordinates(table, keys, context)
     if is_single:
         data = data.isel(trajectory=0)
     if run == "trajectory":
@@ -396,14 +396,21 @@ def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFram
     return table.assign(**{time: moved}), notes
 
 
-def _with_constant_coordinates(table: pd.DataFrame, keys: Sequence[str]) -> xr.Dataset:
-    """A dataset of the columns; those that stay within each run are coordinates of the runs."""
-    run = keys[0]
+def _with_constant_coordinates(
+    table: pd.DataFrame, keys: Sequence[str], context: Sequence[str]
+) -> xr.Dataset:
+    """A dataset of the columns; those that stay within each run are coordinates of the runs.
+
+    Where each run has one time, as first states have, these are the parameters and text alone.
+    """
+    run, time, *_ = keys
     groups = table.groupby(run)
+    has_course = groups[time].nunique().max() > 1
     data = table.set_index(list(keys)).to_xarray()
     # a parameter stands in each row of its run
     for name in table.columns:
-        if name in keys:
+        is_state = not has_course and name not in context and table[name].dtype.kind == "f"
+        if name in keys or is_state:
             continue
         column = groups[name]
         if column.nunique(dropna=False).max() <= 1:

@@ -31,7 +31,7 @@ from romkit.learning.jackknife import changes
 from romkit.learning.kriging import Kernel
 from romkit.learning.scale import shared
 from romkit.models.extrapolation import with_extrapolation
-from romkit.models.record import coords_of
+from romkit.models.record import coords_of, counted_from_start
 from romkit.projections import Projection
 from romkit.verbs.calibration import Calibration
 from romkit.verbs.ensemble import with_interval
@@ -144,7 +144,7 @@ class InterpolatedRuns:
             wanted = unchecked(contexts.expanded)(max(len(wanted), len(starts))).initial
             self._check_starts(starts, wanted, times[:1])
         self._warn_outside(wanted)
-        run = self._run(wanted, times, since_start, level)
+        run = counted_from_start(self._run(wanted, times, since_start, level))
         if len(wanted) == 1:
             return run.squeeze("trajectory")
         return run

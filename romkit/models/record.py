@@ -11,7 +11,9 @@ from torch import Tensor
 
 from romkit.core import runtime
 from romkit.core.types import Array
+from romkit.data.names import unit_of
 from romkit.data.schema import shared_unit
+from romkit.data.units import without_origin
 from romkit.integrators import LatentDynamics
 from romkit.projections import Frame, Operator, Projection
 from romkit.solvers import Solution, Status
@@ -78,6 +80,13 @@ def coords_of(frame: Frame, contexts: Tensor, times: Tensor) -> dict[str, object
         units = frame.context_units[k]
         coords[name] = (dims, contexts[..., k].numpy(), {"units": units})
     return coords
+
+
+def counted_from_start(run: xr.Dataset) -> xr.Dataset:
+    """A run whose times are those since its first state, and not since the date of the data."""
+    time = run["time"]
+    about = time.attrs | {"units": without_origin(unit_of(time))}
+    return run.assign_coords(time=("time", time.values, about))
 
 
 def _units(frame: Frame) -> str:

@@ -16,6 +16,7 @@ from romkit.data.trajectories import check_grid, in_order
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField
 from romkit.models import AtContexts, Dynamics, ReducedModel, check_match
+from romkit.models.record import counted_from_start
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System
@@ -100,7 +101,7 @@ def forecast(
     inputs = given_control(control, times, number, law.control_names, law.held)
     model = model.at(unchecked(contexts.expanded)(number), inputs)
     latent = _latent_start(model, start, times[0], number)
-    run = model.follow(latent, times, solver=solver, engine=engine)
+    run = counted_from_start(model.follow(latent, times, solver=solver, engine=engine))
     if number == 1:
         run = run.squeeze("trajectory")
     if on_components:
