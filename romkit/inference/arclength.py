@@ -14,6 +14,9 @@ ACCURACY = 1e-8
 it.
 """
 
+MISSED = 1e-5
+"""Part of a residual that Newton's last step leaves, in units of its derivative, for it to be none."""
+
 NEWTON, PATIENT = 10, 40
 """Most steps of Newton's method, along a branch and near its special points, where it may converge
 linearly.
@@ -211,8 +214,14 @@ class Branch:
             move = np.linalg.lstsq(matrix, -defect, rcond=self.equations.rank)[0]
             u = u + move
             size = max(1.0, np.abs(u).max())
-            if np.abs(move).max() < ACCURACY * size:
-                return u, jacobian
+            if np.abs(move).max() >= ACCURACY * size:
+                continue
+            # where no move lessens a residual, as at the minimum of one, there is no solution
+            missed = np.abs(matrix @ move + defect)
+            rows = np.abs(matrix).max(axis=1)
+            if (missed > MISSED * size * rows).any():
+                return None
+            return u, jacobian
         return None
 
     def direction(self, move: Array) -> Array:

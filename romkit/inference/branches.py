@@ -16,7 +16,7 @@ from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.engine.threads import one_thread
 from romkit.inference.arclength import ACCURACY, Branch, Point
-from romkit.inference.equations import Equilibria
+from romkit.inference.equations import Equilibria, Orbits
 from romkit.inference.line import Line
 from romkit.inference.models import FullModel, model_of
 from romkit.inference.switching import crossing, doubled, hopf, leaving, of_orbits
@@ -25,6 +25,12 @@ from romkit.projections import Projection
 from romkit.systems import System
 
 KINDS = ("equilibria", "orbits")
+
+TWELFTHS = 12
+"""Parts of a period in which an orbit is looked at, so that two, three and four rounds are seen."""
+
+SAME_PLACE = 1e-5
+"""Distance of states, in deviations of their orbit, below which they are one."""
 
 POINTS = 200
 """Points on a branch where none are asked for."""
@@ -301,7 +307,34 @@ def _first_of_state(
             got="another",
             fix="give a state nearer to it, or let the system settle",
         )
+    if isinstance(branch.equations, Orbits):
+        _check_least_period(branch.equations, first.u)
     return branch, first
+
+
+def _check_least_period(equations: Orbits, u: Array) -> None:
+    """Raise where an orbit goes round several times in its period: its multipliers would be powers
+    of those of the orbit.
+
+    Args:
+        equations: of the orbit.
+        u: state, period and parameter.
+    """
+    period = equations.unit * u[-2]
+    states = [u[:-2]]
+    for _ in range(TWELFTHS - 1):
+        states.append(equations.after(u[-1:], states[-1], period / TWELFTHS))
+    course = np.stack(states)  # (12, d)
+    size = course.std(axis=0).max()
+    for rounds in (4, 3, 2):
+        later = np.roll(course, -TWELFTHS // rounds, axis=0)
+        if np.abs(later - course).max() < SAME_PLACE * size:
+            raise InputError(
+                "period",
+                expected=f"the time of one round, {period / rounds:.6g}",
+                got=f"that of {rounds}, {period:.6g}",
+                fix=f"give period={period / rounds:.6g}",
+            )
 
 
 def _take_period(line: Line, state: Array, period: float) -> None:

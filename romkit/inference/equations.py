@@ -230,6 +230,10 @@ class Orbits(Returns):
         size = 1 + np.sqrt((w**2).mean())
         return length < AT_REST * size
 
+    def after(self, parameter: Array, w: Array, time: float) -> Array:
+        """State (d,) after a time of a state w (d,), at a parameter (1,)."""
+        return _ends(self.flow, parameter, w[None], time)[0]
+
     def _rate_at(self, u: Array) -> Array:
         """f (d,) at the state of u."""
         w = u[None, :-2]

@@ -677,3 +677,44 @@ def test_dynamics_without_a_field_are_refused():
         start=[0.1, 0.2],
         F=(3.14, 3.15),
     )
+
+
+class WithoutRest(System):
+    """ẋ = 1 + x² + c² has no equilibrium, and least residual at zero."""
+
+    name, state_names, dt, duration, horizon = "without", ("x",), 0.05, 1.0, 1.0
+    context = (ContextParameter("r", "1", 0.0, 1.0, "offset"),)
+
+    def rhs(self, t, x, c):
+        return 1 + x**2 + c**2
+
+    def initial_state(self, contexts, rng):
+        return torch.zeros(len(contexts), 1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.3, -2.0])
+def test_a_least_residual_is_no_equilibrium(start):
+    refused("start", romkit.continuation, WithoutRest(), start=[start], r=(0.0, 1.0))
+
+
+class Oscillator(System):
+    """Van der Pol."""
+
+    name, state_names, dt, duration, horizon = "oscillator", ("x", "y"), 0.05, 1.0, 1.0
+    context = (ContextParameter("mu", "1", 0.1, 2.0, "damping"),)
+
+    def rhs(self, t, x, c):
+        position, velocity = x.unbind(-1)
+        force = c[..., 0] * (1 - position**2) * velocity - position
+        return torch.stack([velocity, force], dim=-1)
+
+    def initial_state(self, contexts, rng):
+        return torch.tensor([[2.0, 0.0]], dtype=torch.float64).expand(len(contexts), 2)
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 4])
+def test_the_time_of_several_rounds_is_no_period(rounds):
+    once = {"start": [2.0, 0.0], "kind": "orbits", "mu": (0.5, 0.55)}
+    branch = romkit.continuation(Oscillator(), period=6.38, **once)
+    assert float(branch.period[0]) == pytest.approx(6.38068, abs=1e-4)
+    refused("period", romkit.continuation, Oscillator(), period=rounds * 6.38, **once)
