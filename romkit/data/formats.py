@@ -1,6 +1,7 @@
 """Tables in files of any format: text, spreadsheets, parquet and lines of JSON."""
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
 from romkit.data.names import TIMES, columns_of_runs
 from romkit.data.text import OPENERS, text_table
+from romkit.data.untrusted import WAYS
 
 TEXT = {".csv", ".tsv", ".txt", ".dat", ".tab", ".asc", ".prn", ".trc", ".mot"}
 """Endings of the names of tables in text."""
@@ -39,6 +41,8 @@ def is_table(path: str | Path) -> bool:
         return ".zarr" not in endings
     if endings and endings[-1] in TABLES:
         return True
+    if endings and endings[-1] in WAYS:
+        return False
     return path.is_file() and _is_text(path)
 
 
@@ -78,7 +82,7 @@ def _table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
     file = existing(path)
     try:
         if ending in LINES:
-            return pd.read_json(file, lines=True, convert_dates=False), []
+            return _of_lines(file), []
         if ending == ".feather":
             return pd.read_feather(file), []
         if ending in COLUMNS:
@@ -97,6 +101,12 @@ def _table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
             problem=f"cannot be read as a table ({reason(error)})",
             fix="give what pandas reads, romkit.learn(table, ...)",
         ) from error
+
+
+def _of_lines(file: Path) -> pd.DataFrame:
+    """A row for each line, which is an object of JSON."""
+    with file.open(encoding="utf-8") as stream:
+        return pd.DataFrame([json.loads(line) for line in stream if line.strip()])
 
 
 def _sheets(sheets: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -143,14 +143,16 @@ class Layout:
 
     @functools.cached_property
     def names(self) -> Names:
-        """(n,) a name for every component: that of a plain one, else u[3, 7] say."""
+        """(n,) a name for every component: that of a plain one, else u[3, 7] say, or u[Isles] where
+        places have labels of text.
+        """
         if self.is_plain:
             numbered = [f"x{k}" for k in range(self.size)]
             labels = self.coords.get(AXIS, {}).get("values", numbered)
             return tuple(map(str, labels))
         names = []
         for variable in self.variables:
-            names += _names(variable)
+            names += _names(variable, self.coords)
         return tuple(names)
 
     @property
@@ -585,12 +587,27 @@ def _coordinate(coord: xr.DataArray) -> dict[str, object]:
     return {"values": coord.values.tolist(), "attrs": plain, "dims": list(coord.dims)}
 
 
-def _names(variable: Variable) -> list[str]:
+def _names(variable: Variable, coords: Mapping[str, Mapping[str, object]]) -> list[str]:
     if not variable.dims:
         return [variable.name]
+    labels = [_labels(dim, coords) for dim in variable.dims]
     names = []
     indices = np.unravel_index(variable.cells, variable.shape)  # of each dimension
     for place in np.stack(indices, axis=-1).tolist():
-        index = ", ".join(map(str, place))
-        names.append(f"{variable.name}[{index}]")
+        words = []
+        for number, of_dim in zip(place, labels, strict=True):
+            words.append(str(number) if of_dim is None else of_dim[number])
+        names.append(f"{variable.name}[{', '.join(words)}]")
     return names
+
+
+def _labels(dim: str, coords: Mapping[str, Mapping[str, object]]) -> list[str] | None:
+    """Labels along a dimension, None where its coordinate is none of text, or has one twice."""
+    coord = coords.get(dim)
+    if coord is None or coord.get("dims", [dim]) != [dim]:
+        return None
+    values = list(coord["values"])
+    is_text = all(isinstance(value, str) for value in values)
+    if not is_text or len(set(values)) < len(values):
+        return None
+    return values

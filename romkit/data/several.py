@@ -1,7 +1,7 @@
 """Data in several files, netCDF or zarr, as one dataset in chunks of dask."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from romkit.core.patterns import matched
 from romkit.core.types import Array
 from romkit.data.axes import with_named_axes
 from romkit.data.clocks import check_clock, shared_clock
+from romkit.data.containers import is_container, read_container
 from romkit.data.context import ROLE
 from romkit.data.formats import is_table, joined_tables
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
@@ -117,7 +118,7 @@ def joined_runs(
     Raises:
         FileError: a file that cannot be read, or is not like the first.
     """
-    if len(paths) == 1 and not parameters and not is_probes(paths[0]):
+    if len(paths) == 1 and not parameters and _reader(paths[0]) is None:
         return open_dataset(paths[0])
     data = opened(paths, dimension_of_runs(paths), parameters)
     if data.nbytes > IN_MEMORY:
@@ -154,9 +155,10 @@ def _names(paths: Sequence[Path]) -> str:
 
 
 def _lazy(path: Path) -> xr.Dataset:
-    """A file or store that was checked, in chunks; probes in memory."""
-    if is_probes(path):
-        return read_probes(path)
+    """A file or store that was checked, in chunks; probes and files of arrays in memory."""
+    reader = _reader(path)
+    if reader is not None:
+        return reader(path)
     try:
         engine, group = _checked_engine(path)
         settings = {} if group is None else {"group": group}
@@ -176,6 +178,15 @@ def _lazy(path: Path) -> xr.Dataset:
             fix="name the group that holds them: xarray.open_dataset(path, group=...)",
         )
     return with_plain_attributes(with_named_axes(path, data))
+
+
+def _reader(path: Path) -> Callable[[Path], xr.Dataset] | None:
+    """The reader of formats that xarray does not know, None for one that it does."""
+    if is_probes(path):
+        return read_probes
+    if is_container(path):
+        return read_container
+    return None
 
 
 def _checked_engine(path: Path) -> tuple[str, str | None]:

@@ -19,6 +19,31 @@ ENGINES = {b"\x89HDF": "h5netcdf", b"CDF\x01": "scipy", b"CDF\x02": "scipy"}
 MATLAB = b"MATL"
 """First bytes of files of MATLAB, 7.3 too."""
 
+FROM_ARRAYS = "romkit.data.from_arrays([run, ...], times, context={'Re': [...]})"
+OF_MESH = (
+    f"read it: run = numpy.stack([meshio.read(name).point_data['p'] for name in names]), "
+    f"then {FROM_ARRAYS}"
+)
+WAYS = {
+    ".vtk": OF_MESH,
+    ".vtu": OF_MESH,
+    ".vtp": OF_MESH,
+    ".vts": OF_MESH,
+    ".pvtu": f"read it by pyvista: numpy.stack([pyvista.read(name)['p'] for name in names]), then {FROM_ARRAYS}",
+    ".pvd": f"read it by pyvista.PVDReader, then {FROM_ARRAYS}",
+    ".xdmf": f"read it by meshio.xdmf.TimeSeriesReader, then {FROM_ARRAYS}",
+    ".xmf": f"read it by meshio.xdmf.TimeSeriesReader, then {FROM_ARRAYS}",
+    ".npy": f"load it: run = numpy.load(name) of (time, component), then {FROM_ARRAYS}",
+    ".pkl": f"load it yourself, as it can run code; then {FROM_ARRAYS}",
+    ".pt": f"torch.load(name, weights_only=True), then {FROM_ARRAYS}",
+    ".grib": "xarray.open_dataset(name, engine='cfgrib'), then romkit.learn(data, ...)",
+    ".grib2": "xarray.open_dataset(name, engine='cfgrib'), then romkit.learn(data, ...)",
+    ".c3d": "write the markers as .csv or .trc",
+    ".bp": f"read it by adios2, then {FROM_ARRAYS}",
+    ".json": "pandas.DataFrame(json.load(file)), with a row for each time of each run",
+}
+"""What to do with files of formats that are not read, by the endings of their names."""
+
 RESTORE = "restore it from a copy or remake it"
 OWN_NUMBERS = "ask its author for a file that holds its own numbers"
 DESCRIPTIONS = (".zarray", ".zmetadata", "zarr.json")
@@ -79,6 +104,10 @@ def engine_of(name: object, start: bytes) -> str:
     fix = "give a file by romkit.data.save_dataset or xarray's to_netcdf"
     if start:
         problem = "is not a netCDF file, or its first bytes are damaged"
+    ending = os.path.splitext(str(name))[1].lower()
+    if start and ending in WAYS:
+        problem = f"is not read as {ending}"
+        fix = WAYS[ending]
     if start.startswith(MATLAB):
         problem = "is a file of MATLAB"
         fix = "read it by scipy.io.loadmat, or by h5py if it is of version 7.3"

@@ -66,6 +66,8 @@ def test_places_alone_are_a_dimension():
     order = np.argsort(data.R0.values)
     assert np.array_equal(gathered(data)[order], VALUES)
     assert any("region" in text for text in texts)
+    # regions by their names, in their order
+    assert data.component.values[:2].tolist() == ["gone[Isles]", "gone[North]"]
 
 
 def test_units_of_variables():

@@ -50,7 +50,7 @@ TEXTS = {
     "names in the comment": "# run 3\n# time a b\n" + rows(" "),
     "names in the comment, with commas": "% time, a, b\n" + rows(),
     "names in the comment, with wide blanks": "# time   a    b\n" + rows("\t"),
-    "coefficients of OpenFOAM": "# Force coefficients\n# dragDir     : (1 0 0)\n# Time       \ta        \tb       \n" + rows("\t"),
+    "coefficients of OpenFOAM": "# Force\n# dragDir     : (1 0 0)\n# Time       \ta        \tb       \n" + rows("\t"),
     "comments between": "time,a,b\n" + rows().replace("1.000000,", "# restart\n1.000000,", 1),
     "empty lines": "\n\ntime,a,b\n\n" + rows().replace("1.000000,", "\n1.000000,", 1),
     "quoted": '"time","a","b"\n' + rows(),
