@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import UnpackedDualTensor as Moving
 from torch.autograd.forward_ad import make_dual, unpack_dual
 from torch.overrides import TorchFunctionMode
 
@@ -12,29 +13,47 @@ from romkit.core.tensors import recording
 aten = torch.ops.aten
 
 
-def _sum(x: Tensor, dx: Tensor | None, y: Tensor, dy: Tensor | None) -> tuple[Tensor, Tensor]:
-    value = x + y
-    tangent = dy if dx is None else dx
-    return value, tangent.expand_as(value)
+def _sum(x: Moving, y: Moving, alpha: float = 1) -> tuple[Tensor, Tensor]:
+    value = torch.add(x.primal, y.primal, alpha=alpha)
+    tangent = x.tangent
+    if tangent is None:
+        tangent = y.tangent * alpha
+    return value, tangent.to(value.dtype).expand_as(value)
 
 
-def _difference(
-    x: Tensor, dx: Tensor | None, y: Tensor, dy: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    value = x - y
-    tangent = -dy if dx is None else dx
-    return value, tangent.expand_as(value)
+def _difference(x: Moving, y: Moving, alpha: float = 1) -> tuple[Tensor, Tensor]:
+    value = torch.sub(x.primal, y.primal, alpha=alpha)
+    tangent = x.tangent
+    if tangent is None:
+        tangent = -(y.tangent * alpha)
+    return value, tangent.to(value.dtype).expand_as(value)
 
 
-def _product(x: Tensor, dx: Tensor | None, y: Tensor, dy: Tensor | None) -> tuple[Tensor, Tensor]:
-    tangent = x * dy if dx is None else dx * y
-    return x * y, tangent
+def _product(x: Moving, y: Moving) -> tuple[Tensor, Tensor]:
+    value = x.primal * y.primal
+    if x.tangent is None:
+        return value, x.primal * y.tangent
+    return value, x.tangent * y.primal
 
 
-def _quotient(x: Tensor, dx: Tensor | None, y: Tensor, dy: Tensor | None) -> tuple[Tensor, Tensor]:
-    value = x / y
-    tangent = -(dy * value) / y if dx is None else dx / y
-    return value, tangent
+def _quotient(x: Moving, y: Moving) -> tuple[Tensor, Tensor]:
+    value = x.primal / y.primal
+    if x.tangent is None:
+        return value, -(y.tangent * value) / y.primal
+    return value, x.tangent / y.primal
+
+
+def _sum_with_product(x: Moving, y: Moving, z: Moving) -> tuple[Tensor, Tensor]:
+    value = torch.addcmul(x.primal, y.primal, z.primal)
+    terms = []
+    if x.tangent is not None:
+        terms.append(x.tangent)
+    if y.tangent is not None:
+        terms.append(y.tangent * z.primal)
+    if z.tangent is not None:
+        terms.append(z.tangent * y.primal)
+    tangent = sum(terms[1:], terms[0])
+    return value, tangent.to(value.dtype).expand_as(value)
 
 
 def _reciprocal(x: Tensor, number: float) -> Tensor:
@@ -67,8 +86,9 @@ WITH_CONSTANT = {
     "__mul__": _product,
     "div": _quotient,
     "__truediv__": _quotient,
+    "addcmul": _sum_with_product,
 }
-"""Value and tangent of an operation with two tensors, of which one has no tangent."""
+"""Value and tangent of an operation with tensors of which some have no tangent."""
 
 
 class Constants(TorchFunctionMode):
@@ -79,22 +99,21 @@ class Constants(TorchFunctionMode):
     """
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if kwargs:
-            return function(*args, **kwargs)
-        if len(args) != 2 or not isinstance(args[0], Tensor):
-            return function(*args)
-        x, y = args
+        settings = kwargs or {}
         name = function.__name__
-        if type(y) in (int, float):
-            return WITH_NUMBER.get(name, function)(x, y)
+        if len(args) == 2 and not settings and type(args[1]) in (int, float):
+            return WITH_NUMBER.get(name, function)(*args)
         rule = WITH_CONSTANT.get(name)
-        if rule is None or not isinstance(y, Tensor):
-            return function(x, y)
-        x_value, dx = unpack_dual(x)
-        y_value, dy = unpack_dual(y)
-        if (dx is None) == (dy is None):
-            return function(x, y)
-        return make_dual(*rule(x_value, dx, y_value, dy))
+        if rule is None or settings.keys() - {"alpha"}:
+            return function(*args, **settings)
+        if not all(isinstance(x, Tensor) for x in args):
+            return function(*args, **settings)
+        operands = [unpack_dual(x) for x in args]
+        constant = [x.tangent is None for x in operands]
+        if all(constant) or not any(constant):
+            return function(*args, **settings)
+        value, tangent = rule(*operands, **settings)
+        return make_dual(value, tangent)
 
 
 def jvp(
