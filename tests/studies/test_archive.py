@@ -11,7 +11,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 from romkit import tasks
-from romkit.certificates import bounds, intervals
+from romkit.certificates import bounds, gains
 from romkit.core import runtime
 from romkit.core.errors import FileError
 from romkit.data import open_dataset
@@ -141,7 +141,7 @@ def short_runs(monkeypatch):
     bounds that are valid, and larger; one call for each timing of large states, and the ends of
     the ranges that are sampled.
     """
-    monkeypatch.setattr(intervals, "CUTS", 2)
+    monkeypatch.setattr(gains, "CUTS", 2)
     monkeypatch.setattr(bounds, "STEPS", 5)
     monkeypatch.setattr(reduced, "LAST", 100)
     monkeypatch.setattr(reduced, "LENGTH", 2.0)

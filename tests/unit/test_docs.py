@@ -15,7 +15,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import romkit
-from romkit.certificates import bounds, intervals
+from romkit.certificates import bounds, gains
 from romkit.solvers import RK4
 
 ROOT = Path(__file__).parents[2]
@@ -101,7 +101,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(romkit, "continuation", lambda *args, **more: branch(*args, **fewer(more)))
     for name in ("infer", "calibrate", "sensors", "assimilate", "Tracker"):
         monkeypatch.setattr(romkit, name, partial(with_few_runs, getattr(romkit, name)))
-    monkeypatch.setattr(intervals, "CUTS", 2)  # certificates stay valid, and are larger
+    monkeypatch.setattr(gains, "CUTS", 2)  # certificates stay valid, and are larger
     monkeypatch.setattr(bounds, "STEPS", 5)
     monkeypatch.setattr(bounds, "POINTS", 1)
     monkeypatch.setattr("romkit.training.phase.SAMPLES", 64)
