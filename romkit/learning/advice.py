@@ -82,6 +82,8 @@ class Evidence:
         has_inputs: whether the law has inputs.
         fitted_to_all: whether the model has learned from all runs by now.
         is_interpolated: whether forecasts are runs that are interpolated.
+        clocks: the fastest and the slowest clock of the runs, in the median one, where these are
+            interpolated at equal phases; None at equal times.
         in_phase: mean error of the forecasts when pieces are shifted in time [deviations].
         late: largest shift of the last pieces, in the unit of time.
     """
@@ -95,6 +97,7 @@ class Evidence:
     has_inputs: bool
     fitted_to_all: bool
     is_interpolated: bool = False
+    clocks: tuple[float, float] | None = None
     in_phase: float = np.inf
     late: float = 0.0
 
@@ -200,8 +203,15 @@ class Evidence:
         """Verdict on runs that are interpolated, and what they do not hold for."""
         names = ", ".join(context_names(self.train))
         law = f"{self._error('law'):.2g}"
+        at = "at equal times"
+        if self.clocks is not None:
+            fastest, slowest = self.clocks
+            at = (
+                "at equal phases of their clocks, since they are about one motion at several speeds "
+                f"(from {fastest:.2g} to {slowest:.2g} times the time of the middle one)"
+            )
         verdict = (
-            f"Forecasts are runs interpolated in {names} at equal times: they err by "
+            f"Forecasts are runs interpolated in {names} {at}: they err by "
             f"{self._error('forecast'):.2g}, the best law by {law}. They hold for the starts and the "
             "times of the runs alone; other starts and longer forecasts are refused, and "
             "model.of_law() makes them with the error of the law."
@@ -289,9 +299,14 @@ class Evidence:
 
     def _of_few_contexts(self) -> str:
         """Sentence for a model that has learned from so few contexts that one more matters."""
+        number = number_of_contexts(self.train)
+        if self.fitted_to_all and number <= FEW_TO_CHOOSE:
+            return (
+                f" Errors are those of models without the context that they forecast; the model has "
+                f"learned from all {number}, with gaps half as wide."
+            )
         if self.fitted_to_all or not self._has_few_contexts:
             return ""
-        number = number_of_contexts(self.train)
         names = context_names(self.train)
         contexts = np.concatenate([contexts_of(self.train), contexts_of(self.test)])
         return (

@@ -9,12 +9,13 @@ from romkit.core import tensors
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data import DIMS, trajectories
-from romkit.integrators import Estimator, LearnedField, LimitCycle
+from romkit.integrators import Estimator, LimitCycle
 from romkit.learning.contexts import groups_between, number_of_contexts
 from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.manifolds import Model
 from romkit.learning.quiet import quiet
 from romkit.learning.scale import shared
-from romkit.projections import Projection
+from romkit.learning.turns import HeldOut
 from romkit.verbs.ensemble import Ensemble, centred_ensemble
 
 NOT_ASKED, FEW_CONTEXTS, ALL_LOST = "not asked for", "few contexts", "all lost"
@@ -52,31 +53,29 @@ class Intervals(NamedTuple):
 
 
 def intervals_of(
-    projection: Projection,
-    settings: Estimator,
-    law: LearnedField,
+    model: Model,
     train: xr.Dataset,
-    test: xr.Dataset | None,
+    judged: HeldOut | None,
     members: int,
     seed: int,
     raised: float = 1.0,
 ) -> Intervals:
-    """The law with members around it that miss a context each.
+    """The law of a model with members around it that miss a context each.
 
     Contexts at the ends of a range are in all members: without them a law extrapolates, which the
     wanted forecast does not. Intervals are calibrated by the held-out runs and by the runs that
     each member misses, so that they rest on more runs than were held out.
 
     Args:
-        projection: a single one.
-        settings: of the laws.
-        law: of the training runs.
-        train: runs of the training.
-        test: held-out runs; None where none are.
+        model: of the training runs.
+        train: these.
+        judged: forecasts by models that have not seen a run, of further runs, or of those of the
+            training; None without any.
         members: laws that miss a context each.
         seed: of the fits.
         raised: as of `romkit.verbs.missed.calibration_of`.
     """
+    test = None if judged is None else judged.further
     without = reason_without(train, test, members)
     if without:
         return Intervals(None, without)
@@ -84,17 +83,34 @@ def intervals_of(
     draws = []
     for left_out in rows:
         draws.append(np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out))
-    parts = _parts(settings, train)
+    parts = _parts(model.settings, train)
     with quiet():
-        ensemble = centred_ensemble(projection, settings, law, train, draws, seed, parts)
+        ensemble = centred_ensemble(
+            model.projection, model.settings, model.law, train, draws, seed, parts
+        )
         runs, unseen = _runs(train, test, rows)
+        # members share a projection that knows what they miss
+        least = None
+        if judged is not None and judged.in_turn:
+            least = _errors_in_turn(train, judged)
         try:
             # a forecast that is lost says so itself, and leaves the others their intervals
-            calibrated = ensemble.calibrated_by_missed(runs, unseen, raised)
+            calibrated = ensemble.calibrated_by_missed(runs, unseen, raised, least)
         except InputError:
             # forecasts that are lost calibrate nothing
             return Intervals(None, ALL_LOST)
     return Intervals(calibrated)
+
+
+def _errors_in_turn(train: xr.Dataset, judged: HeldOut) -> Array:
+    """Differences (R, T, n) of forecasts by models that have seen neither run nor context from the
+    truth, 0 at runs that no model has missed; NaN where one is lost or the truth is missing.
+    """
+    differences = np.zeros(trajectories(train, "state").shape)
+    rows = np.concatenate(groups_between(train))
+    forecast = judged.run["rom"].values
+    differences[rows] = trajectories(judged.test, "state").numpy() - forecast
+    return differences
 
 
 def _parts(settings: Estimator, train: xr.Dataset) -> int:

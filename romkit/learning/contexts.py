@@ -7,7 +7,7 @@ import xarray as xr
 
 from romkit.core import display
 from romkit.core.types import Array
-from romkit.data import context_names
+from romkit.data import context_matrix, context_names
 from romkit.data.context import between_ends, context_ranges, contexts_of
 
 FEWEST = 3
@@ -46,6 +46,24 @@ def scaled(contexts: Array, train: xr.Dataset) -> Array:
     low, high = context_ranges(train)
     width = np.where(high > low, high - low, 1.0)
     return (contexts - low) / width
+
+
+def halfway(data: xr.Dataset, train: xr.Dataset) -> xr.Dataset:
+    """Runs whose contexts are moved halfway to the nearest other one of the training; as they are,
+    where contexts move.
+    """
+    if context_matrix(data).ndim == 3:
+        return data
+    contexts = contexts_of(data)
+    known = np.unique(contexts_of(train), axis=0)
+    distance = np.linalg.norm(scaled(contexts, train)[:, None] - scaled(known, train), axis=-1)
+    is_other = (contexts[:, None] != known).any(-1)
+    nearest = known[np.where(is_other, distance, np.inf).argmin(1)]
+    middle = (contexts + nearest) / 2
+    moved = {}
+    for column, name in enumerate(context_names(data)):
+        moved[name] = data[name].copy(data=middle[:, column])
+    return data.assign_coords(moved)
 
 
 def are_between(wanted: Array, known: Array) -> Array:

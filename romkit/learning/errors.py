@@ -76,6 +76,10 @@ class Forecasts(NamedTuple):
             errors[name] = VariableErrors(units, absolute, relative)
         return errors
 
+    def interpolated_by(self, run: xr.Dataset) -> "Forecasts":
+        """The same, with runs that were interpolated another way."""
+        return self._replace(states={**self.states, "runs interpolated": run["state"].values})
+
     def _deviation_of(self, columns: slice) -> float:
         """Deviation of a variable; 1 where it is constant."""
         deviation = float(np.sqrt(np.square(self.deviation[columns]).mean()))

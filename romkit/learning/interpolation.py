@@ -4,6 +4,7 @@ They hold for the starts and the times of the runs alone.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import DIMS, Contexts, open_dataset, save_dataset, trajectories
 from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.learning.clocks import at_phases, between_phases, clock_at
 from romkit.learning.contexts import (
     FEWEST,
     are_between,
@@ -45,6 +47,9 @@ FIX = "take the law, model.of_law().forecast(...)"
 
 RUNS, CALIBRATION = "interpolated.nc", "calibration.nc"
 
+CLOCK = "log_clock"
+"""Name of the logarithms of clocks in a file."""
+
 
 @dataclass(frozen=True, eq=False)
 class InterpolatedRuns:
@@ -59,6 +64,8 @@ class InterpolatedRuns:
             interpolation errs more in relation to how it depends on single runs; None with too few
             runs to tell.
         calibration: of the intervals, of errors in units of this dependence; None without any.
+        clocks: logarithms (C,) of the clocks of the runs, at equal phases of which they are
+            interpolated; None at equal times.
     """
 
     projection: Projection
@@ -66,19 +73,25 @@ class InterpolatedRuns:
     tolerance: float
     kernel: Kernel | None
     calibration: Calibration | None
+    clocks: Array | None = None
 
     @classmethod
     def of(
-        cls, projection: Projection, train: xr.Dataset, test: xr.Dataset | None, with_bars: bool
+        cls,
+        projection: Projection,
+        train: xr.Dataset,
+        test: xr.Dataset | None,
+        with_bars: bool,
+        clocks: Array | None = None,
     ) -> "InterpolatedRuns":
         """Interpolation of the training runs, with intervals by the errors on held-out runs, and on
         runs of each context between others from all but these.
         """
         runs = train[["state"]].assign(state=(DIMS, without_gaps(train), train["state"].attrs))
-        whole = cls(projection, runs, NEAR, None, None)
+        whole = cls(projection, runs, NEAR, None, None, clocks)
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
-            whole = replace(whole, kernel=Kernel.of(whole._relative, whole._known))
+            whole = replace(whole, kernel=Kernel.of(whole._in_phase(0.0), whole._known))
         errors, sizes = whole._left_out(train)
         if test is not None:
             errors.append(_truth(test) - whole._states(test))
@@ -90,7 +103,8 @@ class InterpolatedRuns:
             spread = np.zeros_like(error)
             times = train["time"].values.astype(float)
             calibration = Calibration.of(times, relative, spread, whole._deviation, typical=True)
-        distance = np.sqrt(np.nanmean(np.square(error / whole._deviation), -1))
+        square = torch.from_numpy(np.square(error / whole._deviation))
+        distance = square.nanmean(-1).sqrt().numpy()  # NaN where nothing was observed
         tolerance = max(NEAR, float(np.nanmax(distance)))
         return replace(whole, tolerance=tolerance, calibration=calibration)
 
@@ -154,7 +168,10 @@ class InterpolatedRuns:
         facts = {"tolerance": self.tolerance}
         if self.kernel is not None:
             facts |= self.kernel._asdict()
-        save_dataset(self.runs.assign_attrs(facts), folder / RUNS)
+        runs = self.runs.assign_attrs(facts)
+        if self.clocks is not None:
+            runs = runs.assign({CLOCK: ("trajectory", self.clocks)})
+        save_dataset(runs, folder / RUNS)
         (folder / CALIBRATION).unlink(missing_ok=True)
         if self.calibration is None:
             return [RUNS]
@@ -172,7 +189,19 @@ class InterpolatedRuns:
         kernel = None
         if "reach" in runs.attrs:
             kernel = Kernel(float(runs.attrs["reach"]), float(runs.attrs["noise"]))
-        return cls(projection, runs, tolerance, kernel, calibration)
+        clocks = None
+        if CLOCK in runs:
+            clocks = runs[CLOCK].values
+            runs = runs.drop_vars(CLOCK)
+        return cls(projection, runs, tolerance, kernel, calibration, clocks)
+
+    @property
+    def range_of_clocks(self) -> tuple[float, float] | None:
+        """Clocks of the fastest and of the slowest run, in the median one; None without clocks."""
+        if self.clocks is None:
+            return None
+        fastest, slowest = np.exp([self.clocks.min(), self.clocks.max()])
+        return float(fastest), float(slowest)
 
     @functools.cached_property
     def _deviation(self) -> Array:
@@ -184,10 +213,16 @@ class InterpolatedRuns:
         """Contexts (C, p) of the runs, scaled."""
         return torch.from_numpy(scaled_contexts(self.runs, self.runs))
 
-    @property
-    def _relative(self) -> Tensor:
-        """States (C, T, n) of the runs, in deviations."""
-        return torch.from_numpy(self.runs["state"].values / self._deviation)
+    def _in_phase(self, clock: float) -> Tensor:
+        """States (C, T, n) of the runs, in deviations, at equal times, or at the phases that a run with
+        this clock has at these.
+        """
+        states = self.runs["state"].values / self._deviation
+        if self.clocks is None:
+            return torch.from_numpy(states)
+        times = _times(self.runs).numpy()
+        phases = (times - times[0]) * np.exp(-clock)
+        return torch.from_numpy(at_phases(states, times, self.clocks, phases))
 
     def _left_out(self, train: xr.Dataset) -> tuple[list[Array], list[Array]]:
         """Errors (k, T, n) on the runs of each context between others, from all but these, and the
@@ -196,7 +231,8 @@ class InterpolatedRuns:
         errors, sizes = [], []
         for left_out in groups_between(train):
             kept = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
-            fewer = replace(self, runs=self.runs.isel(trajectory=kept))
+            clocks = None if self.clocks is None else self.clocks[kept]
+            fewer = replace(self, runs=self.runs.isel(trajectory=kept), clocks=clocks)
             missed = train.isel(trajectory=left_out)
             errors.append(_truth(missed) - fewer._states(missed))
             sizes.append(fewer._sizes(torch.from_numpy(contexts_of(missed)), _times(missed)))
@@ -216,12 +252,31 @@ class InterpolatedRuns:
         groups = groups_between(self.runs)
         # a gap that a run was left out of is wider than others, and tells of larger errors
         expected = self.kernel.errors(known, wanted) / self.kernel.changes(known, wanted, groups)
-        at_samples = changes(self._relative, known, wanted, groups)
-        at_samples *= expected[:, None, None]
+        at_samples = self._changes(wanted, groups) * expected[:, None, None]
         samples = _times(self.runs).numpy()
         # times may leave the samples by rounding
         within = np.clip(times.numpy(), samples[0], samples[-1])
         return interp1d(samples, at_samples, axis=1)(within)
+
+    def _changes(self, wanted: Tensor, groups: Sequence[Array]) -> Array:
+        """Change (k, T, n) of the interpolation at the times of the runs without those of each
+        group, in deviations.
+        """
+        known = self._known
+        if self.clocks is None:
+            return changes(self._in_phase(0.0), known, wanted, groups)
+        several = []
+        own = clock_at(self.clocks, known, wanted)
+        of_clocks = torch.from_numpy(self.clocks)
+        since = (_times(self.runs) - _times(self.runs)[0])[:, None]  # (T, 1)
+        for context, clock in zip(wanted, own, strict=True):
+            runs = self._in_phase(float(clock))
+            course = interpolated_runs(runs, known, context[None])[0]
+            # later by a share of the time since the start, as the clock without a run has it
+            (rate,) = torch.gradient(course, spacing=(since[:, 0],), dim=0)
+            clocks = of_clocks[:, None, None] * (since * rate)
+            several.append(changes(runs, known, context[None], groups, clocks))
+        return np.concatenate(several)
 
     def _states(self, data: xr.Dataset) -> Array:
         """States (k, T, n) at the contexts and times of data."""
@@ -233,8 +288,13 @@ class InterpolatedRuns:
 
         states = torch.from_numpy(self.runs["state"].values)
         wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
-        at_samples = interpolated_runs(states, self._known, wanted)
         samples = _times(self.runs)
+        if self.clocks is not None:
+            at_times = between_phases(
+                states.numpy(), samples.numpy(), self.clocks, self._known, wanted, times.numpy()
+            )
+            return torch.from_numpy(at_times)
+        at_samples = interpolated_runs(states, self._known, wanted)
         if len(times) == len(samples) and bool((times == samples).all()):
             return at_samples
         spline = CubicSpline(samples.numpy(), at_samples.numpy(), axis=1)

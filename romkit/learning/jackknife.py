@@ -23,7 +23,13 @@ together: where a component changes by chance as little without any run, it may 
 """
 
 
-def changes(states: Tensor, contexts: Tensor, wanted: Tensor, groups: Sequence[Array]) -> Array:
+def changes(
+    states: Tensor,
+    contexts: Tensor,
+    wanted: Tensor,
+    groups: Sequence[Array],
+    shifts: Tensor | None = None,
+) -> Array:
     """Change (k, T, n) of interpolated runs without those of each group, root of the sum of squares.
 
     Errors of an interpolation are of the size of these changes: both are small between runs that
@@ -34,12 +40,15 @@ def changes(states: Tensor, contexts: Tensor, wanted: Tensor, groups: Sequence[A
         contexts: (C, p) of these, scaled.
         wanted: contexts (k, p), scaled likewise.
         groups: numbers of the runs that are left out together.
+        shifts: (C, T, n) changes by the clock of each run, where these are interpolated too.
 
     Source: Efron, Stein (1981), The jackknife estimate of variance.
     """
     square = torch.zeros(len(wanted), *states.shape[1:], dtype=torch.float64)
     for weights in weight_changes(contexts, wanted, groups):
         change = torch.einsum("kc,ctn->ktn", weights, states)
+        if shifts is not None:
+            change = change - torch.einsum("kc,ctn->ktn", weights, shifts)
         square += change.square()
     together = square.mean(-1).sqrt().numpy()  # (k, T)
     smooth = _smoothed(together)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -12,27 +13,24 @@ from annotated_types import MinLen
 import romkit.data as datasets
 from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
-from romkit.data.schema import with_trajectories
-from romkit.integrators import Equation, Estimator
-from romkit.integrators.base import lost_beyond
+from romkit.integrators import Estimator
+from romkit.integrators.laws.choice import FEW
+from romkit.learning.advice import USEFUL
 from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.learned import Learned
-from romkit.learning.manifolds import Model, chosen
-from romkit.learning.preference import can_interpolate, is_better
-from romkit.learning.quiet import quietly
+from romkit.learning.manifolds import chosen
+from romkit.learning.preference import can_interpolate, clocks_that_help, is_better
 from romkit.learning.reading import described
 from romkit.learning.rhythm import with_rhythm
-from romkit.solvers import Adaptive
-from romkit.verbs.rollout import rollout
+from romkit.learning.rollouts import rolled_out
+from romkit.learning.trials import least_error
+from romkit.learning.turns import held_out_in_turn, held_out_once
 
 FEWEST_FOR_BARS = 5
 """Contexts from which on two are held out: intervals need them, and laws three others."""
-
-STEPS, FEWEST_STEPS = 50, 2000
-"""Steps for each sample of a run from which on its forecast counts as lost, and the fewest of all."""
 
 SEEN = 4
 """Most runs of the training that are forecast, to be compared with the held-out ones."""
@@ -53,11 +51,16 @@ def learn(
 ) -> Learned:
     """Learn a reduced model from runs: read them, choose manifold and law, and measure the errors.
 
-    Whole contexts are held out, and nothing is chosen by them but the width of the intervals. A
+    Whole contexts are held out, and nothing is chosen by them but the width of the intervals. Where
+    five contexts or fewer give no model of use without those, manifold and law are chosen by all
+    contexts, each held out in turn, and fitted to all; errors are then those of models with the same
+    settings, each of all contexts but one. A
     polynomial manifold is fitted to the others, behind a basis where states are large, and a law of
     its latents. More latents are tried as long as they gain. Where runs interpolated in the context
-    at equal times typically err by less than half as much on training runs that were left out, forecasts are
-    these: they hold for the starts and times of the runs alone. The steps are those of
+    typically err by less than half as much on training runs that were left out, forecasts are
+    these: they hold for the starts and times of the runs alone. They are interpolated at equal times,
+    or, where that halves the error, at equal phases of clocks: of runs that are about the same motion
+    at several speeds, one clock for each, which is interpolated in the context, too. The steps are those of
     `romkit.data.describe`, `romkit.data.split`, `romkit.fit`, `romkit.law`, `romkit.rollout` and
     `romkit.bootstrap`, which can be taken alone.
 
@@ -109,15 +112,20 @@ def learn(
         data = with_rhythm(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
     best, trials = chosen(train, latent_dim, seconds, seed, kinds)
-    run = _rolled_out(best, test)
-    forecasts = forecasts_of(run, train, test)
+    judged = held_out_once(best, train, test)
+    if number_of_contexts(data) <= FEW and not judged.mean_error <= USEFUL:
+        of_all, trials_of_all = chosen(data, latent_dim, seconds, seed, kinds)
+        # by pieces of runs: without one of a few contexts a law may lose a whole run
+        if least_error(trials_of_all) < judged.mean_error:
+            best, trials, train = of_all, trials_of_all, data
+            judged = held_out_in_turn(best, data, seed)
     # as many runs of the training tell an error of what is unseen from one of the fit
     seen = _evenly(train, SEEN)
-    of_seen = forecasts_of(_rolled_out(best, seen), train, seen)
+    of_seen = forecasts_of(rolled_out(best.projection, best.law, seen), train, seen)
     took = time.process_time() - began
-    after = "" if reason_without(train, test, members) else ". Next, its bars"
+    after = "" if reason_without(train, judged.further, members) else ". Next, its bars"
     runtime.told(f"learn: law of {best.projection.latent_dim} latents; {took:.0f} s{after}")
-    intervals = intervals_of(best.projection, best.settings, best.law, train, test, members, seed)
+    intervals = intervals_of(best, train, judged, members, seed)
     of_law = Learned(
         projection=best.projection,
         law=best.law,
@@ -125,34 +133,34 @@ def learn(
         ensemble=intervals.ensemble,
         without_bars=intervals.without,
         train=train,
-        test=test,
-        run=run,
-        errors=forecasts.errors(),
-        errors_of_variables=forecasts.errors_of_variables(datasets.layout_of(data)),
+        test=judged.test,
+        run=judged.run,
+        errors=judged.forecasts.errors(),
+        errors_of_variables=judged.forecasts.errors_of_variables(datasets.layout_of(data)),
         errors_of_seen=of_seen.errors(),
         trials=trials,
         seconds=time.process_time() - began,
+        fitted_to_all=judged.in_turn,
         period=period,
     )
     if kinds is not None or not can_interpolate(train, period):
         return of_law
-    if not is_better(train, best.left_out):
+    clocks = None
+    if not judged.in_turn:
+        clocks = clocks_that_help(train, best.left_out)
+    if not is_better(train, best.left_out, clocks):
         return of_law
     with_bars = members >= 2
-    return of_law.with_interpolation(InterpolatedRuns.of(best.projection, train, test, with_bars))
-
-
-def _rolled_out(model: Model, data: xr.Dataset) -> xr.Dataset:
-    """Rollout along runs, with an axis of trajectories."""
-    law = model.law
-    solver = None
-    if isinstance(law, Equation) and not law.affine:
-        # where a polynomial is far from its data, steps get so short that a rollout has no end
-        steps = max(FEWEST_STEPS, STEPS * data.sizes["time"])
-        bound = lost_beyond(law)
-        solver = Adaptive(most_steps=steps, divergence_threshold=bound)
-    run = quietly(rollout, data, model.projection, dynamics=law, solver=solver)
-    return with_trajectories(run)
+    between = InterpolatedRuns.of(best.projection, train, judged.further, with_bars, clocks)
+    if clocks is not None:
+        by_clocks = judged.forecasts.interpolated_by(between.follow(judged.test))
+        of_law = replace(
+            of_law,
+            errors=by_clocks.errors(),
+            errors_of_variables=by_clocks.errors_of_variables(datasets.layout_of(data)),
+            errors_of_seen=of_seen.interpolated_by(between.follow(seen)).errors(),
+        )
+    return of_law.with_interpolation(between)
 
 
 def _evenly(data: xr.Dataset, number: int) -> xr.Dataset:

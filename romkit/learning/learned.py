@@ -20,10 +20,12 @@ from romkit.integrators import Estimator, LearnedField
 from romkit.learning import saved, words
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars, intervals_of, joined, measured
+from romkit.learning.contexts import halfway
 from romkit.learning.errors import Errors, VariableErrors, distances, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.manifolds import chosen
+from romkit.learning.manifolds import Model, chosen
 from romkit.learning.page import write_page
+from romkit.learning.preference import clocks_of_runs
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
 from romkit.learning.scale import shared
@@ -193,9 +195,8 @@ class Learned:
             members: as of `romkit.learn`; of six contexts, say, four lie between others.
             seed: of all random numbers.
         """
-        everything = joined(self.train, self.test)
         with quiet():
-            projection, law = refitted(self.projection, self.settings, everything, seed)
+            projection, law = refitted(self.projection, self.settings, self._all_runs, seed)
         law = replace(law, report=self.law.report)
         model = replace(self, projection=projection, law=law)
         # no run is left that tells whether members of the same settings know what they miss
@@ -225,8 +226,7 @@ class Learned:
             seconds: of the processor, about how long the choice may take.
             seed: of all random numbers.
         """
-        everything = joined(self.train, self.test)
-        best, trials = chosen(everything, latent_dim, seconds, seed)
+        best, trials = chosen(self._all_runs, latent_dim, seconds, seed)
         model = replace(
             self,
             projection=best.projection,
@@ -240,10 +240,9 @@ class Learned:
         self, model: "Learned", members: int, seed: int, raised: float = 1.0
     ) -> "Learned":
         """A model that was fitted to all runs, with intervals by all of them."""
-        everything = joined(self.train, self.test)
-        intervals = intervals_of(
-            model.projection, model.settings, model.law, everything, None, members, seed, raised
-        )
+        everything = self._all_runs
+        fitted = Model(model.projection, model.settings, model.law, [])
+        intervals = intervals_of(fitted, everything, None, members, seed, raised)
         model = replace(
             model,
             ensemble=intervals.ensemble,
@@ -253,11 +252,21 @@ class Learned:
             fitted_to_all=True,
         )
         if self.interpolated is not None:
-            between = InterpolatedRuns.of(model.projection, everything, None, members >= 2)
+            clocks = None
+            if self.interpolated.clocks is not None:
+                clocks = clocks_of_runs(everything)
+            between = InterpolatedRuns.of(model.projection, everything, None, members >= 2, clocks)
             return replace(model, interpolated=between)
         if members and self.ensemble is not None and model.ensemble is None:
             warn(f"refitted: bars {words.without_bars(model)}", FitWarning)
         return model
+
+    @property
+    def _all_runs(self) -> xr.Dataset:
+        """Runs of the training with the held-out ones."""
+        if self.fitted_to_all:
+            return self.train
+        return joined(self.train, self.test)
 
     @property
     def error(self) -> float:
@@ -325,6 +334,7 @@ class Learned:
             has_inputs=bool(self.law.control_names),
             fitted_to_all=self.fitted_to_all,
             is_interpolated=self.interpolated is not None,
+            clocks=None if self.interpolated is None else self.interpolated.range_of_clocks,
             in_phase=in_phase,
             late=late,
         )
@@ -351,8 +361,12 @@ class Learned:
         """Widths of intervals on the held-out runs, and what they rest on; None without any."""
         if self.intervals is None:
             return None
+        runs = self.test
+        if self.fitted_to_all:
+            # at runs that it has learned from a law errs by less than between them
+            runs = halfway(runs, self.train)
         with quiet():
-            return measured(self.intervals, self.test, words.BAR)
+            return measured(self.intervals, runs, words.BAR)
 
     @property
     def intervals(self) -> Ensemble | InterpolatedRuns | None:

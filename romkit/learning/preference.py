@@ -1,4 +1,6 @@
-"""Choice between a law and runs interpolated in the context, by training runs that are left out."""
+"""Choice between a law and runs interpolated in the context, at equal times or at equal phases of
+their clocks, by training runs that are left out.
+"""
 
 from collections.abc import Sequence
 
@@ -7,8 +9,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.core.types import Array
 from romkit.data import context_matrix, trajectories
 from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.learning.clocks import between_phases, clocks_of
 from romkit.learning.contexts import scaled_contexts
 from romkit.learning.errors import without_gaps
 from romkit.learning.scale import deviations
@@ -18,33 +22,82 @@ BETTER = 0.5
 a law holds for other starts and longer times, too.
 """
 
+SAME = 0.01
+"""Range of the logarithms of clocks up to which runs have the same one."""
+
+LAST, AT_REST = 0.1, 1e-3
+"""Share of the time of a run, and by how much it may move in it [deviations], to rest at its end."""
+
 NEGLIGIBLE = 0.005
 """Error of a law [deviations] that needs no replacement."""
 
 
 def can_interpolate(train: xr.Dataset, period: float | None) -> bool:
-    """Whether runs can be interpolated at equal times: of contexts that stay, to one end, and
+    """Whether runs can be interpolated: of contexts that stay, to one end or until they rest, and
     without inputs of their own.
     """
     if "control" in train and period is None:
         return False
     if context_matrix(train).ndim == 3:
         return False
-    ends = train["state"].isel(time=-1).values
-    return bool(np.isfinite(ends).any(-1).all())
+    is_known = np.isfinite(train["state"].values).any(-1)  # (C, T)
+    return bool((is_known[:, -1] | _rest_at_the_end(train, is_known)).all())
 
 
-def is_better(train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]]) -> bool:
+def _rest_at_the_end(train: xr.Dataset, is_known: Array) -> Array:
+    """Which runs (C,), known at times (C, T), hardly move in the last part of their time, so that they
+    go on as they end.
+    """
+    relative = without_gaps(train) / deviations(train)
+    rest = np.zeros(len(relative), dtype=bool)
+    for run, known in enumerate(is_known):
+        course = relative[run, known]
+        last = course[-max(2, round(LAST * len(course))) :]
+        rest[run] = np.ptp(last, axis=0).max() <= AT_REST
+    return rest
+
+
+def clocks_that_help(train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]]) -> Array | None:
+    """Logarithms (C,) of the clocks of runs; None where runs interpolated at equal times are about as
+    good on training runs that are left out.
+
+    Args:
+        train: the runs.
+        of_law: as of `is_better`; its runs are those that are left out.
+    """
+    if not of_law:
+        return None
+    clocks = clocks_of_runs(train)
+    if np.ptp(clocks) < SAME:
+        return None
+    at_times = torch.cat([errors_left_out(train, rows) for rows, _ in of_law])
+    by_clocks = torch.cat([errors_left_out(train, rows, clocks) for rows, _ in of_law])
+    if not by_clocks.mean() < BETTER * at_times.mean():
+        return None
+    return clocks
+
+
+def clocks_of_runs(train: xr.Dataset) -> Array:
+    """Logarithms (C,) of the clocks of runs."""
+    relative = without_gaps(train) / deviations(train)
+    times = train["time"].values.astype(float)
+    return clocks_of(relative, times, scaled_contexts(train, train))
+
+
+def is_better(
+    train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]], clocks: Array | None = None
+) -> bool:
     """Whether the interpolation is better than the law on training runs that are left out: in the
     mean, and typically by far.
 
     Args:
         train: the runs.
         of_law: numbers of the runs that a fold leaves out, and the errors (k,) of the law on these.
+        clocks: logarithms (C,) of the clocks of runs; None for equal times.
     """
     if not of_law:
         return False
-    several = [errors_left_out(train, rows) for rows, _ in of_law]
+    several = [errors_left_out(train, rows, clocks) for rows, _ in of_law]
     interpolation = torch.cat(several)
     law = torch.cat([errors for _, errors in of_law]).double()
     is_finite = law.isfinite() & interpolation.isfinite()
@@ -60,14 +113,24 @@ def is_better(train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]]) -> boo
     return bool(geometric_mean < BETTER)
 
 
-def errors_left_out(train: xr.Dataset, rows: Tensor) -> Tensor:
-    """Errors (k,) of the interpolation between the other training runs on these [deviations]."""
+def errors_left_out(train: xr.Dataset, rows: Tensor, clocks: Array | None = None) -> Tensor:
+    """Errors (k,) of the interpolation between the other training runs on these [deviations], by
+    clocks (C,) of the runs where there are some.
+    """
     states = torch.from_numpy(without_gaps(train))
     relative = states / torch.from_numpy(deviations(train))
     contexts = torch.from_numpy(scaled_contexts(train, train))
     is_kept = torch.ones(len(states), dtype=torch.bool)
     is_kept[rows] = False
-    between = interpolated_runs(relative[is_kept], contexts[is_kept], contexts[rows])
+    known = contexts[is_kept]
+    if clocks is None:
+        between = interpolated_runs(relative[is_kept], known, contexts[rows])
+    else:
+        times = train["time"].values.astype(float)
+        of_runs = relative[is_kept].numpy()
+        own = clocks[is_kept.numpy()]
+        at_phases = between_phases(of_runs, times, own, known, contexts[rows], times)
+        between = torch.from_numpy(at_phases)
     is_observed = trajectories(train, "state").isfinite()[rows]
     error = torch.where(is_observed, between - relative[rows], torch.nan)
     return error.square().nanmean(-1).sqrt().nanmean(-1)

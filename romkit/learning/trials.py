@@ -1,7 +1,9 @@
 """Manifolds that were tried, with the best law on each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -28,3 +30,9 @@ class Trial:
         if self.law is None:
             return None
         return float(self.law["error"])
+
+
+def least_error(trials: Sequence[Trial]) -> float:
+    """Error of the best law on training runs that were left out; infinite without any."""
+    errors = [trial.law_error for trial in trials if trial.law is not None]
+    return min(errors, default=np.inf)

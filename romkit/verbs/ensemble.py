@@ -187,7 +187,7 @@ class Ensemble:
         return replace(self, calibration=calibration)
 
     def calibrated_by_missed(
-        self, data: xr.Dataset, unseen: Array, raised: float = 1.0
+        self, data: xr.Dataset, unseen: Array, raised: float = 1.0, least: Array | None = None
     ) -> "Ensemble":
         """Calibrate the intervals of a law with members around it; returns a new ensemble.
 
@@ -198,6 +198,8 @@ class Ensemble:
             data: runs that the law has learned from, and others.
             unseen: (members, runs) true where the law, or a member, has not seen a run.
             raised: as of `romkit.verbs.missed.calibration_of`.
+            least: (R, T, n) errors that forecasts have at least, those of laws whose projection has
+                not seen a run either say; NaN where these are lost.
 
         Raises:
             InputError: fewer than two finite forecasts of runs that their law has not seen.
@@ -216,7 +218,10 @@ class Ensemble:
             std = run["state_std"].values.astype("float64")
             several.append(Judged.of(truth[rows], states, std, of_rows, self.parts))
         times = data["time"].values.astype(float)
-        calibration = calibration_of(joined(several), runs, width, std, times, raised)
+        judged = joined(several)
+        if least is not None:
+            judged = judged.at_least(least / std, runs)
+        calibration = calibration_of(judged, runs, width, std, times, raised)
         return replace(self, calibration=calibration)
 
     @validated

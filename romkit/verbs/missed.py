@@ -97,6 +97,22 @@ class Judged(NamedTuple):
             np.ma.sqrt(own).filled(0.0),
         )
 
+    def at_least(self, differences: Array, runs: Runs) -> "Judged":
+        """Forecasts whose errors at runs that their judge has not seen are at least as large as others
+        (R, T, n), lost where one of these is.
+        """
+        observed = ~np.isnan(self.errors)
+        is_lost = runs.are_unseen & (observed & np.isnan(differences)).any((1, 2))
+        numbers = np.arange(len(self.errors))
+        of_judges = self.sizes[runs.judge, numbers]
+        least = _size(np.where(observed, differences, np.nan))
+        is_larger = runs.are_unseen & ~is_lost & (least > of_judges) & (of_judges > 0)
+        factor = np.divide(least, of_judges, out=np.ones_like(least), where=is_larger)
+        sizes = self.sizes.copy()
+        sizes[runs.judge, numbers] = np.where(is_lost, np.inf, factor * of_judges)
+        scaled = factor[:, None, None] * self.errors
+        return self._replace(errors=scaled, sizes=sizes, own=factor[:, None, None] * self.own)
+
 
 def joined(several: Sequence[Judged]) -> Judged:
     """Forecasts of all runs from those of some."""

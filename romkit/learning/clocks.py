@@ -1,0 +1,181 @@
+"""Runs that are one motion at several speeds: their clocks, and runs interpolated at equal phases.
+
+A chemical reaction passes the same states at each temperature, by orders of magnitude sooner or
+later. At equal times such runs have little in common; at equal phases t/τ, by the clock τ of each
+run, they are neighbours.
+"""
+
+from itertools import combinations_with_replacement
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.core.types import Array
+from romkit.integrators.laws.baselines import interpolated_runs
+
+SAMPLES, COMPONENTS = 2000, 50
+"""Most samples and components by which two runs are compared."""
+
+SLOWEST = 30.0
+"""Largest ratio of the clocks of neighbouring runs."""
+
+TRIED, REFINED, REFINEMENTS = 120, 11, 7
+"""Ratios that are tried, on a grid of their logarithms, and again around the best one, so often."""
+
+DEGREE = 5
+"""Highest degree of polynomials that clocks may follow."""
+
+
+def clocks_of(states: Array, times: Array, contexts: Array) -> Array:
+    """Logarithms (C,) of the clocks of runs, the median 0: each run is aligned to a neighbour.
+
+    Args:
+        states: (C, T, n) of runs that begin alike, in deviations, without gaps.
+        times: (T,).
+        contexts: (C, p) of the runs, scaled.
+    """
+    rows = np.unique(np.linspace(0, len(times) - 1, SAMPLES).round().astype(int))
+    columns = np.unique(np.linspace(0, states.shape[-1] - 1, COMPONENTS).round().astype(int))
+    coarse = states[:, rows][:, :, columns]
+    since = times[rows] - times[0]
+    clocks = np.zeros(len(states))
+    for run, neighbour in _tree(contexts):
+        clocks[run] = clocks[neighbour] + _ratio(coarse[run], coarse[neighbour], since)
+    return clocks - np.median(clocks)
+
+
+def _tree(contexts: Array) -> list[tuple[int, int]]:
+    """Pairs (run, neighbour) of a shortest tree, each neighbour before its runs."""
+    distance = np.linalg.norm(contexts[:, None] - contexts, axis=-1)
+    # the run in the middle is the first one
+    middle = int(distance.sum(1).argmin())
+    reached = [middle]
+    pairs = []
+    while len(reached) < len(contexts):
+        others = np.setdiff1d(np.arange(len(contexts)), reached)
+        between = distance[np.ix_(others, reached)]
+        place, nearest = np.unravel_index(between.argmin(), between.shape)
+        pairs.append((int(others[place]), reached[nearest]))
+        reached.append(int(others[place]))
+    return pairs
+
+
+def _ratio(run: Array, neighbour: Array, since: Array) -> float:
+    """Logarithm of the clock of a run (T, n) in that of a neighbour, by least squares."""
+    slower = _slower(run, neighbour, since)
+    faster = _slower(neighbour, run, since)
+    if slower[1] <= faster[1]:
+        return slower[0]
+    return -faster[0]
+
+
+def _slower(slow: Array, fast: Array, since: Array) -> tuple[float, float]:
+    """Logarithm, 0 or more, of the clock of a run (T, n) in that of a faster one, and the mean square
+    distance that is left over the whole slower run.
+    """
+    from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
+
+    course = CubicSpline(since, fast)
+    logarithms = np.linspace(0.0, np.log(SLOWEST), TRIED)
+    step = logarithms[1]
+    for _ in range(1 + REFINEMENTS):
+        distances = []
+        for logarithm in logarithms:
+            stretched = course(since * np.exp(-logarithm))
+            distances.append(np.square(slow - stretched).mean())
+        best = int(np.argmin(distances))
+        middle = logarithms[best]
+        logarithms = np.maximum(middle + step * np.linspace(-1, 1, REFINED), 0.0)
+        step = 2 * step / (REFINED - 1)
+    return float(middle), float(distances[best])
+
+
+def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Array:
+    """States (C, S, n) of runs (C, T, n) at phases (S,): times since the first one by the median clock.
+
+    A run that has ended goes on as the nearest one that has not, from where it was: so does one that
+    has come to rest, and one of several that are the same motion.
+    """
+    from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
+
+    since = times - times[0]
+    last = since[-1] * np.exp(-clocks)  # (C,) phases at which runs end
+    result = np.empty((len(states), len(phases), states.shape[-1]))
+    longer = None
+    course_of_longer = None
+    for run in np.argsort(-last, kind="stable"):
+        course = CubicSpline(since, states[run])
+        own_times = np.minimum(phases * np.exp(clocks[run]), since[-1])
+        result[run] = course(own_times)
+        is_over = phases > last[run]
+        if longer is not None and is_over.any():
+            time_of_longer = min(last[run] * np.exp(clocks[longer]), since[-1])
+            since_then = result[longer, is_over] - course_of_longer(time_of_longer)
+            result[run, is_over] += since_then
+        longer = run
+        course_of_longer = course
+    return result
+
+
+def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
+    """Logarithms (k,) of the clocks at wanted contexts (k, p), from those of runs (C, p): by splines
+    through these, or by the polynomial that errs less at runs that are left out.
+
+    Clocks are smoother in the context than states, and a power law or an Arrhenius law is nearly a
+    polynomial of few terms.
+    """
+    values = torch.from_numpy(clocks)[:, None, None]
+    best = interpolated_runs(values, contexts, wanted)[:, 0, 0].numpy()
+    least = _left_out_by_splines(values, contexts)
+    for degree in range(1, DEGREE + 1):
+        terms = _monomials(contexts.numpy(), degree)  # (C, q)
+        if terms.shape[1] > len(clocks) - 2:
+            break
+        inverse = np.linalg.pinv(terms)
+        coefficients = inverse @ clocks
+        leverage = (terms * inverse.T).sum(1)
+        residual = clocks - terms @ coefficients
+        error = np.square(residual / np.maximum(1 - leverage, 1e-12)).mean()
+        if error < least:
+            least = error
+            best = _monomials(wanted.numpy(), degree) @ coefficients
+    return best
+
+
+def _left_out_by_splines(values: Tensor, contexts: Tensor) -> float:
+    """Mean square error of splines at runs that are left out in turn."""
+    squares = []
+    for run in range(len(values)):
+        is_kept = torch.arange(len(values)) != run
+        between = interpolated_runs(values[is_kept], contexts[is_kept], contexts[run : run + 1])
+        squares.append(float((between - values[run]).square().mean()))
+    return float(np.mean(squares))
+
+
+def _monomials(contexts: Array, degree: int) -> Array:
+    """Products (k, q) of contexts (k, p) up to a degree."""
+    columns = [np.ones(len(contexts))]
+    for number in range(1, degree + 1):
+        for factors in combinations_with_replacement(range(contexts.shape[1]), number):
+            columns.append(contexts[:, list(factors)].prod(1))
+    return np.stack(columns, axis=-1)
+
+
+def between_phases(
+    states: Array,
+    times: Array,
+    clocks: Array,
+    contexts: Tensor,
+    wanted: Tensor,
+    wanted_times: Array,
+) -> Array:
+    """States (k, S, n) at wanted contexts (k, p) and times (S,), between runs (C, T, n) at equal
+    phases.
+    """
+    several = []
+    for context, clock in zip(wanted, clock_at(clocks, contexts, wanted), strict=True):
+        phases = (wanted_times - times[0]) * np.exp(-clock)
+        of_runs = torch.from_numpy(at_phases(states, times, clocks, phases))
+        several.append(interpolated_runs(of_runs, contexts, context[None]))
+    return torch.cat(several).numpy()
