@@ -124,7 +124,7 @@ def _missing_in_words(whole: Array) -> str:
         samples = np.median(whole.sum(1))
         times = whole.shape[1]
         words = f"runs have times of their own, each about {samples:.0f} of {times}"
-        return f"{words}; romkit.data.resampled gives common ones"
+        return f"{words}; learn and romkit.data.resampled give common ones"
     incomplete = np.flatnonzero(~whole.all(1))
     numbers = listed(incomplete, NAMED)
     share = (~whole).mean()

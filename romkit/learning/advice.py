@@ -41,8 +41,8 @@ help.
 """
 
 GAINED = 0.85
-"""Error of the last manifold that was tried, in that of the one before, up to which a further latent
-may help.
+"""Error of the last manifold that was tried, and of its law, in those of the one before, up to which
+a further latent may help.
 """
 
 BETTER = 0.8
@@ -325,7 +325,12 @@ class Evidence:
         further = self._further_latents()
         if further is None:
             return ""
-        return f" Each latent that was added has helped so far: try latent_dim={further}."
+        before, last = self._with_law[-2:]
+        return (
+            f" At contexts that were left out, the law of {before.latent_dim} latents erred by "
+            f"{before.law_error:.2g}, that of {last.latent_dim} by {last.law_error:.2g}: try "
+            f"latent_dim={further}."
+        )
 
     def _larger_manifold(self) -> str:
         """Sentence on the best of the larger manifolds, whatever its law; empty where none is better."""
@@ -353,7 +358,7 @@ class Evidence:
             return None
         few = number_of_contexts(self.train) <= FEW_TO_CHOOSE
         for trial in self.trials:
-            is_open = trial.law is None or few
+            is_open = few or (trial.law is None and not self._further_latents_failed(of_model))
             is_larger = trial.latent_dim > self.latent_dim
             if (
                 is_open
@@ -362,6 +367,14 @@ class Evidence:
             ):
                 return trial
         return None
+
+    def _further_latents_failed(self, of_model: Trial) -> bool:
+        """Whether a law of more latents than the model has was tried, and was no better."""
+        for trial in self.trials:
+            is_larger = trial.latent_dim > self.latent_dim
+            if is_larger and trial.law is not None and trial.law_error >= of_model.law_error:
+                return True
+        return False
 
     def _of_manifold(self, trial: Trial) -> str:
         """Sentence on what a manifold of more latents would bring."""
@@ -386,17 +399,22 @@ class Evidence:
                 return trial
         return None
 
+    @property
+    def _with_law(self) -> list[Trial]:
+        """Manifolds with a law."""
+        return [trial for trial in self.trials if trial.law is not None]
+
     def _further_latents(self) -> int | None:
         """A number of latents that was not tried, where the last ones that were have helped."""
-        with_law = [trial for trial in self.trials if trial.law is not None]
-        if len(with_law) < 2:
+        if len(self._with_law) < 2:
             return None
-        before, last = with_law[-2:]
+        before, last = self._with_law[-2:]
         most = max(trial.latent_dim for trial in self.trials)
         is_rising = before.latent_dim < last.latent_dim == self.latent_dim
         further = last.latent_dim + (last.latent_dim - before.latent_dim)
         is_new = most < further <= self.train.sizes["component"]
         helped = last.projection_error <= GAINED * before.projection_error
+        helped = helped and last.law_error <= GAINED * before.law_error
         if is_rising and is_new and helped:
             return further
         return None

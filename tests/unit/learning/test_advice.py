@@ -96,3 +96,28 @@ def test_a_manifold_that_is_too_small_is_told_from_a_law_that_fails(errors, name
     assert "No law" not in small.sentence()
     assert (f"latent_dim={named}" in small.sentence()) == (named is not None)
     assert "No law" in judged.sentence()
+
+
+def judged_by(trials):
+    """Advice on a model of three latents that errs as much as its manifold times four."""
+    rows = [
+        Trial(number, {}, manifold, None if law is None else {"error": law})
+        for number, manifold, law in trials
+    ]
+    states = np.random.default_rng(0).normal(size=(9, 30, 8))
+    data = romkit.data.from_arrays(states, np.arange(30.0), context={"c": np.arange(9.0)})
+    judged = evidence(data, forecast=0.4, nearest=0.9)
+    held_out = {**judged.held_out, "projection": np.full(3, 0.1)}
+    return replace(judged, held_out=held_out, trials=rows, latent_dim=3).sentence()
+
+
+@pytest.mark.parametrize(("law_of_four", "named"), [(0.6, False), (0.4, False), (None, True)])
+def test_latents_are_not_advised_beyond_a_law_of_more_that_was_no_better(law_of_four, named):
+    sentence = judged_by([(2, 0.5, 0.7), (3, 0.4, 0.4), (4, 0.3, law_of_four), (5, 0.1, None)])
+    assert ("latent_dim=5" in sentence or "latent_dim=4" in sentence) == named
+
+
+@pytest.mark.parametrize(("law_before", "named"), [(0.9, True), (0.41, False), (0.3, False)])
+def test_a_further_latent_is_advised_where_the_last_one_has_helped_the_law(law_before, named):
+    sentence = judged_by([(2, 0.5, law_before), (3, 0.4, 0.4)])
+    assert ("latent_dim=4" in sentence) == named
