@@ -3,7 +3,7 @@ lists them.
 """
 
 from romkit.projections.autoencoders import AE, ContextAE, FilmAE
-from romkit.projections.base import Path, Projection, architecture
+from romkit.projections.base import Projection
 from romkit.projections.constrained import (
     CAE,
     BiasNcAE,
@@ -17,9 +17,12 @@ from romkit.projections.flow import Flow
 from romkit.projections.frame import Frame
 from romkit.projections.identity import Identity
 from romkit.projections.linear import POD
+from romkit.projections.maps import EncoderDecoder
 from romkit.projections.methods import METHODS, method_named
-from romkit.projections.operator import EncoderDecoder, Operator
+from romkit.projections.operator import Operator
+from romkit.projections.path import Path
 from romkit.projections.polynomial import PolynomialManifold
+from romkit.projections.sizes import architecture
 from romkit.projections.sliced import Shifts, Sliced
 from romkit.projections.storage import pretrained, stack, unstack
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from romkit.core.boundary import Positive, Sizes, validated
 from romkit.core.types import Pair
-from romkit.projections.base import Projection, check_chain, check_embedding
+from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.layers import (
     MIDDLE_SLOPE,
@@ -26,6 +26,7 @@ from romkit.projections.layers import (
 )
 from romkit.projections.linear import leading_modes
 from romkit.projections.networks import Embedding, JointMaps
+from romkit.projections.sizes import check_chain, check_embedding
 from romkit.projections.weights import BiorthogonalPair, FollowingWeight, FreePair, over_contexts
 
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from romkit.core.boundary import Count, Layered, Positive, Sizes, validated
 from romkit.core.broadcast import align, matmul
 from romkit.core.errors import InputError
-from romkit.projections.base import Projection, check_embedding
+from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.linear import leading_modes
 from romkit.projections.networks import (
@@ -34,6 +34,7 @@ from romkit.projections.networks import (
     steps,
     uniform,
 )
+from romkit.projections.sizes import check_embedding
 
 TURNING = 0.3
 """Learning rate of the rotation, as a share of that of the networks; at their own rate it now and

@@ -8,9 +8,10 @@ from romkit.bases.modes import EXACT
 from romkit.core.boundary import Count, validated
 from romkit.core.broadcast import matmul
 from romkit.core.errors import InputError
-from romkit.projections.base import Projection, check_chain
+from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.networks import Curve, Curves, orthonormal
+from romkit.projections.sizes import check_chain
 
 
 class Subspace(Curves):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from romkit.core.broadcast import align, matmul
 from romkit.core.types import Dual
-from romkit.projections.operator import EncoderDecoder
+from romkit.projections.maps import EncoderDecoder
 
 
 def relu(x: Tensor, order: int) -> tuple[Tensor, ...]:

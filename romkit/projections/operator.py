@@ -1,10 +1,7 @@
-"""Projection operator at one context, on tensors and on labelled arrays, and the encoder and
-decoder behind it.
-"""
+"""Projection operator at one context, on tensors and on labelled arrays."""
 
-import abc
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import dask.array as da
@@ -16,80 +13,15 @@ from torch import Tensor
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count
 from romkit.core.errors import InputError
-from romkit.core.forward import jvp
 from romkit.core.polynomials import Monomials
 from romkit.core.types import Array, Dual
-from romkit.data import DIMS, Layout
+from romkit.data import DIMS
 from romkit.data.schema import check_chunks
-from romkit.data.trajectories import check_components, check_grid
-from romkit.data.units import state_in_units, states_in_units
 from romkit.engine.threads import one_thread
 from romkit.projections.frame import Frame
 from romkit.projections.gaps import encoded
-
-
-class EncoderDecoder(abc.ABC):
-    """Encoder and decoder at one context in normalised coordinates, with tangents; `Projection.at`
-    returns one.
-
-    Example:
-        >>> import torch
-        >>> from romkit.projections import EncoderDecoder
-        >>> from romkit.types import Dual
-        >>> class Ends(EncoderDecoder):
-        ...     def encode(self, y):
-        ...         return y[..., [0, -1]]
-        ...     def decode(self, z):
-        ...         return torch.cat([z[..., :1], z.mean(-1, keepdim=True), z[..., 1:]], dim=-1)
-        ...     def encode_jvp(self, y, v):
-        ...         return Dual(self.encode(y), self.encode(v))
-        ...     def decode_jvp(self, z, w):
-        ...         return Dual(self.decode(z), self.decode(w))
-        >>> Ends().decode(Ends().encode(torch.tensor([1.0, 5.0, 3.0])))
-        tensor([1., 2., 3.])
-    """
-
-    @abc.abstractmethod
-    def encode(self, y: Tensor) -> Tensor:
-        """z = ρ(y)."""
-
-    @abc.abstractmethod
-    def decode(self, z: Tensor) -> Tensor:
-        """y = φ(z)."""
-
-    @abc.abstractmethod
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1."""
-
-    @abc.abstractmethod
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
-
-    def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
-        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W;
-        None elsewhere.
-        """
-        return None
-
-    takes_gaps = False
-    """Whether a state with NaN is encoded by least squares on what is there."""
-
-    def polynomial(self) -> tuple[Monomials, Tensor, Tensor] | None:
-        """Monomials m, W (..., K, n) and D (..., n, m), where y = Wᵀ m(z) and z = Dᵀ y; None
-        elsewhere.
-        """
-        return None
-
-    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too
-        slow.
-        """
-
-        def tangent(point: Tensor) -> Tensor:
-            return self.decode_jvp(point, w).tangent
-
-        _, curvature = jvp(tangent, (z,), (w,))
-        return curvature
+from romkit.projections.labels import LATENT, is_plain, labelled_like, latents_of, states_of
+from romkit.projections.maps import EncoderDecoder
 
 
 class LastLayer(NamedTuple):
@@ -358,16 +290,16 @@ class Operator:
             dims = (*lead, LATENT)
             attrs = {"long_name": "latent state"}
             return xr.DataArray(values, coords, dims, "latent", attrs)
-        if method == "__call__" and _is_plain(given):
-            return _like(given, values, lead, coords)
+        if method == "__call__" and is_plain(given):
+            return labelled_like(given, values, lead, coords)
         return self._scattered(given, values, lead, coords)
 
     def _coordinates(self, method: str, given: object) -> xr.DataArray:
         """Latents or states of labelled data: seeds, trajectories and times first, coordinates last."""
         if method == "decode":
-            array = _latents(given)
+            array = latents_of(given)
         else:
-            array = _states(given, self._frame)
+            array = states_of(given, self._frame)
         last = array.dims[-1]
         return array.transpose("seed", *DIMS[:2], ..., last, missing_dims="ignore")
 
@@ -531,88 +463,3 @@ def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
             fix=f"give {name}.float(), or make the projection double: projection.double()",
         )
     return tensors.tensor(name, value).to(dtype)
-
-
-LATENT, FULL = "latent_component", "component"
-
-
-def _latents(z: object) -> xr.DataArray:
-    """Latents along the last axis."""
-    if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
-        raise InputError(
-            "z",
-            expected=f"latents along {LATENT!r}",
-            got=type(z).__name__,
-            fix="give a tensor, an array, or what encode returned",
-        )
-    return z.transpose(..., LATENT)
-
-
-def _states(x: object, frame: Frame) -> xr.DataArray:
-    """States of romkit's schema, or of variables of the user's own in the dimensions of the layout,
-    in the units of the frame.
-    """
-    layout = frame.fields
-    if not isinstance(x, xr.DataArray | xr.Dataset):
-        raise InputError(
-            "x",
-            expected="states",
-            got=type(x).__name__,
-            fix="give a tensor, an array, or a dataset",
-        )
-    if _is_plain(x):
-        return _plain_states(x, layout, frame.state_units)
-    name = layout.variables[0].name
-    data = x
-    if isinstance(x, xr.DataArray):
-        data = x.to_dataset(name=name)
-    if name not in data:
-        raise InputError(
-            "x",
-            expected=f"a variable {name!r}",
-            got=f"variables {sorted(map(str, data.data_vars))}",
-            fix="give data like those of the training",
-        )
-    places = set()
-    for variable in layout.variables:
-        places.update(variable.dims)
-    lead = [dim for dim in data[name].dims if dim not in places]
-    coords = {}
-    for label, coord in data.coords.items():
-        if set(coord.dims) <= set(lead):
-            coords[label] = coord
-    values = layout.gather(data, lead)
-    return xr.DataArray(values, coords, (*lead, FULL))
-
-
-def _plain_states(
-    x: xr.DataArray | xr.Dataset, layout: Layout, units: Sequence[str]
-) -> xr.DataArray:
-    """States of romkit's schema in these units."""
-    check_components("x", x, layout.names)
-    if isinstance(x, xr.DataArray):
-        return state_in_units("x", x, units).transpose(..., FULL)
-    check_grid(x, layout)
-    return states_in_units("x", x, units)["state"].transpose(..., FULL)
-
-
-def _like(
-    given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict
-) -> xr.DataArray | xr.Dataset:
-    """States of romkit's schema with the labels of those that were given."""
-    labels = dict(coords)
-    for name, coord in given.coords.items():
-        if coord.dims == (FULL,):
-            labels[name] = coord
-    dims = (*lead, FULL)
-    if isinstance(given, xr.DataArray):
-        return xr.DataArray(values, labels, dims, "state", given.attrs)
-    state = xr.DataArray(values, labels, dims, "state", given["state"].attrs)
-    return state.to_dataset().assign_attrs(given.attrs)
-
-
-def _is_plain(x: xr.DataArray | xr.Dataset) -> bool:
-    """Whether states are in romkit's schema."""
-    if FULL not in x.dims:
-        return False
-    return isinstance(x, xr.DataArray) or "state" in x

@@ -19,7 +19,7 @@ from romkit.core.broadcast import matmul
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.polynomials import Monomials, multiplied
 from romkit.core.types import Dual, Names
-from romkit.projections.base import Projection, check_chain
+from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
 from romkit.projections.gaps import encoded
 from romkit.projections.leftout import (
@@ -35,6 +35,7 @@ from romkit.projections.leftout import (
 from romkit.projections.linear import Subspace
 from romkit.projections.networks import Affine, Curve, Networks, orthonormal, product, uniform
 from romkit.projections.operator import Operator
+from romkit.projections.sizes import check_chain
 
 MOST_LATENTS = 6
 """Largest number of latents that is tried."""

@@ -19,9 +19,9 @@ from romkit.data import DIMS, Layout, even_step
 from romkit.data.schema import of_other_coordinates
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
+from romkit.projections.maps import EncoderDecoder
 from romkit.projections.methods import method_named
 from romkit.projections.networks import Curve, Curves, joined
-from romkit.projections.operator import EncoderDecoder
 
 PURE = 0.99
 """Share of the energy of the deviations that harmonics of one wave hold in data that count as waves

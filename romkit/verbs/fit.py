@@ -25,7 +25,7 @@ from romkit.data.layout import reordered
 from romkit.data.velocity import needing_velocity
 from romkit.engine import Device, Engine
 from romkit.projections import METHODS, Frame, Projection, Shifts, Sliced, stack, unstack
-from romkit.projections.base import arguments
+from romkit.projections.sizes import arguments
 from romkit.projections.sliced import Wave
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe

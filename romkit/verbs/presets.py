@@ -12,8 +12,8 @@ from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.projections import Frame, Projection, architecture
-from romkit.projections.base import check_chain
 from romkit.projections.constrained import around
+from romkit.projections.sizes import check_chain
 from romkit.training import (
     Anchor,
     LatentVelocity,

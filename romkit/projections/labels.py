@@ -1,0 +1,95 @@
+"""States and latents in arrays and datasets with labels."""
+
+from collections.abc import Sequence
+
+import xarray as xr
+
+from romkit.core.errors import InputError
+from romkit.data import Layout
+from romkit.data.trajectories import check_components, check_grid
+from romkit.data.units import state_in_units, states_in_units
+from romkit.projections.frame import Frame
+
+LATENT, FULL = "latent_component", "component"
+
+
+def latents_of(z: object) -> xr.DataArray:
+    """Latents along the last axis."""
+    if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
+        raise InputError(
+            "z",
+            expected=f"latents along {LATENT!r}",
+            got=type(z).__name__,
+            fix="give a tensor, an array, or what encode returned",
+        )
+    return z.transpose(..., LATENT)
+
+
+def states_of(x: object, frame: Frame) -> xr.DataArray:
+    """States of romkit's schema, or of variables of the user's own in the dimensions of the layout,
+    in the units of the frame.
+    """
+    layout = frame.fields
+    if not isinstance(x, xr.DataArray | xr.Dataset):
+        raise InputError(
+            "x",
+            expected="states",
+            got=type(x).__name__,
+            fix="give a tensor, an array, or a dataset",
+        )
+    if is_plain(x):
+        return _plain_states(x, layout, frame.state_units)
+    name = layout.variables[0].name
+    data = x
+    if isinstance(x, xr.DataArray):
+        data = x.to_dataset(name=name)
+    if name not in data:
+        raise InputError(
+            "x",
+            expected=f"a variable {name!r}",
+            got=f"variables {sorted(map(str, data.data_vars))}",
+            fix="give data like those of the training",
+        )
+    places = set()
+    for variable in layout.variables:
+        places.update(variable.dims)
+    lead = [dim for dim in data[name].dims if dim not in places]
+    coords = {}
+    for label, coord in data.coords.items():
+        if set(coord.dims) <= set(lead):
+            coords[label] = coord
+    values = layout.gather(data, lead)
+    return xr.DataArray(values, coords, (*lead, FULL))
+
+
+def _plain_states(
+    x: xr.DataArray | xr.Dataset, layout: Layout, units: Sequence[str]
+) -> xr.DataArray:
+    """States of romkit's schema in these units."""
+    check_components("x", x, layout.names)
+    if isinstance(x, xr.DataArray):
+        return state_in_units("x", x, units).transpose(..., FULL)
+    check_grid(x, layout)
+    return states_in_units("x", x, units)["state"].transpose(..., FULL)
+
+
+def labelled_like(
+    given: xr.DataArray | xr.Dataset, values: object, lead: list[str], coords: dict
+) -> xr.DataArray | xr.Dataset:
+    """States of romkit's schema with the labels of those that were given."""
+    labels = dict(coords)
+    for name, coord in given.coords.items():
+        if coord.dims == (FULL,):
+            labels[name] = coord
+    dims = (*lead, FULL)
+    if isinstance(given, xr.DataArray):
+        return xr.DataArray(values, labels, dims, "state", given.attrs)
+    state = xr.DataArray(values, labels, dims, "state", given["state"].attrs)
+    return state.to_dataset().assign_attrs(given.attrs)
+
+
+def is_plain(x: xr.DataArray | xr.Dataset) -> bool:
+    """Whether states are in romkit's schema."""
+    if FULL not in x.dims:
+        return False
+    return isinstance(x, xr.DataArray) or "state" in x

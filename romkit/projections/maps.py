@@ -1,0 +1,73 @@
+"""The encoder and decoder of a projection at one context, in normalised coordinates."""
+
+import abc
+
+from torch import Tensor
+
+from romkit.core.forward import jvp
+from romkit.core.polynomials import Monomials
+from romkit.core.types import Dual
+
+
+class EncoderDecoder(abc.ABC):
+    """Encoder and decoder at one context in normalised coordinates, with tangents; `Projection.at`
+    returns one.
+
+    Example:
+        >>> import torch
+        >>> from romkit.projections import EncoderDecoder
+        >>> from romkit.types import Dual
+        >>> class Ends(EncoderDecoder):
+        ...     def encode(self, y):
+        ...         return y[..., [0, -1]]
+        ...     def decode(self, z):
+        ...         return torch.cat([z[..., :1], z.mean(-1, keepdim=True), z[..., 1:]], dim=-1)
+        ...     def encode_jvp(self, y, v):
+        ...         return Dual(self.encode(y), self.encode(v))
+        ...     def decode_jvp(self, z, w):
+        ...         return Dual(self.decode(z), self.decode(w))
+        >>> Ends().decode(Ends().encode(torch.tensor([1.0, 5.0, 3.0])))
+        tensor([1., 2., 3.])
+    """
+
+    @abc.abstractmethod
+    def encode(self, y: Tensor) -> Tensor:
+        """z = ρ(y)."""
+
+    @abc.abstractmethod
+    def decode(self, z: Tensor) -> Tensor:
+        """y = φ(z)."""
+
+    @abc.abstractmethod
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
+        """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1."""
+
+    @abc.abstractmethod
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
+
+    def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
+        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W;
+        None elsewhere.
+        """
+        return None
+
+    takes_gaps = False
+    """Whether a state with NaN is encoded by least squares on what is there."""
+
+    def polynomial(self) -> tuple[Monomials, Tensor, Tensor] | None:
+        """Monomials m, W (..., K, n) and D (..., n, m), where y = Wᵀ m(z) and z = Dᵀ y; None
+        elsewhere.
+        """
+        return None
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too
+        slow.
+        """
+
+        def tangent(point: Tensor) -> Tensor:
+            return self.decode_jvp(point, w).tangent
+
+        _, curvature = jvp(tangent, (z,), (w,))
+        return curvature
