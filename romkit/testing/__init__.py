@@ -1,5 +1,5 @@
 """The contracts, for romkit's tests and for classes of your own: each raises AssertionError with
-the first broken law.
+the first broken rule.
 
 For example:
 

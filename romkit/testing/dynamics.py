@@ -12,8 +12,8 @@ from romkit.integrators import LatentDynamics
 from romkit.projections import Operator, Path, Projection, stack
 from romkit.solvers import RK4, Solution, Status
 from romkit.systems.problem import PROBLEMS, Problem
-from romkit.testing.laws import close, fact, laws_of
 from romkit.testing.projections import Probe, perturbed, probe
+from romkit.testing.rules import close, fact, rules_of
 
 LatentLaw = Callable[..., Tensor]
 """(t, z) -> ż, or (t, z, ż) -> z̈."""
@@ -173,7 +173,7 @@ def check_dynamics(
     consistent: bool = True,
     tolerance: Positive = 1e-6,
 ) -> None:
-    """Raise AssertionError with law, error and tolerance if `dynamics` break a law of latent
+    """Raise AssertionError with rule, error and tolerance if `dynamics` break a rule of latent
     dynamics.
 
     A law that was fitted to data has an `order`, and looks at no full-order model: of it only what
@@ -209,7 +209,7 @@ def check_dynamics(
     if is_learned:
         orders = (dynamics.order,)
     for order in orders:
-        with torch.no_grad(), laws_of(f"{dynamics}, order {order}"):
+        with torch.no_grad(), rules_of(f"{dynamics}, order {order}"):
             start(dynamics, p, order)
             if follows_motions:
                 motion(dynamics, p, order, tolerance)

@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.projections import Operator, Projection, stack
 from romkit.projections.storage import check_single, packed, unpacked
-from romkit.testing.laws import close, laws_of
+from romkit.testing.rules import close, rules_of
 
 
 class Probe(NamedTuple):
@@ -135,7 +135,7 @@ def perturbed(projection: Projection) -> Projection:
     return other
 
 
-LAWS: tuple[Callable[[Probe], None], ...] = (
+RULES: tuple[Callable[[Probe], None], ...] = (
     tangents,
     jacobian,
     curvature,
@@ -143,15 +143,15 @@ LAWS: tuple[Callable[[Probe], None], ...] = (
     stacking,
     storage,
 )
-"""Laws of every projection."""
+"""Rules of every projection."""
 
-IDEMPOTENT_LAWS: tuple[Callable[[Probe], None], ...] = (left_inverse, idempotency)
-"""Further laws of those that declare `idempotent`."""
+IDEMPOTENT_RULES: tuple[Callable[[Probe], None], ...] = (left_inverse, idempotency)
+"""Further rules of those that declare `idempotent`."""
 
 
 @validated
 def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1.0, 10.0)) -> None:
-    """Raise AssertionError with law, error and tolerance if `projection` breaks a law of its kind.
+    """Raise AssertionError with rule, error and tolerance if `projection` breaks a rule of its kind.
 
     Args:
         projection: a single model, trained or not; it is copied and tested in float64.
@@ -162,11 +162,11 @@ def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1
         >>> romkit.testing.check_projection(romkit.load("ncae-lorenz96"), spreads=(1.0,))  # silent
     """
     check_single(projection)
-    laws = LAWS
+    rules = RULES
     if projection.idempotent:
-        laws = LAWS + IDEMPOTENT_LAWS
+        rules = RULES + IDEMPOTENT_RULES
     for spread in spreads:
         points = probe(projection, spread=spread)
-        with laws_of(f"{projection.name}, contexts over {spread:g} x the training range"):
-            for law in laws:
-                law(points)
+        with rules_of(f"{projection.name}, contexts over {spread:g} x the training range"):
+            for rule in rules:
+                rule(points)

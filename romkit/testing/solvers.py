@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.solvers import Solver, Status
-from romkit.testing.laws import close, fact, holds, laws_of, refused
+from romkit.testing.rules import close, fact, holds, refused, rules_of
 
 TIMES = torch.linspace(0, 2, 5, dtype=torch.float64)
 STARTS = torch.tensor([[0.2], [0.5], [3.0]], dtype=torch.float64)
@@ -98,7 +98,7 @@ def convergence(solver: Solver, order: float) -> None:
 def check_solver(
     solver: Solver, *, order: Positive | None = None, tolerance: Positive = 1e-6
 ) -> None:
-    """Raise AssertionError with law, error and tolerance if `solver` breaks a law of solvers.
+    """Raise AssertionError with rule, error and tolerance if `solver` breaks a rule of solvers.
 
     Args:
         solver: with settings that solve ẏ = y (1 - y) over two units of time to the tolerance.
@@ -108,11 +108,11 @@ def check_solver(
     Example:
         >>> import romkit
         >>> from romkit.solvers import RK4
-        >>> romkit.testing.check_solver(RK4(0.02), order=4)  # silent, since every law holds
+        >>> romkit.testing.check_solver(RK4(0.02), order=4)  # silent, since every rule holds
     """
-    with laws_of(str(solver)):
-        for law in (accuracy, batch_of_solver, clock):
-            law(solver, tolerance)
+    with rules_of(str(solver)):
+        for rule in (accuracy, batch_of_solver, clock):
+            rule(solver, tolerance)
         if order is not None:
             convergence(solver, order)
 

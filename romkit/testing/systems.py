@@ -14,13 +14,13 @@ from romkit.systems import System
 from romkit.systems.problem import Parts
 from romkit.systems.sampled import gives_rows
 from romkit.systems.terms import Term
-from romkit.testing.laws import TOLERANCE, close, fact, holds, laws_of
+from romkit.testing.rules import TOLERANCE, close, fact, holds, rules_of
 
 ROWS = 1000
 """Rows of the right-hand side that are looked at, at most."""
 
 SAMPLES = 5
-"""Output times of the datasets that the laws look at."""
+"""Output times of the datasets that the rules look at."""
 
 
 def corners(system: System) -> Tensor:
@@ -166,8 +166,8 @@ def symmetry(system: System) -> None:
         return
     c, (x,) = nearby(system)
     error = system.commutator(system.symmetry, x, c)
-    law = f"f(g x) = g f(x): relative error {error:.1e}, tolerance {TOLERANCE:.0e}"
-    holds(error <= TOLERANCE, law)
+    rule = f"f(g x) = g f(x): relative error {error:.1e}, tolerance {TOLERANCE:.0e}"
+    holds(error <= TOLERANCE, rule)
 
 
 def metric(system: System) -> None:
@@ -219,7 +219,7 @@ def _check_integral(what: str, values: Tensor, rate: Tensor, dt: float) -> None:
     close(f"{what} = integral of their rates", change, simpson, 1e-3 * dt + doubt)
 
 
-LAWS: tuple[Callable[[System], None], ...] = (
+RULES: tuple[Callable[[System], None], ...] = (
     context,
     right_hand_side,
     names,
@@ -230,20 +230,20 @@ LAWS: tuple[Callable[[System], None], ...] = (
     symmetry,
     datasets,
 )
-"""Laws of every system."""
+"""Rules of every system."""
 
 
 @validated
 def check_system(system: System) -> None:
-    """Raise AssertionError with law, error and tolerance if `system` breaks a law of systems.
+    """Raise AssertionError with rule, error and tolerance if `system` breaks a rule of systems.
 
     Args:
-        system: with a short transient, since the laws start from where its datasets begin.
+        system: with a short transient, since the rules start from where its datasets begin.
 
     Example:
         >>> import romkit
         >>> romkit.testing.check_system(romkit.systems.Lorenz96(n=8, transient=0.0))  # silent
     """
-    with laws_of(system.name):
-        for law in LAWS:
-            law(system)
+    with rules_of(system.name):
+        for rule in RULES:
+            rule(system)

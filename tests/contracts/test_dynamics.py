@@ -28,7 +28,7 @@ from romkit.integrators import (
 )
 from romkit.integrators.base import LatentField, LearnedField
 from romkit.testing import check_dynamics
-from tests.properties.test_projection_laws import make
+from tests.properties.test_projection_rules import make
 from tests.refusals import refused
 
 REGISTERED = [

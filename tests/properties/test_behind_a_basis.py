@@ -20,7 +20,7 @@ from romkit.solvers import RK4
 from romkit.systems.terms import Projected, Term
 from romkit.testing import check_projection
 from romkit.testing.projections import idempotency, left_inverse, probe, tangents
-from tests.properties.test_projection_laws import make
+from tests.properties.test_projection_rules import make
 from tests.refusals import refused
 
 R, LARGE = 6, 10_000

@@ -12,7 +12,7 @@ from romkit.integrators.galerkin import nearest
 from romkit.projections import Path
 from romkit.systems.problem import FirstOrder, SecondOrder, euclidean
 from romkit.testing.projections import probe
-from tests.properties.test_projection_laws import make
+from tests.properties.test_projection_rules import make
 
 T0 = torch.zeros((), dtype=torch.float64)
 

@@ -15,7 +15,7 @@ from romkit.projections import Path
 from romkit.solvers import Adaptive
 from romkit.systems.problem import PROBLEMS
 from romkit.testing.projections import probe
-from tests.properties.test_projection_laws import make
+from tests.properties.test_projection_rules import make
 
 T64 = torch.float64
 RTOL = 1e-6

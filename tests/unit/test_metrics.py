@@ -23,7 +23,7 @@ from romkit.metrics import (
     valid_time,
 )
 from romkit.testing.projections import probe
-from tests.properties.test_projection_laws import make
+from tests.properties.test_projection_rules import make
 from tests.refusals import refused
 
 TIMES = 0.5 * torch.arange(9, dtype=torch.float64) + 3.0

@@ -26,7 +26,7 @@ from romkit.errors import InputError
 from romkit.projections import CAE, EncoderDecoder, Flow, unstack
 from romkit.projections.activations import inverse_pair
 from romkit.testing.projections import probe
-from tests.properties.test_projection_laws import make
+from tests.properties.test_projection_rules import make
 from tests.refusals import refused
 
 MAPS = ("encoder", "decoder", "projection")

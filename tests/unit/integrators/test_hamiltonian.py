@@ -12,7 +12,7 @@ from romkit.projections import CAE, Frame, Path
 from romkit.solvers import RK4, ImplicitMidpoint
 from romkit.systems import Pendulum
 from romkit.systems.problem import FirstOrder, SecondOrder
-from tests.properties.test_projection_laws import make
+from tests.properties.test_projection_rules import make
 from tests.refusals import refused
 
 T0 = torch.zeros((), dtype=torch.float64)

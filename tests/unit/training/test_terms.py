@@ -21,7 +21,7 @@ from romkit.training import (
     RolloutTraining,
 )
 from romkit.training.loss import log_bound
-from tests.properties.test_projection_laws import make
+from tests.properties.test_projection_rules import make
 from tests.refusals import refused
 from tests.unit.training.test_fit import parameters
 

@@ -1,4 +1,4 @@
-"""Statements that hold or raise AssertionError, with the law that is broken."""
+"""Statements that hold or raise AssertionError, with the rule that is broken."""
 
 import contextlib
 import traceback
@@ -13,37 +13,37 @@ TOLERANCE = 1e-10
 """Largest relative error allowed in float64 where two ways to compute the same are compared."""
 
 
-def holds(ok: bool, law: str) -> None:
-    """Raise AssertionError unless the law holds."""
+def holds(ok: bool, rule: str) -> None:
+    """Raise AssertionError unless the rule holds."""
     if not ok:
-        raise AssertionError(law)
+        raise AssertionError(rule)
 
 
-def close(law: str, a: Tensor, b: Tensor, tolerance: float = TOLERANCE) -> None:
+def close(rule: str, a: Tensor, b: Tensor, tolerance: float = TOLERANCE) -> None:
     """Raise AssertionError unless a = b, relative to the largest entry of b (at least 1); NaN
     equals nothing.
     """
-    holds(a.shape == b.shape, f"{law}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
+    holds(a.shape == b.shape, f"{rule}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
     if a.numel() > 0:
         error = ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
-        holds(error <= tolerance, f"{law}: relative error {error:.1e}, tolerance {tolerance:.0e}")
+        holds(error <= tolerance, f"{rule}: relative error {error:.1e}, tolerance {tolerance:.0e}")
 
 
-def fact(law: str, expected: object, got: object) -> None:
+def fact(rule: str, expected: object, got: object) -> None:
     """Raise AssertionError unless two facts are equal."""
-    holds(expected == got, f"{law}: expected {expected}, got {got}")
+    holds(expected == got, f"{rule}: expected {expected}, got {got}")
 
 
-def refused(law: str, error: type[Exception], call: Callable[[], object]) -> None:
+def refused(rule: str, error: type[Exception], call: Callable[[], object]) -> None:
     """Raise AssertionError unless a call raises the error."""
     with contextlib.suppress(error):
         call()
-        raise AssertionError(f"{law}: expected {error.__name__}, got a result")
+        raise AssertionError(f"{rule}: expected {error.__name__}, got a result")
 
 
 @contextlib.contextmanager
-def laws_of(what: str) -> Iterator[None]:
-    """Put the name of the object in front of the first law that it breaks, or of the error that it
+def rules_of(what: str) -> Iterator[None]:
+    """Put the name of the object in front of the first rule that it breaks, or of the error that it
     raises.
     """
     try:
@@ -52,16 +52,16 @@ def laws_of(what: str) -> Iterator[None]:
         raise AssertionError(f"{what}: {broken}") from None
     except (RuntimeError, IndexError, TypeError, AttributeError) as error:
         text = f"{type(error).__name__}: {one_line(str(error))}"
-        raise AssertionError(f"{what}: {_law_in(error)}: {text}") from error
+        raise AssertionError(f"{what}: {_rule_in(error)}: {text}") from error
 
 
-def _law_in(error: BaseException) -> str:
-    """Name of the law in which an error came up."""
+def _rule_in(error: BaseException) -> str:
+    """Name of the rule in which an error came up."""
     here = Path(__file__).parent
     frames = traceback.extract_tb(error.__traceback__)[1:]
     functions = [frame.name for frame in frames if Path(frame.filename).parent == here]
     # the first is the contract itself
-    contract, *laws = functions
-    if not laws:
+    contract, *rules = functions
+    if not rules:
         return contract
-    return laws[0]
+    return rules[0]

@@ -1,4 +1,4 @@
-"""The laws of projections over random shapes, contexts and parameters, in float64."""
+"""The rules of projections over random shapes, contexts and parameters, in float64."""
 
 import copy
 import math
@@ -12,7 +12,7 @@ import romkit
 from romkit.projections import CAE, METHODS, POD, Frame, NcAE, architecture, stack, unstack
 from romkit.projections.activations import inverse_pair
 from romkit.testing import check_projection
-from romkit.testing.projections import IDEMPOTENT_LAWS, LAWS, probe
+from romkit.testing.projections import IDEMPOTENT_RULES, RULES, probe
 from tests.refusals import refused
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(1, 3), st.integers(0, 10_000))
@@ -56,15 +56,15 @@ def test_contract_after_training(method, lorenz_data):
 
 
 @pytest.mark.parametrize("method", ["ae", "context-ae", "film-ae", "context-cae", "soft-ncae"])
-def test_the_laws_can_fail(method):
+def test_the_rules_can_fail(method):
     points = probe(make(method, (2, 5, 2, 7)))
-    for law in IDEMPOTENT_LAWS:
+    for rule in IDEMPOTENT_RULES:
         with pytest.raises(AssertionError):
-            law(points)
+            rule(points)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_a_wrong_tangent_or_batch_is_caught(law, monkeypatch):
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_wrong_tangent_or_batch_is_caught(rule, monkeypatch):
     points = probe(make("ncae", (2, 5, 2, 7)))
     maps = points.operator._maps
     right = maps.decode_jvp
@@ -75,7 +75,7 @@ def test_a_wrong_tangent_or_batch_is_caught(law, monkeypatch):
         lambda z: 1.001 * type(points.operator).decode(points.operator, z),
     )
     with pytest.raises(AssertionError):
-        law(points)
+        rule(points)
 
 
 @given(alpha=st.floats(-0.78, 0.78), x=st.floats(-50, 50))
