@@ -151,20 +151,16 @@ def law(
     """  # noqa: D301
     set_values = options.settings(set_)
     choices = options.settings(select, "--select")
-    if kind == "auto":
+    is_auto = kind == "auto"
+    if is_auto:
         _refuse_beside_auto({"--set": set_values, "--select": choices, "--members": members})
-        run = f"law-{options.short_name(data)}"
-        file = options.target(out, run, "law.safetensors", force)
-        projection = options.load("projection", model)
-        chosen = romkit.law(projection, options.read_data(data), seconds=seconds, seed=seed)
-        _show_law(chosen)
-        options.write(romkit.save, chosen, file, label="\n")
-        return
-    estimator = _estimator(kind, set_values, choices)
+    else:
+        estimator = _estimator(kind, set_values, choices)
+    name = "law" if is_auto else kind
     if out is not None and members is not None:
         # --out is a folder for an ensemble
         out = out / "law.safetensors"
-    file = options.target(out, f"{kind}-{options.short_name(data)}", "law.safetensors", force)
+    file = options.target(out, f"{name}-{options.short_name(data)}", "law.safetensors", force)
     projection = options.load("projection", model)
     training = options.read_data(data)
     if members is not None:
@@ -172,7 +168,10 @@ def law(
         _show_law(_law_of_one_member(ensemble))
         output.wrote(ensemble.save(file.parent), label="\n", what=f"an ensemble of {members} to ")
         return
-    fitted = estimator.fit(projection, training, seed=seed, select=_grid(choices) or None)
+    if is_auto:
+        fitted = romkit.law(projection, training, seconds=seconds, seed=seed)
+    else:
+        fitted = estimator.fit(projection, training, seed=seed, select=_grid(choices) or None)
     _show_law(fitted)
     options.write(romkit.save, fitted, file, label="\n")
 

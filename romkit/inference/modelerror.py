@@ -77,18 +77,18 @@ class Weight(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelError:
-    """Errors of a reduced model in units of the noise: their mean, by a Gaussian process over (d,
-    w), and scatter.
+    """Errors of a reduced model in units of the noise: their mean, by a Gaussian process over
+    contexts d, in half widths of their range, and latent states w; and their scatter.
 
     Attributes:
-        points: (K, p + q) contexts and latent states of the training samples.
+        points: (K, p + q) d and w of the training samples.
         trajectory: (K,) number of the trajectory that each is from.
         lengths: (p + q,) of the kernel.
         alpha: (K, r) coefficients of the mean.
         modes: (N, r), orthonormal.
         residuals: (K, r) errors that the mean leaves when a sample's own trajectory is left out.
         rest: mean square of what the modes leave out.
-        size: p.
+        context_size: p.
 
     Source: Kaipio, Somersalo (2007), Statistical inverse problems: discretization, model reduction
     and inverse crimes; Rasmussen, Williams (2006), section 5.4.2, of samples left out.
@@ -101,7 +101,7 @@ class ModelError:
     modes: Tensor
     residuals: Tensor
     rest: Tensor
-    size: int
+    context_size: int
 
     @classmethod
     def of(cls, d: Tensor, w: Tensor, trajectory: Tensor, errors: Tensor) -> "ModelError":
@@ -116,7 +116,6 @@ class ModelError:
         unresolved = errors - a @ modes.mT
         points = torch.cat([d, w], dim=1)
         folds = rows_of_trajectories(trajectory)
-        best = None
         least = torch.inf
         for lengths in _lengths(d, w):
             scaled = points / lengths
@@ -127,9 +126,10 @@ class ModelError:
                 score = float(squares.log1p().mean())
                 if score < least:
                     least = score
-                    best = lengths, alpha, modes, residuals
-        variance = unresolved.square().mean()
-        return cls(points, trajectory, *best, variance, d.shape[1])
+                    best = lengths, alpha, residuals
+        lengths, alpha, residuals = best
+        rest = unresolved.square().mean()
+        return cls(points, trajectory, lengths, alpha, modes, residuals, rest, d.shape[1])
 
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         """Mean (M, N) at contexts and latent states."""
@@ -139,13 +139,11 @@ class ModelError:
 
     def covariance(self, d: Tensor) -> Tensor:
         """Λ (M, r, r) of what is left at contexts d (M, p), from the nearest training trajectories."""
-        gap = torch.cdist(d, self.points[:, : self.size])  # (M, K)
+        gap = torch.cdist(d, self.points[:, : self.context_size])  # (M, K)
+        samples = gap.shape[1]
         trajectories = len(self.trajectory.unique())
         near = max(FEWEST, NEAR * trajectories)
-        samples = round(near * gap.shape[1] / trajectories)
-        numbers = gap.isfinite().sum(1)
-        finite = int(numbers.min())
-        count = min(samples, finite)
+        count = min(round(near * samples / trajectories), samples)
         farthest = gap.sort(1).values[:, count - 1, None]
         # a little more, so that the farthest one has a weight
         reach = 1.1 * farthest.clamp(min=SMALLEST)

@@ -28,6 +28,9 @@ class Estimator(abc.ABC):
     """Settings of a fit; `fit` returns the law, which `romkit.rollout`, `follow` and `forecast`
     take as dynamics.
 
+    A subclass is a frozen dataclass of settings and implements `_fit`. All other methods have a
+    default, which it overrides where it has settings to choose from, or a faster way.
+
     Example:
         >>> import romkit
         >>> from romkit.integrators import LAWS, Estimator

@@ -88,8 +88,7 @@ class Simulator(Solver):
     def prepare(
         self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str
     ) -> tuple[Run, str]:
-        clock = times.cpu().numpy()
-        substeps, step = substeps_of(clock, self.step)
+        substeps, step = substeps_of(times.cpu().numpy(), self.step)
         models = self.models(step)
 
         def run(y: Tensor, times: Tensor) -> Tensor:
@@ -99,11 +98,11 @@ class Simulator(Solver):
             begin = float(times[0])
             steps = (substeps, step)
             physics = self._integrated(models, q, v, begin, len(times), steps, label)
-            clock = np.arange(len(times)) * substeps * step
+            clock, motion = physics[..., 0], physics[..., 1:]
+            passed = np.arange(len(times)) * substeps * step
             # MuJoCo's clock stops where a member diverges
-            late = np.abs(physics[..., 0] - clock)
-            on_time = late < step / 2
-            states = self._states(physics[..., 1:], q.shape[-1], on_time)  # (N, T, d)
+            on_time = np.abs(clock - passed) < step / 2
+            states = self._states(motion, q.shape[-1], on_time)  # (N, T, d)
             states = torch.from_numpy(states).to(y)
             over_time = states.movedim(1, 0)
             return over_time.reshape(len(times), *y.shape)
@@ -120,7 +119,9 @@ class Simulator(Solver):
         steps: tuple[int, float],
         label: str,
     ) -> Array:
-        """MuJoCo's clock, positions and velocities, (N, T, 1 + nq + nv)."""
+        """MuJoCo's clock from 0, positions and velocities, (N, T, 1 + nq + nv); `steps` are the
+        number and length of those between two outputs.
+        """
         substeps, step = steps
         members = len(models)
         threads = min(self.threads, members)
