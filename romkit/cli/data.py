@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Context, Option
 
 import romkit
-from romkit.cli import describe, options, output, values
+from romkit.cli import describe, inputs, options, output, results, values
 from romkit.core import checks
 from romkit.core.patterns import is_pattern
 
@@ -45,8 +45,8 @@ def _show(name: str) -> None:
     systems, methods = romkit.systems.SYSTEMS, romkit.projections.METHODS
     pretrained = romkit.projections.pretrained()
     kinds = romkit.integrators.LAWS | romkit.integrators.DYNAMICS
-    if name in systems or options.is_in_file(name):
-        system = options.system_named(name)
+    if name in systems or inputs.is_in_file(name):
+        system = inputs.system_named(name)
         output.add(**values.system(system))
         print(describe.system(system))
     elif name in methods:
@@ -58,7 +58,7 @@ def _show(name: str) -> None:
         output.add(**values.model(model))
         print(describe.model(model))
     else:
-        if not options.is_path(name):
+        if not inputs.is_path(name):
             checks.one_of("name", name, [*systems, *methods, *kinds, *pretrained])
         _show_data([name])
 
@@ -69,7 +69,7 @@ def _show_text(name: str, text: str) -> None:
 
 
 def _show_data(files: list[str]) -> None:
-    data = options.read_files(files)
+    data = inputs.read_files(files)
     output.add(**values.dataset(data))
     print(describe.dataset(data))
 
@@ -106,8 +106,8 @@ def check(
     """  # noqa: D301
     target = None
     if out is not None:
-        target = options.target(out, "check", "data.nc", force)
-    data, parameters = options.read_with_parameters(sources)
+        target = results.target(out, "check", "data.nc", force)
+    data, parameters = inputs.read_with_parameters(sources)
     roles = {
         "context": options.names(context) or parameters,
         "state": options.names(state),
@@ -119,7 +119,7 @@ def check(
     data = romkit.data.describe(data, **roles)
     output.add(**values.dataset(data), summary=romkit.data.summary(data))
     if target:
-        options.write(romkit.data.save_dataset, data, target, label="\n")
+        results.write(romkit.data.save_dataset, data, target, label="\n")
 
 
 def dataset(
@@ -149,15 +149,15 @@ def dataset(
 
     Writes a netCDF file that `romkit fit`, romkit.data.open_dataset and xarray read.
     """  # noqa: D301
-    full_model = options.system_named(system)
+    full_model = inputs.system_named(system)
     context = options.context_values(ctx, full_model.context_names)
     if context:
         context = options.complete_context(ctx, full_model)
     elif split is None:
         split = "train"
-    run = f"{options.short_name(system)}-{split or 'contexts'}"
-    file = options.target(out, run, "data.nc", force)
+    run = f"{inputs.short_name(system)}-{split or 'contexts'}"
+    file = results.target(out, run, "data.nc", force)
     data = full_model.dataset(split, seed=seed, duration=duration, **context)
     output.add(**values.dataset(data))
     print(describe.dataset(data))
-    options.write(romkit.data.save_dataset, data, file, label="\n")
+    results.write(romkit.data.save_dataset, data, file, label="\n")

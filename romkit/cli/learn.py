@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import options, output
+from romkit.cli import inputs, options, output, results
 
 
 def learn(
@@ -48,13 +48,13 @@ def learn(
       romkit learn "runs/beta_{beta}.nc"     beta is in the names of the files
       romkit report runs/learned/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
-    folder = options.target(out, "learned", "REPORT.md", force).parent
+    folder = results.target(out, "learned", "REPORT.md", force).parent
     settings = {"latent_dim": latent_dim, "period": period}
     if kinds is not None:
         settings["kinds"] = options.names(kinds)
     settings |= {"members": members, "seconds": seconds, "seed": seed}
     output.on_interruption("nothing is kept; shorter with --members 0 and fewer --seconds")
-    learned = romkit.learn(options.without_systems(sources), options.names(context), **settings)
+    learned = romkit.learn(inputs.without_systems(sources), options.names(context), **settings)
     learned.save(folder)
     report = learned.report(folder)
     output.add(

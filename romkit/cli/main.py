@@ -17,7 +17,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 import romkit
-from romkit.cli import data, learn, models, options, output, plot, report, runs
+from romkit.cli import data, inputs, learn, models, options, output, plot, report, runs
 from romkit.core import checks, errors
 from romkit.core.version import VERSION
 
@@ -122,7 +122,7 @@ def start(
     one line on stderr and exit code 2.
     """  # noqa: D301, typer keeps the lines after \b as they are
     for file in files or ():
-        options.imported(file)
+        inputs.imported(file)
     if version:
         print(VERSION)
     elif context.invoked_subcommand is None:
@@ -150,7 +150,7 @@ def explore(
     checks.extra("explore", "panel", "explore")
     from romkit.explorer import explore
 
-    explore(options.load("projection", model), port=port, show=show)
+    explore(inputs.load("projection", model), port=port, show=show)
 
 
 def study(context: typer.Context) -> None:

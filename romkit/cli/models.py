@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import describe, options, output, values
+from romkit.cli import describe, inputs, options, output, results, values
 from romkit.core import checks
 from romkit.core.errors import InputError
 
@@ -81,26 +81,26 @@ def fit(
     kind = methods[checks.one_of("method", method, methods)]
     checks.one_of("preset", preset, romkit.presets.PRESETS)
     check_settings(kind, settings)
-    options.check_device(device)
+    inputs.check_device(device)
     if start is not None:
-        named["start"] = options.load("projection", start)
-    run = f"{method}-{options.short_name(data)}"
-    file = options.target(out, run, "projection.safetensors", force)
+        named["start"] = inputs.load("projection", start)
+    run = f"{method}-{inputs.short_name(data)}"
+    file = results.target(out, run, "projection.safetensors", force)
     if checkpoint is None:
         output.on_interruption("nothing is kept; with --checkpoint FOLDER the command resumes")
     else:
         output.on_interruption(f"progress is kept in {checkpoint}; the same command goes on")
-    training = options.read_data(data)
+    training = inputs.read_data(data)
     if basis is None and kind.trained:
         _suggest_basis(training.sizes.get("component", 0))
     projection = romkit.fit(method, training, **named, **settings)
     output.add(**values.model(projection))
     print(describe.model(projection))
-    options.write(romkit.save, projection, file, label="\n")
+    results.write(romkit.save, projection, file, label="\n")
     # a projection by least squares has no curve of its training
     if projection.curves()[1]:
         figure = romkit.plotting.plot_training(projection)
-        options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+        results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
 
 
 def _suggest_basis(components: int) -> None:
@@ -160,9 +160,9 @@ def law(
     if out is not None and members is not None:
         # --out is a folder for an ensemble
         out = out / "law.safetensors"
-    file = options.target(out, f"{name}-{options.short_name(data)}", "law.safetensors", force)
-    projection = options.load("projection", model)
-    training = options.read_data(data)
+    file = results.target(out, f"{name}-{inputs.short_name(data)}", "law.safetensors", force)
+    projection = inputs.load("projection", model)
+    training = inputs.read_data(data)
     if members is not None:
         ensemble = romkit.bootstrap(projection, estimator, training, members=members, seed=seed)
         _show_law(_law_of_one_member(ensemble))
@@ -173,7 +173,7 @@ def law(
     else:
         fitted = estimator.fit(projection, training, seed=seed, select=_grid(choices) or None)
     _show_law(fitted)
-    options.write(romkit.save, fitted, file, label="\n")
+    results.write(romkit.save, fitted, file, label="\n")
 
 
 def _show_law(law: "romkit.integrators.LearnedField") -> None:

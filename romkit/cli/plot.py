@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import options, output
+from romkit.cli import inputs, output, results
 from romkit.core import checks
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plot(
       romkit plot runs/forecast/forecast.nc --truth held-out.nc --out forecast.pdf
       romkit plot flow.nc --variable u --out flow.gif
     """  # noqa: D301, typer keeps the lines after \b as they are
-    for source, target in options.targets_of(sources, out, "{}.png").items():
+    for source, target in results.targets_of(sources, out, "{}.png").items():
         _draw(source, target, variable, truth)
 
 
@@ -61,7 +61,7 @@ def _draw(source: str, target: Path, variable: str | None, truth: str | None) ->
 def _opened(source: str) -> "xr.Dataset":
     """Data of romkit, or of its user's habit, which are described first."""
     if Path(source).suffix.lower() == ".csv":
-        return romkit.data.describe(options.read_own(source))
+        return romkit.data.describe(inputs.read_own(source))
     data = romkit.data.open_dataset(source)
     of_romkit = "component" in data.dims or "layout" in data.attrs
     if of_romkit or "truth" in data:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import describe, options, output
+from romkit.cli import describe, output, results
 from romkit.core.display import as_plain_markdown
 from romkit.core.errors import FileError
 
@@ -65,7 +65,7 @@ def report(
       romkit report ncae-lorenz96 --out model.html
       romkit report studies/paper/results/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
-    for source, target in options.targets_of(sources, out, "report-{}.html").items():
+    for source, target in results.targets_of(sources, out, "report-{}.html").items():
         _write_page(source, target)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from typer import Argument, Context, Exit, Option
 
 import romkit
-from romkit.cli import describe, options, output, values
+from romkit.cli import describe, inputs, options, output, results, values
 from romkit.core import checks
 from romkit.core.errors import InputError
 
@@ -63,31 +63,31 @@ def rollout(
     Writes rollout.nc (all trajectories) and rollout.png.
     """  # noqa: D301
     systems = romkit.systems.SYSTEMS
-    if len(source) == 1 and not options.is_path(source[0]):
+    if len(source) == 1 and not inputs.is_path(source[0]):
         checks.one_of("source", source[0], systems)
     if model is None and source[0] not in systems:
         raise InputError(
             "--model", expected="a model for these data", got="none", fix="add --model MODEL"
         )
-    if options.is_system(source):
-        truth = options.system_named(source[0])
+    if inputs.is_system(source):
+        truth = inputs.system_named(source[0])
         context = options.complete_context(ctx, truth)
     else:
-        truth = options.read_files(source)
+        truth = inputs.read_files(source)
         context = options.context_values(ctx, ())
-    options.check_device(device)
-    latent = options.dynamics(dynamics)
-    run = f"rollout-{options.short_name(source)}"
-    file = options.target(out, run, "rollout.nc", force)
-    projection = options.load("projection", model or _shipped(source[0]))
+    inputs.check_device(device)
+    latent = inputs.dynamics(dynamics)
+    run = f"rollout-{inputs.short_name(source)}"
+    file = results.target(out, run, "rollout.nc", force)
+    projection = inputs.load("projection", model or _shipped(source[0]))
     run = romkit.rollout(
         truth, projection, duration=duration, dt=dt, dynamics=latent, device=device, **context
     )
     output.add(trajectories=values.run(run))
     print(describe.run(run))
-    options.write(romkit.data.save_dataset, run, file, label="\n")
+    results.write(romkit.data.save_dataset, run, file, label="\n")
     figure = romkit.plotting.plot_rollout(run)
-    options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+    results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
 
 
 def _shipped(system: str) -> str:
@@ -144,7 +144,7 @@ def branches(
 
     Writes branches.nc and branches.png, and with --verify what the full model has, verified.nc.
     """  # noqa: D301
-    system = options.system_named(source)
+    system = inputs.system_named(source)
     context = options.complete_context(ctx, system)
     settings = {
         "kind": "equilibria" if period is None else "orbits",
@@ -152,24 +152,24 @@ def branches(
         "at": leave,
         "points": points,
     }
-    latent = options.dynamics(dynamics)
-    file = options.target(out, f"branches-{options.short_name(source)}", "branches.nc", force)
+    latent = inputs.dynamics(dynamics)
+    file = results.target(out, f"branches-{inputs.short_name(source)}", "branches.nc", force)
     subject = system
     if model:
-        subject = options.load("projection", model)
+        subject = inputs.load("projection", model)
         settings |= {"dynamics": latent, "system": system}
     begin = _branch_start(start, system, context)
     branch = romkit.continuation(subject, start=begin, **settings, **context)
     verified = romkit.verify(branch, system) if verify else None
     output.add(**values.branch(branch))
     print(describe.branch(branch, verified))
-    options.write(romkit.data.save_dataset, branch, file, label="\n")
+    results.write(romkit.data.save_dataset, branch, file, label="\n")
     pictured = [branch]
     if verified is not None:
-        options.write(romkit.data.save_dataset, verified, file.with_name("verified.nc"))
+        results.write(romkit.data.save_dataset, verified, file.with_name("verified.nc"))
         pictured.append(verified)
     figure = romkit.plotting.plot_branches(*pictured)
-    options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+    results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
 
 
 def _branch_start(
@@ -182,7 +182,7 @@ def _branch_start(
     for name, value in context.items():
         first_end[name] = value[0] if isinstance(value, list) else value
     if start:
-        data = options.read_data(start)
+        data = inputs.read_data(start)
     else:
         data = system.dataset(duration=system.dt, **first_end)
     # an earlier branch has more than its last state: where branches leave it
@@ -263,8 +263,8 @@ def forecast(
     """  # noqa: D301
     from romkit.data.units import times_in_unit  # with torch, which help is spared
 
-    file = options.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
-    options.check_device(device)
+    file = results.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
+    inputs.check_device(device)
     # before the data, which may be the training set of a system
     forecaster = _forecaster(model, dynamics, level, device)
     data = _with_first_state(start, forecaster.projection)
@@ -290,10 +290,10 @@ def forecast(
         settings["start"] = _time_since(forecaster.began, data["time"], at)
     run = forecaster.forecast(**settings)
     output.add(**values.dataset(run))
-    options.write(romkit.data.save_dataset, run, file)
+    results.write(romkit.data.save_dataset, run, file)
     if forecaster.is_drawn:
         figure = romkit.plotting.plot_forecast(run)
-        options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+        results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
 
 
 def _with_first_state(
@@ -305,9 +305,9 @@ def _with_first_state(
     """
     import xarray as xr
 
-    if options.is_system(sources) or not options.is_path(sources[0]):
-        return romkit.data.check_states(options.read_data(sources))
-    data = options.read_own(sources)
+    if inputs.is_system(sources) or not inputs.is_path(sources[0]):
+        return romkit.data.check_states(inputs.read_data(sources))
+    data = inputs.read_own(sources)
     if isinstance(data, xr.Dataset) and "component" in data.dims:
         return romkit.data.check_states(data)
     frame = projection.frame
@@ -353,8 +353,8 @@ def _forecaster(
         raise InputError(
             "--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors"
         )
-    projection = options.load("projection", model)
-    law = options.load("law", dynamics)
+    projection = inputs.load("projection", model)
+    law = inputs.load("law", dynamics)
     forecast = partial(romkit.forecast, projection, dynamics=law, device=device)
     return _Forecaster(projection, law, forecast, bool(law.control_names), is_drawn=False)
 
@@ -568,11 +568,11 @@ def infer(
     Prints a line for each trajectory, and says where no context explains the observations. Writes
     infer.nc.
     """  # noqa: D301
-    run = f"infer-{options.short_name(observations)}"
-    file = options.target(out, run, "infer.nc", force)
-    latent = options.dynamics(dynamics)
-    seen = options.read_files(observations)
-    projection = options.load("projection", model)
+    run = f"infer-{inputs.short_name(observations)}"
+    file = results.target(out, run, "infer.nc", force)
+    latent = inputs.dynamics(dynamics)
+    seen = inputs.read_files(observations)
+    projection = inputs.load("projection", model)
     observed = options.names(sensors)
     for name in observed or ():
         # before the training set of a system is simulated
@@ -580,7 +580,7 @@ def infer(
     estimates = romkit.infer(
         projection,
         seen,
-        training=options.read_data(training),
+        training=inputs.read_data(training),
         noise=noise,
         sensors=observed,
         level=level,
@@ -588,7 +588,7 @@ def infer(
     )
     output.add(trajectories=values.inference(estimates))
     print(describe.inference(estimates))
-    options.write(romkit.data.save_dataset, estimates, file, label="\n")
+    results.write(romkit.data.save_dataset, estimates, file, label="\n")
 
 
 def compare(
@@ -621,8 +621,8 @@ def compare(
     """  # noqa: D301
     from romkit.verbs.compare import check_names
 
-    folder = out or Path("runs") / f"compare-{options.short_name(data)}"
-    file = options.writable(folder / "comparison.nc")
+    folder = out or Path("runs") / f"compare-{inputs.short_name(data)}"
+    file = results.writable(folder / "comparison.nc")
     named = {"test": test, "seed": seed, "workers": workers, "folder": folder}
     settings = options.settings(set_, refused=("data", "methods", "laws", *named))
     methods_named, laws_named = options.names(methods), options.names(laws)
@@ -630,11 +630,11 @@ def compare(
     check_names(methods_named, laws_named, settings)
     output.on_interruption(f"{folder} has all that is complete; the same command goes on")
     comparison = romkit.compare(
-        options.read_data(data), methods_named, laws_named, **named, **settings
+        inputs.read_data(data), methods_named, laws_named, **named, **settings
     )
     output.add(combinations=values.comparison(comparison))
     print(describe.comparison(comparison))
-    options.write(romkit.data.save_dataset, comparison, file, label="\n")
+    results.write(romkit.data.save_dataset, comparison, file, label="\n")
     failed = json.loads(comparison.attrs["failed"])
     output.add(failed=failed)
     for name, log in failed.items():

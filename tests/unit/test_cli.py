@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 import romkit
-from romkit.cli import app, describe, options
+from romkit.cli import app, describe, inputs
 from romkit.core.runtime import bars
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
@@ -331,7 +331,7 @@ VERBS = ("fit", "rollout", "law", "forecast", "continuation", "infer", "learn", 
 def test_nothing_that_is_typed_ends_in_a_traceback(command, monkeypatch):
     for name in VERBS:  # most texts change where a result goes, or are refused
         monkeypatch.setattr(romkit, name, remembered(getattr(romkit, name)))
-    monkeypatch.setattr(options, "read_files", remembered(options.read_files))
+    monkeypatch.setattr(inputs, "read_files", remembered(inputs.read_files))
     ran(command, VALID[command])
     found = {" ".join(words)[:200]: fault([command, *words]) for words in attempts(command)}
     assert not {words: wrong[:300] for words, wrong in found.items() if wrong}

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.cli import options, output
+from romkit.cli import inputs, output
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
 from tests.unit.test_cli import ran, refusal, romkit_command
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
         coords = {"time": time, "speed": ("trajectory", [speed], {"role": "context"})}
         variables = {"state": (("trajectory", "time", "component"), state[None])}
         save_dataset(xr.Dataset(variables, coords), folder / f"run{k}.nc")
-    data = options.read_data([str(folder / "run*.nc")])
+    data = inputs.read_data([str(folder / "run*.nc")])
     pod = romkit.fit("pod", data, latent_dim=2)
     romkit.save(pod, folder / "pod.safetensors")
     law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
@@ -49,7 +49,7 @@ def runs(folder):
     """Links to the files, and the runs as one dataset."""
     for file in folder.iterdir():
         Path(file.name).symlink_to(file)
-    return options.read_data(["run*.nc"])
+    return inputs.read_data(["run*.nc"])
 
 
 def as_json(*words):
@@ -97,7 +97,7 @@ def test_a_quiet_command_writes_and_prints_nothing(runs):
 
 def test_several_files_and_patterns_are_runs_of_one_dataset(runs):
     names = [f"run{k}.nc" for k in range(5)]
-    assert options.read_data(names).identical(runs)
+    assert inputs.read_data(names).identical(runs)
     assert "5 of up to 61 samples" in ran("info run*.nc")
     ran("fit pod", *names, "--set latent_dim=2 --out of-files.safetensors")
     ran("fit pod run?.nc --set latent_dim=2 --out of-pattern.safetensors")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from romkit.cli.options import read_own
+from romkit.cli.inputs import read_own
 from romkit.data import describe
 from romkit.data.dates import times_of_text
 from romkit.errors import InputError

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import romkit
-from romkit.cli.options import read_own
+from romkit.cli.inputs import read_own
 from romkit.data import describe
 from romkit.data.formats import read_table
 from romkit.errors import FileError

@@ -1,0 +1,213 @@
+"""What arguments name: systems, data in files, models and dynamics."""
+
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import romkit
+from romkit.core import checks
+from romkit.core.errors import FileError, InputError
+from romkit.core.patterns import is_pattern, matched
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+def is_path(text: str) -> bool:
+    """Whether an argument is a file, because there is one or because the name has an ending, and no
+    word of romkit.
+    """
+    return bool(Path(text).suffix) or os.path.exists(os.path.expanduser(text))
+
+
+def is_in_file(name: str) -> bool:
+    """Whether the name of a system is `file.py:Name`."""
+    return ".py:" in name
+
+
+def is_system(sources: Sequence[str]) -> bool:
+    """Whether data are those of a system, by its name or in a file."""
+    if len(sources) != 1:
+        return False
+    (name,) = sources
+    return name in romkit.systems.SYSTEMS or is_in_file(name)
+
+
+def short_name(sources: str | Sequence[str]) -> str:
+    """Name for results: the stem of a file, of several without their numbers, or the class of a
+    system in a file.
+    """
+    if isinstance(sources, str):
+        sources = [sources]
+    if is_in_file(sources[0]):
+        return sources[0].rsplit(":", 1)[1]
+    stem = Path(sources[0]).stem
+    # run0.nc, run1.nc and run*.nc are all called run
+    if len(sources) == 1 and not is_pattern(stem):
+        return stem
+    common = re.split(r"[*?\[{]", stem)[0].rstrip("0123456789-_.")
+    return common or Path(sources[0]).absolute().parent.name
+
+
+def system_named(name: str) -> "romkit.systems.System":
+    """System of that name with its default parameters, or that of a file, `my_system.py:Burgers`."""
+    if is_in_file(name):
+        return _system_in_file(*name.rsplit(":", 1))
+    return romkit.systems.SYSTEMS[checks.one_of("system", name, romkit.systems.SYSTEMS)]()
+
+
+def imported(path: str) -> ModuleType:
+    """Module of a Python file of the user's."""
+    from romkit.core.files import existing, reason
+
+    file = existing(path)
+    # not the stem alone, which may be the name of an installed module
+    alias = f"romkit_file_{file.stem}"
+    loader = SourceFileLoader(alias, str(file))  # reads a file of any ending as Python
+    spec = importlib.util.spec_from_loader(alias, loader)
+    # dataclasses look their module up there
+    module = sys.modules[alias] = importlib.util.module_from_spec(spec)
+    try:
+        loader.exec_module(module)
+    except Exception as error:
+        raise FileError(
+            path, problem=f"cannot be imported ({reason(error)})", fix="run it with python"
+        ) from error
+    return module
+
+
+def _system_in_file(path: str, name: str) -> "romkit.systems.System":
+    """Instance of a class of systems in a Python file, or an instance that the file made."""
+    from romkit.systems.base import System
+    from romkit.systems.naming import recorded_name
+
+    systems = {}
+    for key, value in vars(imported(path)).items():
+        is_kind = isinstance(value, type) and issubclass(value, System)
+        if isinstance(value, System) or (is_kind and not inspect.isabstract(value)):
+            systems[key] = value
+    system = systems[checks.one_of("system", name, systems)]
+    if isinstance(system, System):
+        return system
+    # models and data of it name it, and are read again by that name
+    romkit.systems.SYSTEMS[recorded_name(system, system.name, System)] = system
+    return system()
+
+
+def files_of(sources: Sequence[str]) -> list[str]:
+    """Names of files; those that a pattern matches in place of the pattern, which not every shell
+    replaces.
+
+    Raises:
+        FileError: a pattern that matches nothing.
+    """
+    # quotes keep shells from replacing ~ and *
+    return [str(path) for path in matched(without_systems(sources)).paths]
+
+
+def without_systems(sources: Sequence[str]) -> list[str]:
+    """Names of files.
+
+    Raises:
+        InputError: a system stands beside other words, such as a second value of a parameter.
+    """
+    for source in sources:
+        is_system_among = len(sources) > 1 and source in romkit.systems.SYSTEMS
+        if is_system_among and not os.path.exists(source):
+            raise InputError(
+                "DATA",
+                expected="files, or one system",
+                got=" ".join(sources),
+                fix="give the system alone; values of a parameter have commas between, 3.14,3.15",
+            )
+    return list(sources)
+
+
+def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
+    """The training set of a system, or runs in files."""
+    if isinstance(sources, str):
+        sources = [sources]
+    if is_system(sources):
+        return system_named(sources[0]).dataset("train")
+    if len(sources) == 1 and not is_path(sources[0]):
+        checks.one_of("data", sources[0], romkit.systems.SYSTEMS)
+    return read_files(sources)
+
+
+def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
+    """Runs in files, joined where there are several."""
+    from romkit.data.several import joined_runs
+
+    if isinstance(sources, str):
+        sources = [sources]
+    return joined_runs(*matched(without_systems(sources)))
+
+
+def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame":
+    """Tables, if the names end in .csv, else netCDF files; several are runs."""
+    data, _ = read_with_parameters(sources)
+    return data
+
+
+def read_with_parameters(
+    sources: str | Path | Sequence[str],
+) -> tuple["xr.Dataset | pd.DataFrame", list[str] | None]:
+    """Tables or netCDF files, and the parameters in the names of the files, None without any."""
+    from romkit.data.several import read_runs
+
+    if isinstance(sources, str | Path):
+        sources = [str(sources)]
+    data, parameters = read_runs(without_systems(sources))
+    return data, parameters or None
+
+
+def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":
+    """Model in a file, or a pretrained one, of which `kind` is "projection" or "law"."""
+    model = romkit.load(path)
+    kind_of_file = "law"
+    if isinstance(model, romkit.projections.Projection):
+        kind_of_file = "projection"
+    elif isinstance(model, romkit.bases.Basis):
+        kind_of_file = "basis"
+    if kind_of_file != kind:
+        command = "fit" if kind == "projection" else "law"
+        raise FileError(
+            path,
+            problem=f"holds a {kind_of_file}, not a {kind}",
+            fix=f"give a file by romkit {command}",
+        )
+    return model
+
+
+def dynamics(name: str | None) -> "romkit.integrators.LatentDynamics | None":
+    """Dynamics of this name, or a law in a file; None where none is named."""
+    if name is None:
+        return None
+    if Path(name).suffix == ".safetensors":
+        return load("law", name)
+    kinds = romkit.integrators.DYNAMICS
+    if name not in kinds and Path(name).suffix == ".py":
+        raise InputError(
+            "dynamics",
+            expected="a name or a file by romkit law",
+            got=name,
+            fix="import the file, romkit --import FILE.py ..., and give the name that it enters into "
+            "DYNAMICS",
+        )
+    return kinds[checks.one_of("dynamics", name, kinds)]()
+
+
+def check_device(name: str | None) -> None:
+    """Raise InputError for a device that there is not, before anything is computed."""
+    if name is not None:
+        from romkit.engine import device_of
+
+        device_of("device", name)
