@@ -17,7 +17,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 import romkit
-from romkit.cli import data, inputs, learn, models, options, output, plot, report, runs
+from romkit.cli import data, forecast, inputs, learn, models, options, output, plot, report, runs
 from romkit.core import checks, errors
 from romkit.core.version import VERSION
 
@@ -180,7 +180,7 @@ COMMANDS = (
     data.check,
     models.fit,
     models.law,
-    runs.forecast,
+    forecast.forecast,
     runs.infer,
     runs.compare,
     data.dataset,
@@ -189,7 +189,7 @@ COMMANDS = (
     plot.plot,
     report.report,
 )
-TAKE_CONTEXT = (runs.rollout, runs.forecast, data.dataset, runs.branches)
+TAKE_CONTEXT = (runs.rollout, forecast.forecast, data.dataset, runs.branches)
 for command in COMMANDS:
     kind = options.ContextCommand if command in TAKE_CONTEXT else None
     app.command(cls=kind)(output.with_output(command))
