@@ -3,11 +3,12 @@ context.
 """
 
 from romkit.inference.assimilation import assimilate
-from romkit.inference.branches import continuation, verify
+from romkit.inference.branches import continuation
 from romkit.inference.calibration import Calibration, calibrate
 from romkit.inference.estimate import infer
 from romkit.inference.filter import Track, Tracker
 from romkit.inference.placement import sensors
+from romkit.inference.verification import verify
 
 __all__ = [
     "Calibration",

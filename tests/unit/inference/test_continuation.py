@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 import romkit
 from romkit.data import ContextParameter
 from romkit.errors import ExtrapolationWarning, InputError
-from romkit.inference import branches
+from romkit.inference import verification
 from romkit.integrators import LSPG, Galerkin, SINDy
 from romkit.projections import stack
 from romkit.solvers import RK4
@@ -263,7 +263,7 @@ def test_newton_krylov_finds_what_newton_finds(monkeypatch):
     system = Lorenz96(n=6)
     rest = romkit.continuation(system, start=[0.5] * 6, points=3, F=(0.5, 0.8))
     shifted = rest.assign(state=rest.state + 0.01)
-    monkeypatch.setattr(branches, "DENSE", 5)
+    monkeypatch.setattr(verification, "DENSE", 5)
     assert romkit.verify(shifted, system, every=1).state.values == pytest.approx(
         rest.state.values, abs=1e-7
     )
