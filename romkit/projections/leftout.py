@@ -1,8 +1,5 @@
-"""Least squares for the decoder of a polynomial manifold, and its settings, chosen by leaving whole
-contexts out.
-"""
+"""Settings of the decoder of a polynomial manifold, chosen by leaving whole contexts out."""
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,8 +8,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.polynomials import Monomials, chebyshev, total_degree
+from romkit.core.polynomials import Monomials
 from romkit.core.types import Names, Pair
+from romkit.projections.context_terms import ContextTerms
+from romkit.projections.division import Division
+from romkit.projections.normal_equations import (
+    LatentSums,
+    NormalEquations,
+    Sums,
+    regularised,
+    summed,
+)
 
 DEGREES = (1, 2, 3, 4, 5, 6, 7, 9)
 """Degrees in the latents that are tried; pulses want the high ones."""
@@ -47,168 +53,6 @@ WORSE = 0.1
 """Share of the smallest error by which a lower degree may be worse, if it is also within one standard
 error: a smaller projection error is not always a better rollout."""
 
-FOLDS, BLOCKS = 8, 5
-"""Most contexts that are left out in turn, and blocks in time where there are too few contexts."""
-
-CURVED = 1.2
-"""Ratio of the ends of a parameter's range from which 1/c and log c differ from c enough to try."""
-
-NEAREST = 0.1
-"""Share of the end of the range next to zero at which 1/c and log c stop."""
-
-WARPS: dict[str, Callable[[Tensor], Tensor]] = {
-    "c": lambda u: u,
-    "1/c": torch.reciprocal,
-    "log c": torch.log,
-}
-"""Functions of a parameter in which the manifold may be a polynomial, by name."""
-
-
-class ContextTerms:
-    """Products of Chebyshev polynomials of the parameters, each warped and scaled to [-1, 1].
-
-    A parameter that had a single value in training has no part in them.
-
-    Args:
-        low, high: (p,) ends of the training ranges.
-        fixed: whether a parameter had a single value.
-        warps: name of the warp of each parameter.
-        degree: total degree of the products.
-    """
-
-    def __init__(
-        self, low: Tensor, high: Tensor, fixed: Sequence[bool], warps: Sequence[str], degree: int
-    ):
-        self.low, self.high, self.warps, self.degree = low, high, warps, degree
-        self.varying = [k for k, stays in enumerate(fixed) if not stays]
-        self.powers = total_degree(len(self.varying), degree)
-
-    def __len__(self) -> int:
-        return len(self.powers)
-
-    def __call__(self, c: Tensor) -> Tensor:
-        """(..., Q) at contexts c (..., p) in physical units."""
-        if self.degree == 0 or not self.varying:
-            return c.new_ones((*c.shape[:-1], 1))
-        columns = []
-        for k in self.varying:
-            columns.append(chebyshev(self._scaled(c, k), self.degree))  # (..., degree + 1)
-        terms = []
-        for powers in self.powers:
-            factors = [column[..., power] for column, power in zip(columns, powers, strict=True)]
-            terms.append(functools.reduce(torch.mul, factors))
-        return torch.stack(terms, dim=-1)
-
-    def _scaled(self, c: Tensor, k: int) -> Tensor:
-        """Parameter k, warped, its training range as [-1, 1]."""
-        u = c[..., k]
-        low = self.low[k]
-        high = self.high[k]
-        if self.warps[k] != "c":
-            # in units of the end next to zero, which 1/c and log c must not reach
-            unit = torch.where(low.abs() < high.abs(), low, high)
-            u = (u / unit).clamp(min=NEAREST)
-            low = low / unit
-            high = high / unit
-        warp = WARPS[self.warps[k]]
-        start = warp(low)
-        end = warp(high)
-        return (2 * warp(u) - start - end) / (end - start)
-
-
-class Division(NamedTuple):
-    """Snapshots in pieces, and what is left out of a fit in turn.
-
-    Attributes:
-        pieces: numbers of the snapshots of each.
-        folds: numbers of the pieces that are left out together.
-        contexts: number of contexts.
-    """
-
-    pieces: list[Tensor]
-    folds: list[list[int]]
-    contexts: int
-
-    @property
-    def most_terms(self) -> int:
-        """Most terms of the context that are tried: a fit without a context has to determine them."""
-        left_out = 3 if self.contexts < 7 else 4
-        least = min(self.contexts, 2)
-        return max(least, self.contexts - left_out)
-
-    @classmethod
-    def of(cls, c: Tensor) -> "Division":
-        """Division of snapshots with contexts c (N, p), in the order of time: by whole contexts, or
-        in blocks of time where no context lies between others, or where contexts move.
-        """
-        contexts, number = _distinct(c)
-        count = len(contexts)
-        rows = len(c)
-        moving = count > 1 and 2 * count > rows
-        if moving and rows > 3 * BLOCKS:
-            blocks = torch.arange(rows).tensor_split(BLOCKS)
-            folds = [[k] for k in range(BLOCKS)]
-            return cls(list(blocks), folds, count)
-        pieces = []
-        for k in range(count):
-            rows_of_context = torch.nonzero(number == k).flatten()
-            pieces.append(rows_of_context)
-        inner = _inner(contexts)
-        if not inner:
-            return cls._in_blocks(pieces)
-        folds = [[k] for k in inner]
-        return cls(pieces, folds, count)
-
-    @classmethod
-    def _in_blocks(cls, pieces: list[Tensor]) -> "Division":
-        """Division of each context's snapshots into blocks of time, of which the k-th of all
-        contexts are left out together.
-        """
-        blocks = []
-        folds = [[] for _ in range(BLOCKS)]
-        for piece in pieces:
-            for fold, block in zip(folds, piece.tensor_split(BLOCKS), strict=True):
-                fold.append(len(blocks))
-                blocks.append(block)
-        return cls(blocks, folds, len(pieces))
-
-
-def _distinct(c: Tensor) -> Pair:
-    """Contexts (C, p) of snapshots with contexts (N, p), and the number of each snapshot's."""
-    if c.shape[1] == 0:
-        return c[:1], torch.zeros(len(c), dtype=torch.long)
-    return c.unique(dim=0, return_inverse=True)
-
-
-def _inner(contexts: Tensor) -> list[int]:
-    """Numbers of contexts to leave out: every second one without which all ranges stay as they are
-    and that is no corner of them, since a fit without it would extrapolate.
-    """
-    low = contexts.amin(0)
-    high = contexts.amax(0)
-    varies = high > low
-    if not bool(varies.any()):
-        return []
-    contexts = contexts[:, varies]
-    low = low[varies]
-    high = high[varies]
-    at_ends = (contexts == low) | (contexts == high)
-    corner = at_ends.all(1)
-    alone = _alone_at(contexts, low) | _alone_at(contexts, high)
-    inside = torch.nonzero(~(corner | alone)).flatten().tolist()
-    # neighbours that are both left out would leave a gap that no later fit has
-    if len(contexts) > 5:
-        inside = inside[::2]
-    step = max(1, math.ceil(len(inside) / FOLDS))
-    return inside[::step]
-
-
-def _alone_at(contexts: Tensor, end: Tensor) -> Tensor:
-    """Whether a context (C, p) is the only one at an end (p,) of some parameter's range."""
-    at_end = contexts == end  # (C, p)
-    single = at_end.sum(0) == 1
-    return (at_end & single).any(1)
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -218,61 +62,6 @@ class Settings:
     context_degree: int | None
     warp: Names | None
     ridge: float | None
-
-
-class LatentSums(NamedTuple):
-    """Sums over the snapshots of one piece, for least squares of K monomials.
-
-    Attributes:
-        monomials: (N, K).
-        gram: (K, K) of the monomials.
-        moments: (K, R) of monomials with the residual.
-    """
-
-    monomials: Tensor
-    gram: Tensor
-    moments: Tensor
-
-
-class Sums(NamedTuple):
-    """Sums over the snapshots of one piece, for least squares of Q terms of the context times K
-    monomials.
-
-    Attributes:
-        features: (N, Q K); the monomials (N, K) alone where the context of the piece stays.
-        gram: of the features.
-        moments: of features with the residual, (Q K, R) or (K, R).
-        terms: (Q,) at the context that stays, else None.
-    """
-
-    features: Tensor
-    gram: Tensor
-    moments: Tensor
-    terms: Tensor | None
-
-    @classmethod
-    def along_contexts(cls, terms: Tensor, of_latents: LatentSums, residual: Tensor) -> "Sums":
-        """Sums of snapshots at contexts with these terms (N, Q)."""
-        products = terms.unsqueeze(-1) * of_latents.monomials.unsqueeze(-2)  # (N, Q, K)
-        features = products.flatten(-2)
-        return cls(features, features.mT @ features, features.mT @ residual, None)
-
-    def fitted(self, weights: Tensor) -> Tensor:
-        """Residual (N, R) by coefficients (Q K, R)."""
-        if self.terms is None:
-            return self.features @ weights
-        grid = weights.unflatten(0, (len(self.terms), -1))
-        at_context = torch.einsum("q,qkr->kr", self.terms, grid)
-        return self.features @ at_context
-
-
-class NormalEquations(NamedTuple):
-    """Normal equations without a fold, of this many rows."""
-
-    gram: Tensor
-    moments: Tensor
-    rows: int
-    fold: list[int]
 
 
 class Trial(NamedTuple):
@@ -361,9 +150,9 @@ class LeftOut:
     def solved(self, settings: Settings) -> Tensor:
         """(Q, K, R) coefficients for all snapshots."""
         terms, monomials = self._features(settings)
-        gram, moments, _ = _total(self._sums(terms, monomials))
+        gram, moments, _ = summed(self._sums(terms, monomials))
         ridge = settings.ridge * len(self.z)
-        weights = _regularised(gram, ridge, moments)  # (Q K, R)
+        weights = regularised(gram, ridge, moments)  # (Q K, R)
         return weights.unflatten(0, (len(terms), -1))
 
     def _features(self, settings: Settings) -> tuple[ContextTerms, Monomials]:
@@ -390,7 +179,7 @@ class LeftOut:
         coefficients = []
         for system in self._systems(self._sums(terms, monomials)):
             ridge = settings.ridge * system.rows
-            weights = _regularised(system.gram, ridge, system.moments)  # (Q K, R)
+            weights = regularised(system.gram, ridge, system.moments)  # (Q K, R)
             weights = weights.unflatten(0, (len(terms), -1))
             for _ in system.fold:
                 at_context = torch.einsum("q,qkr->kr", next(values), weights)
@@ -475,11 +264,11 @@ class LeftOut:
 
     def _systems(self, sums: "list[Sums]") -> "list[NormalEquations]":
         """Normal equations without each fold."""
-        gram, moments, rows = _total(sums)
+        gram, moments, rows = summed(sums)
         systems = []
         for fold in self.division.folds:
             # sums without a fold are those of all, less its own: a fit costs no pass over the data
-            gram_of_fold, moments_of_fold, rows_of_fold = _total([sums[k] for k in fold])
+            gram_of_fold, moments_of_fold, rows_of_fold = summed([sums[k] for k in fold])
             system = NormalEquations(
                 gram - gram_of_fold,
                 moments - moments_of_fold,
@@ -495,7 +284,7 @@ class LeftOut:
         """Root mean square error on all snapshots that are left out in turn, and those of folds."""
         squares, counts = [], []
         for system in systems:
-            weights = _regularised(system.gram, ridge * system.rows, system.moments)
+            weights = regularised(system.gram, ridge * system.rows, system.moments)
             square = count = 0
             for k in system.fold:
                 residual = self.residual[self.division.pieces[k]]
@@ -552,43 +341,3 @@ def _downhill(trials: Iterable[Trial], best: Trial) -> Trial:
             break
         best = trial
     return best
-
-
-def _total(sums: Sequence[Sums]) -> tuple[Tensor, Tensor, int]:
-    """Gram matrix (Q K, Q K), moments (Q K, R) and number of rows of several pieces."""
-    rows = sum(len(piece.features) for piece in sums)
-    if all(piece.terms is not None for piece in sums):
-        return *_at_contexts(sums), rows
-    gram = moments = 0
-    for piece in sums:
-        of_gram, of_moments = piece.gram, piece.moments
-        if piece.terms is not None:
-            of_gram, of_moments = _at_contexts([piece])
-        gram = gram + of_gram
-        moments = moments + of_moments
-    return gram, moments, rows
-
-
-def _at_contexts(sums: Sequence[Sums]) -> Pair:
-    """Gram matrix (Q K, Q K) and moments (Q K, R) of pieces at contexts that stay: sums of
-    Kronecker products, without a pass over the snapshots.
-    """
-    terms = torch.stack([piece.terms for piece in sums])  # (C, Q)
-    grams = torch.stack([piece.gram for piece in sums])
-    moments = torch.stack([piece.moments for piece in sums])
-    squares = terms.unsqueeze(-1) * terms.unsqueeze(-2)  # (C, Q, Q)
-    gram = torch.einsum("cqp,ckl->qkpl", squares, grams)
-    size = gram.shape[0] * gram.shape[1]
-    moment = torch.einsum("cq,ckr->qkr", terms, moments)
-    return gram.reshape(size, size), moment.flatten(0, 1)
-
-
-def _regularised(gram: Tensor, ridge: float, moments: Tensor) -> Tensor:
-    """(G + λ I)⁻¹ M, which rounding may not make indefinite."""
-    rounding = 1e-14 * gram.diagonal().mean()
-    shifted = gram.clone()
-    shifted.diagonal().add_(ridge + rounding)
-    factor, failed = torch.linalg.cholesky_ex(shifted)
-    if int(failed):
-        return torch.linalg.lstsq(shifted, moments, driver="gelsd").solution
-    return torch.cholesky_solve(moments, factor)

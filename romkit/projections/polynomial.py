@@ -20,18 +20,11 @@ from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.polynomials import Monomials, multiplied
 from romkit.core.types import Dual, Names
 from romkit.projections.base import Projection
+from romkit.projections.context_terms import CURVED, WARPS, ContextTerms
+from romkit.projections.division import Division
 from romkit.projections.frame import Frame
 from romkit.projections.gaps import encoded
-from romkit.projections.leftout import (
-    CURVED,
-    WARPS,
-    ContextTerms,
-    Division,
-    LeftOut,
-    Settings,
-    Trial,
-    simplest,
-)
+from romkit.projections.leftout import LeftOut, Settings, Trial, simplest
 from romkit.projections.linear import Subspace
 from romkit.projections.networks import Affine, Curve, Networks, orthonormal, product, uniform
 from romkit.projections.operator import Operator

@@ -12,7 +12,9 @@ from romkit.core.errors import DataWarning
 from romkit.core.polynomials import Monomials, chebyshev, total_degree
 from romkit.integrators import SINDy
 from romkit.projections import Frame
-from romkit.projections.leftout import ContextTerms, Division, Settings, Trial, simplest
+from romkit.projections.context_terms import ContextTerms
+from romkit.projections.division import Division
+from romkit.projections.leftout import Settings, Trial, simplest
 from romkit.projections.polynomial import PolynomialManifold
 from romkit.testing import check_projection
 from romkit.training.batches import Batch
