@@ -22,8 +22,9 @@ from romkit.projections.methods import METHODS, method_named
 from romkit.projections.operator import Operator
 from romkit.projections.path import Path
 from romkit.projections.polynomial import PolynomialManifold
+from romkit.projections.shifts import Shifts
 from romkit.projections.sizes import architecture
-from romkit.projections.sliced import Shifts, Sliced
+from romkit.projections.sliced import Sliced
 from romkit.projections.storage import pretrained, stack, unstack
 
 __all__ = [

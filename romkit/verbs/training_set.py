@@ -15,7 +15,7 @@ from romkit.data import check_dataset, check_states, context_names, snapshots
 from romkit.data.context import is_declared
 from romkit.data.velocity import needing_velocity
 from romkit.projections import Frame, Projection, Shifts, Sliced
-from romkit.projections.sliced import Wave
+from romkit.projections.wave import Wave
 from romkit.systems import System, system_of
 from romkit.training.loop import Watch
 from romkit.verbs.presets import SIZES
