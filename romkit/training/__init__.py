@@ -1,6 +1,5 @@
 """Training: recipes, losses, optimizers, and the loop. The verb is `romkit.fit`."""
 
-from romkit.training.loop import Epoch, Watch
 from romkit.training.loss import (
     Anchor,
     Evaluated,
@@ -13,6 +12,7 @@ from romkit.training.loss import (
 from romkit.training.phase import PhaseFit
 from romkit.training.recipe import Recipe, SnapshotTraining
 from romkit.training.rollouts import RolloutTraining
+from romkit.training.watch import Epoch, Watch
 
 __all__ = [
     "Anchor", "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit", "Recipe",

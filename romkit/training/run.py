@@ -20,14 +20,16 @@ from romkit.projections import Frame, Projection, stack, unstack
 from romkit.projections.constrained import Modulated
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, FlatParameters, batches, batches_per_epoch
+from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.latent import EvenTrajectories
 from romkit.training.leftout import LeftOutRollouts
-from romkit.training.loop import Checkpoint, Reports, Snapshot, Watch, by_seed, train
+from romkit.training.loop import Reports, by_seed, train
 from romkit.training.loss import LossTerm, Objective, attached, check_autonomous
 from romkit.training.phase import phase_fit
 from romkit.training.recipe import Recipe
 from romkit.training.rollouts import refine
 from romkit.training.schedules import SCHEDULES
+from romkit.training.watch import Watch
 
 CACHE_ROWS = 10_000
 """Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""

@@ -22,9 +22,9 @@ from romkit.projections import METHODS, Frame, Projection, Shifts, Sliced, stack
 from romkit.projections.sizes import arguments
 from romkit.systems import SYSTEMS, System
 from romkit.training import Recipe
-from romkit.training.loop import NAMES, Watch
 from romkit.training.recipe import SETTINGS
 from romkit.training.run import Run
+from romkit.training.watch import NAMES, Watch
 from romkit.verbs.presets import PRESETS, sized
 from romkit.verbs.training_set import TrainingSet, checked_data, in_precision
 

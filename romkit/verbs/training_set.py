@@ -17,7 +17,7 @@ from romkit.data.velocity import needing_velocity
 from romkit.projections import Frame, Projection, Shifts, Sliced
 from romkit.projections.wave import Wave
 from romkit.systems import System, system_of
-from romkit.training.loop import Watch
+from romkit.training.watch import Watch
 from romkit.verbs.presets import SIZES
 
 COPIES = 5

@@ -16,9 +16,10 @@ from romkit.core import files as sealed
 from romkit.core.errors import FileError
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import system_of
-from romkit.training.loop import Best, Checkpoint, Snapshot
+from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.optimizers import State
 from romkit.training.schedules import Plateaus
+from romkit.training.watch import Best
 from tests.refusals import refused
 from tests.robustness.test_faults import data, model
 

@@ -385,7 +385,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, monkeypatch, optimizer
         if epoch.number == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("romkit.training.loop.SHARE", 1e9)  # save after every epoch
+    monkeypatch.setattr("romkit.training.checkpoint.SHARE", 1e9)  # save after every epoch
     with pytest.raises(KeyboardInterrupt):
         romkit.fit("ncae", data, checkpoint=tmp_path, callback=stop, **calls)
     resumed = romkit.fit("ncae", data, checkpoint=tmp_path, callback=seen.append, **calls)
