@@ -97,7 +97,7 @@ class Line:
         return lambda t, y: field(t, size * y) / size
 
     def flow(self, parameter: Array, w: torch.Tensor, time: float) -> torch.Tensor:
-        """Scaled states (B, d) after a time."""
+        """Scaled states (B, d) after a time, in the steps of the latest `branch`."""
         c = self.contexts(parameter)
         size = torch.from_numpy(self.size)
         # a system's own solver knows its field in physical units
@@ -105,7 +105,7 @@ class Line:
         return end / size
 
     def branch(self, kind: str) -> Branch:
-        """Branches of equilibria or orbits of the model."""
+        """Branches of equilibria or orbits of the model, in its sizes and periods of now."""
         self._flow = TimeMap(self.model, self.size, self.steps, self.forced)
         if kind == "equilibria":
             return Branch(Equilibria(self.field))
