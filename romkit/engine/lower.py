@@ -13,19 +13,9 @@ from romkit.core.types import Pair
 from romkit.engine._torch import tree_flatten, tree_leaves
 from romkit.engine.build import Unsupported
 from romkit.engine.decompositions import axes_of
-from romkit.engine.emit import (
-    UNOWNED,
-    ConstantPools,
-    Emitter,
-    Located,
-    by_owner,
-    fresh,
-    inverse,
-    members_first,
-    nest,
-    numbered,
-)
+from romkit.engine.emit import ConstantPools, Emitter, inverse, nest
 from romkit.engine.formulas import FORMULAS
+from romkit.engine.places import UNOWNED, Located, by_owner, fresh, members_first, numbered
 from romkit.engine.trace import Call, Trace, is_symbol
 
 VIEWS = {

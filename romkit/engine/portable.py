@@ -14,9 +14,10 @@ from torch import Tensor
 
 from romkit.engine._torch import tree_leaves
 from romkit.engine.build import source_text
-from romkit.engine.emit import ConstantPools, Emitter, Located, fresh
+from romkit.engine.emit import ConstantPools, Emitter
 from romkit.engine.formulas import number
 from romkit.engine.lower import translated
+from romkit.engine.places import Located, fresh
 from romkit.engine.trace import Trace, is_symbol, needed
 
 
