@@ -202,7 +202,7 @@ def test_a_table_goes_in_and_a_forecast_has_its_columns(own):
     for name, message in (
         ("none", "no such file"),
         ("bad", "is no text"),
-        ("empty", "cannot be read"),
+        ("empty", "holds no table"),
     ):
         assert message in refusal(f"check {name}.csv")
 
