@@ -38,6 +38,30 @@ class ContextParameter(NamedTuple):
     long_name: str
 
 
+SAME = 1e-7
+"""Difference of two values of a parameter, relative to both its range and itself, that is rounding:
+of text in a table, or of single precision.
+"""
+
+
+def without_rounding(values: Array) -> Array:
+    """Values (C,) of a parameter of which those that differ by rounding alone are equal, so that
+    repeats of one context are known as such.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order].astype(np.float64)
+    known = ordered[np.isfinite(ordered)]
+    if len(known) < 2:
+        return values
+    size = np.minimum(np.abs(ordered[1:]), np.ptp(known))
+    # a value belongs to the one before it, and that to the first of its group
+    begins = np.concatenate([[True], ~(np.diff(ordered) <= SAME * size)])
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(values)), 0))
+    same = np.empty_like(values)
+    same[order] = values[order][first]
+    return same
+
+
 @validated
 def context_array(names: Sequence[str], values: Mapping[str, object]) -> Array:
     """Named context values, broadcast against each other, as one float64 array (..., p) in the

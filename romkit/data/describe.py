@@ -11,7 +11,7 @@ from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
-from romkit.data.context import ROLE, context_names, is_declared
+from romkit.data.context import ROLE, context_names, is_declared, without_rounding
 from romkit.data.controls import BETWEEN
 from romkit.data.dates import digits_of_dates
 from romkit.data.layout import AXIS, Layout, layout_of
@@ -320,6 +320,11 @@ def _with_context(
         notes = _constants_in_words(described, names)
     for name in coords:
         described[name].attrs[ROLE] = "context" if name in names else "label"
+    for name in names:
+        column = described[name]
+        if column.dims == LEAD[:1] and column.dtype.kind == "f":
+            same = without_rounding(column.values)
+            described[name] = column.copy(data=same)
     return described, names, notes
 
 

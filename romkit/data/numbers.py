@@ -49,7 +49,7 @@ def decoded(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
     """
     notes: list[str] = []
     for name, variable in data.variables.items():
-        values = _numbers_of_pandas(variable)
+        values = _in_native_order(_numbers_of_pandas(variable))
         if any(key in values.attrs for key in PACKING):
             values = xr.conventions.decode_cf_variable(name, values, decode_times=False)
         values, missing = _valid(values)
@@ -77,6 +77,14 @@ def _with_real_fields(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
         data = data.drop_vars(name).assign(fields)
         notes.append(f"{name} is complex; its parts {' and '.join(fields)} are variables")
     return data, notes
+
+
+def _in_native_order(variable: xr.Variable) -> xr.Variable:
+    """Numbers in the byte order of this machine: netCDF-3 has another one, which torch refuses."""
+    dtype = variable.dtype
+    if not isinstance(dtype, np.dtype) or dtype.isnative:
+        return variable
+    return variable.astype(dtype.newbyteorder("="))
 
 
 def _numbers_of_pandas(variable: xr.Variable) -> xr.Variable:

@@ -20,6 +20,7 @@ from romkit.data.context import (
     context_matrix,
     context_names,
     is_declared,
+    without_rounding,
 )
 from romkit.data.controls import Control, by_name, control_of
 from romkit.data.layout import Layout, component_names, layout_of, reordered
@@ -176,7 +177,8 @@ def _groups(data: xr.Dataset) -> Array:
     c = c.reshape(len(c), -1)  # (C, p) or (C, T p)
     if not c.shape[1]:
         return np.arange(len(c))
-    _, groups = np.unique(c, axis=0, return_inverse=True)
+    same = np.stack([without_rounding(column) for column in c.T], axis=-1)
+    _, groups = np.unique(same, axis=0, return_inverse=True)
     return groups.ravel()
 
 

@@ -196,11 +196,11 @@ class Batch(NamedTuple):
         is missing; velocities are zero.
         """
         thinned = data.isel(time=slice(None, None, every))
-        gaps = thinned["state"].transpose(*DIMS).values
+        gaps = thinned["state"].transpose(*DIMS).values.astype(np.float64)
         present = np.isfinite(gaps).any(-1).ravel()
         zeros = xr.zeros_like(thinned["state"])
         rows = snapshots(thinned.assign(state=zeros, velocity=zeros))
-        state = torch.from_numpy(gaps).double().reshape(rows.state.shape)
+        state = torch.from_numpy(gaps).reshape(rows.state.shape)
         rows = rows._replace(state=state)
         kept = torch.from_numpy(present)
         rows = rows._make(tensor[kept] for tensor in rows)

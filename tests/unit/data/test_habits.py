@@ -316,3 +316,47 @@ def test_arrays_with_names_in_another_order_are_no_runs(dims):
         own = romkit.data.from_arrays(named.transpose(*ordered), 0.1)
         by_name = romkit.data.describe(named.assign_coords(time=t).to_dataset(name="u"))
         assert np.array_equal(own.state.values, by_name.state.values)
+
+
+@pytest.mark.parametrize("is_described", [True, False])
+def test_numbers_in_the_byte_order_of_other_machines(is_described):
+    """As in files of netCDF-3."""
+    values = np.sin(SPEEDS[:, None, None] * TIME[:, None] + np.arange(4))
+    if is_described:
+        big = xr.Dataset(
+            {"u": (("run", "t", "x"), values.astype(">f8"))},
+            {"t": TIME.astype(">f8"), "speed": ("run", SPEEDS.astype(">f8"))},
+        )
+        data = describe(big, context=["speed"])
+        assert data.state.dtype.isnative
+    else:
+        data = from_arrays(values, TIME, context={"speed": SPEEDS})
+        data = data.assign(state=data.state.astype(">f8"))
+    native = from_arrays(values, TIME, context={"speed": SPEEDS})
+    images = []
+    for runs in (data, native):
+        model = romkit.fit("polynomial-manifold", runs, latent_dim=2)
+        images.append(model(speed=1.2).decode(np.ones(2)))
+    assert np.allclose(*images)
+
+
+@pytest.mark.parametrize("rounding", [1e-15, 6e-8])
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+def test_repeats_whose_context_was_rounded_are_one_context(rounding, scale):
+    speeds = scale * np.repeat([0.1, 0.3, 0.7, 1.1], 3) * (1 + rounding * np.tile([0, 1, -1], 4))
+    values = np.sin(np.arange(12)[:, None, None] + TIME[:, None] + np.arange(2))
+    data = from_arrays(values, TIME, context={"speed": speeds})
+    assert len(np.unique(data.speed)) == 4
+    assert np.allclose(data.speed, speeds, rtol=3 * rounding, atol=0.0)
+    by_hand = data.assign_coords(speed=("trajectory", speeds, data.speed.attrs))
+    for runs in (data, by_hand):
+        known, unseen = romkit.data.split(runs, 0.3)
+        distance = np.abs(known.speed.values[:, None] - unseen.speed.values)
+        assert distance.min() > 0.1 * scale
+
+
+@pytest.mark.parametrize("speeds", [10.0 ** np.arange(-6, 6), 1 + 1e-12 * np.arange(12)])
+def test_contexts_over_decades_or_close_together_stay_apart(speeds):
+    values = np.sin(np.arange(12)[:, None, None] + TIME[:, None] + np.arange(2))
+    data = from_arrays(values, TIME, context={"speed": speeds})
+    assert np.array_equal(data.speed, speeds)
