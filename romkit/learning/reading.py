@@ -10,6 +10,7 @@ import xarray as xr
 
 import romkit.data as datasets
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.types import Array
 from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
 from romkit.data.schema import complete
 from romkit.data.several import read_runs
@@ -22,6 +23,14 @@ of their own.
 
 FILLED = 2000
 """Components, at most, of states whose single missing numbers are filled."""
+
+EXTRAPOLATION = ((1.0,), (2.0, -1.0), (3.0, -3.0, 1.0), (4.0, -6.0, 4.0, -1.0))
+"""Weights of even samples in the value that is one interval before them, by the degree of the
+polynomial through them.
+"""
+
+EXTRAPOLATED = 0.02
+"""Largest error of such a value, in deviations of its component, in runs whose first sample is there."""
 
 
 def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset:
@@ -102,6 +111,7 @@ def _with_single_cells_filled(data: xr.Dataset) -> xr.Dataset:
     # rounding may have moved the last time beyond the end
     if courses.shape != values.shape:
         return data
+    courses[:, 0] = np.where(is_single[:, 0], _first_states(values), courses[:, 0])
     is_filled = is_single & np.isfinite(courses)
     if not is_filled.any():
         return data
@@ -112,6 +122,31 @@ def _with_single_cells_filled(data: xr.Dataset) -> xr.Dataset:
     )
     completed = np.where(is_filled, courses, values)
     return data.assign(state=(datasets.DIMS, completed, data["state"].attrs))
+
+
+def _first_states(values: Array) -> Array:
+    """First states (C, n) by what errs least in the runs whose first sample is there: polynomials
+    through the samples (C, T, n) behind it, or the mean of the first states of the others; NaN for
+    components of which even that errs.
+    """
+    first = np.ma.masked_invalid(values[:, 0])  # (C, n)
+    number = (~np.ma.getmaskarray(first)).sum(0) - ~np.ma.getmaskarray(first)
+    of_others = np.ma.masked_where(number < 1, first.sum(0) - first.filled(0.0))
+    candidates = [(of_others / np.maximum(number, 1)).filled(np.nan)]
+    for weights in EXTRAPOLATION:
+        behind = values[:, 1 : len(weights) + 1]
+        if behind.shape[1] == len(weights):
+            candidates.append(np.einsum("k, ckn -> cn", weights, behind))
+    deviation = np.ma.masked_invalid(values).std((0, 1)).filled(0.0)  # (n,)
+    best = np.full_like(values[:, 0], np.nan)
+    smallest = EXTRAPOLATED * deviation
+    for candidate in candidates:
+        error = np.ma.abs(np.ma.masked_invalid(candidate) - first)
+        largest = error.max(0).filled(np.inf)
+        is_better = largest <= smallest
+        best = np.where(is_better, candidate, best)
+        smallest = np.where(is_better, largest, smallest)
+    return best
 
 
 def _from_complete_start(data: xr.Dataset) -> xr.Dataset:

@@ -144,3 +144,29 @@ def test_a_start_that_lacks_a_number_is_said_by_run_and_component():
     read, texts = said(described, runs, None)
     assert read.sizes["time"] == 11
     assert any("x2" in text and "k = 2" in text for text in texts)
+
+
+def test_a_first_number_that_is_lost_is_extrapolated_where_other_starts_can_be():
+    clock = 0.1 * np.arange(40)
+    phase = clock[:, None] + np.arange(3)
+    values = np.stack([np.sin(k * (phase + 1)) for k in (1.0, 1.2, 1.5, 1.7)])
+    lost = values.copy()
+    lost[1, 0, 1] = np.nan
+    with warnings.catch_warnings(record=True):
+        read = described(from_arrays(lost, clock, context={"k": [1.0, 1.2, 1.5, 1.7]}), None)
+    assert read.sizes["time"] == 40
+    cubic = np.polynomial.Polynomial.fit(clock[1:5], values[1, 1:5, 1], 3)(0.0)
+    assert np.isclose(read.state.values[1, 0, 1], cubic, rtol=0, atol=1e-9)
+    assert np.isclose(cubic, values[1, 0, 1], rtol=0, atol=1e-3)
+    # a jump at the start, of which nobody could know
+    lost[:, 0, 1] += 3.0
+    with warnings.catch_warnings(record=True):
+        read = described(from_arrays(lost, clock, context={"k": [1.0, 1.2, 1.5, 1.7]}), None)
+    assert read.sizes["time"] == 39
+    # runs that begin alike and grow too fast for a polynomial
+    grown = 3.0 * np.exp(np.array([2.0, 2.5, 3.0])[:, None, None] * clock[:, None] * np.ones(2))
+    lost = grown.copy()
+    lost[1, 0, 0] = np.nan
+    with warnings.catch_warnings(record=True):
+        read = described(from_arrays(lost, clock, context={"k": [2.0, 2.5, 3.0]}), None)
+    assert np.array_equal(read.state.values, grown)
