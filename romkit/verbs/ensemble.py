@@ -29,7 +29,6 @@ from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
-from romkit.data.context import context_ranges, contexts_of
 from romkit.data.schema import with_trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField, PolynomialLaw
 from romkit.integrators.laws.choice import HELD_OUT, ranked
@@ -204,9 +203,9 @@ class Ensemble:
         Raises:
             InputError: fewer than two finite forecasts of runs that their law has not seen.
         """
-        low, high = context_ranges(data)
-        width = divisor(high - low)
-        runs = Runs(contexts_of(data) / width, unseen)
+        contexts = self._contexts(data)
+        width = divisor(np.ptp(contexts, axis=0))
+        runs = Runs(contexts / width, unseen)
         truth = trajectories(data, "state").numpy()
         several = []
         for rows in self._parts_of(data):
@@ -362,7 +361,20 @@ class Ensemble:
         lead = run["time"].values - run["time"].values[0]
         spread = run["spread"].values
         _warn_of_excess(self.calibration.excess(lead, spread)[:, -1])
-        return self.calibration.scale(lead, spread, contexts_of(run))
+        return self.calibration.scale(lead, spread, self._contexts(run))
+
+    def _contexts(self, run: xr.Dataset) -> Array:
+        """Contexts (C, p) of runs, the means over time of those that move."""
+        columns = []
+        for name in self.projection.frame.context_names:
+            values = run[name]
+            if "time" in values.dims:
+                values = values.mean("time")
+            # that of a single forecast has no axis
+            columns.append(np.broadcast_to(values.values, run.sizes["trajectory"]))
+        if not columns:
+            return np.zeros((run.sizes["trajectory"], 0))
+        return np.stack(columns, axis=-1)
 
     def _factor(self, level: float) -> float:
         if self.calibration is None:

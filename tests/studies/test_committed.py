@@ -30,6 +30,7 @@ PAGES = [
     ("benchmarks.training.report", "results.json", "RESULTS.md"),
     ("studies.estimates.report", "full.json", "RESULTS.md"),
     ("studies.first_afternoon.report", "full.json", "RESULTS.md"),
+    ("studies.first_afternoon.bars", "bars.json", "BARS.md"),
     ("studies.inference.report", "full.json", "RESULTS.md"),
     ("studies.large.report", "full.json", "RESULTS.md"),
     ("studies.large.report", "sampled.json", "SAMPLED.md"),

@@ -517,3 +517,18 @@ def test_the_spread_of_members_is_the_standard_error_of_the_jackknife(learned):
 def test_a_saved_ensemble_keeps_its_parts(learned, tmp_path):
     folder = learned.ensemble.save(tmp_path / "ensemble")
     assert romkit.Ensemble.load(folder).parts == learned.ensemble.parts > 0
+
+
+@pytest.mark.parametrize("frequency", [1.05, 1.5, 1.9])
+def test_bars_of_a_single_forecast_are_those_of_several(learned, frequency):
+    """A single context has no axis."""
+    sizes = replace(learned.ensemble.calibration.sizes, of_runs=np.array([1.0, 0.1, 0.1, 1e-3]))
+    calibration = replace(learned.ensemble.calibration, sizes=sizes)
+    ensemble = replace(learned.ensemble, calibration=calibration)
+    start = learned.test.state[0, 0].values
+    options = {"duration": 1.0, "dt": 0.1}
+    single = ensemble.forecast(initial_state=start, frequency=frequency, **options)
+    several = ensemble.forecast(
+        initial_state=np.stack([start] * 2), frequency=np.array([frequency, 1.3]), **options
+    )
+    assert single.upper.values == pytest.approx(several.upper.values[0], rel=1e-9)
