@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.cli.runs import _time_since, _with_first_state
+from romkit.cli.forecast import _time_since, _with_first_state
 from romkit.data import describe
 from romkit.integrators import SINDy
 
