@@ -12,6 +12,7 @@ import romkit
 from romkit.cli import inputs, options, output, results, values
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.patterns import is_pattern
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,6 +91,9 @@ def forecast(
     typed = options.context_values(ctx, frame.context_names)
     of_data = _context_of_state(data, forecaster.projection, trajectory, at, typed)
     settings["context"] = of_data | typed
+    if data.sizes["trajectory"] > 1:
+        numbers = ", ".join(f"{name} = {value:g}" for name, value in of_data.items())
+        print(f"from trajectory {trajectory} of the file: {numbers}")
     if forecaster.needs_inputs or control is not None:
         source = data.isel(time=slice(at, None))
         if control is not None:
@@ -115,13 +119,14 @@ def _with_first_state(
     """
     import xarray as xr
 
-    if inputs.is_system(sources) or not inputs.is_path(sources[0]):
+    is_file = inputs.is_path(sources[0]) or is_pattern(sources[0])
+    if inputs.is_system(sources) or not is_file:
         return romkit.data.check_states(inputs.read_data(sources))
-    data = inputs.read_own(sources)
+    data, parameters = inputs.read_with_parameters(sources)
     if isinstance(data, xr.Dataset) and "component" in data.dims:
         return romkit.data.check_states(data)
     frame = projection.frame
-    known = {*data} | {*getattr(data, "coords", ())} | {*data.attrs}
+    known = {*data, *getattr(data, "coords", ()), *data.attrs, *(parameters or ())}
     context = [name for name in frame.context_names if name in known]
     states = [variable.name for variable in frame.fields.variables]
     return romkit.data.describe(data, context=context, state=states)

@@ -37,6 +37,14 @@ OWN_NAMES = "own_names"
 WITHOUT_NAMES = {"phony_dims": "access"}
 """Setting of h5netcdf by which it reads arrays whose axes have no names."""
 
+DEDALUS = {"/scales", "/tasks"}
+"""Groups of the files of Dedalus."""
+
+OF_DEDALUS = (
+    "with h5py.File(path) as file: u, t = file['tasks/u'][:], file['scales/sim_time'][:]; then "
+    "xarray.Dataset({'u': (('t', 'x', 'y'), u)}, {'t': t}), or romkit.data.from_arrays"
+)
+
 PACKING = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"}
 
 
@@ -186,11 +194,10 @@ def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | 
         warn(f"{name}: groups {', '.join(inner)} are left out; {fix}", DataWarning)
         return None
     if len(inner) > 1:
-        raise FileError(
-            name,
-            problem=f"holds its data in groups, {', '.join(inner)}",
-            fix=f"name one: romkit.data.open_dataset(path, group={inner[0]!r})",
-        )
+        fix = f"name one: romkit.data.open_dataset(path, group={inner[0]!r})"
+        if set(inner) >= DEDALUS:
+            fix = OF_DEDALUS
+        raise FileError(name, problem=f"holds its data in groups, {', '.join(inner)}", fix=fix)
     warn(f"{name}: the data are those of its only group, {inner[0]}", DataWarning)
     return inner[0]
 

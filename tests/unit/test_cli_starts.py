@@ -75,3 +75,12 @@ def test_times_since_the_first_of_the_runs():
     assert _time_since(runs, late, 1) == 2 * 86400 + 30 + 60
     plain = xr.DataArray([5.0, 6.0], dims="time")
     assert _time_since(plain, plain, 1) == 1.0
+
+
+def test_a_parameter_in_the_name_of_the_file(waves, model, tmp_path):
+    for run in (0, 2):
+        start = waves.isel(run=run, time=[0], drop=True)
+        start.to_netcdf(tmp_path / f"start_{float(waves.speed[run])}.nc")
+    data = _with_first_state([str(tmp_path / "start_{speed}.nc")], model[0])
+    assert data.speed.values.tolist() == [1.0, 2.0]
+    assert np.array_equal(data.state.values[:, 0], waves.u.values[[0, 2], 0])

@@ -1,5 +1,6 @@
 """Files of arrays by name: .npz, .mat; and formats that are refused with a way."""
 
+import h5py
 import numpy as np
 import pytest
 from scipy.io import savemat
@@ -84,3 +85,10 @@ def test_lines_of_json_are_a_table(tmp_path):
     table = read_table(tmp_path / "own.jsonl")
     assert np.array_equal(table["t"], TIME)
     assert np.allclose(table["x"], RUNS[0, :, 0], rtol=1e-14)
+
+
+def test_files_of_dedalus_are_refused_with_the_lines_that_read_them(tmp_path):
+    with h5py.File(tmp_path / "snapshots.h5", "w") as file:
+        file["tasks/u"] = RUNS[0]
+        file["scales/sim_time"] = TIME
+    refused("sim_time", romkit.open, tmp_path / "snapshots.h5", error=FileError)
