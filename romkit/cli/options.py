@@ -56,12 +56,7 @@ class ContextCommand(TyperCommand):
         while tokens:
             token = tokens.popleft()
             option, equals, value = token.partition("=")
-            if option.startswith(OF_CONTEXT):
-                if not equals:
-                    value = _value_that_follows(tokens)
-                option = f"--{option.removeprefix(OF_CONTEXT)}"
-                context.setdefault(option, []).append(value)
-            elif option in declared:
+            if option in declared:
                 command_line.append(token)
                 # its value may begin with --, which the parser refuses in better words
                 takes_next = not equals and not getattr(declared[option], "is_flag", False)
@@ -70,7 +65,8 @@ class ContextCommand(TyperCommand):
             elif option.startswith("--"):
                 if not equals:
                     value = _value_that_follows(tokens)
-                context.setdefault(option, []).append(value)
+                name = option.removeprefix(OF_CONTEXT).removeprefix("--")
+                context.setdefault(f"--{name}", []).append(value)
             else:
                 command_line.append(token)
         ctx.meta[CONTEXT] = context
