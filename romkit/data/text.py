@@ -126,8 +126,11 @@ def text_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
             notation = _notation(lines)
             head = _head(path, lines, notation)
             body = "".join([*lines[head.lines :], stream.read()])
+        body = _without_comments(path, body, notation)
+        if notation.separator == BLANKS:
+            _check_full_rows(path, body, len(head.names))
         table = pd.read_csv(
-            io.StringIO(_without_comments(path, body, notation)),
+            io.StringIO(body),
             sep=notation.separator,
             decimal=notation.decimal,
             header=None,
@@ -464,6 +467,18 @@ def _without_comments(path: str | Path, body: str, notation: Notation) -> str:
         is_after_gap = False
         lines.append(line)
     return "".join(lines)
+
+
+def _check_full_rows(path: str | Path, body: str, width: int) -> None:
+    """Raise where a line has less than `width` cells, of which blanks do not say which is empty."""
+    for line in io.StringIO(body):
+        number = len(line.split())
+        if 0 < number < width:
+            raise FileError(
+                path,
+                problem=f"has {number} cells in {width} columns, {line.strip()[:40]!r}",
+                fix="write NaN into empty cells: blanks do not say which one is",
+            )
 
 
 def _without_empty_end(table: pd.DataFrame) -> pd.DataFrame:

@@ -159,6 +159,7 @@ REFUSED = {
     "two names": ("time,a\n" + rows(), "names above 3 columns"),
     "the same name": ("time,a,a\n" + rows(), "several columns a"),
     "nothing": ("", "no table"),
+    "an empty cell between blanks": ("time  a  b\n0.0  1.0  2.0\n1.0       2.0\n2.0  1.0  2.0\n", "blanks do not say"),
     "comments alone": ("# time a b\n", "no table"),
 }  # fmt: skip
 
@@ -193,3 +194,13 @@ def test_endings_do_not_matter_for_text(tmp_path):
     for name in ("own", "own.log", "own.sto", "U_0.8"):
         (tmp_path / name).write_text(TEXTS["names"])
         assert np.array_equal(describe(romkit.open(tmp_path / name)).state[0], WANTED)
+
+
+def test_sheets_are_runs():
+    from romkit.data.formats import _sheets
+
+    first, second = pd.DataFrame({"time": TIME, "a": A}), pd.DataFrame({"time": TIME, "a": B})
+    table = _sheets({"cold": first, "empty": pd.DataFrame(), "hot": second})
+    data = describe(table)
+    assert np.array_equal(data.state.values[..., 0], [A, B])
+    assert _sheets({"one": first, "empty": pd.DataFrame()}) is first
