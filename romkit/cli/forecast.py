@@ -315,6 +315,7 @@ def _inputs(
     import torch
 
     from romkit.data.controls import by_name, control_of
+    from romkit.data.units import in_unit
 
     names = law.control_names
     fix = "give a file with them by --control"
@@ -326,7 +327,8 @@ def _inputs(
             got=f"dims {dims}" if dims else "data without it",
             fix=fix,
         )
-    source = by_name(source[["control"]], names)
+    control = in_unit("--control", "control", source["control"], law.control_unit)
+    source = by_name(control.to_dataset(name="control"), names)
     if "trajectory" in dims:
         source = _select(source, trajectory=trajectory)
     times = romkit.data.times_of(source)

@@ -74,6 +74,7 @@ class LatentDynamics(abc.ABC):
             that are no law.
         held: whether these inputs keep their value until the next sample, as those that the law was
             fitted to; else they are straight lines. None where that is not known.
+        control_unit: of all inputs, "" where they have several or none that is known.
         domain: latent states to which its field is fitted; None where that is not known or not
             limited.
         mesh: rows of the full model that it runs on; None for all.
@@ -92,6 +93,7 @@ class LatentDynamics(abc.ABC):
     context_names = Default(())
     control_names: Names = ()
     held: bool | None = None
+    control_unit: str = ""
     domain: Region | None = None
     mesh = None
 
@@ -440,6 +442,7 @@ class Reencoded(LatentDynamics):
     context_names = property(attrgetter("dynamics.context_names"))
     control_names = property(attrgetter("dynamics.control_names"))
     held = property(attrgetter("dynamics.held"))
+    control_unit = property(attrgetter("dynamics.control_unit"))
     domain = property(attrgetter("dynamics.domain"))
 
     @property

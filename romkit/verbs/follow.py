@@ -6,6 +6,7 @@ from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, Contexts
 from romkit.data.trajectories import Trajectories
+from romkit.data.units import in_unit
 from romkit.engine import Device, Engine
 from romkit.integrators import LatentDynamics, LearnedField, Reencoded
 from romkit.models import Dynamics, ReducedModel, check_match, trained_dynamics
@@ -64,6 +65,9 @@ def follow(
     if dynamics is None:
         dynamics = trained_dynamics(projection)
     frame = projection.frame
+    if dynamics.control_unit and "control" in data:
+        control = in_unit("data", "control", data["control"], dynamics.control_unit)
+        data = data.assign(control=control)
     runs = Trajectories.of(
         data,
         frame.context_names,

@@ -66,6 +66,7 @@ class Equation(LearnedField):
     residual: Tensor
     control_names: tuple[str, ...] = ()
     held: bool | None = None
+    control_unit: str = ""
     domain: Region | None = None
     report: Sequence[object] = ()
 

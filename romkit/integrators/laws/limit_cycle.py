@@ -84,6 +84,7 @@ class LimitCycleLaw(LearnedField):
     order: Order = 1
     control_names: tuple[str, ...] = ()
     held: bool | None = None
+    control_unit: str = ""
     domain: Region | None = None
     report: Sequence[object] = ()
 

@@ -73,6 +73,7 @@ class NeuralODEModel(LearnedField):
     trajectory_error: Tensor
     control_names: tuple[str, ...] = ()
     held: bool | None = None
+    control_unit: str = ""
     domain: Region | None = None
     report: Sequence[object] = ()
 
@@ -589,6 +590,7 @@ class NeuralODE(Estimator):
             trajectory_error=unknown,
             control_names=samples.control_names,
             held=samples.held,
+            control_unit=samples.control_unit,
         )
 
 

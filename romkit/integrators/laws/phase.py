@@ -59,6 +59,7 @@ class PhaseLaw(LearnedField):
     context_names = property(attrgetter("shape.context_names"))
     control_names = property(attrgetter("shape.control_names"))
     held = property(attrgetter("shape.held"))
+    control_unit = property(attrgetter("shape.control_unit"))
     source = property(attrgetter("shape.source"))
     samples = property(attrgetter("shape.samples"))
     report = property(attrgetter("shape.report"))

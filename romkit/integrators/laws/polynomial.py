@@ -504,4 +504,5 @@ def equation(
         residual=unexplained,
         control_names=samples.control_names,
         held=samples.held,
+        control_unit=samples.control_unit,
     )

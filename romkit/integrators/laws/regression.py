@@ -139,6 +139,7 @@ def equation(kind: str, samples: LatentSamples, basis: Features, fit: Fit) -> Eq
         samples=int(samples.observed.sum()),
         control_names=samples.control_names,
         held=samples.held,
+        control_unit=samples.control_unit,
         **numbers,
     )
 

@@ -35,6 +35,7 @@ class LatentSamples:
         times: (T,) where the samples are whole trajectories, one after the other, at these times;
             else None.
         control_names: names of the inputs among the parameters, the last ones.
+        control_unit: of all inputs, "" where they have several or none that is known.
         held: whether the inputs are held until the next sample; else they are straight lines. None
             where that is not known.
 
@@ -62,6 +63,7 @@ class LatentSamples:
     times: Tensor | None = None
     control_names: tuple[str, ...] = ()
     held: bool | None = None
+    control_unit: str = ""
 
     @classmethod
     @validated

@@ -20,6 +20,7 @@ from romkit.core.errors import InputError
 from romkit.core.forward import jvp
 from romkit.core.types import Array
 from romkit.data.controls import between_jumps, control_matrix, held_if_told
+from romkit.data.names import unit_of
 from romkit.data.rates import warn_of_rates
 from romkit.data.times import stretches
 from romkit.data.trajectories import check_grid, matched
@@ -478,7 +479,8 @@ class Encoder(NamedTuple):
         )
         if not inputs:
             return samples
-        return replace(samples, held=held_if_told(data))
+        unit = unit_of(data["control"])
+        return replace(samples, held=held_if_told(data), control_unit=unit)
 
 
 def _with_latents_at_rest(z: Tensor, rates: Sequence[Tensor], shared_unit: bool) -> list[Tensor]:

@@ -74,6 +74,7 @@ class Steady(Estimator):
             residual=missed.square().mean(-2).sqrt(),
             control_names=observed.control_names,
             held=observed.held,
+            control_unit=observed.control_unit,
         )
 
     def _check(self, samples: LatentSamples) -> None:

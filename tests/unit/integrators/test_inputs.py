@@ -9,7 +9,7 @@ from scipy.signal import lsim
 import romkit
 from romkit.data.controls import course, is_held
 from romkit.errors import DataWarning, FitWarning
-from romkit.integrators import DMD, OperatorInference, SINDy
+from romkit.integrators import DMD, OperatorInference, PolynomialLaw, SINDy
 from tests.refusals import refused
 
 A = np.array([[-0.3, 1.0], [-2.0, -0.4]])
@@ -147,3 +147,31 @@ def test_inputs_that_jump_all_the_time_leave_no_rates():
     identity = romkit.fit("identity", data)
     with pytest.warns(DataWarning, match="jump"), pytest.warns(FitWarning):
         OperatorInference(degree=2).fit(identity, data)
+
+
+@pytest.mark.parametrize("kind", [PolynomialLaw(degree=1), SINDy(degree=1, threshold=0.01), DMD()])
+def test_inputs_in_another_unit_are_converted_or_refused(kind, tmp_path):
+    pytest.importorskip("pint")
+    data = driven("linear")
+    data.control.attrs["units"] = "m/s"
+    identity = romkit.fit("identity", data)
+    romkit.save(kind.fit(identity, data), tmp_path / "law.safetensors")
+    law = romkit.load(tmp_path / "law.safetensors")
+    reference = romkit.rollout(data, identity, dynamics=law).rom.values
+    other = data.assign(control=(data.control * 3.6).assign_attrs(data.control.attrs))
+    other.control.attrs["units"] = "km/h"
+    with pytest.warns(DataWarning, match="km/h"):
+        run = romkit.rollout(other, identity, dynamics=law)
+    assert np.allclose(run.rom.values, reference, atol=1e-9)
+    with pytest.warns(DataWarning, match="km/h"):
+        forecast = romkit.forecast(
+            identity,
+            dynamics=law,
+            initial_state=data.state.values[1, 0],
+            duration=float(TIMES[-1]),
+            dt=STEP,
+            control=other.control.isel(trajectory=1),
+        )
+    assert np.allclose(forecast.state.values, reference[1], atol=1e-6)
+    other.control.attrs["units"] = "K"
+    refused("data", romkit.rollout, other, identity, dynamics=law)
