@@ -203,3 +203,30 @@ def test_steps_that_are_too_long_are_warned_of(k, step, is_wrong):
     exact = np.cos(np.max(k) * run.time.values)
     assert (np.abs(run.state.values[-1, :, 0] - exact).max() > 0.1) == is_wrong
     assert [entry.category for entry in caught] == [RuntimeWarning] * is_wrong
+
+
+@dataclass(frozen=True)
+class Ring(System):
+    """Heat on a ring, whose fastest modes are near the limit of stability and have no share."""
+
+    name = "ring"
+    dt, duration, horizon = 0.005, 1.0, 1.0
+    state_names = tuple(f"x{k}" for k in range(30))
+    context = (ContextParameter("k", "1", 50.0, 110.0, "conductivity"),)
+
+    def rhs(self, t, x, c):
+        return c * (x.roll(1, -1) - 2 * x + x.roll(-1, -1))
+
+    def initial_state(self, contexts, rng):
+        angle = 2 * np.pi * torch.arange(30, dtype=torch.float64) / 30
+        return torch.sin(angle).expand(len(contexts), 30)
+
+
+@pytest.mark.filterwarnings("error")
+def test_steps_that_are_short_enough_are_not_warned_of():
+    ring = romkit.simulate(Ring(), k=100.0)
+    rate = 100 * (2 - 2 * np.cos(2 * np.pi / 30))
+    exact = np.exp(-rate * ring.time.values)
+    assert np.abs(ring.state.values[0, :, 7] / ring.state.values[0, 0, 7] - exact).max() < 1e-8
+    # a transient that is over after some steps of many
+    romkit.simulate(Stiff(step=0.01), k=100.0, duration=50.0)
