@@ -320,12 +320,16 @@ def _with_context(
         notes = _constants_in_words(described, names)
     for name in coords:
         described[name].attrs[ROLE] = "context" if name in names else "label"
+    return _with_equal_parameters(described, names), names, notes
+
+
+def _with_equal_parameters(described: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    """The dataset whose parameters that differ by rounding alone are equal."""
     for name in names:
         column = described[name]
         if column.dims == LEAD[:1] and column.dtype.kind == "f":
-            same = without_rounding(column.values)
-            described[name] = column.copy(data=same)
-    return described, names, notes
+            described[name] = column.copy(data=without_rounding(column.values))
+    return described
 
 
 def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:

@@ -246,9 +246,8 @@ def _head(path: str | Path, lines: Sequence[str], notation: Notation) -> Head:
         names = _names_in_comment(path, comments, width, notation)
         return Head(min(table, default=0), names, {}, texts)
     names, units = _names_and_units([rows[number] for number in header], width)
-    below = [number for number in rows if number > header[-1]]
-    if len(header) == 1 and len(rows[header[0]]) == width - 1 and below:
-        names = _names_of_one_column_less(names, lines[below[0]], [rows[n] for n in below])
+    if len(header) == 1 and len(rows[header[0]]) == width - 1:
+        names = _names_of_one_column_less(names, lines, rows, header[0])
     _check_header(path, names, width)
     return Head(header[-1] + 1, names, units, texts)
 
@@ -289,11 +288,7 @@ def _lines_about(
     """Numbers of the lines about the measurement: short ones, and those before an empty line."""
     if next(iter(rows.values()))[0] == OPENSIM:
         return list(rows)[:3]
-    about = []
-    for number, row in rows.items():
-        if 2 * len(_stripped(row)) > width or width == 1:
-            break
-        about.append(number)
+    about = _short_rows(rows, width)
     for number, line in enumerate(lines):
         row = rows.get(number, [])
         # the first line of numbers ends what may stand above
@@ -302,6 +297,16 @@ def _lines_about(
         if not line.strip() and _has_names_below(number, rows, width, notation):
             about = [above for above in rows if above < number]
     return about
+
+
+def _short_rows(rows: Mapping[int, Sequence[str]], width: int) -> list[int]:
+    """Numbers of the first rows with at most half as many cells as there are columns."""
+    short = []
+    for number, row in rows.items():
+        if 2 * len(_stripped(row)) > width or width == 1:
+            break
+        short.append(number)
+    return short
 
 
 def _has_names_below(
@@ -363,20 +368,22 @@ def _joined_names(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _names_of_one_column_less(
-    names: Sequence[str], first: str, rows: Sequence[Sequence[str]]
+    names: Sequence[str], lines: Sequence[str], rows: Mapping[int, Sequence[str]], header: int
 ) -> list[str]:
     """Names of columns above which one name is missing, that of an empty column or of the names of
     rows.
 
     Args:
         names: of the columns, the last of which nobody named.
-        first: line of values.
-        rows: cells below the names.
+        lines: of the file.
+        rows: cells of these, by number.
+        header: number of the line of names.
     """
-    if not any(row[-1] for row in rows):
+    below = [number for number in rows if number > header]
+    if not any(rows[number][-1] for number in below):
         return list(names)
     # R writes the names of rows in quotes, and nothing above them
-    if first.lstrip().startswith('"'):
+    if lines[below[0]].lstrip().startswith('"'):
         return ["Unnamed: 0", *names[:-1]]
     return list(names[:-1])
 
