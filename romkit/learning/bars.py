@@ -14,9 +14,13 @@ from romkit.learning.contexts import groups_between, number_of_contexts
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.manifolds import Model
 from romkit.learning.quiet import quiet
+from romkit.learning.refit import refitted_projection
 from romkit.learning.scale import shared
 from romkit.learning.turns import HeldOut
+from romkit.models import in_double
+from romkit.projections import Projection
 from romkit.verbs.ensemble import Ensemble, centred_ensemble
+from romkit.verbs.missed import size_of
 
 NOT_ASKED, FEW_CONTEXTS, ALL_LOST = "not asked for", "few contexts", "all lost"
 """Reasons why a model has no intervals."""
@@ -90,27 +94,57 @@ def intervals_of(
         )
         runs, unseen = _runs(train, test, rows)
         # members share a projection that knows what they miss
+        lacking = np.zeros(runs.sizes["trajectory"])
+        for left_out in rows:
+            lacking[left_out] = _lacking(model.projection, train, left_out)
         least = None
         if judged is not None and judged.in_turn:
-            least = _errors_in_turn(train, judged)
+            least = _sizes_in_turn(model.projection, train, judged)
         try:
             # a forecast that is lost says so itself, and leaves the others their intervals
-            calibrated = ensemble.calibrated_by_missed(runs, unseen, raised, least)
+            calibrated = ensemble.calibrated_by_missed(runs, unseen, raised, least, lacking)
         except InputError:
             # forecasts that are lost calibrate nothing
             return Intervals(None, ALL_LOST)
     return Intervals(calibrated)
 
 
-def _errors_in_turn(train: xr.Dataset, judged: HeldOut) -> Array:
-    """Differences (R, T, n) of forecasts by models that have seen neither run nor context from the
-    truth, 0 at runs that no model has missed; NaN where one is lost or the truth is missing.
+def _lacking(projection: Projection, train: xr.Dataset, left_out: Array) -> Array:
+    """Sizes (k,) of the further errors of a projection with the same settings that has not seen some
+    runs [deviations].
     """
-    differences = np.zeros(trajectories(train, "state").shape)
-    rows = np.concatenate(groups_between(train))
+    if projection.name == "identity":
+        return np.zeros(len(left_out))
+    kept = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
+    other = refitted_projection(projection, train.isel(trajectory=kept))
+    missed = train.isel(trajectory=left_out)
+    of_other = _size_of_projection(other, missed, projection)
+    of_own = _size_of_projection(projection, missed, projection)
+    return np.sqrt(np.maximum(np.square(of_other) - np.square(of_own), 0.0))
+
+
+def _size_of_projection(projection: Projection, runs: xr.Dataset, scaled_by: Projection) -> Array:
+    """Root mean square errors (k,) of states that are encoded and decoded, in the deviations of a
+    projection.
+    """
+    std = scaled_by.frame.state_std.double().numpy()
+    truth = trajectories(runs, "state").double().numpy()
+    image = in_double(projection)(runs)(truth)
+    return size_of((truth - np.asarray(image)) / std)
+
+
+def _sizes_in_turn(projection: Projection, train: xr.Dataset, judged: HeldOut) -> Array:
+    """Sizes (R,) of the errors of models that have seen neither run nor context [deviations], 0 at
+    runs that no model has missed; infinite where one is lost.
+    """
+    std = projection.frame.state_std.double().numpy()
+    truth = trajectories(judged.test, "state").numpy()
     forecast = judged.run["rom"].values
-    differences[rows] = trajectories(judged.test, "state").numpy() - forecast
-    return differences
+    is_lost = np.isfinite(truth) & np.isnan(forecast)
+    differences = np.where(is_lost, np.inf, (truth - forecast) / std)
+    sizes = np.zeros(train.sizes["trajectory"])
+    sizes[np.concatenate(groups_between(train))] = size_of(differences)
+    return sizes
 
 
 def _parts(settings: Estimator, train: xr.Dataset) -> int:

@@ -23,9 +23,14 @@ def basis_of(data: xr.Dataset) -> Basis | None:
     return basis(data, tolerance=KEPT)
 
 
+def refitted_projection(projection: Projection, data: xr.Dataset) -> Projection:
+    """A manifold with the settings of another one."""
+    return fit(projection.name, data, basis=basis_of(data), **projection.config)
+
+
 def refitted(
     projection: Projection, settings: Estimator, data: xr.Dataset, seed: int
 ) -> tuple[Projection, LearnedField]:
     """A manifold with the settings of another one, and a law of its latents."""
-    manifold = fit(projection.name, data, basis=basis_of(data), **projection.config)
+    manifold = refitted_projection(projection, data)
     return manifold, settings.fit(manifold, data, seed=seed)

@@ -186,7 +186,12 @@ class Ensemble:
         return replace(self, calibration=calibration)
 
     def calibrated_by_missed(
-        self, data: xr.Dataset, unseen: Array, raised: float = 1.0, least: Array | None = None
+        self,
+        data: xr.Dataset,
+        unseen: Array,
+        raised: float = 1.0,
+        least: Array | None = None,
+        lacking: Array | None = None,
     ) -> "Ensemble":
         """Calibrate the intervals of a law with members around it; returns a new ensemble.
 
@@ -197,8 +202,9 @@ class Ensemble:
             data: runs that the law has learned from, and others.
             unseen: (members, runs) true where the law, or a member, has not seen a run.
             raised: as of `romkit.verbs.missed.calibration_of`.
-            least: (R, T, n) errors that forecasts have at least, those of laws whose projection has
-                not seen a run either say; NaN where these are lost.
+            least: (R,) sizes that errors have at least, those of models whose projection has not
+                seen a run either [deviations]; infinite where these are lost.
+            lacking: (R,) sizes of the further errors of such projections [deviations].
 
         Raises:
             InputError: fewer than two finite forecasts of runs that their law has not seen.
@@ -218,8 +224,10 @@ class Ensemble:
             several.append(Judged.of(truth[rows], states, std, of_rows, self.parts))
         times = data["time"].values.astype(float)
         judged = joined(several)
+        if lacking is not None:
+            judged = judged.with_errors_of_manifolds(lacking, runs)
         if least is not None:
-            judged = judged.at_least(least / std, runs)
+            judged = judged.with_sizes(least, runs)
         calibration = calibration_of(judged, runs, width, std, times, raised)
         return replace(self, calibration=calibration)
 

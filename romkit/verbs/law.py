@@ -166,6 +166,7 @@ class Comparison:
         judge: of the trajectories; None before the first kind.
         ranking: settings of all kinds that have a law.
         rows: of the report.
+        estimators: rows with the settings that they are of.
         refused: why kinds were left out.
         settings: of the law that was chosen.
         error: of these settings; larger than that of the best ones, where their law is lost when it
@@ -180,6 +181,7 @@ class Comparison:
     judge: Judge | None = None
     ranking: list[Ranked] = field(default_factory=list)
     rows: list[dict] = field(default_factory=list)
+    estimators: list[tuple[dict, list[Estimator]]] = field(default_factory=list)
     refused: list[InputError] = field(default_factory=list)
     begun: float = field(default_factory=time.process_time)
     settings: Estimator | None = None
@@ -250,6 +252,7 @@ class Comparison:
         row = {"law": _name(estimator), "error": ranking[0].error}
         row |= {"settings": _in_words(ranking[0].estimator), "tried": len(ranking)}
         self.rows.append(row | {"seconds": time.process_time() - started, "chosen": False})
+        self.estimators.append((self.rows[-1], [each.estimator for each in ranking]))
 
     def _far_behind(self, estimator: Estimator, samples: LatentSamples) -> list[Ranked]:
         """Settings of a short training that leaves a kind far behind the best law, so that a long
@@ -270,6 +273,13 @@ class Comparison:
     def _by_forecasts(self, candidates: list[tuple[Estimator, LatentSamples]]) -> list[Ranked]:
         share = EACH * self.seconds
         return ranked(candidates, self.judge, self.validation, self.seed, share)
+
+    def _row_of(self, estimator: Estimator) -> dict:
+        """Row of the report that settings are of: several may be of one kind."""
+        for row, estimators in self.estimators:
+            if any(each is estimator for each in estimators):
+                return row
+        return next(row for row in self.rows if row["law"] == _name(estimator))
 
     def leave_out(self, estimator: Estimator, why: str) -> None:
         row = {"law": _name(estimator), "error": math.nan, "settings": why, "tried": 0}
@@ -297,10 +307,10 @@ class Comparison:
         self.settings = how.estimator
         self.error = how.error
         self._warn_if_useless(law, how)
-        for row in self.rows:
-            row["chosen"] = row["law"] == _name(how.estimator)
-            if row["chosen"]:
-                row |= {"error": how.error, "settings": _in_words(how.estimator)}
+        row = self._row_of(how.estimator)
+        for each in self.rows:
+            each["chosen"] = False
+        row |= {"error": how.error, "settings": _in_words(how.estimator), "chosen": True}
         report = sorted(self.rows, key=lambda row: (row["tried"] == 0, row["error"]))
         source = f"{law.source}; the best of {names} by forecasts of held-out contexts"
         return replace(law, source=source, report=report)

@@ -92,26 +92,31 @@ class Judged(NamedTuple):
             own = of_own.sum(0) / len(squares)
         return cls(
             errors[runs.judge, numbers],
-            _size(errors),
+            size_of(errors),
             np.ma.sqrt(spread).filled(0.0),
             np.ma.sqrt(own).filled(0.0),
         )
 
-    def at_least(self, differences: Array, runs: Runs) -> "Judged":
-        """Forecasts whose errors at runs that their judge has not seen are at least as large as others
-        (R, T, n), lost where one of these is.
+    def with_sizes(self, sizes: Array, runs: Runs) -> "Judged":
+        """Forecasts whose errors at runs that their judge has not seen are at least of sizes (R,);
+        infinite ones are lost.
         """
-        observed = ~np.isnan(self.errors)
-        is_lost = runs.are_unseen & (observed & np.isnan(differences)).any((1, 2))
         numbers = np.arange(len(self.errors))
         of_judges = self.sizes[runs.judge, numbers]
-        least = _size(np.where(observed, differences, np.nan))
-        is_larger = runs.are_unseen & ~is_lost & (least > of_judges) & (of_judges > 0)
-        factor = np.divide(least, of_judges, out=np.ones_like(least), where=is_larger)
-        sizes = self.sizes.copy()
-        sizes[runs.judge, numbers] = np.where(is_lost, np.inf, factor * of_judges)
+        is_larger = runs.are_unseen & (sizes > of_judges)
+        usable = is_larger & np.isfinite(sizes) & (of_judges > 0)
+        factor = np.divide(sizes, of_judges, out=np.ones_like(of_judges), where=usable)
+        changed = self.sizes.copy()
+        changed[runs.judge, numbers] = np.where(is_larger, sizes, of_judges)
         scaled = factor[:, None, None] * self.errors
-        return self._replace(errors=scaled, sizes=sizes, own=factor[:, None, None] * self.own)
+        return self._replace(errors=scaled, sizes=changed, own=factor[:, None, None] * self.own)
+
+    def with_errors_of_manifolds(self, lacking: Array, runs: Runs) -> "Judged":
+        """Forecasts whose errors have a further part of sizes (R,), that of a manifold that has not
+        seen a run beyond that of the manifold that has.
+        """
+        of_judges = self.sizes[runs.judge, np.arange(len(self.errors))]
+        return self.with_sizes(np.hypot(of_judges, lacking), runs)
 
 
 def joined(several: Sequence[Judged]) -> Judged:
@@ -237,14 +242,14 @@ def _shape(relative: Array, of_seen: Array) -> tuple[Array, Array]:
     """Growth (T,) and profile (n,) of errors (V, T, n) and (S, T, n), each run in units of its own
     error; the growth times the median of the former.
     """
-    level = np.median(_size(relative))
+    level = np.median(size_of(relative))
     together = np.concatenate([relative / level, of_seen])
     ones = np.ones(relative.shape[-1])
     growth, profile = growth_and_profile(together, ones, typical=True)
     return level * growth, profile
 
 
-def _size(errors: Array) -> Array:
+def size_of(errors: Array) -> Array:
     """Root mean square (...) of errors (..., T, n) where they are known; infinite where none is."""
     number = (~np.isnan(errors)).sum((-2, -1))
     total = np.nansum(np.square(errors), (-2, -1))

@@ -78,3 +78,12 @@ def test_the_command_line_takes_names(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     law = romkit.Learned.load("here").law
     assert sorted(row["law"] for row in law.report) == ["dmd", "sindy"]
+
+
+def test_of_several_settings_of_one_kind_one_is_chosen():
+    kinds = [romkit.integrators.SINDy(degree=1), romkit.integrators.SINDy(degree=3)]
+    model = romkit.learn(decays(), kinds=kinds, members=0, latent_dim=2, seconds=5.0)
+    chosen = [row["chosen"] for row in model.law.report]
+    assert len(chosen) == 2
+    assert sum(chosen) == 1
+    assert "SINDy" in repr(model)
