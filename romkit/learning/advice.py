@@ -10,6 +10,7 @@ import xarray as xr
 from romkit.core.types import Array
 from romkit.data import context_names
 from romkit.learning.contexts import contexts_of, further_contexts, in_words, number_of_contexts
+from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
 from romkit.learning.errors import Errors, of_kept
 from romkit.learning.individuals import spread_of_individuals, way
 from romkit.learning.rhythm import rhythm
@@ -53,6 +54,11 @@ FEW_TO_CHOOSE = 5
 
 TURNING = 1.5
 """Length of the way of a variable, in its range, from which on it goes back and forth."""
+
+TWO_WAYS = 0.1
+"""Share of the returns to a state that leave it in the opposite direction, from which on the state
+lacks something: it is 0 for states, and a quarter to a half for positions alone.
+"""
 
 FEW = 4
 """Contexts below which a model that has learned from one more is another one."""
@@ -122,7 +128,7 @@ class Evidence:
                 f"{forecast:.2g}).{causes}"
             )
         # closed orbits follow driven runs, too, but do not know when the drive began
-        causes = self._of_rhythm() or causes
+        causes = self._of_opposite_ways() or self._of_rhythm() or causes
         of_manifold = f", the manifold {projection:.2g}" if projection > 0 else ""
         return f"The law limits the forecast ({forecast:.2g}{of_manifold}).{causes}"
 
@@ -216,7 +222,7 @@ class Evidence:
             "times of the runs alone; other starts and longer forecasts are refused, and "
             "model.of_law() makes them with the error of the law."
         )
-        cause = self._of_single_variable() or self._of_rhythm()
+        cause = self._of_single_variable() or self._of_opposite_ways() or self._of_rhythm()
         if cause or self.fitted_to_all:
             return f"{verdict}{cause}"
         worst = int(np.argmax(self.held_out["forecast"]))
@@ -257,7 +263,13 @@ class Evidence:
 
     def _causes(self) -> str:
         """Sentences on why no law can follow the runs; empty where none shows."""
-        for cause in (self._of_single_variable, self._of_rhythm, self._of_individuals):
+        causes = (
+            self._of_single_variable,
+            self._of_opposite_ways,
+            self._of_rhythm,
+            self._of_individuals,
+        )
+        for cause in causes:
             sentence = cause()
             if sentence:
                 return sentence
@@ -432,6 +444,21 @@ class Evidence:
                     'give a second variable, or an input (page "Your own data", hidden variables).'
                 )
         return ""
+
+    def _of_opposite_ways(self) -> str:
+        """Sentence for states at which runs go in two directions, as positions without rates do."""
+        share = share_of_opposite_ways(self.train)
+        if share < TWO_WAYS or self.has_inputs:
+            return ""
+        sentence = (
+            f" The state does not tell where a run goes next: {share:.0%} of the returns to a state "
+            "leave it in the opposite direction. Give rates beside positions"
+        )
+        every = quarter_of_period(self.train)
+        if every is None:
+            return f"{sentence}, or a part of the past: romkit.data.delayed."
+        past = f"romkit.data.delayed(data, delays=1, every={every})"
+        return f"{sentence}, or a part of the past: {past}."
 
     def _of_rhythm(self) -> str:
         """Sentence for runs that swing in step, as what is driven from outside does."""
