@@ -463,3 +463,12 @@ class Noisy(Pair):
 @pytest.mark.parametrize("values", [1.5, [0.5, 1.5]])
 def test_a_right_hand_side_that_remembers_is_refused(kind, values):
     refused(f"{kind.__name__}.rhs", romkit.simulate, kind(), duration=0.2, b=values)
+
+
+class HalfRate(Pair):
+    def rhs(self, t, x, c):
+        return (-c * torch.sin(x)).half()
+
+
+def test_a_rate_of_half_precision_is_refused():
+    refused("field", romkit.simulate, HalfRate(), duration=0.2, b=1.0)
