@@ -99,21 +99,31 @@ class Constants(TorchFunctionMode):
     """
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        settings = kwargs or {}
-        name = function.__name__
-        if len(args) == 2 and not settings and type(args[1]) in (int, float):
-            return WITH_NUMBER.get(name, function)(*args)
-        rule = WITH_CONSTANT.get(name)
-        if rule is None or settings.keys() - {"alpha"}:
-            return function(*args, **settings)
-        if not all(isinstance(x, Tensor) for x in args):
-            return function(*args, **settings)
+        if kwargs is None:
+            kwargs = {}
+        if _ends_in_a_number(args, kwargs):
+            return WITH_NUMBER.get(function.__name__, function)(*args)
+        rule = WITH_CONSTANT.get(function.__name__)
+        if rule is None or not _takes(args, kwargs):
+            return function(*args, **kwargs)
         operands = [unpack_dual(x) for x in args]
-        constant = [x.tangent is None for x in operands]
-        if all(constant) or not any(constant):
-            return function(*args, **settings)
-        value, tangent = rule(*operands, **settings)
+        constants = sum(x.tangent is None for x in operands)
+        if constants in (0, len(operands)):
+            return function(*args, **kwargs)
+        value, tangent = rule(*operands, **kwargs)
         return make_dual(value, tangent)
+
+
+def _ends_in_a_number(operands: tuple, settings: dict[str, object]) -> bool:
+    """Whether an operation is of a tensor and a number."""
+    return len(operands) == 2 and not settings and type(operands[1]) in (int, float)
+
+
+def _takes(operands: tuple, settings: dict[str, object]) -> bool:
+    """Whether the rules take operands and settings: tensors, and a factor of the last one."""
+    if settings.keys() - {"alpha"}:
+        return False
+    return all(isinstance(x, Tensor) for x in operands)
 
 
 def jvp(
