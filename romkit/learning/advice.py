@@ -14,6 +14,7 @@ from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
 from romkit.learning.errors import Errors, of_kept
 from romkit.learning.individuals import spread_of_individuals, way
 from romkit.learning.rhythm import rhythm
+from romkit.learning.scale import deviations
 from romkit.learning.trials import Trial
 
 USEFUL = 0.5
@@ -33,6 +34,9 @@ LIMITED = 2.0
 MISSED = 0.1
 """Error of the projection, in that of the forecast, below which the law misses what moves the runs."""
 
+NOISY = 0.2
+"""Deviation of noise, in the error of a forecast, from which on it may be a part of it."""
+
 FOLLOWED = 0.25
 """Error of runs that a law has learned from, in that of held-out runs, up to which it follows them."""
 
@@ -48,6 +52,10 @@ a further latent may help.
 
 BETTER = 0.8
 """Error of a manifold of more latents, in that of the model's, up to which it is named."""
+
+MUCH_WORSE = 2.0
+"""Error of a law on a manifold of more latents, in that of the model's, from which on it is not
+named, however few contexts compared the two."""
 
 FEW_TO_CHOOSE = 5
 """Contexts up to which a comparison of laws says little: each law lacks one, and has a wide gap."""
@@ -299,10 +307,24 @@ class Evidence:
             return larger
         if self._keeps_the_motion:
             return f" It loses it on runs that it has learned from, too ({of_seen:.2g})."
+        noise = ""
+        if self._most_noise > NOISY * forecast:
+            noise = "; noise of the data may be a part"
         return (
             f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs "
-            "would not help; noise of the data may be a part."
+            f"would not help{noise}."
         )
+
+    @property
+    def _most_noise(self) -> float:
+        """Deviation of noise that the data may have, by their fourth differences [deviations]: what
+        is sampled coarsely has large ones, too.
+        """
+        differences = np.diff(self.train["state"].values / deviations(self.train), n=4, axis=1)
+        if differences.size == 0 or np.isnan(differences).all():
+            return np.inf
+        # Σ (1, 4, 6, 4, 1)² = 70
+        return float(np.sqrt(np.nanmean(np.square(differences)) / 70))
 
     @property
     def _has_few_contexts(self) -> bool:
@@ -370,7 +392,10 @@ class Evidence:
             return None
         few = number_of_contexts(self.train) <= FEW_TO_CHOOSE
         for trial in self.trials:
-            is_open = few or (trial.law is None and not self._further_latents_failed(of_model))
+            if trial.law is None:
+                is_open = few or not self._further_latents_failed(of_model)
+            else:
+                is_open = few and trial.law_error <= MUCH_WORSE * of_model.law_error
             is_larger = trial.latent_dim > self.latent_dim
             if (
                 is_open

@@ -78,7 +78,7 @@ def test_forecasts_that_lose_their_phase_alone_are_told_from_others(in_phase, to
     judged = replace(evidence(runs, 0.55, 1.2), in_phase=in_phase, late=0.3)
     sentence = judged.sentence()
     assert ("phase" in sentence) == told
-    assert ("noise" in sentence) == (not told)
+    assert ("would not help" in sentence) == (not told)
     # small errors are what they are
     assert "phase" not in replace(evidence(runs, 0.1, 1.2), in_phase=0.01).sentence()
 
@@ -96,6 +96,15 @@ def test_a_manifold_that_is_too_small_is_told_from_a_law_that_fails(errors, name
     assert "No law" not in small.sentence()
     assert (f"latent_dim={named}" in small.sentence()) == (named is not None)
     assert "No law" in judged.sentence()
+
+
+@pytest.mark.parametrize(("noise", "said"), [(0.0, False), (0.02, False), (0.3, True)])
+def test_noise_is_named_where_the_data_have_some(noise, said):
+    t, c = np.linspace(0, 10, 101), np.linspace(1, 2, 9)
+    states = np.sin(c[:, None, None] * t[:, None] + np.arange(3))
+    states = states + noise * np.random.default_rng(0).normal(size=states.shape)
+    data = romkit.data.from_arrays(states, t, context={"c": c})
+    assert ("noise" in evidence(data, 0.4, 0.9).sentence()) == said
 
 
 def judged_by(trials):
