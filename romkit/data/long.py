@@ -41,7 +41,7 @@ class Wide(NamedTuple):
     table: pd.DataFrame
 
     units: dict[str, str]
-    """By name of the variable."""
+    """Units by name of the variable."""
 
     notes: list[str]
     """Sentences for warnings."""

@@ -97,16 +97,16 @@ class Notation:
 
 
 class Head(NamedTuple):
-    """What stands above the numbers of a table."""
+    """Lines above the numbers of a table."""
 
     lines: int
     """Number of lines before the first one of numbers."""
 
     names: list[str]
-    """Of the columns."""
+    """Names of the columns."""
 
     units: dict[str, str]
-    """By name of the column."""
+    """Units by name of the column."""
 
     about: list[str]
     """Lines that are neither comments nor names."""
@@ -229,7 +229,7 @@ def _score(notation: Notation, lines: Sequence[str]) -> tuple[float, int]:
 
 
 def _head(path: str | Path, lines: Sequence[str], notation: Notation) -> Head:
-    """What stands above the numbers.
+    """Read the lines above the numbers.
 
     Raises:
         FileError: no names, or not as many as columns.
@@ -426,7 +426,8 @@ def _names_in_comment(
         raise FileError(
             path,
             problem=f"has no names above its {width} columns",
-            fix="write a row of names first: time,x,y say",
+            fix="write a row of names first, time,x,y say; or give the table of "
+            "pandas.read_csv(path, sep=..., header=None, names=['time', 'x', ...])",
         )
     _check_header(path, names, width)
     return names

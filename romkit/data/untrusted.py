@@ -42,7 +42,7 @@ WAYS = {
     ".bp": f"read it by adios2, then {FROM_ARRAYS}",
     ".json": "pandas.DataFrame(json.load(file)), with a row for each time of each run",
 }
-"""What to do with files of formats that are not read, by the endings of their names."""
+"""Ways for files of formats that are not read, by the endings of their names."""
 
 RESTORE = "restore it from a copy or remake it"
 OWN_NUMBERS = "ask its author for a file that holds its own numbers"
