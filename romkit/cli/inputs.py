@@ -1,4 +1,4 @@
-"""What arguments name: systems, data in files, models and dynamics."""
+"""Systems, data in files, models and dynamics that arguments name."""
 
 import importlib.util
 import inspect

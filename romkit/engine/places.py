@@ -1,4 +1,4 @@
-"""Where each tensor of a trace is kept while the statements of the compiled field run.
+"""Places of the tensors of a trace while the statements of the compiled field run.
 
 A `Located` names the elements of a tensor by integers that carry the member of the batch in the
 upper bits. Views, transposes, slices and broadcasts are torch calls on these integers and cost

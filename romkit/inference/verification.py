@@ -1,4 +1,4 @@
-"""What the full model has where a branch of its reduced model is."""
+"""States of the full model on a branch of its reduced model."""
 
 import functools
 

@@ -77,7 +77,7 @@ class Forecasts(NamedTuple):
         return errors
 
     def interpolated_by(self, run: xr.Dataset) -> "Forecasts":
-        """The same, with runs that were interpolated another way."""
+        """These errors, with runs that were interpolated another way."""
         return self._replace(states={**self.states, "runs interpolated": run["state"].values})
 
     def _deviation_of(self, columns: slice) -> float:

@@ -39,7 +39,7 @@ ENDLESS = {"torch": 1e7, "compiled": 1e9}
 """Steps to come from which on a run has no end, by engine: more than an hour, about."""
 
 SLIDING = {"torch": 1e5, "compiled": 1e8}
-"""The same where a field jumps in each step: a minute, about."""
+"""Steps to come where a field jumps in each step: a minute, about."""
 
 ALONG = 32
 """Parts of a step between which rates of a smooth field are alike."""

@@ -1,4 +1,4 @@
-"""What the error of a rollout is estimated from: short runs of the full model on its path, or the
+"""Indicators of the error of a rollout: short runs of the full model on its path, or the
 disagreement of an ensemble.
 """
 
