@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from romkit.core import runtime
-from romkit.core.forward import jvp
 from romkit.core.types import Array
 from romkit.engine.threads import one_thread
 
@@ -136,7 +135,7 @@ class Equilibria(Equations):
         directions = torch.eye(size, dtype=torch.float64)
         with torch.no_grad(), one_thread():
             rate = functools.partial(field, t)
-            _, slopes = jvp(rate, (members,), (directions,))
+            _, slopes = torch.func.jvp(rate, (members,), (directions,))
         return slopes.numpy().T
 
     def linear(self, jacobian: Array) -> Array:

@@ -9,7 +9,6 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.broadcast import linear_solve, matvec
 from romkit.core.errors import InputError
-from romkit.core.forward import jvp
 from romkit.core.types import Field, Pair
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, traced
 from romkit.integrators.galerkin import Galerkin
@@ -94,7 +93,7 @@ class Hamiltonian(LatentDynamics):
             columns = torch.stack([v, acceleration], dim=-1)
             momentum, force = problem.metric(q, columns).unbind(-1)
             column = columns[..., :1]
-            _, changing = jvp(  # Ṁ q̇
+            _, changing = torch.func.jvp(  # Ṁ q̇
                 lambda q: problem.metric(q, column), (q,), (v,)
             )
             total_force = force + changing.squeeze(-1)

@@ -17,7 +17,6 @@ from romkit.core import tensors
 from romkit.core.boundary import Count, Limit, Part, Positive, unchecked, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError, warn
-from romkit.core.forward import jvp
 from romkit.core.runtime import bars
 from romkit.core.types import Dual, Pair, TensorMap, Tensors
 from romkit.data import times_of
@@ -285,7 +284,7 @@ def _along_columns(function: TensorMap, x: Tensor, J: Tensor) -> Pair:
     """function(x) (..., k) and its derivatives (..., k, m) along the m columns of J."""
     points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)  # (..., m, n)
     directions = J.mT.contiguous()
-    values, columns = jvp(function, (points,), (directions,))
+    values, columns = torch.func.jvp(function, (points,), (directions,))
     return values[..., 0, :], columns.mT
 
 

@@ -2,9 +2,9 @@
 
 import abc
 
+import torch
 from torch import Tensor
 
-from romkit.core.forward import jvp
 from romkit.core.polynomials import Monomials
 from romkit.core.types import Dual
 
@@ -69,5 +69,5 @@ class EncoderDecoder(abc.ABC):
         def tangent(point: Tensor) -> Tensor:
             return self.decode_jvp(point, w).tangent
 
-        _, curvature = jvp(tangent, (z,), (w,))
+        _, curvature = torch.func.jvp(tangent, (z,), (w,))
         return curvature

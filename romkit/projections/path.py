@@ -10,7 +10,6 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Times, validated
 from romkit.core.errors import InputError
-from romkit.core.forward import jvp
 from romkit.core.types import ContextFunction
 from romkit.projections.base import Projection
 from romkit.projections.operator import Operator
@@ -148,5 +147,5 @@ class Path:
         def decoded(c: Tensor) -> Tensor:
             return self._family(c).decode(z)
 
-        _, moving = jvp(decoded, (self.context(t),), (rate,))
+        _, moving = torch.func.jvp(decoded, (self.context(t),), (rate,))
         return moving

@@ -10,7 +10,6 @@ import math
 import torch
 from torch import Tensor
 
-from romkit.core.forward import jvp
 from romkit.core.types import Field
 from romkit.metrics import (
     diverged,
@@ -123,7 +122,10 @@ def lyapunov_sum(field: Field, states: Tensor) -> Tensor:
 
     def divergence(z: Tensor) -> Tensor:
         axes = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
-        slopes = [jvp(lambda z: field(start, z), (z,), (axis.expand_as(z),))[1] for axis in axes]
+        slopes = [
+            torch.func.jvp(lambda z: field(start, z), (z,), (axis.expand_as(z),))[1]
+            for axis in axes
+        ]
         return torch.stack(slopes, dim=-1).diagonal(dim1=-2, dim2=-1).sum(-1)
 
     return torch.stack([divergence(z) for z in states.unbind(-2)]).mean(0)

@@ -17,7 +17,6 @@ import romkit.data as datasets
 from romkit.core import checks
 from romkit.core.boundary import Count, NotNegative, Order, Seed, unchecked, validated
 from romkit.core.errors import InputError
-from romkit.core.forward import jvp
 from romkit.core.types import Array
 from romkit.data.controls import between_jumps, control_matrix, held_if_told
 from romkit.data.names import unit_of
@@ -92,7 +91,7 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
         if "acceleration" not in encoder.data:
             source = "encoded data, rate Dρ(x) ẋ"
             return encoder.samples(z, dz, source=source, drift=drift)
-        _, curvature = jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))
+        _, curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))
         acceleration = encoder.variable("acceleration")
         ddz = P.encode_jvp(x, acceleration).tangent + curvature
         source = "encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)"

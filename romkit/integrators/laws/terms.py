@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from romkit.core import polynomials
-from romkit.core.forward import jvp
 from romkit.integrators.laws.libraries import Library, Polynomial
 
 FEW = 64
@@ -142,6 +141,6 @@ class LibraryTerms(LatentTerms):
         for k in range(self.variables):
             direction = torch.zeros_like(w)
             direction[..., k] = 1.0
-            slope = jvp(self, (w,), (direction,))[1]  # (n, N, K)
+            slope = torch.func.jvp(self, (w,), (direction,))[1]  # (n, N, K)
             columns.append(slope @ weights)
         return torch.stack(columns, -1)

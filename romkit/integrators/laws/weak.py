@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.core.forward import jvp
 from romkit.core.tensors import divisor
 from romkit.core.types import Pair
 from romkit.integrators.laws.features import Features
@@ -221,7 +220,7 @@ def _terms_and_slopes(basis: Features, w: Tensor, c: Tensor) -> Pair:
     for axis in range(w.shape[-1]):
         direction = torch.zeros_like(w)
         direction[..., axis] = 1.0
-        _, slope = jvp(theta, (w,), (direction,))
+        _, slope = torch.func.jvp(theta, (w,), (direction,))
         slopes.append(slope)
     return theta(w), torch.stack(slopes, dim=-1)
 
