@@ -230,6 +230,8 @@ class Evidence:
             "times of the runs alone; other starts and longer forecasts are refused, and "
             "model.of_law() makes them with the error of the law."
         )
+        if self._error("forecast") <= NEGLIGIBLE:
+            return verdict
         cause = self._of_single_variable() or self._of_opposite_ways() or self._of_rhythm()
         if cause or self.fitted_to_all:
             return f"{verdict}{cause}"

@@ -14,6 +14,9 @@ SAMPLES = 500
 RESOLVED = 1e-6
 """Singular value, relative to the largest, below which a direction is rounding."""
 
+DEGREES = {"degrees_north": "°N", "degrees_east": "°E", "degrees": "°"}
+"""Units of places in the words of a map."""
+
 
 def telling_components(data: xr.Dataset, number: int) -> Array:
     """Numbers of the components that say most about the others, in the order of the state.
@@ -112,6 +115,6 @@ def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
             return ""
         value = values[index]
         name = coordinate["attrs"].get("units", "")
-        unit = display.with_unit(name, " {}")
+        unit = display.with_unit(DEGREES.get(name, name), " {}")
         words.append(f"{dim} = {value:.3g}{unit}")
     return ", ".join(words)

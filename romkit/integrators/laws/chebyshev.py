@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import sympy
 
 
+ROUNDING = 1e-12
+"""Smallest term of a denominator, relative to its constant 1 before it is multiplied out."""
+
 Warped = TypeVar("Warped")
 """A variable, a tensor or a symbol."""
 
@@ -74,7 +77,7 @@ class Chebyshev(Library):
 
         columns = []
         for variable, pole in self._with_poles(x):
-            warped = _warped(variable, pole)
+            warped = _symbolic_warped(variable, pole)
             degrees = range(self.degree + 1)
             columns.append([sympy.chebyshevt(k, warped) for k in degrees])
         return self._products(columns, sympy.S.One)
@@ -103,6 +106,18 @@ def _warped(variable: Warped, pole: float) -> Warped:
     if pole == 0:
         return variable
     return (variable + pole) / (1 + pole * variable)
+
+
+def _symbolic_warped(variable: "sympy.Expr", pole: float) -> "sympy.Expr":
+    """Warped variable as a sum, so that polynomials in the inverse of a parameter have its powers."""
+    if pole == 0:
+        return variable
+    denominator = 0
+    for term, value in (1 + pole * variable).expand().as_coefficients_dict().items():
+        # what cancels at the pole of a reciprocal leaves a remainder
+        if abs(value) > ROUNDING:
+            denominator += value * term
+    return ((variable + pole).expand() / denominator).expand()
 
 
 def _symbol(name: str, pole: float) -> str:

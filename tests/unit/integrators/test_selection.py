@@ -11,6 +11,7 @@ import torch
 
 import romkit
 from romkit.integrators import DMD, LatentSamples, OperatorInference, PolynomialLaw, SINDy
+from romkit.integrators.laws.chebyshev import pole_of_reciprocal
 from romkit.integrators.laws.choice import Ranked, confirmed, fold, folds, preferred, ranked
 from romkit.integrators.laws.decoding import judge_of
 from romkit.integrators.laws.judge import LOST, Judge
@@ -455,6 +456,21 @@ def test_an_equation_is_written_in_physical_latents(samples):
         assert max(map(abs, difference.coeffs())) < 1e-6
     assert law.formulas(3)[0] == "z0' = z1 - 3.0" or law.formulas(3)[0] == "z0' = 1.0 z1 - 3.0"
     assert law.latex(3)[0].replace("1.0 z_{1}", "z_{1}") == r"\dot{z_{0}} = z_{1} - 3.0"
+
+
+def test_a_law_in_the_inverse_of_a_parameter_is_written_in_its_powers():
+    period = np.linspace(0.8, 2.0, 7)
+    phase = TIMES.numpy() / period[:, None]
+    circles = np.stack([np.cos(phase), np.sin(phase)], axis=-1)
+    data = romkit.data.from_arrays(circles, TIMES.numpy(), context={"p": period})
+    identity = romkit.fit("identity", data, verbose=False)
+    settings = PolynomialLaw(degree=1, context_degree=1, poles=(pole_of_reciprocal(0.8, 2.0),))
+    law = settings.fit(identity, data)
+    x, y, p = sympy.symbols("x0 x1 p")
+    for equation, expected in zip(law.to_sympy(), (-y / p, x / p), strict=True):
+        difference = (equation.rhs - expected).expand().as_coefficients_dict()
+        assert set(difference) <= {1, x, y, 1 / p, x / p, y / p}
+        assert max(map(abs, difference.values())) < 1e-4
 
 
 def test_sympy_and_the_law_agree_on_any_terms():

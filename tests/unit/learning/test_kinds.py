@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import romkit
@@ -71,13 +72,18 @@ def test_the_command_line_takes_names(tmp_path, monkeypatch):
         "0",
         "--latent-dim",
         "2",
+        "--refit",
         "--out",
         "here",
     ]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
-    law = romkit.Learned.load("here").law
-    assert sorted(row["law"] for row in law.report) == ["dmd", "sindy"]
+    model = romkit.Learned.load("here")
+    assert sorted(row["law"] for row in model.law.report) == ["dmd", "sindy"]
+    of_all = romkit.learn(decays(), kinds=["dmd", "sindy"], members=0, latent_dim=2).refitted(
+        members=0
+    )
+    assert torch.equal(model.law.coefficients, of_all.law.coefficients)
 
 
 def test_of_several_settings_of_one_kind_one_is_chosen():
