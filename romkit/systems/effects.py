@@ -2,7 +2,6 @@
 were called with, or do not depend on a context parameter; and a warning of steps that are too long.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -235,7 +234,7 @@ def _error_of_step(
     moves = (deviation > SAME * states.abs().amax(1)) & (deviation > SMALL * largest)
     if not bool(moves.any()):
         return 0.0
-    halved = dataclasses.replace(solver, dt=h / 2)
+    halved = unchecked(RK4)(h / 2, solver.divergence_threshold)
     errors = []
     # the start alone may be fast, and counts for one step
     for k in tensors.evenly(len(times), DOUBLED + 1).tolist()[1:]:

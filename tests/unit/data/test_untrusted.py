@@ -128,4 +128,4 @@ def test_an_attribute_may_be_called_pickle(tmp_path):
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path):
     (tmp_path / "folder").mkdir()
-    refused("no zarr store", romkit.open, tmp_path / "folder", error=FileError)
+    refused("neither a zarr store", romkit.open, tmp_path / "folder", error=FileError)
