@@ -139,7 +139,7 @@ def wake_headline():
     """Speed, frequency and lift of the law from ten runs, as the start page rounds them."""
     name = "polynomial-manifold, law, ten"
     frequency, lift = (wake(name, error) for error in WAKE_ERRORS)
-    return round(wake(name, "speed-up"), -3) == 141_000 and (frequency, lift) == (0.01, 0.13)
+    return round(wake(name, "speed-up"), -3) == 143_000 and (frequency, lift) == (0.01, 0.13)
 
 
 def kept_aside(words):
@@ -163,6 +163,24 @@ with fewer lost forecasts.
 
 def median_percent(values):
     return f"{100 * statistics.median(values):.2f} %" if values else "-"
+
+
+def laws_of_few_runs():
+    """Whether laws of few runs beat POD-Galerkin, median and largest, and three latents the chosen five."""
+    of_law = "polynomial-manifold, law, "
+    pairs = [
+        (f"{of_law}ten", "POD-Galerkin, 64"),
+        (f"{of_law}five", "POD-Galerkin, 64"),
+        (f"{of_law}five", "polynomial-manifold, latents chosen, law, five"),
+    ]
+    for better, worse in pairs:
+        for error in WAKE_ERRORS:
+            first, second = (
+                cells(WAKE, "## Reduced models", name, error) for name in (better, worse)
+            )
+            if not (first[0] < second[0] and first[1] < second[1]):
+                return False
+    return True
 
 
 def wake_row(model, label):
@@ -231,7 +249,7 @@ def afternoon_table():
 
 
 HEADLINE = (
-    "**141 000 times faster than the simulation, frequency off by 0.01 %, lift by 0.13 %**: learned from ten runs without"
+    "**143 000 times faster than the simulation, frequency off by 0.01 %, lift by 0.13 %**: learned from ten runs without"
     " the equations, at ten Reynolds numbers that were in no run"
 )
 
@@ -288,18 +306,10 @@ CLAIMS = [
     ),
     (
         "README.md",
-        "a law learned from ten runs alone is more accurate than POD-Galerkin with 64 modes, and one learned from five "
-        "runs has a larger error of lift",
-        lambda: (
-            all(
-                cells(WAKE, "## Reduced models", "polynomial-manifold, law, ten", error)[k]
-                < cells(WAKE, "## Reduced models", "POD-Galerkin, 64", error)[k]
-                for error in WAKE_ERRORS
-                for k in (0, 1)
-            )
-            and wake("polynomial-manifold, law, five", WAKE_ERRORS[1])
-            > wake("POD-Galerkin, 64", WAKE_ERRORS[1])
-        ),
+        "laws learned from ten runs and from five are more accurate than POD-Galerkin with 64 modes. The number of latents "
+        "cannot be chosen from five runs: the five latents that left-out runs prefer err more at unseen Reynolds numbers "
+        "than three",
+        laws_of_few_runs,
     ),
     (
         "README.md",
