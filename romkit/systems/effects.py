@@ -142,9 +142,8 @@ def check_writes(system: System, motion: Motion, times: Tensor, contexts: Tensor
     Raises:
         InputError: names the right-hand side.
     """
-    c = torch.atleast_2d(contexts).flatten(0, -2)[:1]  # (1, p)
     # beside the motion too: some write where a state is negative, say
-    points = _points(_parts(motion, system.order), times, system.horizon)
+    c, points = _called_at(system, motion, times, contexts)
     for t, x in points[:WRITES]:
         _check_written(system, t, {"x": x.clone(), "c": align(c, x).clone()})
 
@@ -165,8 +164,7 @@ def check_memory(system: System, motion: Motion, times: Tensor, contexts: Tensor
     Raises:
         InputError: names the right-hand side.
     """
-    c = torch.atleast_2d(contexts).flatten(0, -2)[:1]  # (1, p)
-    points = _points(_parts(motion, system.order), times, system.horizon)
+    c, points = _called_at(system, motion, times, contexts)
     points = points[:: 2 * PROBES // WRITES]
     rates = [_rate(system.rhs, t, x, c) for t, x in points]
     copies = [rate.clone() for rate in rates]
@@ -281,6 +279,14 @@ def _rate(rhs: Callable[..., object], t: Tensor, x: Tensor, c: Tensor) -> Tensor
 
 Points = list[Pair]
 """Times and states (k, order · n) there."""
+
+
+def _called_at(
+    system: System, motion: Motion, times: Tensor, contexts: Tensor
+) -> tuple[Tensor, Points]:
+    """First context (1, p), and times and states at which the right-hand side is called."""
+    c = torch.atleast_2d(contexts).flatten(0, -2)[:1]
+    return c, _points(_parts(motion, system.order), times, system.horizon)
 
 
 def _points(motion: Sequence[Tensor], times: Tensor, horizon: float) -> Points:
