@@ -40,9 +40,11 @@ def of_table(
     """
     known_units = table.attrs.get("units", {})
     table, levels = _with_columns(table)
+    table, of_rows = _without_row_numbers(table)
     table, units = _without_units_row(table)
     units = known_units | units
     time, notes = _name_of_time(table, time)
+    notes = [*of_rows, *notes]
     if run is None:
         run = _name_of_runs(table, context)
     _check_columns(table, context, run, time)
@@ -107,6 +109,20 @@ def _with_columns(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     if levels:
         table = table.reset_index().rename(columns=str)
     return table, levels
+
+
+def _without_row_numbers(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The table without a first column that nobody named and that counts the rows, as R and pandas
+    write it, and a sentence where there was one.
+    """
+    first = str(table.columns[0])
+    if first not in ("", "Unnamed: 0"):
+        return table, []
+    numbers = pd.to_numeric(table.iloc[:, 0], errors="coerce").to_numpy(dtype=float)
+    steps = np.diff(numbers)
+    if len(steps) == 0 or numbers[0] not in (0.0, 1.0) or not (steps == 1).all():
+        return table, []
+    return table.iloc[:, 1:], ["the first column, without a name, counts the rows, and is left out"]
 
 
 def _check_levels(table: pd.DataFrame) -> None:

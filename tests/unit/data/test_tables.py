@@ -225,3 +225,15 @@ def test_a_column_t_beside_the_time_is_said():
     assert len(texts) == 1
     assert "'t'" in texts[0]
     assert said(describe, table(t=np.sin(2 * TIME)), time="time")[1] == []
+
+
+@pytest.mark.parametrize(("name", "first"), [("Unnamed: 0", 1), ("", 0)])
+def test_numbers_of_rows_without_a_name_are_no_state(name, first):
+    """As R and pandas write them in front of a table."""
+    numbered = table()
+    numbered.insert(0, name, np.arange(first, first + len(numbered)))
+    data, texts = said(describe, numbered)
+    assert data.equals(describe(table()))
+    assert len(texts) == 1
+    measured = numbered.assign(**{name: np.sin(numbered[name])})
+    assert describe(measured).sizes["component"] == data.sizes["component"] + 1
