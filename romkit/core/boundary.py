@@ -8,6 +8,7 @@ and checks it.
 import contextlib
 import functools
 import inspect
+import operator
 import os
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -74,7 +75,32 @@ def validated(thing: T) -> T:
         raise fault
 
     guarded.validated = True
+    guarded.__signature__ = _with_plain_types(inspect.signature(thing))
     return guarded
+
+
+def _with_plain_types(signature: inspect.Signature) -> inspect.Signature:
+    """The signature that `help` and editors show: of the annotations the types, without checks."""
+    parameters = []
+    for parameter in signature.parameters.values():
+        parameters.append(parameter.replace(annotation=_plain_type(parameter.annotation)))
+    returned = _plain_type(signature.return_annotation)
+    return signature.replace(parameters=parameters, return_annotation=returned)
+
+
+def _plain_type(hint: object) -> object:
+    """An annotation without the checks in it, names of classes defined further down as they are."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _plain_type(arguments[0])
+    if origin in (None, Literal) or not arguments:
+        return hint
+    if isinstance(hint, list):
+        return [_plain_type(entry) for entry in hint]
+    plain = tuple(map(_plain_type, arguments))
+    if origin in (Union, types.UnionType):
+        return functools.reduce(operator.or_, plain)
+    return origin[plain]
 
 
 def _on_cpu() -> AbstractContextManager:
@@ -306,7 +332,7 @@ def _path(value: object) -> object:
 
 Number = Annotated[float, Strict(), BeforeValidator(_scalar), AfterValidator(_no_nan)]
 Integer = Annotated[int, Strict(), BeforeValidator(_scalar)]
-FilePath = Annotated[Any, PlainValidator(_path)]
+FilePath = Annotated[str | os.PathLike, PlainValidator(_path)]
 
 PLAIN: dict[object, object] = {
     Any: Any,

@@ -1,12 +1,16 @@
 """Validation at the door: what annotations accept, what errors say, and what is not checked again."""
 
+import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+import xarray as xr
 
 import romkit
 from romkit.core.boundary import Count, unchecked, validated
@@ -208,3 +212,19 @@ def test_settings_of_torch_that_are_the_users_change_nothing(setting, usual_numb
         torch.set_num_threads(threads)
     for array, usual in zip(found, usual_numbers, strict=True):
         assert np.allclose(array, usual, rtol=1e-5, atol=1e-7)
+
+
+def test_signatures_show_types_without_checks():
+    parameters = inspect.signature(romkit.learn).parameters
+    shown = {name: parameter.annotation for name, parameter in parameters.items()}
+    assert shown["seconds"] is float
+    assert shown["latent_dim"] == int | None
+    assert (
+        shown["source"]
+        == xr.Dataset | pd.DataFrame | str | os.PathLike | Sequence[str | os.PathLike]
+    )
+
+    for verb in (romkit.fit, romkit.rollout, romkit.forecast, romkit.law, romkit.Learned.forecast):
+        text = str(inspect.signature(verb))
+        assert "Annotated" not in text
+        assert "<function" not in text
