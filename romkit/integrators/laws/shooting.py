@@ -595,7 +595,6 @@ def refinements(
     shortest: float = SHORTEST,
     returning: bool = True,
     strongest: float = RETURN,
-    apart: float = APART,
     ridge: float = 0.0,
 ) -> Iterator[Stage]:
     """Coefficients after windows of each length, from the shortest to the whole run.
@@ -607,7 +606,6 @@ def refinements(
         shortest: duration of the first windows [time scales].
         returning: whether displaced samples hold coefficients.
         strongest: weight of these in the first windows.
-        apart: weight of rollouts from displaced starts.
         ridge: weight of the squares of all coefficients.
     """
     back = None
@@ -621,7 +619,7 @@ def refinements(
         least = max(LEAST, OF_NOISE * deviation**2)
     for k, (duration, length) in enumerate(lengths(runs, shortest)):
         weight = max(strongest * FADING**k, least)
-        hold = Hold(back, weight, apart, ridge)
+        hold = Hold(back, weight, APART, ridge)
         resolution, loose = FINE, noisy
         if duration < ROUGH:
             # in short windows free starts would explain what the law has to
