@@ -20,8 +20,11 @@ BAR = 0.9
 FEW_RUNS = 4
 """Runs below which intervals that rest on them are called uncertain."""
 
-READABLE = 60
-"""Most coefficients of equations that are printed."""
+WRITTEN = 300
+"""Most coefficients of a law whose equations are written out: more of them take seconds."""
+
+READABLE = 8
+"""Terms of an equation that are printed, the largest ones."""
 
 MOST_VARIABLES = 6
 """Variables whose errors are printed; a report has those of all."""
@@ -69,11 +72,11 @@ def _is_complete(learned: Judged) -> bool:
 
 
 def equations(learned: Judged) -> list[str]:
-    """Equations that are short enough to be read; none of a law that has none, or long ones."""
+    """Equations with their largest terms; none of a law that has none, or too many terms."""
     law = learned.law
-    if not isinstance(law, Equation) or law.coefficient_count > READABLE:
+    if not isinstance(law, Equation) or law.coefficient_count > WRITTEN:
         return []
-    return [shortened(line) for line in law.formulas()]
+    return [shortened(line) for line in law.formulas(most=READABLE)]
 
 
 def law(learned: Judged) -> str:

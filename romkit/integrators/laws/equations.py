@@ -245,14 +245,23 @@ class Equation(LearnedField):
         return equations
 
     @validated
-    def formulas(self, digits: Count = 4) -> list[str]:
+    def formulas(self, digits: Count = 4, most: Count | None = None) -> list[str]:
         """Equations of `to_sympy` as text with this many significant digits, `z0' = 0.9252 - 0.9095
         z0`.
+
+        Args:
+            digits: of numbers.
+            most: terms of each equation, the largest ones where the data are, with the
+                number of the others behind them; by default all.
         """
         lines = []
         for equation in self.to_sympy():
-            text = f"{equation.lhs} = {symbolic.rounded(equation.rhs, digits)}"
-            lines.append(text.replace("**", "^").replace("*", " "))
+            rate, smaller = symbolic.largest_terms(equation.rhs, self.basis, most)
+            text = f"{equation.lhs} = {symbolic.rounded(rate, digits)}"
+            text = text.replace("**", "^").replace("*", " ")
+            if smaller:
+                text = f"{text} + ... (smaller terms: {smaller}, all in law.formulas())"
+            lines.append(text)
         return lines
 
     @validated

@@ -51,9 +51,9 @@ def right_hand_sides(basis: Features, coefficients: Tensor) -> "list[sympy.Expr]
     """Right-hand side of each latent (K, m) in physical latents and contexts, multiplied out."""
     import sympy
 
-    latent, sizes = _factors(basis.variables, basis.library)
-    context, sizes_of_context = _factors(basis.context, basis.context_library)
-    sizes |= sizes_of_context
+    latent = _factors(basis.variables, basis.library)
+    context = _factors(basis.context, basis.context_library)
+    sizes = _sizes(basis)
     theta = [a * b for a, b in itertools.product(latent, context)]
     expressions = []
     for column in physical(basis, coefficients).T.tolist():
@@ -70,20 +70,46 @@ def physical(basis: Features, coefficients: Tensor) -> Tensor:
     return coefficients * basis.rate_scale(coefficients)
 
 
-def _factors(
-    scaling: Scaling, library: Library
-) -> "tuple[list[sympy.Expr], dict[sympy.Symbol, float]]":
-    """Terms of a library in physical variables, and how large each variable is in the data."""
+def _factors(scaling: Scaling, library: Library) -> "list[sympy.Expr]":
+    """Terms of a library in physical variables."""
     import sympy
 
-    variables, sizes = [], {}
+    variables = []
     rows = zip(scaling.names, scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
     for name, shift, scale in rows:
         x = sympy.Symbol(name)
         is_scaled = (shift, scale) != (0, 1)
         variables.append((x - shift) / scale if is_scaled else x)
-        sizes[x] = abs(shift) + scale
-    return library.symbolic(variables), sizes
+    return library.symbolic(variables)
+
+
+def _sizes(basis: Features) -> "dict[sympy.Symbol, float]":
+    """Size of each variable and of each parameter where the data are."""
+    import sympy
+
+    sizes = {}
+    for scaling in (basis.variables, basis.context):
+        largest = (scaling.shift.abs() + scaling.scale).tolist()
+        for name, size in zip(scaling.names, largest, strict=True):
+            sizes[sympy.Symbol(name)] = size
+    return sizes
+
+
+def largest_terms(
+    expression: "sympy.Expr", basis: Features, most: int | None
+) -> "tuple[sympy.Expr, int]":
+    """Sum of the terms of a right-hand side that are largest where the data are, at most so many, and
+    the number of the others.
+    """
+    values = expression.as_coefficients_dict()
+    if most is None or len(values) <= most:
+        return expression, 0
+    sizes = _sizes(basis)
+    ordered = sorted(values, key=lambda term: -_size(term, values[term], sizes))
+    total = 0 * expression
+    for term in ordered[:most]:
+        total += values[term] * term
+    return total, len(values) - most
 
 
 def _expanded(expression: "sympy.Expr", sizes: "Mapping[sympy.Symbol, float]") -> "sympy.Expr":

@@ -458,6 +458,22 @@ def test_an_equation_is_written_in_physical_latents(samples):
     assert law.latex(3)[0].replace("1.0 z_{1}", "z_{1}") == r"\dot{z_{0}} = z_{1} - 3.0"
 
 
+def test_of_long_equations_the_terms_that_matter_are_written_first():
+    """A coefficient of a small variable is large, and its term is not."""
+    z = torch.randn(100, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x, y = (z * torch.tensor([1.0, 1e-3])).T
+    rate = 5 * x + 90 * y - 2
+    states = torch.stack([x, y], dim=-1)
+    samples = LatentSamples.first_order(states, torch.stack([rate, rate], dim=-1))
+    law = SINDy(degree=1).fit_samples(samples.scaled())
+    (line, _) = law.formulas(2, most=2)
+    assert "5.0 z0" in line
+    assert "2.0" in line
+    assert "z1" not in line
+    assert "smaller terms: 1" in line
+    assert "90.0 z1" in law.formulas(2, most=3)[0]
+
+
 def test_a_law_in_the_inverse_of_a_parameter_is_written_in_its_powers():
     period = np.linspace(0.8, 2.0, 7)
     phase = TIMES.numpy() / period[:, None]
