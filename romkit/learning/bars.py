@@ -7,6 +7,7 @@ import xarray as xr
 
 from romkit.core import tensors
 from romkit.core.errors import InputError
+from romkit.core.runtime import track
 from romkit.core.types import Array
 from romkit.data import DIMS, trajectories
 from romkit.integrators import Estimator, LimitCycle
@@ -95,7 +96,7 @@ def intervals_of(
         runs, unseen = _runs(train, test, rows)
         # members share a projection that knows what they miss
         lacking = np.zeros(runs.sizes["trajectory"])
-        for left_out in rows:
+        for left_out in track(rows, "manifolds for bars"):
             lacking[left_out] = _lacking(model.projection, train, left_out)
         least = None
         if judged is not None and judged.in_turn:

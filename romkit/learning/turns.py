@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from romkit.core.runtime import track
 from romkit.learning.contexts import groups_between
 from romkit.learning.errors import Forecasts, forecasts_of
 from romkit.learning.manifolds import Model
@@ -56,7 +57,7 @@ def held_out_in_turn(model: Model, data: xr.Dataset, seed: int) -> HeldOut:
     tests = []
     runs = []
     several = []
-    for left_out in groups_between(data):
+    for left_out in track(groups_between(data), "contexts held out in turn"):
         kept = np.setdiff1d(np.arange(data.sizes["trajectory"]), left_out)
         train = data.isel(trajectory=kept)
         missed = data.isel(trajectory=left_out)

@@ -26,6 +26,7 @@ from romkit.core.errors import (
 )
 from romkit.core.files import expanded, make_folder, read_list, write_list
 from romkit.core.parallel import Pool, cut, mapped
+from romkit.core.runtime import track
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
@@ -542,7 +543,7 @@ def centred_ensemble(
     samples = settings.samples(projection, data)
     # how the law was chosen is no part of a stack
     laws = [replace(law, report=())]
-    for draw in draws:
+    for draw in track(draws, "laws for bars"):
         resampled = _resampled(samples, torch.from_numpy(draw))
         fitted = _one_fitted(settings, start, resampled, seed)
         # all runs say where forecasts are near what was seen

@@ -1,6 +1,7 @@
 """`romkit.learn`: a forecast of held-out runs that is better than what needs no model."""
 
 import importlib
+import io
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import torch
 import xarray as xr
 
 import romkit
+from romkit.core import runtime
 from romkit.core.errors import DataWarning, ExtrapolationWarning, FitWarning, InputError
 from romkit.engine import trace
 from romkit.learning.advice import WITHOUT_A_MODEL
@@ -50,6 +52,18 @@ def test_a_forecast_between_the_runs_is_right(learned):
     band = learned.forecast(initial_state=start, duration=4, dt=0.1, frequency=1.5)
     assert float(abs(band.u.values[-1] - exact.values[40]).max()) < 0.05
     assert bool((band.lower_u <= band.upper_u).all())
+
+
+def test_laws_for_bars_are_counted_on_one_line_that_is_cleared(learned, monkeypatch):
+    at_once = {"disable": False, "delay": 0, "mininterval": 0, "leave": False}
+    monkeypatch.setattr(runtime, "_bar", lambda label: {"desc": label, **at_once})
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    learned.refitted(members=2)
+    *_, last = stream.getvalue().split("\r")
+    assert "laws for bars" in stream.getvalue()
+    assert not set("\n\x1b") & set(stream.getvalue())
+    assert not last.strip()
 
 
 @pytest.mark.parametrize(
