@@ -11,8 +11,8 @@ from romkit.data.names import TIMES
 WITHOUT_NAME = "phony_dim_"
 """Beginning of the names that h5netcdf gives to axes without a name."""
 
-CLOCKS = (*TIMES, "times")
-"""Names of the array that holds the times."""
+CLOCKS = (*TIMES, "times", "tout")
+"""Names of the array that holds the times; `tout` is that of Simulink."""
 
 WITH_NAMES = (
     "name its axes: with h5py.File(path) as file: data = xarray.Dataset({'u': (('time', 'x'), "
@@ -20,7 +20,7 @@ WITH_NAMES = (
 )
 
 
-def with_named_axes(name: object, data: xr.Dataset) -> xr.Dataset:
+def with_named_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr.Dataset:
     """Data of a file with names for the axes that have none.
 
     An array of increasing numbers called t, time or times is the time of arrays that are as long
@@ -31,6 +31,7 @@ def with_named_axes(name: object, data: xr.Dataset) -> xr.Dataset:
     Args:
         name: of the file.
         data: as read by h5netcdf with `phony_dims`.
+        fix: the lines that name the axes of such a file.
 
     Raises:
         FileError: nothing is called time, or it is not the first axis of another array.
@@ -42,7 +43,7 @@ def with_named_axes(name: object, data: xr.Dataset) -> xr.Dataset:
             nameless[str(key)] = variable
     if not nameless:
         return data
-    time = _clock(name, nameless)
+    time = _clock(name, nameless, fix)
     names = _names_of_axes(nameless, time)
     variables = {}
     for key, variable in data.variables.items():
@@ -61,7 +62,7 @@ def _name_of_time(clock: str) -> str:
     return clock if clock in TIMES else TIMES[0]
 
 
-def _clock(name: object, variables: Mapping[str, xr.Variable]) -> str:
+def _clock(name: object, variables: Mapping[str, xr.Variable], fix: str) -> str:
     """The array that holds the times.
 
     Raises:
@@ -73,10 +74,10 @@ def _clock(name: object, variables: Mapping[str, xr.Variable]) -> str:
             clocks.append(key)
     if len(clocks) == 1:
         return clocks[0]
-    problem = "is no netCDF, and has no increasing t, time or times as long as the first axes"
+    problem = "has no names of axes, and no increasing t, time or times as long as the first axes"
     if clocks:
-        problem = f"is no netCDF, and has several times, {', '.join(clocks)}"
-    raise FileError(name, problem=problem, fix=WITH_NAMES)
+        problem = f"has no names of axes, and several times, {', '.join(clocks)}"
+    raise FileError(name, problem=problem, fix=fix)
 
 
 def _is_clock(variables: Mapping[str, xr.Variable], key: str) -> bool:

@@ -21,6 +21,17 @@ OF_VERSION_73 = (
     "read it by h5py, which has axes in reverse order: with h5py.File(path) as file: "
     "x = file['x'][:].T; then romkit.data.from_arrays(runs, times, context={...})"
 )
+OF_ARRAYS = (
+    "call the array of times so, or give romkit.data.from_arrays([run, ...], times, "
+    "context={'Re': [...]})"
+)
+MODELICA = "Aclass"
+"""Matrix that all results of Dymola and OpenModelica have."""
+
+OF_MODELICA = (
+    "reader = buildingspy.io.outputfile.Reader(path, 'dymola'); t, x = reader.values('x'); then "
+    "romkit.data.from_arrays(runs, times, context={...})"
+)
 OF_STRUCTS = "make a table of its entries, romkit.learn(table, ...): the lines are in the guide, Your own data"
 
 
@@ -45,7 +56,7 @@ def read_container(path: Path) -> xr.Dataset:
             arrays[name] = values
     if not arrays:
         raise FileError(path, problem="holds no arrays of numbers", fix=OF_STRUCTS)
-    return with_named_axes(path, _without_names(arrays).assign_attrs(numbers))
+    return with_named_axes(path, _without_names(arrays).assign_attrs(numbers), OF_ARRAYS)
 
 
 def _entries(file: Path) -> Mapping[str, Array]:
@@ -81,8 +92,11 @@ def _of_matlab(file: Path) -> dict[str, Array]:
     with file.open("rb") as stream:
         if stream.read(len(HDF5_IN_MATLAB)) == HDF5_IN_MATLAB:
             raise FileError(file, problem="is a file of MATLAB 7.3", fix=OF_VERSION_73)
+    entries = loadmat(file)
+    if MODELICA in entries:
+        raise FileError(file, problem="is a result of Modelica", fix=OF_MODELICA)
     arrays = {}
-    for name, values in loadmat(file).items():
+    for name, values in entries.items():
         if name.startswith("__") or not isinstance(values, np.ndarray):
             continue
         # MATLAB has no arrays of one axis

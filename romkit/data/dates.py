@@ -1,4 +1,4 @@
-"""Times that were written as text: numbers, dates with the year first, dates with the day first."""
+"""Times that were written as text: numbers, clocks, dates with the year first, or the day first."""
 
 import re
 from typing import NoReturn
@@ -12,6 +12,11 @@ from romkit.core.types import Array
 NUMERALS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})([ T].*)?")
 """A date whose year follows the day and the month, in either order, and a time of day."""
 
+CLOCK = r"\s*[0-9]+:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*"
+"""Hours, minutes and perhaps seconds."""
+
+DAY = 86400.0
+
 DIGITS = ("%Y%m%d", "%d%m%Y")
 FEWEST_DIGITS = 10**6
 """Least number with the digits of a date, 01012025 say."""
@@ -21,7 +26,8 @@ YEARS = (1800, 2200)
 
 
 def times_of_text(column: pd.Series, name: str) -> pd.Series:
-    """Numbers, or dates without a zone, which are those of UTC; NaN and NaT where cells are empty.
+    """Numbers, durations, or dates without a zone, which are those of UTC; NaN and NaT where cells
+    are empty.
 
     Dates have the order year, month, day of ISO 8601, or the order day, month, year. The column
     decides on the order: one day beyond the 12th shows that it comes first. Days and months are
@@ -41,6 +47,8 @@ def times_of_text(column: pd.Series, name: str) -> pd.Series:
     except (ValueError, TypeError):
         pass
     has_text = column.notna()
+    if column[has_text].str.fullmatch(CLOCK).all():
+        return _durations(column, name)
     year_first = _dates(column)
     if year_first[has_text].notna().all():
         return year_first
@@ -59,6 +67,37 @@ def times_of_text(column: pd.Series, name: str) -> pd.Series:
     if is_no_date.any():
         is_unread = is_no_date
     _refuse_text(column[is_unread], name)
+
+
+def _durations(column: pd.Series, name: str) -> pd.Series:
+    """Durations of hours:minutes:seconds, NaT where cells are empty.
+
+    Raises:
+        InputError: two numbers, of which nobody knows the unit, or a clock that passes midnight.
+    """
+    known = column.dropna()
+    has_seconds = known.str.count(":") == 2
+    if not has_seconds.all():
+        raise InputError(
+            "time",
+            expected="hours:minutes:seconds",
+            got=f"{_first(known[~has_seconds])}: hours and minutes, or minutes and seconds",
+            fix=f"say which they are: table[{name!r}] = table[{name!r}] + ':00', or "
+            f"'00:' + table[{name!r}]",
+        )
+    durations = pd.to_timedelta(known.str.strip().str.replace(",", "."))
+    steps = durations.dt.total_seconds().diff()
+    usual = steps[steps > 0].median()
+    # a run may begin again earlier; behind midnight, the clock goes on by a usual step
+    passes_midnight = (steps < 0) & (steps + DAY <= 3 * usual)
+    if passes_midnight.any():
+        raise InputError(
+            "time",
+            expected="times that go on",
+            got=f"{_first(known[passes_midnight])} behind midnight",
+            fix="write the date in front of each, 2025-12-31 13:00:00",
+        )
+    return durations.reindex(column.index)
 
 
 def digits_of_dates(times: Array) -> str | None:

@@ -15,7 +15,7 @@ from romkit.data.context import ROLE, context_names, is_declared, without_roundi
 from romkit.data.controls import BETWEEN
 from romkit.data.dates import digits_of_dates
 from romkit.data.layout import AXIS, Layout, layout_of
-from romkit.data.names import TIMES, TRAJECTORIES, unit_of
+from romkit.data.names import TIMES, columns_of_runs, unit_of
 from romkit.data.numbers import decoded
 from romkit.data.roles import (
     LEAD,
@@ -155,7 +155,9 @@ def _dataset(
     run = declared.trajectory
     source, time, notes = of_table(data, context, run, declared.time)
     if run not in source.dims:
-        run = None
+        # a column `run id` is none of the usual names of dimensions
+        columns = columns_of_runs(map(str, source.dims))
+        run = columns[0] if columns else None
     return source, replace(declared, time=time, trajectory=run), notes
 
 
@@ -406,7 +408,9 @@ def _is_constant(values: xr.DataArray) -> bool:
 def _guessed_context(described: xr.Dataset) -> tuple[Names, list[str]]:
     """Coordinates of numbers along the trajectories that vary, and sentences for warnings."""
     # the number of a run is no parameter, though it is a number along the runs
-    candidates = [name for name in context_names(described) if name not in TRAJECTORIES]
+    names = context_names(described)
+    numbers_of_runs = columns_of_runs(names)
+    candidates = [name for name in names if name not in numbers_of_runs]
     if described.sizes["trajectory"] == 1:
         return tuple(candidates), []
     varying, constant = [], []

@@ -12,7 +12,7 @@ from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
 from romkit.data.names import TIMES, columns_of_runs
 from romkit.data.text import OPENERS, text_table
-from romkit.data.untrusted import WAYS
+from romkit.data.ways import WAYS
 
 TEXT = {".csv", ".tsv", ".txt", ".dat", ".tab", ".asc", ".prn", ".trc", ".mot"}
 """Endings of the names of tables in text."""

@@ -8,7 +8,17 @@ import xarray as xr
 TIMES = ("time", "t")
 """Usual names of time."""
 
-MORE_TIMES = ("timestamp", "datetime", "date_time", "date", "elapsed_time", "time_s", "t_s")
+MORE_TIMES = (
+    "timestamp",
+    "datetime",
+    "date_time",
+    "date",
+    "elapsed_time",
+    "time_s",
+    "t_s",
+    "flow_time",
+    "cur_time",
+)
 """Names, in small letters, that are taken for time where none of the usual ones is there."""
 
 TRAJECTORIES = ("trajectory", "run", "case", "member", "realization", "simulation", "experiment")
@@ -45,8 +55,8 @@ MODIFIERS = (
 BOUNDS = ("_bnds", "_bounds", "_bnd")
 """Usual endings of the names of bounds."""
 
-UNIT = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*$")
-"""A unit in brackets behind a name."""
+UNIT = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*(?:, [^,]*)?$")
+"""A unit in brackets behind a name, before the place that COMSOL adds: u (m), Point Probe."""
 
 
 def unit_of(values: xr.DataArray | xr.Variable) -> str:
@@ -93,7 +103,7 @@ def _candidates(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[list[str], .
     """Names that may be time's, by their own, by attributes, and by dates, surest first."""
     usual, by_attributes, rarer, dates = [], [], [], []
     for name, (is_date, about) in facts.items():
-        plain = UNIT.sub("", name).strip().lower()
+        plain = UNIT.sub("", name).strip().lower().replace("-", "_")
         if plain in TIMES:
             usual.append(name)
         if about.get("standard_name") == "time" or about.get("axis") == "T":

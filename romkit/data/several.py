@@ -118,7 +118,7 @@ def joined_runs(
     Raises:
         FileError: a file that cannot be read, or is not like the first.
     """
-    if len(paths) == 1 and not parameters and _reader(paths[0]) is None:
+    if len(paths) == 1 and not parameters and paths[0].is_file() and _reader(paths[0]) is None:
         return open_dataset(paths[0])
     data = opened(paths, dimension_of_runs(paths), parameters)
     if data.nbytes > IN_MEMORY:

@@ -24,9 +24,11 @@ import pandas as pd
 
 from romkit.core.errors import FileError
 from romkit.core.files import existing, reason
+from romkit.data.grace import is_grace, labels_of_grace
 from romkit.data.units import is_unit
+from romkit.data.ways import check_is_table
 
-COMMENT = ("#", "%", "!", "//")
+COMMENT = ("#", "%", "!", "//", "@")
 """Beginnings of lines of comment."""
 
 ENCODING = "utf-8-sig"
@@ -34,6 +36,9 @@ ENCODING = "utf-8-sig"
 
 BLANKS = r"\s+"
 """Separator of columns that are aligned by blanks."""
+
+BEHIND_UNITS = r"\s{2,}|(?<=\))\s+"
+"""Separator of names whose last ones, with units, are as wide as their columns."""
 
 SEPARATORS = (";", "\t", ",", BLANKS)
 
@@ -61,6 +66,9 @@ DATE = re.compile(
 FORTRAN = re.compile(r"\s*([-+]?[0-9.]+)[dD]([-+]?[0-9]+)\s*")
 """A number with an exponent that only Fortran knows."""
 
+IN_PARENTHESES = re.compile(r'^\s*\(("[^()]*")\)\s*$')
+"""A line of names in quotes, all of them in parentheses."""
+
 OPENSIM = "PathFileType"
 """First word of motion-capture files in the format TRC, with three lines about the measurement."""
 
@@ -82,6 +90,8 @@ class Notation:
     def cells(self, line: str) -> list[str]:
         """The cells of a line, without blanks around."""
         if self.separator == BLANKS:
+            # Fluent has its names in parentheses
+            line = IN_PARENTHESES.sub(r"\1", line)
             return re.findall(r'"[^"]*"|\S+', line)
         row = next(csv.reader([line], delimiter=self.separator, skipinitialspace=True), [])
         return [cell.strip() for cell in row]
@@ -123,6 +133,7 @@ def text_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
     try:
         with _text(file) as stream:
             lines = list(itertools.islice(stream, RECOGNISED_BY))
+            check_is_table(path, lines)
             notation = _notation(lines)
             head = _head(path, lines, notation)
             body = "".join([*lines[head.lines :], stream.read()])
@@ -242,6 +253,8 @@ def _head(path: str | Path, lines: Sequence[str], notation: Notation) -> Head:
     texts = [lines[number].strip().strip(",;") for number in about]
     table = {number: row for number, row in rows.items() if number not in about}
     header = _rows_of_names(table, notation)
+    if notation.separator == BLANKS and len(header) > 1:
+        _check_full_names(path, [rows[number] for number in header], width)
     if not header:
         names = _names_in_comment(path, comments, width, notation)
         return Head(min(table, default=0), names, {}, texts)
@@ -285,7 +298,9 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
 def _lines_about(
     lines: Sequence[str], rows: Mapping[int, Sequence[str]], width: int, notation: Notation
 ) -> list[int]:
-    """Numbers of the lines about the measurement: short ones, and those before an empty line."""
+    """Numbers of the lines about the measurement: short ones, and those before an empty line or
+    before names in parentheses.
+    """
     if next(iter(rows.values()))[0] == OPENSIM:
         return list(rows)[:3]
     about = _short_rows(rows, width)
@@ -294,7 +309,10 @@ def _lines_about(
         # the first line of numbers ends what may stand above
         if len(row) == width and sum(map(notation.is_value, row)) > width / 2:
             break
-        if not line.strip() and _has_names_below(number, rows, width, notation):
+        is_below = IN_PARENTHESES.match(line) is not None and len(row) == width
+        if not line.strip():
+            is_below = _has_names_below(number, rows, width, notation)
+        if is_below:
             about = [above for above in rows if above < number]
     return about
 
@@ -416,9 +434,11 @@ def _names_in_comment(
         FileError: it has not as many words as there are columns.
     """
     names: list[str] = []
-    if comments:
-        text = comments[-1].strip().lstrip("#%!/").strip()
-        for separator in (notation.separator, ",", "\t", r"\s{2,}", BLANKS):
+    if is_grace(comments):
+        names = labels_of_grace(comments)
+    elif comments:
+        text = comments[-1].strip().lstrip("#%!/@").strip()
+        for separator in (notation.separator, ",", "\t", r"\s{2,}", BEHIND_UNITS, BLANKS):
             names = [name.strip() for name in re.split(separator, text)]
             if len(names) == width:
                 break
@@ -431,6 +451,19 @@ def _names_in_comment(
         )
     _check_header(path, names, width)
     return names
+
+
+def _check_full_names(path: str | Path, header: Sequence[Sequence[str]], width: int) -> None:
+    """Raise where one of several rows of names has less cells than there are columns: blanks do not
+    say above which ones they stand.
+    """
+    for row in header:
+        if len(row) < width:
+            raise FileError(
+                path,
+                problem=f"has names in several rows, {' '.join(row)[:40]!r} above {width} columns",
+                fix="write them into one row, a name for each column",
+            )
 
 
 def _check_header(path: str | Path, names: Sequence[str], width: int) -> None:
@@ -457,7 +490,7 @@ def _without_comments(path: str | Path, body: str, notation: Notation) -> str:
     Raises:
         FileError: a second table follows.
     """
-    if not re.search(r"^[^\S\n]*(#|%|!|//|\n)", body, re.MULTILINE):
+    if not re.search(r"^[^\S\n]*(#|%|!|//|@|\n)", body, re.MULTILINE):
         return body
     lines, is_after_gap = [], False
     for line in io.StringIO(body):

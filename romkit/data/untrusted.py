@@ -11,6 +11,7 @@ from pathlib import Path
 
 from romkit.core.errors import FileError
 from romkit.core.files import reason
+from romkit.data.ways import WAYS
 
 SEAL = b"\nromkit sha256 "
 ENGINES = {b"\x89HDF": "h5netcdf", b"CDF\x01": "scipy", b"CDF\x02": "scipy"}
@@ -18,31 +19,6 @@ ENGINES = {b"\x89HDF": "h5netcdf", b"CDF\x01": "scipy", b"CDF\x02": "scipy"}
 
 MATLAB = b"MATL"
 """First bytes of files of MATLAB, 7.3 too."""
-
-FROM_ARRAYS = "romkit.data.from_arrays([run, ...], times, context={'Re': [...]})"
-OF_MESH = (
-    f"read it: run = numpy.stack([meshio.read(name).point_data['p'] for name in names]), "
-    f"then {FROM_ARRAYS}"
-)
-WAYS = {
-    ".vtk": OF_MESH,
-    ".vtu": OF_MESH,
-    ".vtp": OF_MESH,
-    ".vts": OF_MESH,
-    ".pvtu": f"read it by pyvista: numpy.stack([pyvista.read(name)['p'] for name in names]), then {FROM_ARRAYS}",
-    ".pvd": f"read it by pyvista.PVDReader, then {FROM_ARRAYS}",
-    ".xdmf": f"read it by meshio.xdmf.TimeSeriesReader, then {FROM_ARRAYS}",
-    ".xmf": f"read it by meshio.xdmf.TimeSeriesReader, then {FROM_ARRAYS}",
-    ".npy": f"load it: run = numpy.load(name) of (time, component), then {FROM_ARRAYS}",
-    ".pkl": f"load it yourself, as it can run code; then {FROM_ARRAYS}",
-    ".pt": f"torch.load(name, weights_only=True), then {FROM_ARRAYS}",
-    ".grib": "xarray.open_dataset(name, engine='cfgrib'), then romkit.learn(data, ...)",
-    ".grib2": "xarray.open_dataset(name, engine='cfgrib'), then romkit.learn(data, ...)",
-    ".c3d": "write the markers as .csv or .trc",
-    ".bp": f"read it by adios2, then {FROM_ARRAYS}",
-    ".json": "pandas.DataFrame(json.load(file)), with a row for each time of each run",
-}
-"""Ways for files of formats that are not read, by the endings of their names."""
 
 RESTORE = "restore it from a copy or remake it"
 OWN_NUMBERS = "ask its author for a file that holds its own numbers"
