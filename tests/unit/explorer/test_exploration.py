@@ -152,7 +152,6 @@ def test_the_lines_are_on_the_manifold_and_about_the_orbit(exploration):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Exploration(romkit.load("ncae-lorenz96"), duration=0.1),
         lambda: Exploration(romkit.load("ncae-pendulum"), duration=0.1),
         _behind_a_basis,
     ],
