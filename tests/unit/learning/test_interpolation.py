@@ -211,7 +211,7 @@ def test_a_forecast_in_a_corner_without_runs_is_warned_of():
 
 
 def test_without_members_there_are_no_bars():
-    model = romkit.learn(driven(np.linspace(1, 2, 6)), "size", members=0, seconds=1.0)
+    model = romkit.learn(driven(np.linspace(1, 2, 6)), "size", members=0, seconds=0.3)
     assert model.bars is None
     assert "lower" not in model.forecast(duration=1, dt=0.1, size=1.5)
     assert replace(model, interpolated=None).bars is None

@@ -32,7 +32,6 @@ def moved(count=6):
 
 KINDS = {
     "law": (turning, {"members": 2}),
-    "no bars": (turning, {"members": 0}),
     "interpolated": (moved, {"members": 2}),
     "period": (moved, {"members": 0, "period": 2 * np.pi / 3.1}),
 }

@@ -65,7 +65,7 @@ def test_runs_that_start_apart_are_not_called_individuals(learned):
     assert "ndividuals" not in learned.advice
 
 
-@pytest.mark.parametrize("name", ["level", "start", "dt"])
+@pytest.mark.parametrize("name", ["level", "dt"])
 def test_a_parameter_called_like_an_argument_goes_into_context(name):
     runs = beams(name)
     model = romkit.learn(runs, ["k", name], members=0, kinds=["sindy"], latent_dim=4)
