@@ -30,8 +30,6 @@ CHUNKS = [  # of whole states, and of parts of them
 FEW = {"latent_dim": 2, "epochs": 1, "engine": "torch", "verbose": False, "seed": 0}
 KINDS = {
     "plain": ("ncae", DATA, {}),
-    "basis": ("ncae", DATA, {"basis": BASIS}),
-    "seeds": ("ncae", DATA, {"seeds": range(2)}),
     "moving": ("ncae", MOVING, {"basis": BASIS, "seeds": range(2)}),
     "no context": ("cae", DATA.drop_vars("F"), {}),
 }
@@ -84,7 +82,7 @@ def test_fields_of_a_user_stay_in_chunks():
     xr.testing.assert_allclose(romkit.data.fields(found).compute(), romkit.data.fields(known))
 
 
-@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+@pytest.mark.parametrize("chunks", CHUNKS[1:], ids=str)
 def test_verbs_give_the_numbers_of_memory(chunks):
     lazy = chunked(DATA, chunks)
     projected = BASIS.project(lazy)
@@ -160,10 +158,10 @@ class Counted(np.ndarray):
 
 @pytest.mark.parametrize("basis", [False, True])
 def test_few_chunks_are_in_memory_at_a_time(basis):
-    data = SYSTEM.dataset(F=3.15, duration=8.0).drop_vars("F")
+    data = SYSTEM.dataset(F=3.15, duration=4.0).drop_vars("F")
     pod = romkit.fit("pod", data, latent_dim=4, **({"basis": 6} if basis else {}))
     law = romkit.integrators.SINDy(degree=1, threshold=0.0, refine=False).fit(pod, data)
-    store = Store(data.state.values, 20)
+    store = Store(data.state.values, 10)
     lazy = store.dataset(data.time.values)
     with dask.config.set(scheduler="threads", num_workers=3):
         romkit.data.check_states(lazy)

@@ -274,9 +274,16 @@ def colours_of(panel):
     return mesh.get_facecolors()
 
 
-@pytest.mark.parametrize("value", [3.0, 0.0, -1e-9])
-@pytest.mark.parametrize("draw", [plotting.plot_frames, plotting.plot_space_time, plot_rollout])
-def test_a_constant_field_has_one_colour_in_all_panels(value, draw):
+@pytest.mark.parametrize(
+    ("draw", "value"),
+    [
+        (plotting.plot_frames, 3.0),
+        (plotting.plot_frames, 0.0),
+        (plotting.plot_space_time, -1e-9),
+        (plot_rollout, 3.0),
+    ],
+)
+def test_a_constant_field_has_one_colour_in_all_panels(draw, value):
     dims, space = ("run", "t", "y", "x"), {"y": [0.0, 1.0], "x": [0.0, 1.0, 2.0]}
     if draw is plotting.plot_space_time:
         dims, space = ("run", "t", "x"), {"x": [0.0, 1.0, 2.0]}

