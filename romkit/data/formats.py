@@ -11,6 +11,8 @@ import pandas as pd
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
 from romkit.data.names import TIMES, columns_of_runs
+from romkit.data.parameters import with_parameters_of_runs
+from romkit.data.sheets import table_of_sheets
 from romkit.data.text import OPENERS, text_table
 from romkit.data.ways import WAYS
 
@@ -27,9 +29,6 @@ COLUMNS = {".parquet", ".feather"}
 TABLES = TEXT | SPREADSHEETS | LINES | COLUMNS
 
 COMPRESSED = {*OPENERS, ".zip"}
-
-SHEET = "run"
-"""Column with the names of the sheets of a spreadsheet, which are its runs."""
 
 
 def is_table(path: str | Path) -> bool:
@@ -87,7 +86,7 @@ def _table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
             return pd.read_feather(file), []
         if ending in COLUMNS:
             return pd.read_parquet(file), []
-        return _sheets(pd.read_excel(file, sheet_name=None)), []
+        return table_of_sheets(path, pd.read_excel(file, sheet_name=None, header=None))
     except ImportError as error:
         package = "pyarrow" if ending in COLUMNS else "openpyxl"
         raise FileError(
@@ -95,6 +94,8 @@ def _table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
             problem=f"needs a package that is missing ({reason(error)})",
             fix=f"pip install {package}, or write it as .csv",
         ) from error
+    except FileError:
+        raise
     except (ValueError, OSError, KeyError) as error:
         raise FileError(
             path,
@@ -104,23 +105,18 @@ def _table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _of_lines(file: Path) -> pd.DataFrame:
-    """A row for each line, which is an object of JSON."""
+    """A row for each line, which is an object of JSON; or the rows of a run for each line, whose
+    numbers are lists.
+    """
     with file.open(encoding="utf-8") as stream:
-        return pd.DataFrame([json.loads(line) for line in stream if line.strip()])
-
-
-def _sheets(sheets: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The sheets of a spreadsheet, each a run by its name; empty ones are none."""
-    filled = {name: sheet for name, sheet in sheets.items() if len(sheet)}
-    if len(filled) < 2:
-        return next(iter((filled or sheets).values()))
-    tables = []
-    for name, sheet in filled.items():
-        if SHEET in sheet:
-            tables.append(sheet)
-        else:
-            tables.append(sheet.assign(**{SHEET: name}))
-    return pd.concat(tables, ignore_index=True)
+        table = pd.DataFrame([json.loads(line) for line in stream if line.strip()])
+    is_list = table.map(lambda cell: isinstance(cell, list)).all()
+    lists = list(table.columns[is_list])
+    if not lists:
+        return table
+    if not columns_of_runs(map(str, table.columns)):
+        table = table.assign(run=range(len(table)))
+    return table.explode(lists, ignore_index=True)
 
 
 def joined_tables(
@@ -140,6 +136,12 @@ def joined_tables(
         table, of_file = _table(path)
         tables.append(table)
         notes |= dict.fromkeys(of_file)
+    if len(tables) > 1 and not parameters:
+        samples, of_runs = with_parameters_of_runs(
+            paths[0], dict(zip(map(str, paths), tables, strict=True))
+        )
+        paths, tables = list(samples), list(samples.values())
+        notes |= dict.fromkeys(of_runs)
     for note in notes:
         warn(note, DataWarning)
     for name, values in (parameters or {}).items():

@@ -132,24 +132,7 @@ def text_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
     file = existing(path)
     try:
         with _text(file) as stream:
-            lines = list(itertools.islice(stream, RECOGNISED_BY))
-            check_is_table(path, lines)
-            notation = _notation(lines)
-            head = _head(path, lines, notation)
-            body = "".join([*lines[head.lines :], stream.read()])
-        body = _without_comments(path, body, notation)
-        if notation.separator == BLANKS:
-            _check_full_rows(path, body, len(head.names))
-        table = pd.read_csv(
-            io.StringIO(body),
-            sep=notation.separator,
-            decimal=notation.decimal,
-            header=None,
-            names=head.names,
-            index_col=False,
-            skipinitialspace=True,
-            **EXACT,
-        )
+            return table_of_text(path, stream)
     except FileError:
         raise
     except UnicodeDecodeError as error:
@@ -164,6 +147,37 @@ def text_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
             problem=f"cannot be read as a table ({reason(error)})",
             fix="write a row of names first, and commas between",
         ) from error
+
+
+def table_of_text(path: str | Path, stream: TextIO) -> tuple[pd.DataFrame, list[str]]:
+    """A table in lines of text, and sentences for warnings.
+
+    Args:
+        path: the file, for errors.
+        stream: its text.
+
+    Raises:
+        FileError: no table.
+        ValueError: of pandas, rows that it does not read.
+    """
+    lines = list(itertools.islice(stream, RECOGNISED_BY))
+    check_is_table(path, lines)
+    notation = _notation(lines)
+    head = _head(path, lines, notation)
+    body = "".join([*lines[head.lines :], stream.read()])
+    body = _without_comments(path, body, notation)
+    if notation.separator == BLANKS:
+        _check_full_rows(path, body, len(head.names))
+    table = pd.read_csv(
+        io.StringIO(body),
+        sep=notation.separator,
+        decimal=notation.decimal,
+        header=None,
+        names=head.names,
+        index_col=False,
+        skipinitialspace=True,
+        **EXACT,
+    )
     table = _without_empty_end(table)
     table = _with_usual_numbers(table, notation)
     table.attrs = {"units": head.units}

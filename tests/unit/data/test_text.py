@@ -194,13 +194,3 @@ def test_endings_do_not_matter_for_text(tmp_path):
     for name in ("own", "own.log", "own.sto", "U_0.8"):
         (tmp_path / name).write_text(TEXTS["names"])
         assert np.array_equal(describe(romkit.open(tmp_path / name)).state[0], WANTED)
-
-
-def test_sheets_are_runs():
-    from romkit.data.formats import _sheets
-
-    first, second = pd.DataFrame({"time": TIME, "a": A}), pd.DataFrame({"time": TIME, "a": B})
-    table = _sheets({"cold": first, "empty": pd.DataFrame(), "hot": second})
-    data = describe(table)
-    assert np.array_equal(data.state.values[..., 0], [A, B])
-    assert _sheets({"one": first, "empty": pd.DataFrame()}) is first
