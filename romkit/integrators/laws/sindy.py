@@ -12,8 +12,10 @@ from torch import Tensor
 from romkit.core.boundary import Count, Natural, NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
+from romkit.integrators.laws.determined import warn_if_undetermined
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
+from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.libraries import Library, Polynomial
 from romkit.integrators.laws.noise import is_noisy
 from romkit.integrators.laws.regression import design_of, equation, gram, regress
@@ -75,6 +77,13 @@ class Sparse(Estimator):
         first, *others = self.DEGREES
         few = [d for d in others if math.comb(variables + d, d) <= MOST_TERMS]
         return [first, *few]
+
+    def warn_if_useless(
+        self, law: Equation, samples: LatentSamples, judge: Judge | None = None
+    ) -> None:
+        super().warn_if_useless(law, samples, judge)
+        # the terms of a sparse law are read, and not its forecasts alone
+        warn_if_undetermined(type(self).__name__, law, samples)
 
     def _unexplained(self, law: Equation, samples: LatentSamples) -> Tensor:
         if _in_weak_form(self, samples):

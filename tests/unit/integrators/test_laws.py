@@ -4,6 +4,7 @@ saved and loaded.
 
 import copy
 import functools
+import math
 import warnings
 
 import numpy as np
@@ -287,10 +288,26 @@ def test_a_law_of_no_use_says_so_once(settings, what):
 @pytest.mark.parametrize("settings", OF_NO_USE[:5], ids=lambda each: repr(each)[:24])
 def test_a_law_that_is_of_use_says_nothing(settings):
     t = 0.05 * np.arange(200)
-    states = np.stack([np.stack([np.cos(t + k), np.sin(t + k)], -1) for k in range(4)])
-    data = romkit.data.from_arrays(states, 0.05)
+    circles = [(1 + 0.2 * k) * np.stack([np.cos(t + k), np.sin(t + k)], -1) for k in range(4)]
+    data = romkit.data.from_arrays(np.stack(circles), 0.05)
     pod = romkit.fit("pod", data, latent_dim=2, verbose=False)
     assert fit_warnings(lambda: settings.fit(pod, data)) == []
+
+
+@pytest.mark.parametrize("kind", [SINDy, WeakSINDy])
+@pytest.mark.parametrize("degree", [1, 3])
+def test_terms_that_one_circle_does_not_tell_apart_are_named(kind, degree):
+    """On it z0^2 + z1^2 is 1, and a turn z1' = z0 is z0 (z0^2 + z1^2) as well."""
+    t = torch.linspace(0, 4, 201, dtype=torch.float64)
+    angle = 2 * math.pi * t
+    z = torch.stack([angle.cos(), angle.sin()], dim=-1)[None]
+    rate = 2 * math.pi * torch.stack([-angle.sin(), angle.cos()], dim=-1)[None]
+    settings = kind(degree=degree, threshold=0.1)
+    found = fit_warnings(lambda: settings.fit_samples(z, rate, times=t))
+    assert len(found) == (degree == 3)
+    # a second circle tells them apart
+    both = torch.cat([z, 2 * z]), torch.cat([rate, 2 * rate])
+    assert fit_warnings(lambda: settings.fit_samples(*both, times=t)) == []
 
 
 def test_an_ensemble_of_no_use_says_so_once():
