@@ -92,7 +92,6 @@ class Noisy(Forecasting):
     """A latent field, whose speed is corrected and whose other errors are noise.
 
     Attributes:
-        speed: of contexts (N, p), relative to that of the latent field.
         jitter: standard deviation of the time that is lost or won in one unit of time.
         noise: (d, d) root of the covariance of the other errors in one unit of time.
         step: length of a latent step: as long as the tolerance allows, and no longer than the
@@ -116,6 +115,10 @@ class Noisy(Forecasting):
             mean = projection.basis.mean[rows].numpy()
             modes = projection.basis.modes[rows].mT.numpy()
             self._basis = mean, modes
+
+    def __getstate__(self) -> dict[str, object]:
+        """Attributes without compiled loops, which each process compiles for itself."""
+        return vars(self) | {"_motions": {}, "_views": {}}
 
     def view(
         self, w: Array, c: Array, moved: Array, noise: Array | None = None, t: float = 0.0
@@ -184,20 +187,21 @@ class Noisy(Forecasting):
         self.noise = _root_of_covariance(across, span)
 
     def _learn_speed(self, c: Array, lags: Array) -> Array:
-        """Set the speed from lags (C,) at contexts (C, p); the lags that neighbours predict."""
+        """Learn the speed from lags (C,) at contexts (C, p); the lags that neighbours predict."""
         apart = self._apart(c, c)
         # a context is corrected by its neighbours alone, as a new one will be
         if len(c) > 1:
             np.fill_diagonal(apart, np.inf)
         nearest = np.median(apart.min(1))
         width = max(float(nearest), NARROWEST)
-
-        def speed(at: Array) -> Array:
-            weights = _near(self._apart(at, c), width)
-            return 1 + weights @ lags
-
-        self.speed = speed
+        self._known = c, lags, width
         return _near(apart, width) @ lags
+
+    def speed(self, at: Array) -> Array:
+        """Speeds (N,) at contexts (N, p), relative to that of the latent field."""
+        c, lags, width = self._known
+        weights = _near(self._apart(at, c), width)
+        return 1 + weights @ lags
 
     def _checked_step(self, w: Array, c: Array, times: Array) -> float:
         """Length of steps that are exact from training states (C, T, d) on, over a few intervals.

@@ -58,6 +58,10 @@ class Flow:
         self._expected = expected
         self._recorded: dict[int, _Recorded] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Attributes without compiled fields, which each process compiles for itself."""
+        return vars(self) | {"_recorded": {}}
+
     def __call__(self, w: Tensor, c: Tensor, times: Tensor, speed: Tensor | None = None) -> Tensor:
         """States (M, T, d), NaN from a divergence on.
 

@@ -1,5 +1,6 @@
 """Terms of polynomial fields, and their exact image in the coordinates of a basis."""
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -141,6 +142,12 @@ class Projected:
         products = r * (r + 1) // 2
         shapes = ((k,), (r, k), (products, k))
         self.zero = [basis.mean.new_zeros(shape) for shape in shapes]
+
+    def with_coefficients(self, coefficients: Sequence[TensorMap | None]) -> "Projected":
+        """The same tensors with these coefficients, one for each term."""
+        image = copy.copy(self)
+        image.coefficients = list(coefficients)
+        return image
 
     def at(self, c: Tensor) -> Quadratic:
         """The field at contexts (..., p), in their precision."""

@@ -75,6 +75,22 @@ class SystemThroughBasis(System):
         if not full.only_solver:
             self.step = full.step
 
+    def __getstate__(self) -> dict[str, object]:
+        """Attributes without the functions among the terms of the full system, which need not have
+        names that another process knows.
+        """
+        state = dict(vars(self))
+        state.pop("sketch", None)
+        if isinstance(self.image, Projected):
+            state["image"] = self.image.with_coefficients([])
+        return state
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        if isinstance(self.image, Projected):
+            coefficients = [term.coefficient for term in self.full.terms()]
+            self.image = self.image.with_coefficients(coefficients)
+
     @property
     def state_names(self) -> list[str]:
         """y0, ..., y{r-1}, from the largest to the smallest singular value."""
