@@ -63,7 +63,6 @@ def intervals_of(
     judged: HeldOut | None,
     members: int,
     seed: int,
-    raised: float = 1.0,
 ) -> Intervals:
     """The law of a model with members around it that miss a context each.
 
@@ -78,7 +77,6 @@ def intervals_of(
             training; None without any.
         members: laws that miss a context each.
         seed: of the fits.
-        raised: as of `romkit.verbs.missed.calibration_of`.
     """
     test = None if judged is None else judged.further
     without = reason_without(train, test, members)
@@ -103,7 +101,7 @@ def intervals_of(
             least = _sizes_in_turn(model.projection, train, judged)
         try:
             # a forecast that is lost says so itself, and leaves the others their intervals
-            calibrated = ensemble.calibrated_by_missed(runs, unseen, raised, least, lacking)
+            calibrated = ensemble.calibrated_by_missed(runs, unseen, least, lacking)
         except InputError:
             # forecasts that are lost calibrate nothing
             return Intervals(None, ALL_LOST)

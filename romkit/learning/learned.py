@@ -199,11 +199,7 @@ class Learned:
             projection, law = refitted(self.projection, self.settings, self._all_runs, seed)
         law = replace(law, report=self.law.report)
         model = replace(self, projection=projection, law=law)
-        # no run is left that tells whether members of the same settings know what they miss
-        raised = 1.0
-        if self.ensemble is not None and self.ensemble.calibration is not None:
-            raised = self.ensemble.calibration.raised
-        return self._of_all_runs(model, members, seed, raised)
+        return self._of_all_runs(model, members, seed)
 
     @validated
     def chosen_anew(
@@ -236,13 +232,11 @@ class Learned:
         )
         return self._of_all_runs(model, members, seed)
 
-    def _of_all_runs(
-        self, model: "Learned", members: int, seed: int, raised: float = 1.0
-    ) -> "Learned":
+    def _of_all_runs(self, model: "Learned", members: int, seed: int) -> "Learned":
         """A model that was fitted to all runs, with intervals by all of them."""
         everything = self._all_runs
         fitted = Model(model.projection, model.settings, model.law, [])
-        intervals = intervals_of(fitted, everything, None, members, seed, raised)
+        intervals = intervals_of(fitted, everything, None, members, seed)
         model = replace(
             model,
             ensemble=intervals.ensemble,

@@ -39,7 +39,6 @@ class Calibration:
         profile: (n,) of each component, in its own unit.
         quantiles: of |error| / s, at `LEVELS`; a lost forecast has an infinite error.
         trajectories: how many it was made of.
-        raised: factor on the errors of members that knew of what they were judged by, 1 for none.
         lost: how many trajectories were left out, since their forecasts are lost.
         disagreement: (T,) largest spread on one of the trajectories up to each time, root mean square
             in units of the profile. Where members disagree more, from a start unlike those of
@@ -63,7 +62,6 @@ class Calibration:
     profile: Array = field(repr=False)
     quantiles: Array = field(repr=False)
     trajectories: int
-    raised: float = 1.0
     lost: int = 0
     disagreement: Array | None = field(default=None, repr=False)
     sizes: Sizes | None = field(default=None, repr=False)
@@ -164,7 +162,7 @@ class Calibration:
         if self.disagreement is not None:
             variables["disagreement"] = ("time", self.disagreement)
         coords = {"time": self.lead, "level": LEVELS}
-        attrs = {"trajectories": self.trajectories, "raised": self.raised, "lost": self.lost}
+        attrs = {"trajectories": self.trajectories, "lost": self.lost}
         dataset = xr.Dataset(variables, coords, attrs)
         if self.sizes is None:
             return dataset
@@ -177,13 +175,12 @@ class Calibration:
             data[name].values for name in ("time", "growth", "profile", "quantiles")
         )
         number = int(data.attrs["trajectories"])
-        raised = float(data.attrs.get("raised", 1.0))
         disagreement = None
         if "disagreement" in data:
             disagreement = data["disagreement"].values
         lost = int(data.attrs.get("lost", 0))
         sizes = Sizes.from_dataset(data)
-        return cls(lead, growth, profile, quantiles, number, raised, lost, disagreement, sizes)
+        return cls(lead, growth, profile, quantiles, number, lost, disagreement, sizes)
 
 
 def quantiles_of(scores: Array) -> Array:

@@ -190,7 +190,6 @@ class Ensemble:
         self,
         data: xr.Dataset,
         unseen: Array,
-        raised: float = 1.0,
         least: Array | None = None,
         lacking: Array | None = None,
     ) -> "Ensemble":
@@ -202,7 +201,6 @@ class Ensemble:
         Args:
             data: runs that the law has learned from, and others.
             unseen: (members, runs) true where the law, or a member, has not seen a run.
-            raised: as of `romkit.verbs.missed.calibration_of`.
             least: (R,) sizes that errors have at least, those of models whose projection has not
                 seen a run either [deviations]; infinite where these are lost.
             lacking: (R,) sizes of the further errors of such projections [deviations].
@@ -229,7 +227,7 @@ class Ensemble:
             judged = judged.with_errors_of_manifolds(lacking, runs)
         if least is not None:
             judged = judged.with_sizes(least, runs)
-        calibration = calibration_of(judged, runs, width, std, times, raised)
+        calibration = calibration_of(judged, runs, width, std, times)
         return replace(self, calibration=calibration)
 
     @validated

@@ -131,7 +131,7 @@ def joined(several: Sequence[Judged]) -> Judged:
 
 
 def calibration_of(
-    judged: Judged, runs: Runs, width: Array, std: Array, times: Array, raised: float = 1.0
+    judged: Judged, runs: Runs, width: Array, std: Array, times: Array
 ) -> Calibration:
     """Calibration by the forecasts of runs that their judge has not seen.
 
@@ -140,8 +140,9 @@ def calibration_of(
     has learned from, and more in a gap. A run that a law has missed is measured in the size of this
     law there: by its errors on the runs that it has learned from, and by the gap that the run has
     left. So bars are not wider because the laws that were judged had fewer runs, and wider gaps, than
-    the law of all. Quantiles are those of errors in this scale, each by growth and profile of the
-    other runs.
+    the law of all. Members begin at the law, and may still know what they miss: where there are
+    further runs, their errors are raised to those of the law on these. Quantiles are those of errors
+    in this scale, each by growth and profile of the other runs.
 
     Args:
         judged: forecasts of all runs (R,).
@@ -149,8 +150,6 @@ def calibration_of(
         width: (p,) of the ranges of contexts.
         std: (n,) of the components in training.
         times: (T,).
-        raised: least factor on the errors of members. They begin at the law, and may still know what
-            they miss: their errors are raised to those of the law on runs that it has not seen.
 
     Raises:
         InputError: fewer than two finite forecasts of runs that their judge has not seen.
@@ -167,8 +166,8 @@ def calibration_of(
         raise InputError("validation", expected="two trajectories or more", got=got, fix=fix)
     learned, gap = _around(usable, judged, runs)
     by_member = runs.judge[usable] > 0
-    raised = max(raised, _understated(sizes[usable] / learned, by_member))
-    factor = np.where(by_member, raised, 1.0)  # (V,)
+    understated = _understated(sizes[usable] / learned, by_member)
+    factor = np.where(by_member, understated, 1.0)  # (V,)
     widening = _widening(factor * sizes[usable] / learned, gap)
     measure = learned * np.sqrt(1 + widening * np.square(gap))
     errors = factor[:, None, None] * judged.errors[usable]
@@ -190,7 +189,6 @@ def calibration_of(
         profile=std * profile,
         quantiles=quantiles_of(scores),
         trajectories=len(usable),
-        raised=raised,
         lost=int((runs.are_unseen & ~is_finite).sum()),
         disagreement=largest_disagreement(spread, profile),
         sizes=Sizes(runs.contexts[law] * width, judged.sizes[0, law], width, widening),
