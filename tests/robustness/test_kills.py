@@ -28,10 +28,10 @@ def fit(folder):
         "layers": (2, 36),
         "batch_size": 100,
         "engine": "torch",
-        "epochs": 40,
+        "epochs": 16,
         "verbose": False,
     }
-    rollouts = RolloutTraining(steps=15, length=10, every=2, batch=4, weight=1.0)
+    rollouts = RolloutTraining(steps=6, length=10, every=2, batch=4, weight=1.0)
     model = romkit.fit("cae", data, seeds=[1, 2], checkpoint=folder, rollouts=rollouts, **settings)
     return [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
 
@@ -39,7 +39,7 @@ def fit(folder):
 def basis(folder):
     """Mean, modes and singular values of snapshots that are read in pieces, with a checkpoint."""
     folder.mkdir(exist_ok=True)
-    x = np.random.default_rng(0).normal(size=(800, 2000)) * np.geomspace(1, 1e-3, 2000)
+    x = np.random.default_rng(0).normal(size=(800, 800)) * np.geomspace(1, 1e-3, 800)
     with contextlib.redirect_stdout(None):
         data = romkit.data.from_arrays(x[None], np.arange(800.0), velocity=x[None])
     with dask.config.set(scheduler="synchronous"):  # since a fork would lose the threads

@@ -195,9 +195,12 @@ def test_a_cluster_gives_the_numbers_of_threads(tmp_path):
         "dashboard_address": ":0",
         "local_directory": tmp_path,
     }
-    with distributed.Client(**own):
+    moved = {"F": [3.12, 3.18], "duration": 0.2}
+    with distributed.Client(**own) as client:
         for a, b in zip(here, runs(), strict=True):
             xr.testing.assert_allclose(a, b, rtol=1e-12)
+        by_workers = romkit.simulate(SYSTEM, executor=client, **moved)
+    assert by_workers.equals(romkit.simulate(SYSTEM, **moved))
 
 
 @pytest.mark.parametrize("kind", ["netcdf", "zarr"])
