@@ -351,8 +351,8 @@ def test_a_run_that_slides_along_a_jump_is_given_up():
     def towards_zero(t, y):
         return torch.from_numpy(-0.7 * np.sign(y.numpy()))
 
-    y0 = torch.tensor([[1.0], [5.0]], dtype=torch.float64)
-    times = torch.linspace(0, 2, 21, dtype=torch.float64)
+    y0 = torch.tensor([[0.1], [5.0]], dtype=torch.float64)
+    times = torch.linspace(0, 0.2, 21, dtype=torch.float64)
     with pytest.warns(RuntimeWarning, match="jumps"):
         solution = Adaptive()(towards_zero, y0, times)
     assert solution.status.tolist() == [1, 0]
@@ -360,4 +360,4 @@ def test_a_run_that_slides_along_a_jump_is_given_up():
     exact = y0 - 0.7 * times
     error = (solution.states[..., 0] - exact).nan_to_num(0.0)
     assert float(error.abs().max()) < 1e-6
-    assert float(solution.times[solution.states[0, :, 0].isfinite()].max()) == pytest.approx(1.4)
+    assert float(solution.times[solution.states[0, :, 0].isfinite()].max()) == pytest.approx(0.14)

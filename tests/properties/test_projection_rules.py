@@ -78,6 +78,7 @@ def test_a_wrong_tangent_or_batch_is_caught(rule, monkeypatch):
         rule(points)
 
 
+@settings(max_examples=20)
 @given(alpha=st.floats(-0.78, 0.78), x=st.floats(-50, 50))
 def test_activations_invert_each_other(alpha, x):
     minus, plus = inverse_pair(torch.tensor([alpha], dtype=torch.float64))
@@ -86,6 +87,7 @@ def test_activations_invert_each_other(alpha, x):
         assert torch.allclose(outer(inner(x)), x, rtol=1e-8, atol=1e-8)
 
 
+@settings(max_examples=20)
 @given(alpha=st.floats(0.01, 0.77), x=st.floats(-5, 5))
 def test_activations_equal_the_textbook_form(alpha, x):
     """Adriaens et al. (2026), appendix "Activation functions"."""

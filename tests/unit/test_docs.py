@@ -96,6 +96,12 @@ def small(monkeypatch, tmp_path):
     one = [romkit.integrators.SINDy(degree=1, threshold=0.1, refine=False)]
     monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": one}))
     monkeypatch.setattr(romkit, "learn", partial(learned_quickly, romkit.learn))
+    refitted = romkit.Learned.refitted
+    monkeypatch.setattr(romkit.Learned, "refitted", lambda model: refitted(model, members=0))
+    bootstrap = romkit.bootstrap
+    monkeypatch.setattr(
+        romkit, "bootstrap", lambda *args, **more: bootstrap(*args, **more | {"members": 2})
+    )
     branch = romkit.continuation
     fewer = lambda more: more | ({"points": 3} if "points" in more else {})  # noqa: E731
     monkeypatch.setattr(romkit, "continuation", lambda *args, **more: branch(*args, **fewer(more)))

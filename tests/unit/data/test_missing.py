@@ -347,7 +347,7 @@ def test_scores_tell_times_and_contexts_apart_in_any_unit(unit):
 
 
 def test_inputs_go_by_their_names():
-    data = forced()
+    data = forced(count=2)
     other = data.control.assign_coords(input=["brake"]) * 0.5 + 1.0
     data = xr.merge(
         [data.drop_vars("control").drop_vars("input"), xr.concat([data.control, other], "input")]

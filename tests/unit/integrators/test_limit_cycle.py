@@ -66,9 +66,8 @@ def test_relaxation_oscillations_that_jump_between_samples():
     assert apart.square().mean() < nearest.square().mean() / 10
 
 
-@pytest.mark.parametrize("samples", [6_001, 20_001])
-def test_long_runs_have_their_exact_period(samples):
-    times = torch.linspace(0, 600, samples, dtype=torch.float64)
+def test_long_runs_have_their_exact_period():
+    times = torch.linspace(0, 600, 20_001, dtype=torch.float64)
     law = fitted(circles(times=times), times=times, degree=4)
     assert torch.allclose(law.period(SPEEDS), 2 * torch.pi / SPEEDS.squeeze(-1), rtol=1e-5)
 
