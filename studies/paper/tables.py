@@ -255,8 +255,9 @@ def statistics(entry: Entry, measured: Measured | None) -> dict[str, float]:
 
 
 @functools.cache
+@functools.cache
 def compared(results: Results, choices: Choices = Choices()) -> pd.DataFrame:
-    """Entries with their `statistics`; `n_seeds` is 0 where nothing was measured."""
+    """Entries with their `statistics`, which nobody may change; `n_seeds` is 0 where nothing was measured."""
     pairs = ((entry, measure(results, entry, choices)) for entry in reference())
     return pd.DataFrame(
         [entry._asdict() | statistics(entry, measured) for entry, measured in pairs]
