@@ -42,6 +42,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
+autodoc_use_type_comments = False  # there are none, and to look for them takes seconds
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_numpy_docstring = False
