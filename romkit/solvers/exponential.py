@@ -67,9 +67,10 @@ class Exponential(Solver):
 
 def augmented(field: Field, t: Tensor, y: Tensor) -> Tensor:
     """[[A, b], [0, 0]] (..., d + 1, d + 1) of an affine field of states like y (..., d)."""
-    # at states as large as the given one, the field rounds as it does there
+    # at states as large as the given one, the field rounds as it does there; beside a constant,
+    # changes along a state near zero would be lost in rounding
     largest = y.abs().nan_to_num(0.0, 0.0, 0.0).amax()
-    scale = largest.clamp(min=torch.finfo(y.dtype).eps)
+    scale = largest.clamp(min=1.0)
     constant = field(t, torch.zeros_like(y))  # b
     columns = []
     for k in range(y.shape[-1]):

@@ -70,6 +70,16 @@ def test_exact_steps_of_an_affine_field_keep_what_of_the_contract_is_affine():
     refused("times", Exponential(), relaxing, starts, times.flip(0))
 
 
+@pytest.mark.parametrize("start", [0.0, 1e-15, 3.0])
+def test_starts_near_zero_keep_the_matrix_of_an_affine_field(start):
+    times = torch.linspace(0, 5, 6, dtype=torch.float64)
+    y0 = torch.full((1,), start, dtype=torch.float64)
+    states = Exponential()(lambda t, y: 23 - 3.7 * y, y0, times).states
+    rest = 23 / 3.7
+    exact = rest + (start - rest) * torch.exp(-3.7 * times)
+    assert states[..., 0].flatten().numpy() == pytest.approx(exact.numpy(), rel=1e-12)
+
+
 @pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
 def test_contract(solver):
     check_solver(solver, order=REGISTERED[solver], tolerance=COARSE.get(type(solver), 1e-6))
