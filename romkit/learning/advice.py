@@ -98,6 +98,7 @@ class Evidence:
         is_interpolated: whether forecasts are runs that are interpolated.
         clocks: the fastest and the slowest clock of the runs, in the median one, where these are
             interpolated at equal phases; None at equal times.
+        ridge: penalty of a regression between the runs, infinite for their mean; None of splines.
         in_phase: mean error of the forecasts when pieces are shifted in time [deviations].
         late: largest shift of the last pieces, in the unit of time.
     """
@@ -112,6 +113,7 @@ class Evidence:
     fitted_to_all: bool
     is_interpolated: bool = False
     clocks: tuple[float, float] | None = None
+    ridge: float | None = None
     in_phase: float = np.inf
     late: float = 0.0
 
@@ -217,21 +219,31 @@ class Evidence:
         """Verdict on runs that are interpolated, and what they do not hold for."""
         names = ", ".join(context_names(self.train))
         law = f"{self._error('law'):.2g}"
-        at = "at equal times"
+        made = f"are runs interpolated in {names} at equal times"
         if self.clocks is not None:
             fastest, slowest = self.clocks
-            at = (
-                "at equal phases of their clocks, since they are about one motion at several speeds "
+            made = (
+                f"are runs interpolated in {names} at equal phases of their clocks, since they are about one "
+                "motion at several speeds "
                 f"(from {fastest:.2g} to {slowest:.2g} times the time of the middle one)"
             )
+        if self.ridge is not None:
+            how = (
+                "the mean of the runs"
+                if np.isinf(self.ridge)
+                else f"a regression of the runs in {names}"
+            )
+            made = f"are made by {how}, since individuals differ by more than {names} tell"
         verdict = (
-            f"Forecasts are runs interpolated in {names} {at}: they err by "
+            f"Forecasts {made}: they err by "
             f"{self._error('forecast'):.2g}, the best law by {law}. They hold for the starts and the "
             "times of the runs alone; other starts and longer forecasts are refused, and "
             "model.of_law() makes them with the error of the law."
         )
         if self._error("forecast") <= NEGLIGIBLE:
             return verdict
+        if self.ridge is not None:
+            return f"{verdict} A further parameter in which they differ would help."
         cause = self._of_single_variable() or self._of_opposite_ways() or self._of_rhythm()
         if cause or self.fitted_to_all:
             return f"{verdict}{cause}"

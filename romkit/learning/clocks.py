@@ -13,6 +13,7 @@ from torch import Tensor
 
 from romkit.core.types import Array
 from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.learning.weights import Weights, combined, splines
 
 SAMPLES, COMPONENTS = 2000, 50
 """Most samples and components by which two runs are compared."""
@@ -169,6 +170,7 @@ def between_phases(
     contexts: Tensor,
     wanted: Tensor,
     wanted_times: Array,
+    weights_of: Weights = splines,
 ) -> Array:
     """States (k, S, n) at wanted contexts (k, p) and times (S,), between runs (C, T, n) at equal
     phases.
@@ -177,5 +179,5 @@ def between_phases(
     for context, clock in zip(wanted, clock_at(clocks, contexts, wanted), strict=True):
         phases = (wanted_times - times[0]) * np.exp(-clock)
         of_runs = torch.from_numpy(at_phases(states, times, clocks, phases))
-        several.append(interpolated_runs(of_runs, contexts, context[None]))
+        several.append(combined(weights_of(contexts, context[None]), of_runs))
     return torch.cat(several).numpy()

@@ -17,7 +17,6 @@ from romkit.core.boundary import Part, Positive, unchecked, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import DIMS, Contexts, open_dataset, save_dataset, trajectories
-from romkit.integrators.laws.baselines import interpolated_runs
 from romkit.learning.clocks import at_phases, between_phases, clock_at
 from romkit.learning.contexts import (
     FEWEST,
@@ -32,6 +31,7 @@ from romkit.learning.errors import without_gaps
 from romkit.learning.jackknife import changes
 from romkit.learning.kriging import Kernel
 from romkit.learning.scale import shared
+from romkit.learning.weights import Regression, Weights, combined, splines
 from romkit.models.extrapolation import with_extrapolation
 from romkit.models.record import coords_of, counted_from_start
 from romkit.projections import Projection
@@ -53,7 +53,8 @@ CLOCK = "log_clock"
 
 @dataclass(frozen=True, eq=False)
 class InterpolatedRuns:
-    """Forecasts between runs at equal times, by thin-plate splines in the context.
+    """Forecasts between runs at equal times, by thin-plate splines in the context, or by a
+    regression where runs are those of individuals.
 
     Attributes:
         projection: gives names, units and ranges of the training data.
@@ -66,6 +67,7 @@ class InterpolatedRuns:
         calibration: of the intervals, of errors in units of this dependence; None without any.
         clocks: logarithms (C,) of the clocks of the runs, at equal phases of which they are
             interpolated; None at equal times.
+        weights_of: of the runs: splines through them, or a regression.
     """
 
     projection: Projection
@@ -74,6 +76,7 @@ class InterpolatedRuns:
     kernel: Kernel | None
     calibration: Calibration | None
     clocks: Array | None = None
+    weights_of: Weights = splines
 
     @classmethod
     def of(
@@ -83,12 +86,13 @@ class InterpolatedRuns:
         test: xr.Dataset | None,
         with_bars: bool,
         clocks: Array | None = None,
+        weights_of: Weights = splines,
     ) -> "InterpolatedRuns":
         """Interpolation of the training runs, with intervals by the errors on held-out runs, and on
         runs of each context between others from all but these.
         """
         runs = train[["state"]].assign(state=(DIMS, without_gaps(train), train["state"].attrs))
-        whole = cls(projection, runs, NEAR, None, None, clocks)
+        whole = cls(projection, runs, NEAR, None, None, clocks, weights_of)
         # with one less, an inner context is left that shows how much runs matter
         if number_of_contexts(train) > FEWEST:
             whole = replace(whole, kernel=Kernel.of(whole._in_phase(0.0), whole._known))
@@ -168,6 +172,8 @@ class InterpolatedRuns:
         facts = {"tolerance": self.tolerance}
         if self.kernel is not None:
             facts |= self.kernel._asdict()
+        if self.ridge is not None:
+            facts["ridge"] = self.ridge
         runs = self.runs.assign_attrs(facts)
         if self.clocks is not None:
             runs = runs.assign({CLOCK: ("trajectory", self.clocks)})
@@ -193,7 +199,17 @@ class InterpolatedRuns:
         if CLOCK in runs:
             clocks = runs[CLOCK].values
             runs = runs.drop_vars(CLOCK)
-        return cls(projection, runs, tolerance, kernel, calibration, clocks)
+        weights_of = splines
+        if "ridge" in runs.attrs:
+            weights_of = Regression(float(runs.attrs["ridge"]))
+        return cls(projection, runs, tolerance, kernel, calibration, clocks, weights_of)
+
+    @property
+    def ridge(self) -> float | None:
+        """Penalty of a regression, infinite for the mean of the runs; None of splines."""
+        if isinstance(self.weights_of, Regression):
+            return self.weights_of.ridge
+        return None
 
     @property
     def range_of_clocks(self) -> tuple[float, float] | None:
@@ -251,7 +267,8 @@ class InterpolatedRuns:
         wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
         groups = groups_between(self.runs)
         # a gap that a run was left out of is wider than others, and tells of larger errors
-        expected = self.kernel.errors(known, wanted) / self.kernel.changes(known, wanted, groups)
+        error = self.kernel.errors(known, wanted, self.weights_of)
+        expected = error / self.kernel.changes(known, wanted, groups, self.weights_of)
         at_samples = self._changes(wanted, groups) * expected[:, None, None]
         samples = _times(self.runs).numpy()
         # times may leave the samples by rounding
@@ -264,18 +281,19 @@ class InterpolatedRuns:
         """
         known = self._known
         if self.clocks is None:
-            return changes(self._in_phase(0.0), known, wanted, groups)
+            runs = self._in_phase(0.0)
+            return changes(runs, known, wanted, groups, weights_of=self.weights_of)
         several = []
         own = clock_at(self.clocks, known, wanted)
         of_clocks = torch.from_numpy(self.clocks)
         since = (_times(self.runs) - _times(self.runs)[0])[:, None]  # (T, 1)
         for context, clock in zip(wanted, own, strict=True):
             runs = self._in_phase(float(clock))
-            course = interpolated_runs(runs, known, context[None])[0]
+            (course,) = combined(self.weights_of(known, context[None]), runs)
             # later by a share of the time since the start, as the clock without a run has it
             (rate,) = torch.gradient(course, spacing=(since[:, 0],), dim=0)
             clocks = of_clocks[:, None, None] * (since * rate)
-            several.append(changes(runs, known, context[None], groups, clocks))
+            several.append(changes(runs, known, context[None], groups, clocks, self.weights_of))
         return np.concatenate(several)
 
     def _states(self, data: xr.Dataset) -> Array:
@@ -291,10 +309,16 @@ class InterpolatedRuns:
         samples = _times(self.runs)
         if self.clocks is not None:
             at_times = between_phases(
-                states.numpy(), samples.numpy(), self.clocks, self._known, wanted, times.numpy()
+                states.numpy(),
+                samples.numpy(),
+                self.clocks,
+                self._known,
+                wanted,
+                times.numpy(),
+                self.weights_of,
             )
             return torch.from_numpy(at_times)
-        at_samples = interpolated_runs(states, self._known, wanted)
+        at_samples = combined(self.weights_of(self._known, wanted), states)
         if len(times) == len(samples) and bool((times == samples).all()):
             return at_samples
         spline = CubicSpline(samples.numpy(), at_samples.numpy(), axis=1)

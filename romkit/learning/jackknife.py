@@ -8,7 +8,7 @@ from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from romkit.core.types import Array
-from romkit.learning.kriging import weight_changes
+from romkit.learning.weights import Weights, splines, weight_changes
 
 SMOOTHED = 20
 """A change over time is a moving mean over this share of the run."""
@@ -29,6 +29,7 @@ def changes(
     wanted: Tensor,
     groups: Sequence[Array],
     shifts: Tensor | None = None,
+    weights_of: Weights = splines,
 ) -> Array:
     """Change (k, T, n) of interpolated runs without those of each group, root of the sum of squares.
 
@@ -41,11 +42,12 @@ def changes(
         wanted: contexts (k, p), scaled likewise.
         groups: numbers of the runs that are left out together.
         shifts: (C, T, n) changes by the clock of each run, where these are interpolated too.
+        weights_of: of the runs in the interpolation.
 
     Source: Efron, Stein (1981), The jackknife estimate of variance.
     """
     square = torch.zeros(len(wanted), *states.shape[1:], dtype=torch.float64)
-    for weights in weight_changes(contexts, wanted, groups):
+    for weights in weight_changes(contexts, wanted, groups, weights_of):
         change = torch.einsum("kc,ctn->ktn", weights, states)
         if shifts is not None:
             change = change - torch.einsum("kc,ctn->ktn", weights, shifts)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Array
-from romkit.integrators.laws.baselines import interpolated_runs
+from romkit.learning.weights import Weights, splines, weight_changes
 
 REACHES = tuple(np.geomspace(0.1, 3.0, 11).tolist())
 """Distances, in the ranges of the contexts, over which runs may be alike."""
@@ -83,7 +83,7 @@ class Kernel(NamedTuple):
         distance = torch.cdist(contexts, others)
         return torch.exp(-(distance**2) / (2 * self.reach**2))
 
-    def errors(self, contexts: Tensor, wanted: Tensor) -> Array:
+    def errors(self, contexts: Tensor, wanted: Tensor, weights_of: Weights = splines) -> Array:
         """Expected error (k,) at wanted contexts (k, p), noise of what is forecast included, in
         deviations of the kernel.
         """
@@ -96,30 +96,18 @@ class Kernel(NamedTuple):
         # rounding may take all of a small one
         return square.clamp(min=self.noise).sqrt().numpy()
 
-    def changes(self, contexts: Tensor, wanted: Tensor, groups: Sequence[Array]) -> Array:
+    def changes(
+        self,
+        contexts: Tensor,
+        wanted: Tensor,
+        groups: Sequence[Array],
+        weights_of: Weights = splines,
+    ) -> Array:
         """Expected change (k,) of the interpolation without the runs of each group, as of
         `romkit.learning.jackknife.changes`.
         """
         covariance = self._covariance(contexts)
         square = torch.zeros(len(wanted), dtype=covariance.dtype)
-        for change in weight_changes(contexts, wanted, groups):
+        for change in weight_changes(contexts, wanted, groups, weights_of):
             square += (change @ covariance * change).sum(-1)
         return square.clamp(min=np.finfo(float).tiny).sqrt().numpy()
-
-
-def weight_changes(contexts: Tensor, wanted: Tensor, groups: Sequence[Array]) -> list[Tensor]:
-    """Change (k, C) of the weights of runs without those of each group."""
-    weights = weights_of(contexts, wanted)
-    changes = []
-    for left_out in groups:
-        kept = np.setdiff1d(np.arange(len(contexts)), left_out)
-        fewer = torch.zeros_like(weights)
-        fewer[:, kept] = weights_of(contexts[kept], wanted)
-        changes.append(fewer - weights)
-    return changes
-
-
-def weights_of(contexts: Tensor, wanted: Tensor) -> Tensor:
-    """Weights (k, C) of runs in the interpolation, which is linear in them."""
-    single = torch.eye(len(contexts), dtype=torch.float64).unsqueeze(1)  # (C, 1, C)
-    return interpolated_runs(single, contexts, wanted).squeeze(1)

@@ -22,12 +22,18 @@ from romkit.learning.errors import forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.learned import Learned
 from romkit.learning.manifolds import chosen
-from romkit.learning.preference import can_interpolate, clocks_that_help, is_better
+from romkit.learning.preference import (
+    can_interpolate,
+    clocks_that_help,
+    is_better,
+    weights_that_help,
+)
 from romkit.learning.reading import described
 from romkit.learning.rhythm import with_rhythm
 from romkit.learning.rollouts import rolled_out
 from romkit.learning.trials import least_error
 from romkit.learning.turns import held_out_in_turn, held_out_once
+from romkit.learning.weights import splines
 
 FEWEST_FOR_BARS = 5
 """Contexts from which on two are held out: intervals need them, and laws three others."""
@@ -60,7 +66,9 @@ def learn(
     typically err by less than half as much on training runs that were left out, forecasts are
     these: they hold for the starts and times of the runs alone. They are interpolated at equal times,
     or, where that halves the error, at equal phases of clocks: of runs that are about the same motion
-    at several speeds, one clock for each, which is interpolated in the context, too. The steps are those of
+    at several speeds, one clock for each, which is interpolated in the context, too. Runs of
+    individuals, which differ by more than their context tells, are forecast by a regression in the
+    context, or by their mean, where that errs by less than the law. The steps are those of
     `romkit.data.describe`, `romkit.data.split`, `romkit.fit`, `romkit.law`, `romkit.rollout` and
     `romkit.bootstrap`, which can be taken alone.
 
@@ -148,16 +156,19 @@ def learn(
     clocks = None
     if not judged.in_turn:
         clocks = clocks_that_help(train, best.left_out)
-    if not is_better(train, best.left_out, clocks):
+    weights_of = splines if clocks is not None else weights_that_help(train)
+    if not is_better(train, best.left_out, clocks, weights_of):
         return of_law
     with_bars = members >= 2
-    between = InterpolatedRuns.of(best.projection, train, judged.further, with_bars, clocks)
-    if clocks is not None:
-        by_clocks = judged.forecasts.interpolated_by(between.follow(judged.test))
+    between = InterpolatedRuns.of(
+        best.projection, train, judged.further, with_bars, clocks, weights_of
+    )
+    if clocks is not None or weights_of is not splines:
+        in_its_way = judged.forecasts.interpolated_by(between.follow(judged.test))
         of_law = replace(
             of_law,
-            errors=by_clocks.errors(),
-            errors_of_variables=by_clocks.errors_of_variables(datasets.layout_of(data)),
+            errors=in_its_way.errors(),
+            errors_of_variables=in_its_way.errors_of_variables(datasets.layout_of(data)),
             errors_of_seen=of_seen.interpolated_by(between.follow(seen)).errors(),
         )
     return of_law.with_interpolation(between)

@@ -249,7 +249,14 @@ class Learned:
             clocks = None
             if self.interpolated.clocks is not None:
                 clocks = clocks_of_runs(everything)
-            between = InterpolatedRuns.of(model.projection, everything, None, members >= 2, clocks)
+            between = InterpolatedRuns.of(
+                model.projection,
+                everything,
+                None,
+                members >= 2,
+                clocks,
+                self.interpolated.weights_of,
+            )
             return replace(model, interpolated=between)
         if members and self.ensemble is not None and model.ensemble is None:
             warn(f"refitted: bars {words.without_bars(model)}", FitWarning)
@@ -329,6 +336,7 @@ class Learned:
             fitted_to_all=self.fitted_to_all,
             is_interpolated=self.interpolated is not None,
             clocks=None if self.interpolated is None else self.interpolated.range_of_clocks,
+            ridge=None if self.interpolated is None else self.interpolated.ridge,
             in_phase=in_phase,
             late=late,
         )

@@ -11,16 +11,28 @@ from torch import Tensor
 
 from romkit.core.types import Array
 from romkit.data import context_matrix, trajectories
-from romkit.integrators.laws.baselines import interpolated_runs
 from romkit.learning.clocks import between_phases, clocks_of
-from romkit.learning.contexts import scaled_contexts
+from romkit.learning.contexts import groups_between, scaled_contexts
 from romkit.learning.errors import without_gaps
 from romkit.learning.scale import deviations
+from romkit.learning.weights import RIDGES, Regression, Weights, combined, splines
 
 BETTER = 0.5
 """Error of the interpolation, in that of the law, geometric mean of the runs, below which it is taken:
 a law holds for other starts and longer times, too.
 """
+
+BETTER_FOR_INDIVIDUALS = 0.9
+"""The same of a regression of individuals, whose spread is in both errors."""
+
+FEWEST_LEFT_OUT = 3
+"""Contexts between others from which on a regression is compared with splines."""
+
+SMOOTHER = 0.8
+"""Error of a regression, in that of splines, up to which it may be taken."""
+
+AS_GOOD = 1.05
+"""Error of a flatter regression, in that of the best one, up to which it is taken."""
 
 SAME = 0.01
 """Range of the logarithms of clocks up to which runs have the same one."""
@@ -28,20 +40,26 @@ SAME = 0.01
 LAST, AT_REST = 0.1, 1e-3
 """Share of the time of a run, and by how much it may move in it [deviations], to rest at its end."""
 
+END = 0.1
+"""Share of the time of the runs by which one may end before the others, and stays where it is."""
+
 NEGLIGIBLE = 0.005
 """Error of a law [deviations] that needs no replacement."""
 
 
 def can_interpolate(train: xr.Dataset, period: float | None) -> bool:
-    """Whether runs can be interpolated: of contexts that stay, to one end or until they rest, and
-    without inputs of their own.
+    """Whether runs can be interpolated: of contexts that stay, to about one end or until they rest,
+    and without inputs of their own.
     """
     if "control" in train and period is None:
         return False
     if context_matrix(train).ndim == 3:
         return False
     is_known = np.isfinite(train["state"].values).any(-1)  # (C, T)
-    return bool((is_known[:, -1] | _rest_at_the_end(train, is_known)).all())
+    times = train["time"].values.astype(float)
+    last = np.where(is_known, times, -np.inf).max(1)  # (C,)
+    ends = last >= times[-1] - END * (times[-1] - times[0])
+    return bool((ends | _rest_at_the_end(train, is_known)).all())
 
 
 def _rest_at_the_end(train: xr.Dataset, is_known: Array) -> Array:
@@ -84,20 +102,54 @@ def clocks_of_runs(train: xr.Dataset) -> Array:
     return clocks_of(relative, times, scaled_contexts(train, train))
 
 
+def weights_that_help(train: xr.Dataset) -> Weights:
+    """Weights of runs: splines through them, or the flattest regression that is about the best one,
+    where splines follow what runs have by chance: individuals, and noise.
+    """
+    groups = groups_between(train)
+    if len(groups) < FEWEST_LEFT_OUT:
+        return splines
+    errors = {}
+    for weights_of in (splines, *map(Regression, RIDGES)):
+        several = []
+        for left_out in groups:
+            rows = torch.from_numpy(left_out)
+            several.append(errors_left_out(train, rows, None, weights_of))
+        errors[weights_of] = float(torch.cat(several).mean())
+    of_splines = errors.pop(splines)
+    least = min(errors.values())
+    if least > min(SMOOTHER * of_splines, _error_of_rest(train)):
+        return splines
+    good = [weights_of for weights_of, error in errors.items() if error <= AS_GOOD * least]
+    return max(good, key=lambda weights_of: weights_of.ridge)
+
+
+def _error_of_rest(train: xr.Dataset) -> float:
+    """Error of rest at the mean of all runs and times [deviations]."""
+    relative = train["state"].values / deviations(train)
+    apart = relative - np.nanmean(relative, axis=(0, 1))
+    square = torch.from_numpy(np.square(apart)).nanmean(-1)
+    return float(square.sqrt().nanmean())
+
+
 def is_better(
-    train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]], clocks: Array | None = None
+    train: xr.Dataset,
+    of_law: Sequence[tuple[Tensor, Tensor]],
+    clocks: Array | None = None,
+    weights_of: Weights = splines,
 ) -> bool:
     """Whether the interpolation is better than the law on training runs that are left out: in the
-    mean, and typically by far.
+    mean, and typically by far; a regression of individuals, by what their spread leaves.
 
     Args:
         train: the runs.
         of_law: numbers of the runs that a fold leaves out, and the errors (k,) of the law on these.
         clocks: logarithms (C,) of the clocks of runs; None for equal times.
+        weights_of: of the runs.
     """
     if not of_law:
         return False
-    several = [errors_left_out(train, rows, clocks) for rows, _ in of_law]
+    several = [errors_left_out(train, rows, clocks, weights_of) for rows, _ in of_law]
     interpolation = torch.cat(several)
     law = torch.cat([errors for _, errors in of_law]).double()
     is_finite = law.isfinite() & interpolation.isfinite()
@@ -110,10 +162,17 @@ def is_better(
     # a run at the edge, where both err, does not hide what holds for the others
     ratio = interpolation / law.clamp(min=NEGLIGIBLE)
     geometric_mean = ratio.log().mean().exp()
-    return bool(geometric_mean < BETTER)
+    # individuals differ by as much from any forecast that does not know them
+    enough = BETTER if weights_of is splines else BETTER_FOR_INDIVIDUALS
+    return bool(geometric_mean < enough)
 
 
-def errors_left_out(train: xr.Dataset, rows: Tensor, clocks: Array | None = None) -> Tensor:
+def errors_left_out(
+    train: xr.Dataset,
+    rows: Tensor,
+    clocks: Array | None = None,
+    weights_of: Weights = splines,
+) -> Tensor:
     """Errors (k,) of the interpolation between the other training runs on these [deviations], by
     clocks (C,) of the runs where there are some.
     """
@@ -124,12 +183,12 @@ def errors_left_out(train: xr.Dataset, rows: Tensor, clocks: Array | None = None
     is_kept[rows] = False
     known = contexts[is_kept]
     if clocks is None:
-        between = interpolated_runs(relative[is_kept], known, contexts[rows])
+        between = combined(weights_of(known, contexts[rows]), relative[is_kept])
     else:
         times = train["time"].values.astype(float)
         of_runs = relative[is_kept].numpy()
         own = clocks[is_kept.numpy()]
-        at_phases = between_phases(of_runs, times, own, known, contexts[rows], times)
+        at_phases = between_phases(of_runs, times, own, known, contexts[rows], times, weights_of)
         between = torch.from_numpy(at_phases)
     is_observed = trajectories(train, "state").isfinite()[rows]
     error = torch.where(is_observed, between - relative[rows], torch.nan)

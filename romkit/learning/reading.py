@@ -183,7 +183,11 @@ def _with_common_times(data: xr.Dataset) -> xr.Dataset:
     usual = np.median([np.median(steps) for steps in intervals])
     if usual < OWN_TIMES * np.median(np.diff(times)):
         return data
-    return datasets.resampled(data)
+    resampled = datasets.resampled(data)
+    # behind a gap that stays missing a run may have a single sample, at no common time
+    is_known = np.isfinite(resampled["state"].values).any((0, 2))  # (T,)
+    last = int(np.flatnonzero(is_known)[-1])
+    return resampled.isel(time=slice(0, last + 1))
 
 
 def _check_contexts(data: xr.Dataset) -> None:

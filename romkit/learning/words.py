@@ -40,8 +40,7 @@ def printed(learned: Judged) -> str:
     """The model in a few lines: its kind, errors, bars, repeats and advice."""
     kind = f"{coordinates(learned)}, {law(learned)}"
     if learned.interpolated is not None:
-        names = ", ".join(context_names(learned.train))
-        kind = f"runs interpolated in {names}; of_law() has {kind}"
+        kind = f"{way_between(learned)}; of_law() has {kind}"
     lines = [
         f"Learned: {kind}",
         f"error    {error(learned)}",
@@ -56,6 +55,17 @@ def printed(learned: Judged) -> str:
         lines.append(f"repeats  {same}")
     lines.append(f"advice   {learned.advice}")
     return "\n".join(lines)
+
+
+def way_between(learned: Judged) -> str:
+    """Forecasts between runs, in words."""
+    names = ", ".join(context_names(learned.train))
+    ridge = learned.interpolated.ridge
+    if ridge is None:
+        return f"runs interpolated in {names}"
+    if np.isinf(ridge):
+        return "mean of the runs of individuals"
+    return f"regression of the runs of individuals in {names}"
 
 
 def coordinates(learned: Judged) -> str:

@@ -155,7 +155,7 @@ def test_one_run_that_both_miss_does_not_decide(monkeypatch, shares, better):
     module = importlib.import_module("romkit.learning.preference")
     of_law = torch.tensor([0.1, 0.1, 0.3], dtype=torch.float64)
     errors = torch.tensor(shares, dtype=torch.float64) * of_law
-    monkeypatch.setattr(module, "errors_left_out", lambda train, rows, clocks: errors[rows])
+    monkeypatch.setattr(module, "errors_left_out", lambda train, rows, *_: errors[rows])
     rows = torch.arange(3)
     assert module.is_better(None, [(rows, of_law)]) == better
     in_folds = [(rows[:1], of_law[:1]), (rows[1:], of_law[1:])]

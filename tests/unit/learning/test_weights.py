@@ -1,0 +1,95 @@
+"""Regressions between the runs of individuals, beside splines through runs that are smooth."""
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.preference import can_interpolate, is_better, weights_that_help
+from romkit.learning.weights import RIDGES, Regression, combined, splines
+
+TIME = np.linspace(0, 10, 41)
+CONTEXTS = torch.from_numpy(np.random.default_rng(3).random((9, 2)))
+WANTED = torch.tensor([[0.2, 0.7], [1.3, -0.4]], dtype=torch.float64)
+
+
+def individuals(spread, runs=12, seed=0):
+    """Growths to a size, at rates that scatter and that the dose does not tell."""
+    draw = np.random.default_rng(seed)
+    dose = draw.uniform(1, 4, runs)
+    rate = 0.9 * np.exp(spread * draw.standard_normal(runs))
+    states = dose[:, None] ** 0.3 / (1 + 20 * np.exp(-rate[:, None] * TIME))
+    return romkit.data.from_arrays(states[..., None], TIME, context={"dose": dose})
+
+
+def test_regressions_go_from_least_squares_to_the_mean():
+    values = 2 + CONTEXTS @ torch.tensor([1.0, -3.0], dtype=torch.float64)
+    exact = 2 + WANTED @ torch.tensor([1.0, -3.0], dtype=torch.float64)
+    for weights_of in (splines, Regression(1e-12)):
+        assert weights_of(CONTEXTS, WANTED) @ values == pytest.approx(exact, abs=1e-6)
+    mean = Regression(np.inf)(CONTEXTS, WANTED) @ values
+    assert mean.numpy() == pytest.approx(float(values.mean()))
+    # of one parameter a ridge as large as the variance halves the slope
+    line = torch.tensor([[-1.0], [0.0], [1.0]], dtype=torch.float64)
+    half = Regression(2 / 3)(line, torch.tensor([[1.0]], dtype=torch.float64))
+    assert (half @ line).item() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("ridge", RIDGES)
+def test_weights_of_a_regression_have_the_sum_one(ridge):
+    assert Regression(ridge)(CONTEXTS, WANTED).sum(-1).numpy() == pytest.approx(1.0)
+
+
+def test_individuals_are_forecast_by_a_regression_and_smooth_runs_by_splines():
+    assert weights_that_help(individuals(0.0)) is splines
+    errors = {"chosen": [], "nearest": []}
+    for seed in range(3):
+        data = individuals(0.35, seed=seed)
+        runs = torch.from_numpy(data["state"].values)
+        dose = data["dose"].values
+        places = torch.from_numpy((dose - dose.min()) / np.ptp(dose))[:, None]
+        for left_out in range(0, 12, 3):
+            kept = np.delete(np.arange(12), left_out)
+            weights_of = weights_that_help(data.isel(trajectory=kept))
+            weights = weights_of(places[kept], places[left_out : left_out + 1])
+            apart = np.delete(abs(dose - dose[left_out]), left_out)
+            nearest = runs[kept[apart.argmin()]]
+            chosen = combined(weights, runs[kept])[0]
+            for name, forecast in (("chosen", chosen), ("nearest", nearest)):
+                error = (forecast - runs[left_out]).square().mean().sqrt()
+                errors[name].append(float(error))
+    # the nearest run has chance of its own, √2 in all
+    assert np.mean(errors["chosen"]) < 0.85 * np.mean(errors["nearest"])
+
+
+def test_bars_hold_the_spread_of_individuals(tmp_path):
+    train, test = individuals(0.35, 14), individuals(0.35, 40, seed=9)
+    projection = romkit.fit("identity", train)
+    between = InterpolatedRuns.of(
+        projection, train, None, with_bars=True, weights_of=Regression(np.inf)
+    )
+    band = between.follow(test)
+    truth = test["state"].values
+    inside = (band["lower"].values <= truth) & (truth <= band["upper"].values)
+    assert 0.75 <= inside.mean() <= 0.99
+    between.save(tmp_path)
+    again = InterpolatedRuns.load(tmp_path, projection)
+    assert again.ridge == np.inf
+    assert np.allclose(again.follow(test)["state"], train["state"].mean("trajectory"))
+
+
+def test_a_regression_of_individuals_need_not_halve_the_error_of_a_law():
+    data = individuals(0.35)
+    rows = torch.tensor([2, 5, 7])
+    of_law = [(rows, torch.full((3,), 1.0))]
+    assert is_better(data, of_law, None, Regression(np.inf))
+    assert not is_better(data, [(rows, torch.full((3,), 0.01))], None, Regression(np.inf))
+
+
+def test_runs_that_end_at_about_one_time_can_be_interpolated():
+    data = individuals(0.35)
+    for samples, can in ((38, True), (30, False)):
+        cut = data.copy(deep=True)
+        cut["state"].values[3, samples:] = np.nan
+        assert can_interpolate(cut, None) == can
