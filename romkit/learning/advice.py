@@ -223,8 +223,8 @@ class Evidence:
         if self.clocks is not None:
             fastest, slowest = self.clocks
             made = (
-                f"are runs interpolated in {names} at equal phases of their clocks, since they are about one "
-                "motion at several speeds "
+                f"are runs interpolated in {names} at equal phases of their clocks, since they are "
+                "about one motion at several speeds "
                 f"(from {fastest:.2g} to {slowest:.2g} times the time of the middle one)"
             )
         if self.ridge is not None:
