@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from romkit.core.types import Array
-from romkit.inference.equations import Equations
+from romkit.inference.equations import TINY, Equations
 
 ACCURACY = 1e-8
 """Length of Newton's last step; with differences for derivatives the next one would be some 1e-9 of
@@ -207,9 +207,10 @@ class Branch:
             residual, jacobian = self.equations.linearised(u)
             if not np.isfinite(jacobian).all():
                 return None
-            matrix = np.vstack([jacobian, along])
+            rate = _largest(jacobian)
+            matrix = np.vstack([jacobian / rate, along])
             off_plane = (u - origin) @ along
-            defect = np.append(residual, off_plane)
+            defect = np.append(residual / rate, off_plane)
             # a symmetry makes the matrix singular: the shortest move has no share along it
             move = np.linalg.lstsq(matrix, -defect, rcond=self.equations.rank)[0]
             u = u + move
@@ -221,7 +222,7 @@ class Branch:
             rows = np.abs(matrix).max(axis=1)
             if (missed > MISSED * size * rows).any():
                 return None
-            return u, jacobian
+            return u, self.equations.at_solution(u, jacobian)
         return None
 
     def direction(self, move: Array) -> Array:
@@ -295,8 +296,8 @@ class Branch:
         """Whether another branch crosses between two points: the determinant of the equations with
         the tangent changes its sign there, and at a fold it does not.
         """
-        border = np.vstack([before.jacobian, before.tangent])
-        border_after = np.vstack([after.jacobian, after.tangent])
+        border = _bordered(before)
+        border_after = _bordered(after)
         left, values, right = np.linalg.svd(border)
         # a symmetry has singular values that are zero all along: these directions are filled in
         smallest = ZERO * self.equations.rank * values[0]
@@ -344,7 +345,7 @@ class Branch:
         phase = self.equations.anchor(u)
         count = len(jacobian) - len(phase)
         jacobian = np.vstack([jacobian[:count], phase])
-        matrix = np.vstack([jacobian, along])
+        matrix = np.vstack([jacobian / _largest(jacobian), along])
         target = np.eye(len(u))[-1]
         tangent = np.linalg.lstsq(matrix, target, rcond=self.equations.rank)[0]
         values, growth = self.equations.spectrum(jacobian)
@@ -427,6 +428,17 @@ class _Stretch:
         low, left = self.known[after - 1]
         high, right = self.known[after]
         return left, right, (length - low) / (high - low)
+
+
+def _largest(jacobian: Array) -> float:
+    """Unit of the equations, so that a slow field has no smaller rank than a fast one."""
+    return float(np.abs(jacobian).max().clip(TINY))
+
+
+def _bordered(point: Point) -> Array:
+    """(k, k) the equations at a point, in their unit, with the tangent below."""
+    equations = point.jacobian / _largest(point.jacobian)
+    return np.vstack([equations, point.tangent])
 
 
 def _distance(before: Point, after: Point) -> float:

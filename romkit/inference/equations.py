@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from scipy.linalg import eig, matrix_balance
 
 from romkit.core import runtime
 from romkit.core.types import Array
@@ -24,9 +25,12 @@ STRETCHED = 5.0
 SECOND_DIFFERENCE = 1e-4
 """Step of second differences: the fourth root of the rounding error."""
 
-ROUNDING, NEUTRAL = 1e-8, 1e-6
-"""Growth that counts as none, since that of a symmetry is zero but for rounding: of an equilibrium,
-relative to the largest eigenvalue, and of an orbit, over a period, by differences."""
+ROUNDING, DEFECTIVE = 2e-12, 1e-8
+"""Errors of eigenvalues relative to the size of their matrix, ten thousand roundings and the root of
+one: of an eigenvector at a right angle to the others, and the largest, where two meet."""
+
+NEUTRAL = 1e-6
+"""Growth of an orbit over a period, by differences, that counts as none."""
 
 AT_REST = 1e-4
 """Length of an orbit, relative to the size of states, below which it counts as an equilibrium."""
@@ -87,6 +91,10 @@ class Equations(abc.ABC):
     def linearised(self, u: Array) -> Linearisation:
         """Residual (k,) and Jacobian (k, k + 1) at u (k + 1,)."""
 
+    def at_solution(self, u: Array, jacobian: Array) -> Array:
+        """Jacobian at a solution u, from that at the last but one step of Newton's method."""
+        return jacobian
+
     @abc.abstractmethod
     def linear(self, jacobian: Array) -> Array:
         """(d, d) linearised field, or flow over a period."""
@@ -138,16 +146,23 @@ class Equilibria(Equations):
             _, slopes = torch.func.jvp(rate, (members,), (directions,))
         return slopes.numpy().T
 
+    def at_solution(self, u: Array, jacobian: Array) -> Array:
+        # the last step may be 1e-8, and slow growth beside fast decay is less
+        return self.linearised(u)[1]
+
     def linear(self, jacobian: Array) -> Array:
         return jacobian[:, :-1]
 
     def spectrum(self, jacobian: Array) -> Spectrum:
-        values = np.linalg.eigvals(self.linear(jacobian))
+        # units of the components stretch eigenvectors, and say nothing of errors
+        matrix, _ = matrix_balance(self.linear(jacobian))
+        values, left, right = eig(matrix, left=True)
         order = np.argsort(-values.real, kind="stable")
         values = values[order]
-        # less than rounding is no growth
-        rounding = ROUNDING * (1 + abs(values).max())
-        return values, values.real - rounding
+        # the growth of a symmetry is zero but for rounding
+        cosines = np.abs((left.conj() * right).sum(0))[order]
+        error = np.minimum(ROUNDING / cosines.clip(TINY), DEFECTIVE)
+        return values, values.real - error * np.linalg.norm(matrix)
 
     def bifurcation(self, value: complex, pair: bool) -> str:
         if pair:

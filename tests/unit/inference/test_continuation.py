@@ -102,6 +102,30 @@ def test_bifurcations_of_equilibria_are_located(formula, start, ends, kinds, at)
     assert np.abs(rates).max() < 1e-8
 
 
+def slow_beside_fast(x, y, r):
+    return [1e-9 * (r * x - x**3), -y]
+
+
+def slow_pitchfork(x, r):
+    return [1e-12 * (r * x - x**3)]
+
+
+def fast_pitchfork(x, r):
+    return [1e12 * (r * x - x**3)]
+
+
+@pytest.mark.parametrize("formula", [slow_beside_fast, slow_pitchfork, fast_pitchfork])
+def test_growth_of_any_rate_is_growth(formula):
+    """A pitchfork at r = 0, in any unit of time and beside any decay; rest is unstable beyond."""
+    size = formula.__code__.co_argcount - 1
+    rest = romkit.continuation(Textbook(formula, size), start=[0.0] * size, r=(-1.0, 1.0))
+    assert rest.special_kind.values.tolist() == ["branch point"]
+    assert rest.special_parameter.values == pytest.approx(0.0, abs=0.01)
+    # within a hundredth of r = 0 growth beside decay is rounding
+    away = rest.where(abs(rest.r) > 0.01, drop=True)
+    assert (away.stable == (away.r < 0)).all()
+
+
 def test_eigenvalues_are_those_of_the_linearised_field():
     branch = romkit.continuation(Textbook(brusselator, 2), start=[1.0, 0.5], r=(0.5, 4.0))
     found = branch.eigenvalue.sel(part="real") + 1j * branch.eigenvalue.sel(part="imaginary")
