@@ -20,7 +20,7 @@ MEASURE = (
     "Root mean square over components, in the standard deviation over the training data of those of "
     "one unit; mean over time. The runs were held out: nothing was fitted to them. `projection` is "
     "the error of "
-    "the manifold on their true states, which is no forecast. The three rows below it are "
+    "the manifold on their true states, which is no forecast. The rows below it are "
     "forecasts that need no model."
 )
 
@@ -32,9 +32,14 @@ TRIED = (
 )
 
 
+NOT_SHIFTED = (
+    " The nearest run is shifted to where it is most like the first state of a held-out run. Here "
+    "that is its own start, so that the two rows are equal."
+)
+
 OF_LAW = (
-    " The row `law` is the best law, whose forecasts model.of_law() gives; the forecasts are runs "
-    "interpolated."
+    " The row `law` is the best law, whose forecasts model.of_law() gives; the forecasts are made "
+    "between the runs."
 )
 
 
@@ -82,9 +87,12 @@ def _equations(learned: Judged) -> list[str]:
 
 def _measure(learned: Judged) -> str:
     """Meaning of the rows of the table."""
-    if learned.interpolated is None:
-        return MEASURE
-    return MEASURE + OF_LAW
+    measure = MEASURE
+    if words.is_not_shifted(learned):
+        measure += NOT_SHIFTED
+    if learned.interpolated is not None:
+        measure += OF_LAW
+    return measure
 
 
 def _pictures(learned: Judged, folder: Path) -> list[str]:

@@ -99,15 +99,24 @@ def error(learned: Judged) -> str:
     """The headline, beside the errors of forecasts that need no model and of the projection."""
     values = {name: f"{value:.2g}" for name, value in learned.mean_errors.items()}
     before = ", before the fit to all runs" if learned.fitted_to_all else ""
+    shifted = values["nearest run, shifted"]
+    if is_not_shifted(learned):
+        shifted = "the same, since its start is nearest"
     between = f"runs interpolated {values['runs interpolated']}"
     if learned.interpolated is not None:
         between = f"law {values['law']}"
     return (
         f"{headline(learned)}, in deviations of the data, of forecasts at contexts it has not "
         f"seen{before}; nearest run {values['nearest run']}, shifted in time "
-        f"{values['nearest run, shifted']}, {between}, rest {values['rest']}; projection "
+        f"{shifted}, {between}, rest {values['rest']}; projection "
         f"{values['projection']}"
     )
+
+
+def is_not_shifted(learned: Judged) -> bool:
+    """Whether the nearest run is nowhere better when it is shifted to the first state."""
+    errors = learned.errors
+    return bool(np.array_equal(errors["nearest run"], errors["nearest run, shifted"]))
 
 
 def title(learned: Judged) -> str:

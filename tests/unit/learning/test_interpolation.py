@@ -10,6 +10,7 @@ import torch
 
 import romkit
 from romkit.core.errors import ExtrapolationWarning, InputError
+from romkit.learning import words
 from romkit.learning.contexts import are_between
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.preference import can_interpolate, errors_left_out
@@ -208,6 +209,14 @@ def test_a_forecast_in_a_corner_without_runs_is_warned_of():
         warnings.simplefilter("error", ExtrapolationWarning)
         inside = between.forecast(duration=1, dt=0.1, p=0.25, q=0.25)
     assert deviations(inside.state.values - (1.25 + 0.25**2) * base[:11]) < 0.05
+
+
+def test_a_nearest_run_that_is_not_shifted_is_said_to_be_the_same(learned):
+    nearest = learned.errors["nearest run"]
+    shifted = {"nearest run, shifted": nearest + np.array([0.0, 0.1])}
+    alike = {"nearest run, shifted": nearest}
+    assert words.is_not_shifted(replace(learned, errors=learned.errors | alike))
+    assert not words.is_not_shifted(replace(learned, errors=learned.errors | shifted))
 
 
 def test_without_members_there_are_no_bars():
