@@ -142,6 +142,7 @@ def plot_frames(
         horizontal = style.label(shown[across])
         for panel in axes[-1]:
             panel.set_xlabel(horizontal)
+        figure.suptitle(_which(data, variable, trajectory))
     return figure
 
 
@@ -194,12 +195,15 @@ def animate(
             meaning = style.meaning(values)
             figure.colorbar(image, ax=panel, label=meaning)
 
+    which = _which(data, variable, trajectory)
+
     def draw(k: int) -> list:
         for image, values in zip(images, shown.data_vars.values(), strict=True):
             down, across = style.space(values)
             snapshot = values.isel(time=k).transpose(down, across)
             image.set_array(snapshot.values)
-        figure.suptitle(style.clock(shown, k))
+        words = (which, style.clock(shown, k))
+        figure.suptitle(", ".join(filter(None, words)))
         return images
 
     samples = np.unique(times).tolist()
@@ -308,6 +312,17 @@ def _one(
     number = checks.index("trajectory", trajectory, count)
     one_run = shown.isel(trajectory=number)
     return one_run, style.spread(shown, frames)
+
+
+def _which(data: xr.Dataset, variable: str | None, trajectory: int) -> str:
+    """The context of a trajectory that is shown, and the number of all; empty where it is alone."""
+    runs = _shown(data, variable, 2)
+    count = runs.sizes["trajectory"]
+    if count == 1:
+        return ""
+    number = checks.index("trajectory", trajectory, count)
+    context = style.context(runs, number, varying=True)
+    return ", ".join(filter(None, (context, f"one of {count} runs")))
 
 
 def _draw(

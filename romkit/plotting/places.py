@@ -1,5 +1,7 @@
 """Components of a state to look at, and their names on the axes of the data."""
 
+import textwrap
+
 import numpy as np
 import scipy.linalg
 import xarray as xr
@@ -7,12 +9,19 @@ import xarray as xr
 from romkit.core import display
 from romkit.core.types import Array
 from romkit.data.layout import Layout, Variable, layout_of
+from romkit.data.names import UNIT
 
 SAMPLES = 500
 """Snapshots that components are chosen by; more change the choice little and cost time."""
 
 RESOLVED = 1e-6
 """Singular value, relative to the largest, below which a direction is rounding."""
+
+LINE = 16
+"""Letters of a label beside a low panel, beyond which it goes on in a second line."""
+
+ROUNDING = 100.0
+"""Deviation of a variable [last digits of its mean], below which it is constant."""
 
 DEGREES = {"degrees_north": "°N", "degrees_east": "°E", "degrees": "°"}
 """Units of places in the words of a map."""
@@ -44,8 +53,11 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
     variables = layout_of(data).slices
     for components in variables:
         deviation = anomalies[:, components].std()
-        if deviation > 0:
+        rounding = ROUNDING * np.finfo(anomalies.dtype).eps * np.abs(mean[components]).max()
+        if deviation > rounding:
             anomalies[:, components] /= deviation
+        else:
+            anomalies[:, components] = 0.0
     _, singular, modes = np.linalg.svd(anomalies, full_matrices=False)  # modes (r, n)
     # beyond the rank, pivots are rounding
     resolved = singular > RESOLVED * singular[0]
@@ -54,14 +66,28 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
     sizes = singular[:rank, None]
     leading = sizes * modes[:rank]
     _, pivots = scipy.linalg.qr(leading, mode="r", pivoting=True)
-    chosen = _with_each_variable(pivots[:number], rank, anomalies, variables)
+    further = _spread(anomalies, pivots[:rank], number - rank)
+    chosen = _with_each_variable(np.append(pivots[:rank], further), rank, anomalies, variables)
     return np.sort(chosen)
+
+
+def _spread(anomalies: Array, chosen: Array, number: int) -> Array:
+    """Further components, evenly spread among those that move: where the state has few directions,
+    the others say nothing new.
+    """
+    deviations = anomalies.std(0)
+    moving = np.flatnonzero(deviations > RESOLVED * deviations.max())
+    others = np.setdiff1d(moving, chosen)
+    places = np.linspace(0, len(others) - 1, min(number, len(others)))
+    return others[places.round().astype(int)]
 
 
 def _with_each_variable(
     pivots: Array, rank: int, anomalies: Array, variables: list[slice]
 ) -> list[int]:
-    """Pivots whose last ones make room for variables that have none: for their largest component."""
+    """Pivots whose last ones make room for variables that have none, for their largest component;
+    pivots alone where variables are more than these.
+    """
     resolved = pivots[:rank]
     largest = []
     for components in variables:
@@ -72,6 +98,8 @@ def _with_each_variable(
         deviations = anomalies[:, components].std(0)
         number = int(deviations.argmax())
         largest.append(components.start + number)
+    if len(variables) > len(pivots):
+        return pivots.tolist()
     kept = max(1, len(pivots) - len(largest))
     chosen = [*pivots[:kept].tolist(), *largest]
     return chosen[: len(pivots)]
@@ -100,7 +128,11 @@ def quantity(data: xr.Dataset, component: int) -> str:
     if where != name:
         name, _, _ = where.partition(" at ")
     unit = layout_of(data).units[component]
-    return f"{name}{display.with_unit(unit, ' ({})')}"
+    behind = UNIT.search(name)
+    # a column `speed (m/s)` has its unit in its name
+    is_said = behind is not None and behind[1].strip() == unit
+    words = name if is_said else f"{name}{display.with_unit(unit, ' ({})')}"
+    return textwrap.fill(words, LINE, break_long_words=False)
 
 
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib.collections import QuadMesh
@@ -13,7 +14,7 @@ from romkit import plotting
 from romkit.data import describe
 from romkit.data.layout import in_components
 from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, save_figure, scores
-from romkit.plotting.places import place, telling_components
+from romkit.plotting.places import place, quantity, telling_components
 from romkit.projections import stack
 from tests.refusals import refused
 from tests.unit.data.own import plane, waves
@@ -445,3 +446,31 @@ REFUSALS = {
 @pytest.mark.parametrize("message", REFUSALS)
 def test_what_cannot_be_drawn_is_refused(band, message):
     refused(message, REFUSALS[message], band)
+
+
+def test_drawn_components_move_and_are_spread():
+    phase = np.linspace(0, 6, 50)[:, None] - np.linspace(0, 6, 40)
+    wave = np.sin(phase)
+    wave[:, :20] = 300.0 + 1e-12 * wave[:, :20]  # rounding alone
+    data = describe(
+        xr.Dataset({f"u{k}": ("time", wave[:, k]) for k in range(40)}, {"time": phase[:, 0]})
+    )
+    chosen = telling_components(data, 4)
+    assert len(set(chosen.tolist())) == 4
+    assert (chosen >= 20).all()
+    assert np.ptp(chosen) >= 10
+
+
+@pytest.mark.filterwarnings("ignore::romkit.errors.DataWarning")
+def test_a_label_has_its_unit_once():
+    table = pd.DataFrame({"time": [0.0, 1.0], "u (m)": [0.0, 1.0], "v": [1.0, 2.0]})
+    data = describe(table)
+    assert quantity(data, 0) == "u (m)"
+
+
+def test_frames_say_which_run_they_are_of():
+    u = np.random.default_rng(0).normal(size=(3, 5, 3, 4))
+    runs = xr.Dataset({"u": (("k", "time", "y", "x"), u)}, {"k": [1.0, 2.0, 4.0]})
+    data = describe(runs.assign_coords(time=np.arange(5.0)), context=["k"])
+    figure = plotting.plot_frames(data, trajectory=2)
+    assert figure.get_suptitle() == "k = 4, one of 3 runs"
