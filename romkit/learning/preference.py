@@ -109,19 +109,24 @@ def weights_that_help(train: xr.Dataset) -> Weights:
     groups = groups_between(train)
     if len(groups) < FEWEST_LEFT_OUT:
         return splines
-    errors = {}
-    for weights_of in (splines, *map(Regression, RIDGES)):
-        several = []
-        for left_out in groups:
-            rows = torch.from_numpy(left_out)
-            several.append(errors_left_out(train, rows, None, weights_of))
-        errors[weights_of] = float(torch.cat(several).mean())
-    of_splines = errors.pop(splines)
-    least = min(errors.values())
+    regressions = [Regression(ridge) for ridge in RIDGES]
+    errors = [_mean_error_left_out(train, groups, regression) for regression in regressions]
+    least = min(errors)
+    of_splines = _mean_error_left_out(train, groups, splines)
     if least > min(SMOOTHER * of_splines, _error_of_rest(train)):
         return splines
-    good = [weights_of for weights_of, error in errors.items() if error <= AS_GOOD * least]
-    return max(good, key=lambda weights_of: weights_of.ridge)
+    # ridges grow: the last one that is good is the flattest
+    good = [place for place, error in enumerate(errors) if error <= AS_GOOD * least]
+    return regressions[good[-1]]
+
+
+def _mean_error_left_out(train: xr.Dataset, groups: Sequence[Array], weights_of: Weights) -> float:
+    """Mean error on the runs of each group from all others, at equal times [deviations]."""
+    several = []
+    for left_out in groups:
+        rows = torch.from_numpy(left_out)
+        several.append(errors_left_out(train, rows, None, weights_of))
+    return float(torch.cat(several).mean())
 
 
 def _error_of_rest(train: xr.Dataset) -> float:
