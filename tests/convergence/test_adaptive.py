@@ -347,7 +347,9 @@ def test_members_that_take_too_many_steps_are_lost(engine):
     assert torch.equal(free.states, Adaptive()(field, y0, times[:3], engine="torch").states)
 
 
-def test_a_run_that_slides_along_a_jump_is_given_up():
+def test_a_run_that_slides_along_a_jump_is_given_up(monkeypatch):
+    monkeypatch.setattr(room, "PATIENCE", 500)
+
     def towards_zero(t, y):
         return torch.from_numpy(-0.7 * np.sign(y.numpy()))
 
