@@ -243,7 +243,12 @@ class Evidence:
         if self._error("forecast") <= NEGLIGIBLE:
             return verdict
         if self.ridge is not None:
-            return f"{verdict} A further parameter in which they differ would help."
+            nearest = self._error("nearest run")
+            beside = ""
+            if nearest <= self._error("forecast"):
+                runs = _counted(len(self.held_out["forecast"]))
+                beside = f" Over {runs} the nearest run errs by no more, {nearest:.2g}."
+            return f"{verdict}{beside} A further parameter in which they differ would help."
         cause = self._of_single_variable() or self._of_opposite_ways() or self._of_rhythm()
         if cause or self.fitted_to_all:
             return f"{verdict}{cause}"
