@@ -230,7 +230,8 @@ def _title(runs: xr.Dataset, trajectory: int) -> str:
         lines.append(context)
     lost = 0.0
     if "lost" in runs:
-        lost = float(runs["lost"][trajectory])
+        # `where` gives it the times of the states
+        lost = float(runs["lost"][trajectory].max())
     if lost > 0:
         lines.append(f"{lost:.0%} of the members are lost")
     return "\n".join(lines)

@@ -420,6 +420,8 @@ def test_a_lost_member_does_not_decide_the_range(band):
     first = panels(plot_forecast(wide, components=["a"]))[0]
     assert first.get_ylim()[1] < 100
     assert "25%" in first.get_title("left")
+    early = panels(plot_forecast(wide.where(wide.time < wide.time[-1]), components=["a"]))[0]
+    assert "25%" in early.get_title("left")
 
 
 REFUSALS = {
