@@ -322,13 +322,17 @@ class Tracker:
         window = min(self._setup.window, longest)
         self._setup = replace(self._setup, window=window)
         rng = np.random.default_rng(self._seed)
+        own = data.contexts.initial.numpy()
+        known = self._setup.known
         largest = []
         for k in runtime.track(range(max(RUNS, len(observed))), "thresholds"):
             self.restart(k)
             member = k % len(observed)
+            self._setup = replace(self._setup, known=own[member])
             # the second test is then the error of the estimate
             self._ends = c[member], c[member]
             largest.append(self._largest(times, observed[member], rng))
+        self._setup = replace(self._setup, known=known)
         limits = _exceeded(np.array(largest), share)
         self.limits = dict(zip(TESTS, limits, strict=True))
         self.alarms_hold_for = {
@@ -447,23 +451,27 @@ def _learned(
     model: Exact | Noisy, data: Trajectories, c: Array, free: list[int], rows: Tensor
 ) -> tuple[Array, Array, Array, int]:
     """Library (L, d + f), what sensors see of it (L, s), mean square error of the manifold (s,), and
-    d; the errors of the model on training data are measured on the way.
+    d; the errors of the model on training data are measured on the way, at their own contexts.
     """
+    own = data.contexts.initial.numpy()
     fields = (data.states, data.velocities)[: model.order]
     states = [values.flatten(0, 1) for values in fields]  # (C T, n)
-    contexts = np.repeat(c, len(data.times), axis=0)
-    w = model.encode(states, contexts)
+    own_contexts = np.repeat(own, len(data.times), axis=0)
+    w = model.encode(states, own_contexts)
     size = w.shape[1]
-    runs = w.reshape(len(c), -1, size)
-    model.calibrate(runs, c, data.times.numpy())
+    runs = w.reshape(len(own), -1, size)
+    model.calibrate(runs, own, data.times.numpy())
     count = min(len(w), LIBRARY)
     places = np.linspace(0, len(w) - 1, count)
     chosen = places.astype(int)
-    w = w[chosen]
-    contexts = contexts[chosen]
-    views, _ = model.view(w, contexts, contexts)
+    own_contexts = own_contexts[chosen]
+    views, _ = model.view(w[chosen], own_contexts, own_contexts)
     observed = states[0][chosen][:, rows].numpy()
     error = np.square(views - observed).mean(0)
+    # members begin from these states at the parameters that are known
+    contexts = np.repeat(c, len(data.times), axis=0)[chosen]
+    w = model.encode([values[chosen] for values in states], contexts)
+    views, _ = model.view(w, contexts, contexts)
     library = np.column_stack([w, contexts[:, free]])
     return library, views, error, size
 
