@@ -23,7 +23,7 @@ a law holds for other starts and longer times, too.
 """
 
 BETTER_FOR_INDIVIDUALS = 0.9
-"""The same of a regression of individuals, whose spread is in both errors."""
+"""Limit of this ratio for a regression of individuals, whose spread is in both errors."""
 
 FEWEST_LEFT_OUT = 3
 """Contexts between others from which on a regression is compared with splines."""

@@ -144,7 +144,7 @@ class Projected:
         self.zero = [basis.mean.new_zeros(shape) for shape in shapes]
 
     def with_coefficients(self, coefficients: Sequence[TensorMap | None]) -> "Projected":
-        """The same tensors with these coefficients, one for each term."""
+        """Tensors of these terms with other coefficients, one for each term."""
         image = copy.copy(self)
         image.coefficients = list(coefficients)
         return image
