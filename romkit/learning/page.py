@@ -103,7 +103,8 @@ def _pictures(learned: Judged, folder: Path) -> list[str]:
         with quiet():  # of the held-out runs, and of no forecast of the user
             band = learned.intervals.follow(learned.test, level=words.BAR)
         save_figure(plot_forecast(band, learned.test), folder / "forecast.png")
-        lines.append("![forecasts of held-out runs with their intervals](forecast.png)")
+        runs = "runs that it has learned from" if learned.fitted_to_all else "held-out runs"
+        lines.append(f"![forecasts of {runs} with their intervals](forecast.png)")
     return lines
 
 

@@ -195,9 +195,10 @@ def _change(learned: Judged) -> str:
         before.width, learned.bars.width
     ):
         return ""
+    forecasts = "laws" if learned.interpolated is None else "interpolations"
     return (
-        f". Before the fit to all runs they were ±{before.width:.2g}: laws that missed a run then "
-        "had fewer others"
+        f". Before the fit to all runs they were ±{before.width:.2g}: {forecasts} that missed a run "
+        "then had fewer others"
     )
 
 
