@@ -1,5 +1,6 @@
 """Commands of `romkit` about data: `info`, `check` and `dataset`."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from typer import Argument, Context, Option
 import romkit
 from romkit.cli import describe, inputs, options, output, results, values
 from romkit.core import checks
+from romkit.core.errors import FileError
 from romkit.core.patterns import is_pattern
 
 
@@ -42,6 +44,8 @@ def info(
 
 def _show(name: str) -> None:
     """Print what a name or a file stands for."""
+    # first, as a list of the names takes seconds
+    _check_there(name)
     systems, methods = romkit.systems.SYSTEMS, romkit.projections.METHODS
     pretrained = romkit.projections.pretrained()
     kinds = romkit.integrators.LAWS | romkit.integrators.DYNAMICS
@@ -61,6 +65,13 @@ def _show(name: str) -> None:
         if not inputs.is_path(name):
             checks.one_of("name", name, [*systems, *methods, *kinds, *pretrained])
         _show_data([name])
+
+
+def _check_there(name: str) -> None:
+    """Raise where a name with an ending, which no word of romkit has, is no file."""
+    is_file = Path(name).suffix and not inputs.is_in_file(name)
+    if is_file and not os.path.exists(os.path.expanduser(name)):
+        raise FileError(name, problem="no such file", fix="check the path")
 
 
 def _show_text(name: str, text: str) -> None:

@@ -97,7 +97,7 @@ def from_arrays(
         context       w 1 ... 1.5 (float)
         time          0 ... 4.9, every 0.1
         velocity      none; estimated where it is needed
-        missing       20.0% of the snapshots, in 1 trajectories (1); left out, never filled
+        missing       20.0% of the snapshots, in 1 trajectories (1); left out of fits, learn fills gaps of two at most
     """
     runs = _runs_by_name(states, velocity, control)
     _check_shapes(runs)

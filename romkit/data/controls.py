@@ -98,6 +98,9 @@ def control_of(data: xr.Dataset, by_law: bool | None = None) -> Control | None:
     return course(times_of(data), inputs.movedim(1, 0), columns)
 
 
+INPUT_UNITS = "input_units"
+"""Coordinate of the units of inputs that have several."""
+
 HELD, LINEAR = BETWEEN = "held", "linear"
 """Inputs between two samples, as the attribute `between` of `control` declares them."""
 

@@ -12,7 +12,7 @@ from romkit.core.boundary import validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array, Names
 from romkit.data.context import ROLE, context_names, is_declared, without_rounding
-from romkit.data.controls import BETWEEN
+from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.dates import digits_of_dates
 from romkit.data.layout import AXIS, Layout, layout_of
 from romkit.data.names import TIMES, columns_of_runs, unit_of
@@ -207,6 +207,9 @@ def _in_schema(data: xr.Dataset, roles: Roles) -> xr.Dataset:
         variables[rate] = (DIMS, _gathered_like(data, layout, names, rate))
     if roles.controls:
         coords["input"], variables["control"] = _inputs(data, roles.controls)
+        units = Layout.of(data, roles.controls, LEAD).units
+        if len(set(units)) > 1:
+            coords[INPUT_UNITS] = ("input", list(units))
     described = xr.Dataset(variables, coords, dict(data.attrs))
     if not layout.is_plain:
         return described.assign_attrs(layout=layout.to_json())

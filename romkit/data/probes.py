@@ -126,8 +126,7 @@ def _of_starts(path: Path, starts: Sequence[Sequence[Path]]) -> xr.Dataset:
     for later in parts[1:]:
         data = _continued(path, data, later)
     if len(parts) > 1:
-        # without the path, which would be said for each of many cases
-        warn("cases of OpenFOAM were restarted: the later start counts", DataWarning)
+        warn(f"{path} was restarted: the later start counts", DataWarning)
     return data
 
 

@@ -9,7 +9,7 @@ from romkit.core.boundary import validated
 from romkit.core.display import listed, with_unit
 from romkit.core.types import Array
 from romkit.data.context import context_names, is_declared
-from romkit.data.controls import control_names
+from romkit.data.controls import INPUT_UNITS, control_names
 from romkit.data.layout import Variable, layout_of
 from romkit.data.names import unit_of
 from romkit.data.schema import DIMS, check_states, complete
@@ -53,7 +53,7 @@ def summary(data: xr.Dataset) -> str:
     if "velocity" in data:
         lines["velocity"] = "given"
     if "control" in data:
-        lines["control"] = ", ".join(control_names(data))
+        lines["control"] = _inputs_in_words(data)
     is_complete = complete(data, ("state",))
     if not is_complete.all():
         lines["missing"] = _missing_in_words(is_complete)
@@ -101,6 +101,15 @@ def _context_in_words(data: xr.Dataset) -> str:
     return words if is_declared(data) else f"{words}; found, not declared"
 
 
+def _inputs_in_words(data: xr.Dataset) -> str:
+    names = control_names(data)
+    units = [unit_of(data["control"])] * len(names)
+    if INPUT_UNITS in data.coords:
+        units = data[INPUT_UNITS].values.tolist()
+    pairs = zip(names, units, strict=True)
+    return ", ".join(f"{name}{with_unit(unit, ' [{}]')}" for name, unit in pairs)
+
+
 def _time_in_words(data: xr.Dataset) -> str:
     times = data["time"].values
     unit = _unit(data["time"])
@@ -130,7 +139,7 @@ def _missing_in_words(whole: Array) -> str:
     share = (~whole).mean()
     count = len(incomplete)
     words = f"{share:.1%} of the snapshots, in {count} trajectories ({numbers})"
-    return f"{words}; left out, never filled"
+    return f"{words}; left out of fits, learn fills gaps of two at most"
 
 
 def _have_own_times(whole: Array) -> bool:

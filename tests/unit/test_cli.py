@@ -472,3 +472,7 @@ def test_a_file_to_import_may_have_any_name_and_has_to_be_python(name):
     ran(f"--import {name} info lorenz96")
     Path(name).write_bytes(b"\x89HDF\x00")
     assert "cannot be imported" in refusal(f"--import {name} info lorenz96")
+
+
+def test_info_of_a_missing_file_is_told_at_once():
+    assert "no such file" in refusal("info nowhere.nc")

@@ -145,3 +145,18 @@ def test_a_split_holds_out_whole_contexts_inside_the_range():
     assert romkit.data.split(data, 0.4, seed=1)[1].equals(held_out)
     refused("data", romkit.data.split, data.isel(trajectory=[1, 2]), 0.5)
     refused("share", romkit.data.split, data, 1.5)
+
+
+def test_inputs_of_several_units_keep_them(capsys):
+    time = np.arange(5.0)
+    data = xr.Dataset(
+        {
+            "x": ("time", time),
+            "force": ("time", time, {"units": "N"}),
+            "heater": ("time", time, {"units": "W"}),
+        },
+        {"time": time},
+    )
+    own = describe(data, control=["force", "heater"])
+    assert list(own.input_units.values) == ["N", "W"]
+    assert "force [N], heater [W]" in capsys.readouterr().out
