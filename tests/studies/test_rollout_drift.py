@@ -144,13 +144,13 @@ def test_lyapunov_sum_of_a_member_that_diverged():
 
 
 def few_tasks(preset):
-    """Every method by Petrov-Galerkin, and NcAE by all dynamics: methods and dynamics know nothing of
-    each other.
+    """Every method by Petrov-Galerkin, and the refined NcAE by all dynamics: methods, trainings and
+    dynamics know nothing of each other.
     """
     return [
         task
         for task in tasks(preset)
-        if task.dynamics == "petrov-galerkin" or task.model.method == "ncae"
+        if task.dynamics == "petrov-galerkin" or task.model.training == "dynamics"
     ]
 
 
