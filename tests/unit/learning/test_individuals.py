@@ -20,7 +20,7 @@ def people(dose, scatter, seed=0):
     return romkit.data.from_arrays(states, TIME, context={"dose": dose})
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_individuals_that_the_dose_does_not_tell_apart_have_their_spread(seed):
     dose = np.linspace(1.0, 1.1, 24)
     data = people(dose, 0.4, seed)

@@ -176,7 +176,6 @@ def rounded(data):
 # normal equations with a ridge of 1e-10 lose half of the digits; rounding of data to float32 is 6e-8
 IN_OTHER_FORM = {
     "a thousand": (*in_units(1e3), 1e-7),
-    "a thousandth": (*in_units(1e-3), 1e-7),
     "shuffled": (shuffled, lambda x: x[:, [3, 1, 4, 0, 2]], 1e-7),
     "float32": (rounded, lambda x: x, 1e-6),
 }
