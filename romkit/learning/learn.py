@@ -17,6 +17,7 @@ from romkit.integrators import Estimator
 from romkit.integrators.laws.choice import FEW
 from romkit.learning.advice import USEFUL
 from romkit.learning.bars import intervals_of, reason_without
+from romkit.learning.confirmed import errors_without
 from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
@@ -63,10 +64,11 @@ def learn(
     settings, each of all contexts but one. A
     polynomial manifold is fitted to the others, behind a basis where states are large, and a law of
     its latents. More latents are tried as long as they gain. Where runs interpolated in the context
-    typically err by less than half as much on training runs that were left out, forecasts are
-    these: they hold for the starts and times of the runs alone. They are interpolated at equal times,
-    or, where that halves the error, at equal phases of clocks: of runs that are about the same motion
-    at several speeds, one clock for each, which is interpolated in the context, too. Runs of
+    typically err by less than half as much on training runs that were left out, several at once and
+    each context alone, forecasts are these: they hold for the starts and times of the runs alone.
+    They are interpolated at equal times, or, where that halves the error, at equal phases of clocks:
+    of runs that are about the same motion at several speeds, one clock for each, which is
+    interpolated in the context, too. Runs of
     individuals, which differ by more than their context tells, are forecast by a regression in the
     context, or by their mean, where that errs by less than the law. The steps are those of
     `romkit.data.describe`, `romkit.data.split`, `romkit.fit`, `romkit.law`, `romkit.rollout` and
@@ -158,6 +160,9 @@ def learn(
         clocks = clocks_that_help(train, best.left_out)
     weights_of = splines if clocks is not None else weights_that_help(train)
     if not is_better(train, best.left_out, clocks, weights_of):
+        return of_law
+    # several runs less at once hurt a law more than an interpolation; of individuals there are many
+    if weights_of is splines and not is_better(train, errors_without(best, train, seed), clocks):
         return of_law
     with_bars = members >= 2
     between = InterpolatedRuns.of(
