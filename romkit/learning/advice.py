@@ -37,6 +37,9 @@ MISSED = 0.1
 NOISY = 0.2
 """Deviation of noise, in the error of a forecast, from which on it may be a part of it."""
 
+KNOWN = 0.02
+"""Error of a law [deviations] up to which nothing from outside moves the runs."""
+
 FOLLOWED = 0.25
 """Error of runs that a law has learned from, in that of held-out runs, up to which it follows them."""
 
@@ -59,6 +62,9 @@ named, however few contexts compared the two."""
 
 FEW_TO_CHOOSE = 5
 """Contexts up to which a comparison of laws says little: each law lacks one, and has a wide gap."""
+
+CLEAR = 0.5
+"""Share by which the slowest clock exceeds the fastest from which on their ratios show it."""
 
 TURNING = 1.5
 """Length of the way of a variable, in its range, from which on it goes back and forth."""
@@ -221,11 +227,9 @@ class Evidence:
         law = f"{self._error('law'):.2g}"
         made = f"are runs interpolated in {names} at equal times"
         if self.clocks is not None:
-            fastest, slowest = self.clocks
             made = (
                 f"are runs interpolated in {names} at equal phases of their clocks, since they are "
-                "about one motion at several speeds "
-                f"(from {fastest:.2g} to {slowest:.2g} times the time of the middle one)"
+                f"about one motion at several speeds ({self._speeds})"
             )
         if self.ridge is not None:
             how = (
@@ -254,6 +258,15 @@ class Evidence:
             return f"{verdict}{cause}"
         worst = int(np.argmax(self.held_out["forecast"]))
         return f"{verdict} More runs beside {in_words(self.test, worst)} would help most."
+
+    @property
+    def _speeds(self) -> str:
+        """How far clocks differ, with digits that show it."""
+        fastest, slowest = self.clocks
+        excess = slowest / fastest - 1
+        if excess < CLEAR:
+            return f"the slowest takes {excess:.1%} longer than the fastest"
+        return f"from {fastest:.2g} to {slowest:.2g} times the time of the middle one"
 
     def _no_better(self) -> str:
         """Verdict on a model that a forecast without one equals."""
@@ -506,7 +519,9 @@ class Evidence:
 
     def _of_rhythm(self) -> str:
         """Sentence for runs that swing in step, as what is driven from outside does."""
-        if self.has_inputs:
+        law = "law" if self.is_interpolated else "forecast"
+        # what swings by itself is in step, too
+        if self.has_inputs or self._error(law) <= KNOWN:
             return ""
         period = rhythm(self.train)
         if period is None:

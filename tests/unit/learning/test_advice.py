@@ -63,6 +63,21 @@ def test_only_runs_that_swing_in_step_are_asked_for_their_drive(periods):
     runs = romkit.data.from_arrays(states, time, context={"size": size})
     sentence = evidence(runs, forecast=0.1, nearest=0.2).sentence()
     assert ("period=2" in sentence) == bool((periods == 2.0).all())
+    # a law that follows them without a drive has none
+    followed = evidence(runs, forecast=0.01, nearest=0.2)
+    assert "period=" not in followed.sentence()
+    errors = dict(followed.held_out) | {"law": np.full(3, 0.01), "forecast": np.full(3, 0.03)}
+    assert "period=" not in replace(followed, held_out=errors, is_interpolated=True).sentence()
+
+
+@pytest.mark.parametrize(
+    ("clocks", "said"), [((0.998, 1.009), "1.1%"), ((0.25, 4.0), "from 0.25 to 4 times")]
+)
+def test_clocks_are_told_with_digits_that_differ(clocks, said):
+    judged = evidence(people(np.linspace(1.0, 3.0, 9), 0.0), 0.03, 0.2)
+    errors = dict(judged.held_out) | {"law": np.full(3, 0.3)}
+    at_phases = replace(judged, held_out=errors, is_interpolated=True, clocks=clocks)
+    assert said in at_phases.sentence()
 
 
 @pytest.mark.parametrize("lost", [1, 2])
