@@ -12,6 +12,7 @@ import romkit.data as datasets
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data.clocks import OWN_TIMES as OWN_TIMES_SAID
+from romkit.data.extremes import warn_of_extremes
 from romkit.data.schema import complete
 from romkit.data.several import read_runs
 from romkit.learning.contexts import contexts_of
@@ -38,6 +39,8 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = _in_schema(source, context)
+        # before splines, which would spread what is wrong over its neighbours
+        warn_of_extremes(data)
     common = _with_common_times(data)
     for warning in caught:
         # it asks for what has been done
