@@ -261,7 +261,7 @@ class Evidence:
 
     @property
     def _speeds(self) -> str:
-        """How far clocks differ, with digits that show it."""
+        """Difference of the clocks in words, with digits that show it."""
         fastest, slowest = self.clocks
         excess = slowest / fastest - 1
         if excess < CLEAR:
