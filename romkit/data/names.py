@@ -101,9 +101,13 @@ def guessed_time(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[str | None,
 
 def _candidates(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[list[str], ...]:
     """Names that may be time's, by their own, by attributes, and by dates, surest first."""
-    usual, by_attributes, rarer, dates = [], [], [], []
+    spelt_as_usual, usual, by_attributes, rarer, dates = [], [], [], [], []
     for name, (is_date, about) in facts.items():
-        plain = UNIT.sub("", name).strip().lower().replace("-", "_")
+        without_unit = UNIT.sub("", name).strip()
+        plain = without_unit.lower().replace("-", "_")
+        # beside a time t [min], T [K] is a temperature
+        if without_unit in TIMES:
+            spelt_as_usual.append(name)
         if plain in TIMES:
             usual.append(name)
         if about.get("standard_name") == "time" or about.get("axis") == "T":
@@ -112,7 +116,7 @@ def _candidates(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[list[str], .
             rarer.append(name)
         if is_date:
             dates.append(name)
-    return usual, by_attributes, rarer, dates
+    return spelt_as_usual, usual, by_attributes, rarer, dates
 
 
 def described(data: xr.Dataset) -> dict[str, str]:

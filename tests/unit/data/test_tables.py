@@ -79,6 +79,13 @@ def test_names_of_time(name, is_guess):
     assert bool(texts) == is_guess
 
 
+def test_a_temperature_is_no_time_beside_one():
+    own = table().rename(columns={"time": "t [min]"})
+    data, _ = said(describe, own.assign(**{"T [K]": 300 + own["t [min]"]}))
+    assert np.array_equal(data.time, TIME)
+    assert "T [K]" in data.component
+
+
 def test_dates_in_an_index_without_a_name():
     own = table().drop(columns="time").set_index(pd.date_range("2020-01-01", periods=40))
     assert np.array_equal(describe(own).time, 86400.0 * np.arange(40))
