@@ -25,6 +25,7 @@ def with_parameters_of_runs(
     """
     of_runs = {name: table for name, table in tables.items() if _has_a_row_for_each_run(table)}
     samples = {name: table for name, table in tables.items() if name not in of_runs}
+    samples = _with_runs_by_name(samples, of_runs)
     have_runs = [bool(_column_of_runs(table)) for table in samples.values()]
     if not of_runs or not samples or not all(have_runs):
         return dict(tables), []
@@ -36,6 +37,21 @@ def with_parameters_of_runs(
         columns = [column for column in parameters.columns if column != run]
         notes.append(f"{listed(columns)} of each {run} are those in {name}")
     return samples, notes
+
+
+def _with_runs_by_name(
+    samples: Mapping[str, pd.DataFrame], of_runs: Mapping[str, pd.DataFrame]
+) -> dict[str, pd.DataFrame]:
+    """Samples whose sheets or files are called as runs are, with a column of this name."""
+    named = dict(samples)
+    for parameters in of_runs.values():
+        run = _column_of_runs(parameters)
+        names = set(parameters[run].astype(str))
+        for name, table in samples.items():
+            if name in names and not _column_of_runs(table):
+                named[name] = table.assign(**{run: name})
+                named[name].attrs = table.attrs
+    return named
 
 
 def _column_of_runs(table: pd.DataFrame) -> str:
@@ -60,6 +76,10 @@ def _joined(
             problem=f"has runs called {_column_of_runs(table)}, and parameters of each {run}",
             fix="name the column of runs alike in both tables",
         )
+    # a sheet is called by a text where its run is a number
+    if table[run].dtype != parameters[run].dtype:
+        table = table.astype({run: str})
+        parameters = parameters.astype({run: str})
     is_missing = ~table[run].isin(parameters[run])
     if is_missing.any():
         raise FileError(

@@ -38,6 +38,17 @@ def test_sheets_are_runs():
     assert np.array_equal(states(single), [A])
 
 
+@pytest.mark.parametrize("names", [("R1", "R2"), ("1", "2")])
+def test_sheets_are_runs_of_a_sheet_of_parameters(names):
+    first, second = (sheet(pd.DataFrame({"time": TIME, "a": values})) for values in (A, B))
+    numbers = [int(name) if name.isdigit() else name for name in names]
+    parameters = sheet(pd.DataFrame({"run": numbers[::-1], "k": [2.0, 1.0]}))
+    sheets = {"conditions": parameters, names[0]: first, names[1]: second}
+    table, _ = table_of_sheets("own", sheets)
+    data = describe(table, context=["k"])
+    assert np.array_equal(data.state.sel(component="a")[np.argsort(data.k.values)], [A, B])
+
+
 def test_titles_units_and_notes_are_no_numbers():
     rows = zip(TIME, A, strict=True)
     data = cells(["Experiment 7", None], [None, None], ["time", "a"], ["s", "mm"], *rows)
