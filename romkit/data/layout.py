@@ -25,6 +25,9 @@ from romkit.data.units import in_unit
 
 AXIS = "component"
 
+ROUNDED = 0.01
+"""Difference of coordinates, in their spacing, up to which they are places with fewer digits."""
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -277,23 +280,25 @@ class Layout:
 
     @validated
     def check_order(self, coords: Mapping[str, object]) -> None:
-        """Raise InputError where one of these coordinates has the values of the layout's in another
-        order.
+        """Raise InputError where one of these coordinates has other values than the layout's, or
+        these in another order; digits that were rounded away do not count.
         """
         for dim in coords.keys() & self.coords.keys():
             wanted = np.asarray(self.coords[dim]["values"])
             values = np.asarray(coords[dim])
+            # another size is found where variables are
             is_comparable = wanted.ndim == 1 and wanted.shape == values.shape
-            if not is_comparable or tensors.alike(wanted, values):
+            if not is_comparable or _are_places(values, wanted):
                 continue
-            # another grid is found by its size or by `check_grid`; here, only another order
-            if tensors.alike(np.sort(wanted), np.sort(values)):
-                raise InputError(
-                    "data",
-                    expected=f"{dim} from {wanted[0]} to {wanted[-1]}",
-                    got=f"{values[0]} ... {values[-1]}",
-                    fix=f"sort it: data.sortby({dim!r})",
-                )
+            fix = f"interpolate: data.interp({dim}=...) at the places of the training"
+            if _are_places(_sorted(values), _sorted(wanted)):
+                fix = f"sort it: data.sortby({dim!r})"
+            raise InputError(
+                "data",
+                expected=f"{dim} from {wanted[0]} to {wanted[-1]}",
+                got=f"{values[0]} ... {values[-1]}",
+                fix=fix,
+            )
 
     def to_json(self) -> str:
         """The layout as text, for an attribute of a dataset."""
@@ -514,6 +519,27 @@ def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
         return split
     names = {key: f"{name}_{key}" for key in split.data_vars}
     return split.rename(names)
+
+
+def _are_places(values: Array, wanted: Array) -> bool:
+    """Whether coordinates (k,) are these, numbers up to a small part of their spacing."""
+    if tensors.alike(values, wanted):
+        return True
+    if values.dtype.kind not in "iuf" or wanted.dtype.kind not in "iuf":
+        return False
+    spacing = np.diff(np.sort(wanted))
+    spacing = spacing[spacing > 0]
+    if len(spacing) == 0:
+        return False
+    return bool(np.abs(values - wanted).max() < ROUNDED * spacing.min())
+
+
+def _sorted(values: Array) -> Array:
+    """Values in their order, or as they are where they have none."""
+    try:
+        return np.sort(values)
+    except TypeError:
+        return values
 
 
 def _renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:

@@ -318,6 +318,20 @@ def test_a_grid_that_runs_the_other_way_is_refused(data):
     )
 
 
+def test_a_first_state_has_the_places_of_the_training_up_to_digits(data):
+    pod = romkit.fit("pod", data, latent_dim=2)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(pod, data)
+    start = romkit.data.fields(data).u.isel(trajectory=0, time=0)
+    options = {"dynamics": law, "duration": 1.0, "dt": 0.1}
+    wanted = romkit.forecast(pod, initial_state=start, **options)
+    rounded = start.assign_coords(x=start.x + np.array([0.0, 1e-4, -1e-4, 0.0]))
+    assert romkit.forecast(pod, initial_state=rounded, **options).equals(wanted)
+    elsewhere = start.assign_coords(x=start.x + 0.1)
+    refused("data.interp(x=...)", romkit.forecast, pod, initial_state=elsewhere, **options)
+    # turned round, and rounded: the labels are those of no component exactly
+    refused("data.sortby('x')", romkit.forecast, pod, initial_state=rounded[::-1], **options)
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6])
 def test_even_times_that_were_in_single_precision_once_are_even(data, scale):
     rounded = data.assign_coords(time=(scale * data.time).astype("f4"))
