@@ -124,3 +124,12 @@ def test_the_command_line_forecasts_with_the_folder(saved, tmp_path, monkeypatch
     expected = model.forecast(**options, c=float(model.test.c[0]))
     for name in expected.data_vars:
         assert np.allclose(run[name], expected[name], rtol=1e-6, atol=1e-6)
+
+
+def test_the_command_line_takes_a_level_where_there_are_bars(saved, tmp_path, monkeypatch):
+    model, folder = saved
+    monkeypatch.chdir(tmp_path)
+    runs = model.test.drop_vars(("control", "input"), errors="ignore")
+    result = by_command_line(folder, runs, "--level", "0.5")
+    has_bars = model.interpolated is not None or model.ensemble is not None
+    assert (result.exit_code == 0) == has_bars, result.output
