@@ -16,6 +16,9 @@ from romkit.learning.judged import Judged
 from romkit.learning.quiet import quiet
 from romkit.plotting import plot_forecast, save_figure
 
+EXACT = 1e-9
+"""Relative rounding of a span that has four digits."""
+
 MEASURE = (
     "Root mean square over components, in the standard deviation over the training data of those of "
     "one unit; mean over time. The runs were held out: nothing was fitted to them. `projection` is "
@@ -32,14 +35,16 @@ TRIED = (
 )
 
 
+SINCE = " After that, the model was fitted to these runs, too."
+
 NOT_SHIFTED = (
     " The nearest run is shifted to where it is most like the first state of a held-out run. Here "
     "that is its own start, so that the two rows are equal."
 )
 
 OF_LAW = (
-    " The row `law` is the best law, whose forecasts model.of_law() gives; the forecasts are made "
-    "between the runs."
+    " The row `law` is the best law, whose forecasts model.of_law() gives; the row `forecast` is of "
+    "the {way}."
 )
 
 
@@ -88,10 +93,12 @@ def _equations(learned: Judged) -> list[str]:
 def _measure(learned: Judged) -> str:
     """Meaning of the rows of the table."""
     measure = MEASURE
+    if learned.fitted_to_all:
+        measure += SINCE
     if words.is_not_shifted(learned):
         measure += NOT_SHIFTED
     if learned.interpolated is not None:
-        measure += OF_LAW
+        measure += OF_LAW.format(way=words.way_between(learned))
     return measure
 
 
@@ -109,20 +116,31 @@ def _pictures(learned: Judged, folder: Path) -> list[str]:
 
 
 def _commands(learned: Judged, folder: Path) -> str:
-    """Lines that make a forecast: on the command line, where the model is saved beside the page."""
+    """Lines that forecast the first held-out run: on the command line, where the model is saved
+    beside the page.
+    """
     times = learned.train["time"].values
-    duration = f"{times[-1] - times[0]:.4g}"
+    # rounded to nearest, it might end after the runs
+    duration = f"{_rounded_down(times[-1] - times[0]):.4g}"
     step = f"{np.median(np.diff(times)):.4g}"
-    middle = {}
-    for name in context_names(learned.train):
-        middle[name] = f"{float(np.median(learned.train[name].values)):.4g}"
+    values = {}
+    for name in context_names(learned.test):
+        values[name] = f"{float(learned.test[name].values.flat[0]):.10g}"
     if (folder / LEARNED).exists():
-        values = " ".join(f"--{name} {value}" for name, value in middle.items())
+        context = " ".join(f"--{name} {value}" for name, value in values.items())
         length = f"--duration {duration} --dt {step}"
-        return f"```sh\nromkit forecast {folder} --from start.nc {length} {values}\n```"
-    context = ", ".join(f'"{name}": {value}' for name, value in middle.items())
+        start = folder / "test.nc"
+        return f"```sh\nromkit forecast {folder} --from {start} {length} {context}\n```"
+    context = ", ".join(f'"{name}": {value}' for name, value in values.items())
+    start = "initial_state=model.test.state[0, 0]"
     length = f"duration={duration}, dt={step}"
-    return f"```python\nmodel.forecast(initial_state=x0, {length}, context={{{context}}})\n```"
+    return f"```python\nmodel.forecast({start}, {length}, context={{{context}}})\n```"
+
+
+def _rounded_down(span: float) -> float:
+    """Span of four digits that is no longer."""
+    digit = 10.0 ** (np.floor(np.log10(span)) - 3)
+    return float(np.floor(span / digit * (1 + EXACT)) * digit)
 
 
 def _runs_table(learned: Judged) -> str:
