@@ -11,7 +11,7 @@ from romkit.core.types import Array
 from romkit.data import context_names
 from romkit.learning.contexts import contexts_of, further_contexts, in_words, number_of_contexts
 from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
-from romkit.learning.errors import Errors, of_kept
+from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept
 from romkit.learning.individuals import spread_of_individuals, way
 from romkit.learning.rhythm import rhythm
 from romkit.learning.scale import deviations
@@ -84,7 +84,7 @@ SCATTER = 0.5
 WITHOUT_A_MODEL = {
     "nearest run": "the nearest run",
     "nearest run, shifted": "the nearest run, shifted in time",
-    "runs interpolated": "an interpolation between the runs",
+    AT_EQUAL_TIMES: "an interpolation between the runs",
 }
 """Forecasts that need no model, in words."""
 

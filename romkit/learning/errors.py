@@ -19,6 +19,9 @@ from romkit.learning.scale import shared
 Errors = Mapping[str, Array]
 """Error of each run by what made the forecast [deviations of the training data]."""
 
+AT_EQUAL_TIMES = "runs interpolated at equal times"
+"""Name of the forecast that splines in the context make, whatever makes that of a model."""
+
 FEW_COMPONENTS = 8
 """Components up to which those of a state without variables are told one by one."""
 
@@ -76,9 +79,10 @@ class Forecasts(NamedTuple):
             errors[name] = VariableErrors(units, absolute, relative)
         return errors
 
-    def interpolated_by(self, run: xr.Dataset) -> "Forecasts":
-        """These errors, with runs that were interpolated another way."""
-        return self._replace(states={**self.states, "runs interpolated": run["state"].values})
+    def made_by(self, run: xr.Dataset) -> "Forecasts":
+        """These errors of a law as "law", with those of a run that is the forecast in its place."""
+        states = {**self.states, "forecast": run["state"].values, "law": self.states["forecast"]}
+        return self._replace(states=states)
 
     def _deviation_of(self, columns: slice) -> float:
         """Deviation of a variable; 1 where it is constant."""
@@ -114,7 +118,7 @@ def forecasts_of(run: xr.Dataset, train: xr.Dataset, test: xr.Dataset) -> Foreca
         "projection": projected,
         "nearest run": nearest * scale,
         "nearest run, shifted": shifted * scale,
-        "runs interpolated": between * scale,
+        AT_EQUAL_TIMES: between * scale,
         "rest": np.broadcast_to(rest, truth.shape),
     }
     return Forecasts(by_name, truth, deviation, scale)

@@ -168,15 +168,14 @@ def learn(
     between = InterpolatedRuns.of(
         best.projection, train, judged.further, with_bars, clocks, weights_of
     )
-    if clocks is not None or weights_of is not splines:
-        in_its_way = judged.forecasts.interpolated_by(between.follow(judged.test))
-        of_law = replace(
-            of_law,
-            errors=in_its_way.errors(),
-            errors_of_variables=in_its_way.errors_of_variables(datasets.layout_of(data)),
-            errors_of_seen=of_seen.interpolated_by(between.follow(seen)).errors(),
-        )
-    return of_law.with_interpolation(between)
+    forecasts = judged.forecasts.made_by(between.follow(judged.test))
+    return replace(
+        of_law,
+        interpolated=between,
+        errors=forecasts.errors(),
+        errors_of_variables=forecasts.errors_of_variables(datasets.layout_of(data)),
+        errors_of_seen=of_seen.made_by(between.follow(seen)).errors(),
+    )
 
 
 def _evenly(data: xr.Dataset, number: int) -> xr.Dataset:

@@ -65,8 +65,8 @@ class Learned:
         period: of what drives the runs; None where nothing does.
         without_bars: reason why there is no ensemble, "" where there is one.
         bars_before: widths of intervals before the fit to all runs; None before it.
-        interpolated: runs interpolated in the context at equal times, which forecast in place of the
-            law; None where the law does. Errors of the law are then those called "law".
+        interpolated: runs interpolated in the context at equal times or phases, which forecast in
+            place of the law; None where the law does. Errors of the law are then those called "law".
 
     Example:
         >>> import numpy as np
@@ -80,8 +80,10 @@ class Learned:
         time          0 ... 6, every 0.1
         velocity      none; estimated where it is needed
         >>> model = romkit.learn(runs, members=0, latent_dim=2)
-        >>> sorted(model.errors)
-        ['forecast', 'nearest run', 'nearest run, shifted', 'projection', 'rest', 'runs interpolated']
+        >>> sorted(model.errors)[:3]
+        ['forecast', 'nearest run', 'nearest run, shifted']
+        >>> sorted(model.errors)[3:]
+        ['projection', 'rest', 'runs interpolated at equal times']
         >>> bool((model.errors["forecast"] < model.errors["nearest run"]).all())
         True
     """
@@ -128,16 +130,6 @@ class Learned:
         if self.ensemble is None:
             return forecast_once(self.projection, dynamics=self.law, **options)
         return fields(self.ensemble.forecast(**options))
-
-    def with_interpolation(self, interpolated: InterpolatedRuns) -> "Learned":
-        """The model with forecasts by runs that are interpolated."""
-        return replace(
-            self,
-            interpolated=interpolated,
-            errors=_by_interpolation(self.errors),
-            errors_of_variables=_of_each(self.errors_of_variables, _by_interpolation),
-            errors_of_seen=_by_interpolation(self.errors_of_seen),
-        )
 
     def of_law(self) -> "Learned":
         """The model with forecasts by its law: from any start, and for any time, with the errors of
@@ -285,11 +277,16 @@ class Learned:
 
     def plot(self) -> Figure:
         """Truth, model and difference of held-out runs, with the error over time, whose mean over
-        time and runs is `error`.
+        time and runs is `error`; of interpolated runs that were fitted to all, what is left there.
         """
-        figure = plot_rollout(self._run_of_forecasts())
-        below = figure.get_suptitle()
-        figure.suptitle(f"{words.title(self)}\n{below}")
+        run = self._run_of_forecasts()
+        figure = plot_rollout(run)
+        lines = [words.title(self), figure.get_suptitle()]
+        if self.interpolated is not None and self.fitted_to_all:
+            # the rollout of a law is that before the fit; these are made anew
+            left = float(run["nrmse"].mean())
+            lines.append(f"shown: the same runs after the fit to them, error {left:.2g}")
+        figure.suptitle("\n".join(lines))
         return figure
 
     def _run_of_forecasts(self) -> xr.Dataset:
@@ -298,6 +295,7 @@ class Learned:
         if self.interpolated is not None:
             states = self.interpolated.follow(self.test)["state"].values
             run = run.assign(rom=(run["rom"].dims, states, run["rom"].attrs))
+            run = run.assign_attrs(forecast_by=words.way_between(self))
         truth = run["truth"].values / self._scale
         changed = {}
         for error, states in (("nrmse", "rom"), ("nrmse_projected", "projected")):
@@ -424,13 +422,8 @@ class Learned:
         return words.printed(self)
 
 
-def _by_interpolation(errors: Errors) -> Errors:
-    """Errors of a model with a law as those of one whose forecasts are interpolated runs."""
-    return errors | {"forecast": errors["runs interpolated"], "law": errors["forecast"]}
-
-
 def _by_law(errors: Errors) -> Errors:
-    """The way back."""
+    """Errors of a model whose forecasts are interpolated runs as those of its law."""
     others = {name: values for name, values in errors.items() if name != "law"}
     return others | {"forecast": errors["law"]}
 

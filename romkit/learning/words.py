@@ -6,9 +6,10 @@ import numpy as np
 
 from romkit.data import context_names
 from romkit.integrators import Equation
+from romkit.integrators.laws.sindy import Sparse
 from romkit.learning.bars import ALL_LOST, NOT_ASKED, Bars
 from romkit.learning.contexts import contexts_of, further_contexts, number_of_contexts
-from romkit.learning.errors import VariableErrors
+from romkit.learning.errors import AT_EQUAL_TIMES, VariableErrors
 from romkit.learning.judged import Judged
 
 HEADLINE = "error of forecasts at contexts it has not seen"
@@ -61,8 +62,10 @@ def way_between(learned: Judged) -> str:
     """Forecasts between runs, in words."""
     names = ", ".join(context_names(learned.train))
     ridge = learned.interpolated.ridge
+    if ridge is None and learned.interpolated.clocks is not None:
+        return f"runs interpolated in {names} at equal phases"
     if ridge is None:
-        return f"runs interpolated in {names}"
+        return f"runs interpolated in {names} at equal times"
     if np.isinf(ridge):
         return "mean of the runs of individuals"
     return f"regression of the runs of individuals in {names}"
@@ -92,7 +95,10 @@ def equations(learned: Judged) -> list[str]:
 def law(learned: Judged) -> str:
     """Kind of the law, with its settings."""
     (settings,) = [row["settings"] for row in learned.law.report if row["chosen"]]
-    return shortened(str(settings))
+    text = shortened(str(settings))
+    if isinstance(learned.settings, Sparse) and learned.settings.share == 0:
+        return f"{text}, which leaves out no term"
+    return text
 
 
 def error(learned: Judged) -> str:
@@ -102,9 +108,9 @@ def error(learned: Judged) -> str:
     shifted = values["nearest run, shifted"]
     if is_not_shifted(learned):
         shifted = "the same, since its start is nearest"
-    between = f"runs interpolated {values['runs interpolated']}"
+    between = f"{AT_EQUAL_TIMES} {values[AT_EQUAL_TIMES]}"
     if learned.interpolated is not None:
-        between = f"law {values['law']}"
+        between = f"law {values['law']}, {between}"
     return (
         f"{headline(learned)}, in deviations of the data, of forecasts at contexts it has not "
         f"seen{before}; nearest run {values['nearest run']}, shifted in time "

@@ -122,7 +122,9 @@ def _add_legend(figure: Figure, *panels: Axes) -> None:
 
 
 def headline(run: xr.Dataset) -> str:
-    """System, shared context, method, sizes and dynamics of a run, on one line."""
+    """System, shared context, method, sizes and dynamics of a run, on one line; or what made the
+    forecast in place of a reduced model, where an attribute `forecast_by` says so.
+    """
     method = run.attrs.get("projection", "?")
     dynamics = run.attrs.get("dynamics", "?")
     short = dynamics.removesuffix("Model")
@@ -132,6 +134,8 @@ def headline(run: xr.Dataset) -> str:
     shared = shared.replace("\n", " ")
     if shared:
         name = f"{name} at {shared}"
+    if "forecast_by" in run.attrs:
+        return f"{name}: {run.attrs['forecast_by']}"
     latent = run.sizes["latent_component"]
     full = run.sizes["component"]
     return f"{name}: {method} with {latent} of {full} dimensions, {dynamics}"

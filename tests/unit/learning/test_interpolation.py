@@ -1,6 +1,7 @@
 """Runs that something outside moves follow no law: interpolation between them, and its limits."""
 
 import importlib
+import re
 import warnings
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import romkit
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.learning import words
 from romkit.learning.contexts import are_between
+from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.preference import can_interpolate, errors_left_out
 
@@ -101,10 +103,19 @@ def test_the_report_and_the_picture_are_of_the_interpolation(learned, tmp_path):
     text = learned.report(tmp_path).read_text()
     assert learned.advice in text
     assert "of_law" in learned.advice
+    (command,) = re.findall(r"```python\n(.*)\n```", text)
+    begun = eval(command, {"model": learned})
+    shown = learned.test.state[0].sel(time=begun.time)
+    assert deviations(begun.state.values - shown.values) < 0.05
+    # the one at equal times is a row of its own, and here the same forecast
+    assert learned.errors[AT_EQUAL_TIMES] == pytest.approx(learned.errors["forecast"], rel=1e-6)
     drawn = learned._run_of_forecasts()
     nrmse = drawn.nrmse.mean("time")
     assert float(nrmse.mean()) == pytest.approx(learned.error, rel=0.2)
     assert np.allclose(drawn.rom, learned.interpolated.follow(learned.test).state)
+    title = learned.plot().get_suptitle()
+    assert "interpolated in size at equal times" in title
+    assert "dimensions" not in title
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.2])
