@@ -24,6 +24,9 @@ SLOWEST = 30.0
 TRIED, REFINED, REFINEMENTS = 120, 11, 7
 """Ratios that are tried, on a grid of their logarithms, and again around the best one, so often."""
 
+LAST, AT_REST = 0.1, 1e-3
+"""Share of the time of a run, and by how much it may move in it [deviations], to rest at its end."""
+
 DEGREE = 5
 """Highest degree of polynomials that clocks may follow."""
 
@@ -117,6 +120,12 @@ def at_phases(states: Array, times: Array, clocks: Array, phases: Array) -> Arra
         longer = run
         course_of_longer = course
     return result
+
+
+def comes_to_rest(course: Array) -> bool:
+    """Whether a run (T, n), in deviations, hardly moves in the last part of its time."""
+    last = course[-max(2, round(LAST * len(course))) :]
+    return bool(np.ptp(last, axis=0).max() <= AT_REST)
 
 
 def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:

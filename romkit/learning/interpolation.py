@@ -17,7 +17,7 @@ from romkit.core.boundary import Part, Positive, unchecked, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import DIMS, Contexts, open_dataset, save_dataset, trajectories
-from romkit.learning.clocks import at_phases, between_phases, clock_at
+from romkit.learning.clocks import at_phases, between_phases, clock_at, comes_to_rest
 from romkit.learning.contexts import (
     FEWEST,
     are_between,
@@ -42,6 +42,9 @@ from romkit.verbs.simulate import output_times
 
 NEAR = 0.1
 """Distance of a start from that of the runs [deviations] up to which it always counts as theirs."""
+
+SAME_CLOCK = 0.01
+"""Logarithm of the ratio of two clocks up to which one is not called slower."""
 
 FIX = "take the law, model.of_law().forecast(...)"
 
@@ -162,6 +165,7 @@ class InterpolatedRuns:
             wanted = unchecked(contexts.expanded)(max(len(wanted), len(starts))).initial
             self._check_starts(starts, wanted, times[:1])
         self._warn_outside(wanted)
+        self._warn_past_slower(wanted, float(times[-1] - _times(self.runs)[0]))
         run = counted_from_start(self._run(wanted, times, since_start, level))
         if len(wanted) == 1:
             return run.squeeze("trajectory")
@@ -365,6 +369,32 @@ class InterpolatedRuns:
                 f"{names} lie within their ranges, but not between the contexts of the runs: the "
                 "interpolation goes beyond them, and may err by more than its bars; runs nearer to "
                 "the corner would help",
+                ExtrapolationWarning,
+            )
+
+    def _warn_past_slower(self, contexts: Tensor, last: float) -> None:
+        """Warn of forecasts at contexts (k, p) whose last time since the start has a phase at which
+        the next slower run has ended, unless that rests there.
+        """
+        if self.clocks is None:
+            return
+        wanted = torch.from_numpy(scaled(contexts.numpy(), self.runs))
+        samples = _times(self.runs).numpy()
+        span = samples[-1] - samples[0]
+        courses = self.runs["state"].values / self._deviation
+        earliest = np.inf
+        for clock in clock_at(self.clocks, self._known, wanted):
+            slower = np.flatnonzero(self.clocks > clock + SAME_CLOCK)
+            if len(slower) == 0:
+                continue
+            nearest = slower[self.clocks[slower].argmin()]
+            if not comes_to_rest(courses[nearest]):
+                earliest = min(earliest, span * np.exp(clock - self.clocks[nearest]))
+        if last > earliest:
+            warn(
+                f"forecast: at time {samples[0] + earliest:.4g} the next slower run ends at the same "
+                "phase, and goes on as a faster one does: from there on forecasts may err by more "
+                "than their bars; model.of_law() has none of this",
                 ExtrapolationWarning,
             )
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from romkit.core.types import Array
 from romkit.data import context_matrix, trajectories
-from romkit.learning.clocks import between_phases, clocks_of
+from romkit.learning.clocks import between_phases, clocks_of, comes_to_rest
 from romkit.learning.contexts import groups_between, scaled_contexts
 from romkit.learning.errors import without_gaps
 from romkit.learning.scale import deviations
@@ -36,9 +36,6 @@ AS_GOOD = 1.05
 
 SAME = 0.01
 """Range of the logarithms of clocks up to which runs have the same one."""
-
-LAST, AT_REST = 0.1, 1e-3
-"""Share of the time of a run, and by how much it may move in it [deviations], to rest at its end."""
 
 END = 0.1
 """Share of the time of the runs by which one may end before the others, and stays where it is."""
@@ -69,9 +66,7 @@ def _rest_at_the_end(train: xr.Dataset, is_known: Array) -> Array:
     relative = without_gaps(train) / deviations(train)
     rest = np.zeros(len(relative), dtype=bool)
     for run, known in enumerate(is_known):
-        course = relative[run, known]
-        last = course[-max(2, round(LAST * len(course))) :]
-        rest[run] = np.ptp(last, axis=0).max() <= AT_REST
+        rest[run] = comes_to_rest(relative[run, known])
     return rest
 
 

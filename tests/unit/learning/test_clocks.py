@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import romkit
-from romkit.core.errors import FitWarning, InputError
+from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError
 from romkit.learning.clocks import at_phases, between_phases, clock_at, clocks_of
+from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.preference import can_interpolate, clocks_that_help
 
@@ -97,6 +98,9 @@ def test_learn_finds_the_clock_and_keeps_it(tmp_path):
     assert model.interpolated.clocks is not None
     assert model.error < 0.01
     assert model.error < 0.2 * model.of_law().error
+    # equal times are another method, and keep their errors
+    assert model.error < 0.2 * model.mean_errors[AT_EQUAL_TIMES]
+    assert "at equal phases" in str(model).splitlines()[0]
     unseen = np.array([-0.7, -0.3])
     truth = runs(pulses, power, unseen)
     again = [model, model.refitted(members=2), romkit.Learned.load(model.save(tmp_path / "saved"))]
@@ -137,3 +141,20 @@ def test_runs_that_rest_before_the_end_can_be_interpolated():
         states = np.where(is_known[..., None], data["state"].values, np.nan)
         cut = data.assign(state=(data["state"].dims, states))
         assert can_interpolate(cut, None) == can
+
+
+@pytest.mark.parametrize(("motion", "is_told"), [(swing, True), (front, False)])
+def test_the_time_is_told_at_which_the_next_slower_run_has_ended(motion, is_told):
+    contexts = np.array([-1.0, -0.8, -0.5, -0.3, 0.0])
+    data = dataset(motion, lambda c: c, contexts - 1.5)
+    clocks = contexts - np.median(contexts)
+    projection = romkit.fit("identity", data)
+    between = InterpolatedRuns.of(projection, data, None, with_bars=False, clocks=clocks)
+    # between -0.5 and -0.3, which ends 0.1 of logarithms sooner
+    end = TIMES[-1] * np.exp(-0.1)
+    for duration in (end - 0.1, end + 0.1):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ExtrapolationWarning)
+            between.forecast(duration=duration, dt=0.02, speed=-1.9)
+        told = [str(warning.message) for warning in caught]
+        assert any(f"{end:.4g}" in line for line in told) == (is_told and duration > end)
