@@ -35,7 +35,7 @@ TRIED = (
 )
 
 
-SINCE = " After that, the model was fitted to these runs, too."
+SINCE = " Once errors were measured, the model was fitted to these runs, too."
 
 NOT_SHIFTED = (
     " The nearest run is shifted to where it is most like the first state of a held-out run. Here "
