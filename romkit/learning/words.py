@@ -85,10 +85,14 @@ def _is_complete(learned: Judged) -> bool:
 
 
 def equations(learned: Judged) -> list[str]:
-    """Equations with their largest terms; none of a law that has none, or too many terms."""
+    """Equations with their largest terms, or a line that says where they are; none of a law that has
+    none.
+    """
     law = learned.law
-    if not isinstance(law, Equation) or law.coefficient_count > WRITTEN:
+    if not isinstance(law, Equation):
         return []
+    if law.coefficient_count > WRITTEN:
+        return [f"{law.coefficient_count} coefficients: model.law.formulas() has the equations"]
     return [shortened(line) for line in law.formulas(most=READABLE)]
 
 
