@@ -26,8 +26,7 @@ def with_parameters_of_runs(
     of_runs = {name: table for name, table in tables.items() if _has_a_row_for_each_run(table)}
     samples = {name: table for name, table in tables.items() if name not in of_runs}
     samples = _with_runs_by_name(samples, of_runs)
-    have_runs = [bool(_column_of_runs(table)) for table in samples.values()]
-    if not of_runs or not samples or not all(have_runs):
+    if not of_runs or not _have_runs(samples):
         return dict(tables), []
     notes = []
     for name, parameters in of_runs.items():
@@ -37,6 +36,12 @@ def with_parameters_of_runs(
         columns = [column for column in parameters.columns if column != run]
         notes.append(f"{listed(columns)} of each {run} are those in {name}")
     return samples, notes
+
+
+def _have_runs(samples: Mapping[str, pd.DataFrame]) -> bool:
+    """Whether there are samples, and each table of them has a column that tells runs apart."""
+    columns = [_column_of_runs(table) for table in samples.values()]
+    return len(columns) > 0 and all(columns)
 
 
 def _with_runs_by_name(

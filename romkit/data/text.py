@@ -267,13 +267,14 @@ def _head(path: str | Path, lines: Sequence[str], notation: Notation) -> Head:
     texts = [lines[number].strip().strip(",;") for number in about]
     table = {number: row for number, row in rows.items() if number not in about}
     header = _rows_of_names(table, notation)
-    if notation.separator == BLANKS and len(header) > 1:
-        _check_full_names(path, [rows[number] for number in header], width)
     if not header:
         names = _names_in_comment(path, comments, width, notation)
         return Head(min(table, default=0), names, {}, texts)
-    names, units = _names_and_units([rows[number] for number in header], width)
-    if len(header) == 1 and len(rows[header[0]]) == width - 1:
+    cells = [rows[number] for number in header]
+    if notation.separator == BLANKS and len(cells) > 1:
+        _check_full_names(path, cells, width)
+    names, units = _names_and_units(cells, width)
+    if len(cells) == 1 and len(cells[0]) == width - 1:
         names = _names_of_one_column_less(names, lines, rows, header[0])
     _check_header(path, names, width)
     return Head(header[-1] + 1, names, units, texts)

@@ -22,7 +22,7 @@ from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.learned import Learned
-from romkit.learning.manifolds import chosen
+from romkit.learning.manifolds import Model, chosen
 from romkit.learning.preference import (
     can_interpolate,
     clocks_that_help,
@@ -33,7 +33,7 @@ from romkit.learning.reading import described
 from romkit.learning.rhythm import with_rhythm
 from romkit.learning.rollouts import rolled_out
 from romkit.learning.trials import least_error
-from romkit.learning.turns import held_out_in_turn, held_out_once
+from romkit.learning.turns import HeldOut, held_out_in_turn, held_out_once
 from romkit.learning.weights import splines
 
 FEWEST_FOR_BARS = 5
@@ -155,19 +155,9 @@ def learn(
     )
     if kinds is not None or not can_interpolate(train, period):
         return of_law
-    clocks = None
-    if not judged.in_turn:
-        clocks = clocks_that_help(train, best.left_out)
-    weights_of = splines if clocks is not None else weights_that_help(train)
-    if not is_better(train, best.left_out, clocks, weights_of):
+    between = _between_runs(best, train, judged, members, seed)
+    if between is None:
         return of_law
-    # several runs less at once hurt a law more than an interpolation; of individuals there are many
-    if weights_of is splines and not is_better(train, errors_without(best, train, seed), clocks):
-        return of_law
-    with_bars = members >= 2
-    between = InterpolatedRuns.of(
-        best.projection, train, judged.further, with_bars, clocks, weights_of
-    )
     forecasts = judged.forecasts.made_by(between.follow(judged.test))
     return replace(
         of_law,
@@ -175,6 +165,25 @@ def learn(
         errors=forecasts.errors(),
         errors_of_variables=forecasts.errors_of_variables(datasets.layout_of(data)),
         errors_of_seen=of_seen.made_by(between.follow(seen)).errors(),
+    )
+
+
+def _between_runs(
+    best: Model, train: xr.Dataset, judged: HeldOut, members: int, seed: int
+) -> InterpolatedRuns | None:
+    """Interpolation of the training runs where it errs less than the law on runs left out of both."""
+    clocks = None
+    if not judged.in_turn:
+        clocks = clocks_that_help(train, best.left_out)
+    weights_of = splines if clocks is not None else weights_that_help(train)
+    if not is_better(train, best.left_out, clocks, weights_of):
+        return None
+    # several runs less at once hurt a law more than an interpolation; of individuals there are many
+    if weights_of is splines and not is_better(train, errors_without(best, train, seed), clocks):
+        return None
+    with_bars = members >= 2
+    return InterpolatedRuns.of(
+        best.projection, train, judged.further, with_bars, clocks, weights_of
     )
 
 
