@@ -11,15 +11,12 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import tensors
-from romkit.core.runtime import track
 from romkit.data import trajectories
 from romkit.learning.contexts import groups_between
 from romkit.learning.errors import distances
 from romkit.learning.manifolds import Model
-from romkit.learning.quiet import quiet
-from romkit.learning.refit import refitted
-from romkit.learning.rollouts import rolled_out
 from romkit.learning.scale import deviations
+from romkit.learning.turns import missed_in_turn
 
 MOST = 4
 """Most contexts that a law is fitted without: each takes as long as the final fit."""
@@ -39,17 +36,10 @@ def errors_without(model: Model, train: xr.Dataset, seed: int) -> list[tuple[Ten
     """
     scale = deviations(train)
     groups = groups_between(train)
-    places = tensors.evenly(len(groups), MOST).tolist()
+    groups = [groups[place] for place in tensors.evenly(len(groups), MOST).tolist()]
+    fits = missed_in_turn(model, train, groups, seed, "laws without a context")
     several = []
-    for place in track(places, "laws without a context"):
-        left_out = groups[place]
-        kept = np.setdiff1d(np.arange(train.sizes["trajectory"]), left_out)
-        missed = train.isel(trajectory=left_out)
-        with quiet():
-            projection, law = refitted(
-                model.projection, model.settings, train.isel(trajectory=kept), seed
-            )
-        run = rolled_out(projection, law, missed)
+    for left_out, (_, missed, run) in zip(groups, fits, strict=True):
         truth = trajectories(missed, "state").double().numpy()  # (k, T, n)
         forecast = run["rom"].values.reshape(truth.shape)
         error = torch.from_numpy(distances(forecast / scale, truth / scale)).nanmean(-1)

@@ -1,11 +1,13 @@
 """Few contexts, each held out in turn: errors of a model that has learned from all of them."""
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from romkit.core.runtime import track
+from romkit.core.types import Array
 from romkit.learning.contexts import groups_between
 from romkit.learning.errors import Forecasts, forecasts_of
 from romkit.learning.manifolds import Model
@@ -57,17 +59,36 @@ def held_out_in_turn(model: Model, data: xr.Dataset, seed: int) -> HeldOut:
     tests = []
     runs = []
     several = []
-    for left_out in track(groups_between(data), "contexts held out in turn"):
+    groups = groups_between(data)
+    for train, missed, run in missed_in_turn(
+        model, data, groups, seed, "contexts held out in turn"
+    ):
+        tests.append(missed)
+        runs.append(run)
+        several.append(forecasts_of(run, train, missed))
+    return HeldOut(_joined(tests), _joined(runs), _together(several, data), in_turn=True)
+
+
+def missed_in_turn(
+    model: Model, data: xr.Dataset, groups: Sequence[Array], seed: int, task: str
+) -> Iterator[tuple[xr.Dataset, xr.Dataset, xr.Dataset]]:
+    """Fit the settings of a model without each group of runs: the other runs, those of the group,
+    and their rollouts.
+
+    Args:
+        model: whose settings are taken.
+        data: the runs.
+        groups: numbers of the runs that are missed together.
+        seed: of the fits.
+        task: what the progress bar says.
+    """
+    for left_out in track(groups, task):
         kept = np.setdiff1d(np.arange(data.sizes["trajectory"]), left_out)
         train = data.isel(trajectory=kept)
         missed = data.isel(trajectory=left_out)
         with quiet():
             projection, law = refitted(model.projection, model.settings, train, seed)
-        run = rolled_out(projection, law, missed)
-        tests.append(missed)
-        runs.append(run)
-        several.append(forecasts_of(run, train, missed))
-    return HeldOut(_joined(tests), _joined(runs), _together(several, data), in_turn=True)
+        yield train, missed, rolled_out(projection, law, missed)
 
 
 def _joined(runs: list[xr.Dataset]) -> xr.Dataset:
