@@ -217,7 +217,7 @@ def source(
     sizes = {"W": lanes, "D": size, "M_SIZE": body.constants.own_size}
     head = [f"#define {name} {value}" for name, value in sizes.items()]
     head.append(f"using T = {real};\n")
-    arithmetic = map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h"))
+    arithmetic = map(source_text, ("libm.hpp", "vectors.hpp", "elementwise.h", "arrays.h"))
     field = "static APART void field(V time, const V *y, V *out, const T *C, const V *M)"
     declared = f"{field};\n{SAME_TIME}"
     opening = f"{field} {{\nconst V t[1] = {{time}};"

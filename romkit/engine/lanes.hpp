@@ -9,6 +9,4 @@ static inline T larger(T a, T b) { return a < b ? b : a; }
 static inline bool finite_number(T x) { return fabs(double(x)) <= 1.7976931348623157e308; }
 
 // The neighbour of a time, in the direction of another.
-static inline T beside(T x, T direction) {
-  return sizeof(T) == 8 ? T(nextafter(double(x), double(direction))) : T(nextafterf(float(x), float(direction)));
-}
+static inline T beside(T x, T direction) { return nextafter(x, direction); }

@@ -9,7 +9,6 @@ typedef long long int64_t;  // there are no headers
 #else
 #define APART
 #include <stdint.h>
-#include <math.h>
 #endif
 
 #if W > 1
