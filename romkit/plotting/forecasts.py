@@ -23,8 +23,8 @@ from romkit.plotting.places import place, quantity, telling_components
 FAR = 3.0
 """Range of an interval, in that of truth and mean, beyond which it is clipped."""
 
-THIN = 0.02
-"""Width of an interval, in the range of the forecast, below which a line hides it."""
+THIN = 0.05
+"""Width of an interval, in the range of the forecast, below which a line hides most of it."""
 
 DEVIATIONS = 5.0
 """Distance from the median [deviations of the data] beyond which states do not decide the axis."""
@@ -44,10 +44,12 @@ def plot_forecast(
             what `romkit.learn` returned.
         truth: the data that were followed; missing samples are gaps.
         components: names of the components to draw; by default four places that say most about the
-            others.
+            others, one of which has the widest intervals.
 
-    An interval that leaves the range of the states by far is clipped. Titles say how many members
-    are lost, and which runs and how many components are left out.
+    An interval that leaves the range of the states by far is clipped. Where lines hide all intervals, a
+    further panel has half their width, in the range of each component: the largest one and the median
+    of all components. Titles say how many members are lost, and which runs and how many components are
+    left out.
 
     Raises:
         InputError: a run without states, half of an interval, or unknown components.
@@ -75,14 +77,16 @@ def plot_forecast(
     names = [str(name) for name in runs["component"].values]
     truth = _checked_truth(truth, runs, names)
     chosen = _chosen(components, runs, names)
+    is_hidden = _is_hidden(runs, chosen)
     with style.style():
         rows = len(chosen)
         columns = runs.sizes["trajectory"]
-        figure, axes = style.panels(rows, columns, width=3.0, height=1.3, sharex=True)
-        claim = _claim(runs, chosen)
-        for row, component in zip(axes, chosen, strict=True):
-            _draw_row(row, runs, truth, component, claim)
+        figure, axes = style.panels(rows + is_hidden, columns, width=3.0, height=1.3, sharex=True)
+        for row, component in zip(axes[:rows], chosen, strict=True):
+            _draw_row(row, runs, truth, component)
             row[0].set_ylabel(quantity(runs, component))
+        if is_hidden:
+            _draw_half_widths(axes[-1], runs)
         for k, panel in enumerate(axes[0]):
             title = _title(runs, k)
             _put_above(panel, title)
@@ -95,24 +99,41 @@ def plot_forecast(
     return figure
 
 
-def _claim(runs: xr.Dataset, chosen: Sequence[int]) -> str:
-    """Name of the intervals, which says where none of them can be seen beside its line."""
+def _is_hidden(runs: xr.Dataset, chosen: Sequence[int]) -> bool:
+    """Whether lines hide the intervals of all components that are drawn, most of the time."""
     if "lower" not in runs:
-        return ""
-    level = runs["lower"].attrs.get("level", 0.9)
-    claim = f"{level:.0%} interval"
-    drawn = runs.isel(component=list(chosen))
-    width = (drawn["upper"] - drawn["lower"]).max(("trajectory", "time"))
-    state = drawn["state"]
+        return False
+    half = _half_widths(runs.isel(component=list(chosen)))
+    typical = 2 * half.median(("trajectory", "time"))
+    return bool((typical < THIN).all())
+
+
+def _half_widths(runs: xr.Dataset) -> xr.DataArray:
+    """Half the width of the intervals of each component, in the range of its forecasts; NaN where a
+    component stays.
+    """
+    state = runs["state"]
     spread = state.max(("trajectory", "time")) - state.min(("trajectory", "time"))
-    if bool((width < THIN * spread).all()):
-        return f"{claim} (thinner than the line)"
-    return claim
+    return (runs["upper"] - runs["lower"]) / 2 / spread.where(spread > 0)
 
 
-def _draw_row(
-    row: Array, runs: xr.Dataset, truth: xr.Dataset | None, component: int, claim: str
-) -> None:
+def _draw_half_widths(row: Array, runs: xr.Dataset) -> None:
+    """Draw the largest half width of the intervals of all components over time, and the median."""
+    half = _half_widths(runs)
+    time = runs["time"].values
+    for k, panel in enumerate(row):
+        of_run = half.isel(trajectory=k)
+        largest = of_run.max("component").values
+        panel.plot(time, largest, color=style.BLUE, linewidth=0.7)
+        panel.plot(time, of_run.median("component").values, color=style.DARK, linewidth=0.7)
+        panel.set_ylim(bottom=0)
+        panel.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g} %")
+        style.plain(panel)
+    row[0].set_title("half width of all components: largest, median", loc="left")
+    row[0].set_ylabel("of the range")
+
+
+def _draw_row(row: Array, runs: xr.Dataset, truth: xr.Dataset | None, component: int) -> None:
     """Draw one component of each trajectory; its place is written above, where it has one."""
     for k, panel in enumerate(row):
         entry = {"trajectory": k, "component": component}
@@ -120,7 +141,7 @@ def _draw_row(
         true_values = None
         if truth is not None:
             true_values = truth.isel(entry)
-        _draw_band(panel, one_band, true_values, claim)
+        _draw_band(panel, one_band, true_values)
     name = str(runs["component"].values[component])
     where = place(runs, component)
     if where != name:
@@ -161,15 +182,23 @@ def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]
         for name in components:
             checks.one_of("components", name, names)
         return [names.index(name) for name in components]
-    return telling_components(runs, style.MAX_CURVES).tolist()
+    chosen = telling_components(runs, style.MAX_CURVES)
+    if "lower" not in runs or len(names) <= style.MAX_CURVES:
+        return chosen.tolist()
+    half = _half_widths(runs).median(("trajectory", "time"))
+    widest = int(np.argmax(half.fillna(0.0).values))
+    if widest not in chosen:
+        # the nearest of the others tells least beside it
+        chosen[np.abs(chosen - widest).argmin()] = widest
+    return np.sort(chosen).tolist()
 
 
-def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None, claim: str) -> None:
+def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None) -> None:
     """Draw one component of one trajectory."""
     time = run["time"].values
     mean = run["state"].values
     if "lower" in run:
-        _draw_interval(panel, run, claim)
+        _draw_interval(panel, run)
     panel.plot(time, mean, color=style.BLUE, label="forecast")
     inside = mean
     if truth is not None:
@@ -188,10 +217,12 @@ def _draw_band(panel: Axes, run: xr.Dataset, truth: xr.Dataset | None, claim: st
     style.plain(panel)
 
 
-def _draw_interval(panel: Axes, run: xr.Dataset, claim: str) -> None:
+def _draw_interval(panel: Axes, run: xr.Dataset) -> None:
     """Shade the interval of one component of one trajectory."""
     time = run["time"].values
     upper = run["upper"].values
+    level = run["lower"].attrs.get("level", 0.9)
+    claim = f"{level:.0%} interval"
     look = {"color": style.BLUE, "alpha": 0.25, "linewidth": 0}
     panel.fill_between(time, run["lower"].values, upper, label=claim, **look)
     # where the interval has no end it fills the panel

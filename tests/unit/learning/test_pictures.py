@@ -34,11 +34,25 @@ def test_a_forecast_has_its_unit_and_its_context():
     assert "m/s" in figure.axes[0].get_title("left")
 
 
-@pytest.mark.parametrize(("width", "is_hidden"), [(0.5, False), (0.1, False), (0.001, True)])
-def test_an_interval_that_the_line_hides_is_told(width, is_hidden):
-    (legend,) = plot_forecast(band(width)).legends
-    words = " ".join(text.get_text() for text in legend.get_texts())
-    assert ("thinner" in words) == is_hidden
+@pytest.mark.parametrize(("width", "is_hidden"), [(0.5, False), (0.15, False), (0.01, True)])
+def test_intervals_that_lines_hide_have_a_panel_of_their_widths(width, is_hidden):
+    drawn = band(width)
+    figure = plot_forecast(drawn)
+    assert len(figure.axes) == 4 + is_hidden
+    if is_hidden:
+        largest, _ = figure.axes[-1].lines
+        spread = np.ptp(drawn.state.values, axis=1).min()
+        assert np.allclose(largest.get_ydata(), width / 2 / spread)
+
+
+def test_the_component_with_the_widest_interval_is_drawn():
+    drawn = band(0.01)
+    for component in range(drawn.sizes["component"]):
+        width = np.where(np.arange(drawn.sizes["component"]) == component, 0.4, 0.01)
+        wide = drawn.assign(lower=drawn.state - width / 2, upper=drawn.state + width / 2)
+        figure = plot_forecast(wide)
+        shaded = [panel.collections[0].get_paths()[0].get_extents().height for panel in figure.axes]
+        assert max(shaded) > 0.4
 
 
 def test_runs_with_times_of_their_own_are_curves():
