@@ -105,6 +105,8 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
         InputError: an option that is neither the command's nor one of the parameters `names`, or
             not a number.
     """
+    from romkit.data.spelling import full_name  # with torch, which help is spared
+
     names = list(names)
     _check_ambiguous(ctx, names)
     # options of the command are among the suggestions for one that is misspelt
@@ -112,7 +114,8 @@ def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
     for parameter in ctx.command.params:
         options += [option for option in parameter.opts if option.startswith("--")]
     values = {}
-    for option, texts in ctx.meta[CONTEXT].items():
+    for typed, texts in ctx.meta[CONTEXT].items():
+        option = f"--{full_name(typed.removeprefix('--'), names)}"
         checks.one_of("option", option, options)
         # --F 3.14 --F 3.15 is the same as --F 3.14,3.15
         numbers = [_number(option, entry) for entry in ",".join(texts).split(",")]

@@ -7,7 +7,6 @@ from typer import Argument, Option
 
 import romkit
 from romkit.cli import inputs, output, results
-from romkit.core import checks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -94,8 +93,9 @@ def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> obje
 def _dimensions(data: "xr.Dataset", variable: str | None) -> list[int]:
     """Numbers of dimensions of the variables, or of the one that is named."""
     from romkit.data.layout import layout_of
+    from romkit.data.spelling import known_name
 
     dimensions = {entry.name: len(entry.dims) for entry in layout_of(data).variables}
     if variable is None:
         return list(dimensions.values())
-    return [dimensions[checks.one_of("variable", variable, dimensions)]]
+    return [dimensions[known_name("variable", variable, dimensions)]]

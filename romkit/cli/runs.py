@@ -244,6 +244,8 @@ def infer(
     Prints a line for each trajectory, and says where no context explains the observations. Writes
     infer.nc.
     """  # noqa: D301
+    from romkit.data.spelling import known_name  # with torch, which help is spared
+
     file = results.target(out, f"infer-{inputs.short_name(observations)}", "infer.nc", force)
     latent = inputs.dynamics(dynamics)
     seen = inputs.read_files(observations)
@@ -251,7 +253,7 @@ def infer(
     observed = options.names(sensors)
     for name in observed or ():
         # before the training set of a system is simulated
-        checks.one_of("sensors", name, projection.frame.state_names)
+        known_name("sensors", name, projection.frame.state_names)
     estimates = romkit.infer(
         projection,
         seen,

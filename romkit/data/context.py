@@ -13,6 +13,7 @@ from romkit.core.boundary import Count, Finite, Times, unchecked, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Names
+from romkit.data.spelling import by_full_names
 from romkit.data.times import held
 from romkit.data.units import parameters_in_units
 
@@ -77,6 +78,7 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> Array:
         array([[ 50. ,   0.3],
                [100. ,   0.3]])
     """
+    values = by_full_names(values, names)
     _check_given(names, values)
     if not names:
         return np.zeros((0,))
@@ -335,6 +337,7 @@ class Contexts(NamedTuple):
             InputError: a name is missing or unknown, a value is no number, or has a unit that
                 cannot be converted.
         """
+        values = by_full_names(values, names)
         if units:
             values = parameters_in_units(values, names, units)
         moving = tuple(name for name, value in values.items() if varies(value))

@@ -108,6 +108,7 @@ def describe(
         time=time,
     )
     source, declared, notes = _dataset(data, declared)
+    declared = declared.in_full([*source.variables, *source.dims, *source.attrs])
     # before roles are looked for: packed counts are whole numbers, and would be no states
     source, unpacked = decoded(source)
     aligned, roles = roles_of(source, declared)
@@ -149,6 +150,7 @@ def _dataset(
         return data.to_dataset(name=str(data.name or "state")), declared, []
     if isinstance(data, xr.Dataset):
         return data, declared, []
+    declared = declared.in_full([*data.columns, *data.index.names])
     context = declared.context
     if context is None:
         context = ()

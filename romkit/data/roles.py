@@ -1,7 +1,7 @@
 """Roles of the variables and dimensions of a dataset: time, runs, state, rates, inputs, context."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import NoReturn
 
 import numpy as np
@@ -20,6 +20,7 @@ from romkit.data.layout import AXIS, Layout
 from romkit.data.names import RATES, TIMES, TRAJECTORIES, described, guessed_time
 from romkit.data.rates import disagreement, sampled
 from romkit.data.schema import check_own_names
+from romkit.data.spelling import full_name
 
 LEAD = ("trajectory", "time")
 
@@ -47,6 +48,17 @@ class Declared:
     acceleration: Names | None = None
     trajectory: str | None = None
     time: str | None = None
+
+    def in_full(self, names: Iterable[object]) -> "Declared":
+        """Roles of these names, of which the user may have left units out."""
+        known = list(dict.fromkeys(map(str, names)))
+        full: dict[str, object] = {}
+        for role, value in asdict(self).items():
+            if isinstance(value, str):
+                full[role] = full_name(value, known)
+            elif value is not None:
+                full[role] = tuple(full_name(name, known) for name in value)
+        return replace(self, **full)
 
 
 @dataclass(frozen=True)

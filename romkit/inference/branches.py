@@ -10,6 +10,7 @@ from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
+from romkit.data.spelling import by_full_names
 from romkit.inference.arclength import Branch, Point
 from romkit.inference.equations import Orbits
 from romkit.inference.line import Line
@@ -126,8 +127,8 @@ def continuation(
         >>> waves.kind, round(float(waves.period[0]), 2)  # 2π over the frequency
         ('orbits', 6.28)
     """
-    name, ends, fixed = _range(context)
     model = model_of(source, dynamics, system)
+    name, ends, fixed = _range(by_full_names(context, model.context_names))
     line = Line(model, name, ends, fixed, steps)
     if isinstance(start, xr.Dataset):
         kind, branch, first = _first_of_branch(start, at, line, amplitude)

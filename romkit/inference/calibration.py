@@ -12,10 +12,11 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import checks, runtime, tensors
+from romkit.core import runtime, tensors
 from romkit.core.boundary import Count, Numbers, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Pair
+from romkit.data.spelling import known_name
 from romkit.data.trajectories import Trajectories
 from romkit.engine import Engine
 from romkit.inference.leastsquares import LeastSquares
@@ -251,7 +252,7 @@ class Calibration:
         is_fixed = mean.new_tensor([name in frame.fixed for name in names])
         precision = KNOWN * is_fixed
         for name, pair in stated.items():
-            k = names.index(checks.one_of("prior", name, names))
+            k = names.index(known_name("prior", name, names))
             _check_prior(name, pair)
             centre, std = pair
             scale = self.predict.scale[k]

@@ -19,6 +19,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.data import even_step
 from romkit.data.context import context_array
+from romkit.data.spelling import by_full_names
 from romkit.data.trajectories import Trajectories
 from romkit.data.units import Units
 from romkit.engine.threads import one_thread
@@ -161,6 +162,7 @@ class Tracker:
         context_names = _context_names(source)
         rows = torch.tensor(rows_of(names, sensors))
         self._sensors = Sensors.of(source, rows.tolist())
+        context = by_full_names(context, context_names)
         self.parameters = [name for name in context_names if name not in context]
         free = [context_names.index(name) for name in self.parameters]
         noise = noises_of(noise, rows).numpy()

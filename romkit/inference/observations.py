@@ -14,6 +14,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Names
 from romkit.data.layout import component_names
 from romkit.data.observed import check_observations
+from romkit.data.spelling import full_name
 from romkit.data.trajectories import trajectories
 from romkit.data.units import Units, in_units_of, state_in_units
 from romkit.projections import Projection
@@ -204,8 +205,10 @@ def rows_of(
 def _row_of(names: Sequence[str], sensor: object, argument: str) -> int:
     """Number of a component given by its name, or by its number, which may count from the end."""
     # an array is compared entry by entry, so that nothing is known of it as a whole
-    if isinstance(sensor, str) and sensor in names:
-        return names.index(sensor)
+    if isinstance(sensor, str):
+        sensor = full_name(sensor, names)
+        if sensor in names:
+            return names.index(sensor)
     count = len(names)
     is_number = isinstance(sensor, Integral) and not isinstance(sensor, bool)
     if is_number and -count <= sensor < count:

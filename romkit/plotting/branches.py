@@ -8,10 +8,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
+from romkit.data.spelling import known_name
 from romkit.plotting import style
 
 MARKERS = "osD^v"
@@ -103,7 +103,7 @@ def _height(branches: Sequence[xr.Dataset], kind: str, component: str | None) ->
     names = [str(name) for name in branches[0]["component"].values]
     chosen = names[0]
     if component is not None:
-        chosen = checks.one_of("component", component, names)
+        chosen = known_name("component", component, names)
 
     def value(branch: xr.Dataset, prefix: str = "") -> Array:
         states = branch[f"{prefix}state"]

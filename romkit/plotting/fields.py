@@ -15,6 +15,7 @@ from romkit.core import checks, display, errors, files
 from romkit.core.boundary import Count, FilePath, Natural, validated
 from romkit.core.types import Array
 from romkit.data.layout import unstacked
+from romkit.data.spelling import known_name
 from romkit.plotting import style
 
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
@@ -260,7 +261,7 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
     variables = _with_bars(variables)
     if variable is not None:
         names = [str(name) for name in variables.data_vars]
-        checks.one_of("variable", variable, names)
+        variable = known_name("variable", variable, names)
         variables = variables[[variable]]
     fitting = _fitting(variables, dimensions)
     outer = [name for name in fitting if not name.startswith(INNER)]

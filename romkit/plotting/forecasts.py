@@ -9,11 +9,11 @@ from annotated_types import MinLen
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data.layout import in_components, layout_of
+from romkit.data.spelling import known_name
 from romkit.data.trajectories import check_components
 from romkit.data.units import Units, in_units_of
 from romkit.plotting import style
@@ -179,9 +179,7 @@ def _checked_truth(
 def _chosen(components: Sequence[str] | None, runs: xr.Dataset, names: list[str]) -> list[int]:
     """Numbers of the components to draw."""
     if components is not None:
-        for name in components:
-            checks.one_of("components", name, names)
-        return [names.index(name) for name in components]
+        return [names.index(known_name("components", name, names)) for name in components]
     chosen = telling_components(runs, style.MAX_CURVES)
     if "lower" not in runs or len(names) <= style.MAX_CURVES:
         return chosen.tolist()

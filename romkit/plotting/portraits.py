@@ -9,10 +9,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
+from romkit.data.spelling import known_name
 from romkit.plotting import style
 
 MAX_PAIRS = 6
@@ -85,10 +85,10 @@ def plot_phase(
     for name, values in data.data_vars.items():
         if "component" in values.dims:
             variables.append(str(name))
-    checks.one_of("variable", variable, variables)
+    variable = known_name("variable", variable, variables)
     components = [str(name) for name in data["component"].values]
-    checks.one_of("x", x, components)
-    checks.one_of("y", y, components)
+    x = known_name("x", x, components)
+    y = known_name("y", y, components)
     style.check_numbers("data", data, "time", variable)
     plane = [components.index(x), components.index(y)]
     values = data[variable].isel(component=plane)
@@ -100,7 +100,7 @@ def _portraits(
     values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]], colour: str
 ) -> Figure:
     """Planes (a, b) of values (..., time, axis), with a curve for each trajectory; NaN are gaps."""
-    _check_colour(values, colour)
+    colour = _colour_in_full(values, colour)
     time = str(values.dims[-2])
     if "time" in values.dims:
         time = "time"
@@ -129,14 +129,18 @@ def _portraits(
     return figure
 
 
-def _check_colour(values: xr.DataArray, colour: str) -> None:
-    """Raise unless a coordinate of numbers has this name."""
+def _colour_in_full(values: xr.DataArray, colour: str) -> str:
+    """The name of a coordinate of numbers.
+
+    Raises:
+        InputError: none has this name.
+    """
     numbers = []
     for name, coord in values.coords.items():
         is_number = coord.dtype.kind in "iuf"
         if is_number and name != "axis":
             numbers.append(str(name))
-    checks.one_of("colour", colour, numbers)
+    return known_name("colour", colour, numbers)
 
 
 def _curves(values: xr.DataArray, time: str, colour: str) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from romkit.bases import Basis
 from romkit.core.display import Display, first_line, pairs, with_unit
 from romkit.data.context import context_array, context_columns, one_context, only_one
+from romkit.data.spelling import by_full_names
 from romkit.data.trajectories import check_context
 from romkit.data.units import in_unit, parameters_in_units
 from romkit.projections.frame import Frame
@@ -265,6 +266,7 @@ class Projection(Display, nn.Module):
         elif context is not None:
             return one_context(context, names).to(like)
         else:
+            named = by_full_names(named, names)
             values = context_array(names, parameters_in_units(named, names, units))
         c = torch.as_tensor(values, dtype=like.dtype, device=like.device)
         # all seeds share it

@@ -18,6 +18,7 @@ from romkit.core.errors import InputError, one_line, warn
 from romkit.core.types import Field
 from romkit.core.version import VERSION
 from romkit.data import Control
+from romkit.data.spelling import known_name
 from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.build import Unavailable
 from romkit.engine.portable import source
@@ -323,13 +324,13 @@ def _write_fmu(
     platforms: Sequence[str] | None = None,
 ) -> None:
     state = _outputs(model)
-    for name in outputs or ():
-        checks.one_of("outputs", name, state)
+    shown = set(state)
+    if outputs is not None:
+        shown = {known_name("outputs", name, state) for name in outputs}
     about = _about(model)
     code = source("model", about, _traced(model), _lines(model))
     if _takes_lines(model):
         _warn_of_slopes(model.dynamics.control_names)
-    shown = set(state if outputs is None else outputs)
     step = _short_enough(model, dt)
     fmu.write(target, code, _variables(model, state), shown, step, about[0], platforms)
 

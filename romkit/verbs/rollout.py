@@ -9,6 +9,7 @@ from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, Contexts
 from romkit.data.schema import variable_of
+from romkit.data.spelling import by_full_names
 from romkit.data.trajectories import matched
 from romkit.data.units import parameters_in_units
 from romkit.engine import Device, Engine
@@ -102,7 +103,9 @@ def rollout(
         system = source
         check_match(system, projection)
         # here, so that a conversion is told once
-        values = parameters_in_units(values, system.context_names, system.known_units.context)
+        names = system.context_names
+        values = by_full_names(values, names)
+        values = parameters_in_units(values, names, system.known_units.context)
         truth = unchecked(simulate)(system, **simulation, engine=engine, context=values)
         projection = projection if system.basis is None else projection.of_coordinates()
         # known at all times, while the truth has them at its samples alone

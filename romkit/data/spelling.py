@@ -1,0 +1,55 @@
+"""Names as users type them, of what data call by a name with a unit behind it."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from romkit.core import checks
+from romkit.data.names import UNIT
+from romkit.data.units import is_unit
+
+NO_UNIT = ("-", "1", "")
+"""Texts in brackets behind names of numbers without a unit."""
+
+
+def without_unit(name: str) -> str:
+    """A name without the unit in brackets behind it: Tfeed of Tfeed [K], and x[0] of x[0]."""
+    match = UNIT.search(name)
+    if match is None:
+        return name
+    text = match[1].strip()
+    if text not in NO_UNIT and not is_unit(text):
+        return name
+    return name[: match.start()]
+
+
+def full_name(name: str, names: Iterable[str]) -> str:
+    """The one of `names` that is called so, perhaps with a unit behind it; `name` as it came where
+    there is none, or several.
+    """
+    known = list(names)
+    if name in known:
+        return name
+    candidates = [full for full in known if without_unit(full) == name]
+    if len(candidates) == 1:
+        return candidates[0]
+    return name
+
+
+def known_name(argument: str, name: str, names: Collection[str]) -> str:
+    """The one of `names` that is called so, perhaps with a unit behind it.
+
+    Raises:
+        InputError: there is none, or several.
+    """
+    return checks.one_of(argument, full_name(name, names), names)
+
+
+def by_full_names(values: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
+    """Values by the one of `names` that each of their names is; a value given by both stays twice,
+    so that it is refused.
+    """
+    full = {}
+    for name, value in values.items():
+        known = full_name(name, names)
+        is_taken = known in values or known in full
+        full[name if is_taken else known] = value
+    return full

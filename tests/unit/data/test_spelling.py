@@ -1,0 +1,81 @@
+"""Names with a unit behind them are found without it, where only one is meant."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import romkit
+from romkit.data import Contexts
+from romkit.data.context import context_array
+from romkit.data.spelling import without_unit
+from romkit.plotting import plot_phase
+from tests.refusals import refused
+
+TIMES = 0.1 * np.arange(12)
+FEEDS = (330.0, 340.0, 350.0)
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    """Runs of a reactor, each column with its unit."""
+    runs = []
+    for feed in FEEDS:
+        run = {"t [min]": TIMES, "cA [mol/L]": np.exp(-TIMES), "T [K]": feed + np.sin(TIMES)}
+        runs.append(pd.DataFrame(run | {"batch (-)": feed, "Tfeed [K]": feed}))
+    return pd.concat(runs, ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "bare"),
+    [
+        ("Tfeed [K]", "Tfeed"),
+        ("u (m/s)", "u"),
+        ("Re [-]", "Re"),
+        ("x[0]", "x[0]"),
+        ("V(load)", "V(load)"),
+        ("T", "T"),
+    ],
+)
+def test_the_bare_name_lacks_a_unit_and_nothing_else(name, bare):
+    assert without_unit(name) == bare
+
+
+def test_every_role_is_found_by_its_bare_name(table, capsys):
+    names = {"context": ["Tfeed"], "state": ["T"], "trajectory": "batch", "time": "t"}
+    data = romkit.data.describe(table, **names)
+    assert romkit.data.context_names(data) == ("Tfeed [K]",)
+    np.testing.assert_array_equal(data["Tfeed [K]"], FEEDS)
+    np.testing.assert_allclose(data["state"][..., 0], np.add.outer(FEEDS, np.sin(TIMES)))
+    np.testing.assert_allclose(data["time"], TIMES)
+    assert data["time"].attrs["units"] == "min"
+
+
+def test_a_dataset_is_searched_as_a_table(table, capsys):
+    grid = table.set_index(["Tfeed [K]", "t [min]"])[["cA [mol/L]"]].to_xarray()
+    data = romkit.data.describe(grid, context=["Tfeed"], time="t")
+    assert data.sizes["trajectory"] == len(FEEDS)
+
+
+def test_a_bare_name_of_two_columns_is_refused(table):
+    twice = table.assign(**{"Tfeed [degC]": table["Tfeed [K]"] - 273.15})
+    refused("context", romkit.data.describe, twice, context=["Tfeed"], trajectory="batch")
+
+
+def test_values_of_parameters_are_given_by_bare_names():
+    names = ["Tfeed [K]", "flow [1/min]"]
+    values = {"flow": 0.8, "Tfeed": [340.0, 350.0]}
+    np.testing.assert_array_equal(context_array(names, values), [[340.0, 0.8], [350.0, 0.8]])
+    contexts = Contexts.of(names, values, torch.zeros(1))
+    assert contexts.initial.tolist() == [[340.0, 0.8], [350.0, 0.8]]
+
+
+def test_one_parameter_by_both_names_is_refused():
+    values = {"Tfeed": 340.0, "Tfeed [K]": 341.0}
+    refused("Tfeed", context_array, ["Tfeed [K]"], values)
+
+
+def test_figures_know_bare_names(table, capsys):
+    data = romkit.data.describe(table, context=["Tfeed"])
+    figure = plot_phase(data, "cA", "T", colour="Tfeed")
+    assert figure.axes[0].get_xlabel().startswith("cA")
