@@ -14,6 +14,7 @@ from romkit.data.clocks import shared_clock
 from romkit.data.dates import times_of_text
 from romkit.data.long import dimensions, restarts, widened
 from romkit.data.names import TRAJECTORIES, UNIT, columns_of_runs, guessed_time
+from romkit.data.places import placed
 from romkit.data.units import is_unit
 
 MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
@@ -57,6 +58,8 @@ def of_table(
 
     runs = list(context) if run is None else [run]
     labels, guesses = dimensions(table, runs, [*runs, time, *space])
+    if not labels and not space:
+        table, labels, guesses = placed(table, runs, time)
     space += labels
     notes += guesses
     is_single = run is None and not table.duplicated([time, *space]).any()
@@ -382,7 +385,8 @@ def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
         "data",
         expected=f"one row for each {names}",
         got=f"several for {got}",
-        fix="name the runs, trajectory='...', or put dimensions into the index, "
+        fix="name the parameters, context=[...], or the column of runs, trajectory='...' or "
+        "`romkit check FILE --trajectory ... --out NEW`, or put dimensions into the index, "
         "data.set_index(['run', 't', 'x']); rows that are there twice: data.drop_duplicates()",
     )
 
@@ -415,11 +419,12 @@ def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFram
 def _with_constant_coordinates(
     table: pd.DataFrame, keys: Sequence[str], context: Sequence[str]
 ) -> xr.Dataset:
-    """A dataset of the columns; those that stay within each run are coordinates of the runs.
+    """A dataset of the columns; those that stay within each run are coordinates of the runs, and
+    those that stay at each place of the places.
 
     Where each run has one time, as first states have, these are the parameters and text alone.
     """
-    run, time, *_ = keys
+    run, time, *space = keys
     groups = table.groupby(run)
     has_course = groups[time].nunique().max() > 1
     data = table.set_index(list(keys)).to_xarray()
@@ -428,8 +433,19 @@ def _with_constant_coordinates(
         is_state = not has_course and name not in context and table[name].dtype.kind == "f"
         if name in keys or is_state:
             continue
+        if space and _stays_at_places(table, name, space):
+            places = table.drop_duplicates(space).set_index(space)[name].to_xarray()
+            data = data.drop_vars(name).assign_coords({name: places.variable})
+            continue
         column = groups[name]
         if column.nunique(dropna=False).max() <= 1:
             coordinate = (run, column.first().values)
             data = data.drop_vars(name).assign_coords({name: coordinate})
     return data
+
+
+def _stays_at_places(table: pd.DataFrame, name: str, space: Sequence[str]) -> bool:
+    """Whether a column has one value at each place, and several in all."""
+    if table[name].nunique(dropna=False) < 2:
+        return False
+    return int(table.groupby(list(space))[name].nunique(dropna=False).max()) <= 1
