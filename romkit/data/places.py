@@ -110,9 +110,7 @@ def _are_of_places(table: pd.DataFrame, names: Sequence[str], others: Sequence[s
     return bool((values == 1).all(axis=None))
 
 
-def _may_be_runs(
-    table: pd.DataFrame, names: Sequence[str], runs: Sequence[str], time: str
-) -> bool:
+def _may_be_runs(table: pd.DataFrame, names: Sequence[str], runs: Sequence[str], time: str) -> bool:
     """Whether columns may tell runs apart: a parameter where nobody named one, or the number of a
     run, whose rows are together.
     """

@@ -385,8 +385,8 @@ def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:
         "data",
         expected=f"one row for each {names}",
         got=f"several for {got}",
-        fix="name the parameters, context=[...], or the column of runs, trajectory='...' or "
-        "`romkit check FILE --trajectory ... --out NEW`, or put dimensions into the index, "
+        fix="name the runs, trajectory='...' or `romkit check FILE --trajectory ... --out NEW`, or all "
+        "parameters, context=[...], or put dimensions into the index, "
         "data.set_index(['run', 't', 'x']); rows that are there twice: data.drop_duplicates()",
     )
 

@@ -24,7 +24,7 @@ def long_table(places: dict[str, tuple], order: tuple[str, ...]) -> pd.DataFrame
     rows = itertools.product(*(axes[name] for name in order))
     table = pd.DataFrame(rows, columns=order)
     x = table[next(iter(places))]
-    y = table["y"] if "y" in table else 0.0
+    y = table.get("y", 0.0)
     return table.assign(h=height(table["speed"], table["t"], x, y))
 
 
