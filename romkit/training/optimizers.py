@@ -100,18 +100,11 @@ def _all_alive(theta: Tensor) -> Tensor:
 
 def _gradient_and_losses(loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]) -> Pair:
     """(S, P) gradient of each seed's loss with respect to its own row, and the losses (S,)."""
-
-    def total(theta: Tensor) -> Pair:
-        losses = loss(theta, *batch)
-        return losses.sum(), losses
-
-    # what Dynamo can trace into one graph is twice as slow in eager mode
-    if torch.compiler.is_compiling():
-        return torch.func.grad(total, has_aux=True)(theta)
     with torch.enable_grad():
         variable = theta.detach().requires_grad_()
-        value, losses = total(variable)
-    (gradient,) = torch.autograd.grad(value, variable)
+        losses = loss(variable, *batch)
+        total = losses.sum()
+    (gradient,) = torch.autograd.grad(total, variable)
     return gradient, losses.detach()
 
 

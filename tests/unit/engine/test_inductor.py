@@ -1,10 +1,16 @@
-"""The CUDA graph of a training step, where there is a GPU, and what happens where compiling fails."""
+"""Training steps that torch compiles, in a CUDA graph where there is a GPU, and what happens where
+compiling fails. All is in this file, since importing the compiler takes two seconds.
+"""
 
 import pytest
 import torch
 
 import romkit
+from romkit.engine import inductor
 from romkit.engine.inductor import Traced, compile_anew
+from romkit.integrators import PetrovGalerkin
+from romkit.projections import stack
+from romkit.training.latent import Advance
 
 CPU = torch.device("cpu")
 
@@ -30,6 +36,13 @@ def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer,
         assert other["losses"] == pytest.approx(one["losses"], rel=1e-3)
 
 
+def test_compiled_training_follows_eager_training(lorenz_data):
+    settings = {"layers": (2, 36), "epochs": 3}
+    eager = romkit.fit("cae", lorenz_data, **settings, engine="torch")
+    compiled = romkit.fit("cae", lorenz_data, **settings, engine="compiled")
+    assert compiled.report["losses"] == pytest.approx(eager.report["losses"], rel=1e-3)
+
+
 def test_every_model_of_a_process_is_compiled(monkeypatch):
     torch_compile = torch.compile
     monkeypatch.setattr(
@@ -42,6 +55,15 @@ def test_every_model_of_a_process_is_compiled(monkeypatch):
     one = torch.ones(2)
     for offset in range(12):  # torch by itself stops at the ninth
         assert torch.equal(compile_anew(make(offset), CPU)(one), one + offset)
+
+
+def test_a_compiled_step_of_a_rollout_is_one_graph(lorenz, projection):
+    step = Advance(stack([projection]), lorenz, PetrovGalerkin(), 0.1, speed=1.0)
+    w, c = torch.full((1, 3, 2), 0.1), torch.full((1, 3, 1), 3.15)
+    compiled = torch.compile(
+        step, backend="eager", fullgraph=True
+    )  # raises where a check looks at values
+    torch.testing.assert_close(compiled(w, c), step(w, c))
 
 
 def test_what_a_user_has_compiled_stays_compiled(monkeypatch):
@@ -80,7 +102,10 @@ def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypa
         assert torch.equal(one, other)
 
 
-def test_operations_that_write_are_compiled_in_order():
+def test_operations_that_write_are_compiled_in_order(monkeypatch):
+    # Python calls the one kernel: the library that calls many takes longer to compile
+    quick = inductor.QUICK_START | {"cpp_wrapper": False}
+    monkeypatch.setattr(inductor, "QUICK_START", quick)
     constant = torch.arange(3.0)
 
     def step(x, pair):
@@ -88,7 +113,8 @@ def test_operations_that_write_are_compiled_in_order():
         first = y.sin()
         y[..., 0] = 2.0
         y[..., 1:].add_(first[..., :2])
-        return (y, first), pair[1]
+        # the same operation as before, of other numbers
+        return (y, first + y.sin()), pair[1]
 
     compiled = Traced(step)
     for seed in range(2):

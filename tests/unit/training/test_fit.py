@@ -53,13 +53,6 @@ def test_training_lowers_the_loss_and_a_seed_means_the_same_alone_and_in_a_stack
     assert not torch.equal(parameters(alone), parameters(unstack(stacked)[0]))
 
 
-def test_compiled_training_follows_eager_training(lorenz_data):
-    settings = {"layers": (2, 36), "epochs": 3}
-    eager = romkit.fit("cae", lorenz_data, **settings, engine="torch")
-    compiled = romkit.fit("cae", lorenz_data, **settings, engine="compiled")
-    assert compiled.report["losses"] == pytest.approx(eager.report["losses"], rel=1e-3)
-
-
 def test_weight_zero_trains_on_positions_alone(lorenz_data):
     """The velocity term is a setting: without it, the velocities of the data cannot matter."""
     scrambled = lorenz_data.assign(velocity=lorenz_data.velocity * 100)

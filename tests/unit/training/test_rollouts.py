@@ -277,13 +277,3 @@ def test_a_step_of_timing_that_loses_a_window_is_not_taken(lorenz, waves, monkey
     )
     assert next(answers, None) is None
     assert torch.equal(parameters(before), parameters(after))
-
-
-def test_a_compiled_step_is_one_graph(lorenz, waves):
-    projection = stack([romkit.fit("ncae", waves.isel(time=slice(9)), epochs=1)])
-    step = Advance(projection, lorenz, PetrovGalerkin(), 0.1, speed=1.0)
-    w, c = torch.full((1, 3, 2), 0.1), torch.full((1, 3, 1), 3.15)
-    compiled = torch.compile(
-        step, backend="eager", fullgraph=True
-    )  # raises where a check looks at values
-    torch.testing.assert_close(compiled(w, c), step(w, c))
