@@ -25,6 +25,7 @@ import pandas as pd
 from romkit.core.errors import FileError
 from romkit.core.files import existing, reason
 from romkit.data.grace import is_grace, labels_of_grace
+from romkit.data.ltspice import is_stepped, table_of_steps
 from romkit.data.units import is_unit
 from romkit.data.ways import check_is_table
 
@@ -162,6 +163,8 @@ def table_of_text(path: str | Path, stream: TextIO) -> tuple[pd.DataFrame, list[
     """
     lines = list(itertools.islice(stream, RECOGNISED_BY))
     check_is_table(path, lines)
+    if is_stepped(lines):
+        return table_of_steps(path, itertools.chain(lines, stream))
     notation = _notation(lines)
     head = _head(path, lines, notation)
     body = "".join([*lines[head.lines :], stream.read()])

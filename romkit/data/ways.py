@@ -63,7 +63,6 @@ BEGINNINGS = {
     r"\s*(TITLE|VARIABLES)\s*=": ("Tecplot", OF_TECPLOT),
     r"LAMMPS \(": ("LAMMPS, a log", OF_LAMMPS),
     r"ITEM: TIMESTEP": ("LAMMPS, a dump", OF_DUMP),
-    r"(?s).{,2000}\nStep Information: ": ("LTspice with steps", OF_SPICE),
 }
 """Name and way of text that is no table, by an expression that its beginning matches."""
 
