@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 import xarray as xr
 
 from romkit.core import display
 from romkit.core.types import Array
 from romkit.data import context_matrix, context_names
 from romkit.data.context import between_ends, context_ranges, contexts_of
+from romkit.data.coordinates import PLAIN, coordinates_of, in_coordinates
 
 FEWEST = 3
 """Contexts from which on there is one between two others."""
@@ -37,13 +39,20 @@ def groups_between(data: xr.Dataset) -> list[Array]:
 
 
 def scaled_contexts(data: xr.Dataset, train: xr.Dataset) -> Array:
-    """Contexts (C, p) of runs, in the ranges of the training data."""
+    """Contexts (C, p) of runs, in the coordinates and ranges of the training data."""
     return scaled(contexts_of(data), train)
 
 
 def scaled(contexts: Array, train: xr.Dataset) -> Array:
-    """Contexts (C, p), in the ranges of the training data."""
-    low, high = context_ranges(train)
+    """Contexts (C, p), in the coordinates and ranges of the training data."""
+    ends = context_ranges(train)
+    names = coordinates_of(train)
+    if {*names} - {PLAIN}:
+        lowest = torch.from_numpy(ends[0])
+        contexts = in_coordinates(torch.from_numpy(contexts), names, lowest).numpy()
+        ends = in_coordinates(torch.from_numpy(ends), names, lowest).numpy()
+    low = ends.min(0)
+    high = ends.max(0)
     width = np.where(high > low, high - low, 1.0)
     return (contexts - low) / width
 

@@ -1,25 +1,13 @@
 """Functions of the context of which the coefficients of a polynomial manifold are sums."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from romkit.core.polynomials import chebyshev, total_degree
-
-CURVED = 1.2
-"""Ratio of the ends of a parameter's range from which 1/c and log c differ from c enough to try."""
-
-NEAREST = 0.1
-"""Share of the end of the range next to zero at which 1/c and log c stop."""
-
-WARPS: dict[str, Callable[[Tensor], Tensor]] = {
-    "c": lambda u: u,
-    "1/c": torch.reciprocal,
-    "log c": torch.log,
-}
-"""Functions of a parameter in which the manifold may be a polynomial, by name."""
+from romkit.data.coordinates import COORDINATES, NEAREST, PLAIN
 
 
 class ContextTerms:
@@ -62,13 +50,13 @@ class ContextTerms:
         u = c[..., k]
         low = self.low[k]
         high = self.high[k]
-        if self.warps[k] != "c":
+        if self.warps[k] != PLAIN:
             # in units of the end next to zero, which 1/c and log c must not reach
             unit = torch.where(low.abs() < high.abs(), low, high)
             u = (u / unit).clamp(min=NEAREST)
             low = low / unit
             high = high / unit
-        warp = WARPS[self.warps[k]]
+        warp = COORDINATES[self.warps[k]].forward
         start = warp(low)
         end = warp(high)
         return (2 * warp(u) - start - end) / (end - start)

@@ -19,8 +19,9 @@ from romkit.core.broadcast import matmul
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.polynomials import Monomials, multiplied
 from romkit.core.types import Dual, Names
+from romkit.data.coordinates import COORDINATES, PLAIN, are_worth_a_try
 from romkit.projections.base import Projection
-from romkit.projections.context_terms import CURVED, WARPS, ContextTerms
+from romkit.projections.context_terms import ContextTerms
 from romkit.projections.division import Division
 from romkit.projections.frame import Frame
 from romkit.projections.gaps import encoded
@@ -103,7 +104,7 @@ class Polynomial(Networks):
 def warps_of(argument: str, value: object) -> Names:
     """Names of warps, one for each parameter."""
     if isinstance(value, str):
-        return (checks.one_of(argument, value, WARPS),)
+        return (checks.one_of(argument, value, COORDINATES),)
     if not isinstance(value, tuple | list):
         raise InputError(
             argument,
@@ -111,7 +112,7 @@ def warps_of(argument: str, value: object) -> Names:
             got=checks.shown(value),
             fix="give 'c', '1/c' or 'log c', one for each parameter",
         )
-    return tuple(checks.one_of(argument, name, WARPS) for name in value)
+    return tuple(checks.one_of(argument, name, COORDINATES) for name in value)
 
 
 @validated
@@ -511,12 +512,10 @@ def _warps(ranges: ContextTerms) -> list[list[str]]:
     """Warps of each parameter that are worth a try over these ranges, the plain one first."""
     warps = []
     for k, (low, high) in enumerate(zip(ranges.low.tolist(), ranges.high.tolist(), strict=True)):
-        near, far = sorted((abs(low), abs(high)))
-        curved = low * high > 0 and far > CURVED * near
-        if curved and k in ranges.varying:
-            warps.append(list(WARPS))
+        if k in ranges.varying and are_worth_a_try(low, high):
+            warps.append(list(COORDINATES))
         else:
-            warps.append(["c"])
+            warps.append([PLAIN])
     return warps
 
 

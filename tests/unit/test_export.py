@@ -15,6 +15,7 @@ import torch
 
 import romkit
 from romkit.data import ContextParameter
+from romkit.data.coordinates import COORDINATES, with_coordinates
 from romkit.errors import InputError
 from romkit.integrators import LSPG, LearnedField, SINDy, Steady, encoded_samples
 from romkit.solvers import RK4
@@ -182,6 +183,22 @@ def test_a_mechanical_model(tmp_path):
     assert abs(full - truth).max() < 1e-11 * abs(truth).max()
     assert abs(made.mapped("encode", full, 4) - states[-1]).max() < 1e-11 * abs(states[-1]).max()
     assert_standard(fmu)
+
+
+@needs_compiler
+@pytest.mark.parametrize("coordinate", ["1/c", "log c"])
+def test_c_takes_a_parameter_in_its_unit_where_the_law_has_a_coordinate_of_it(coordinate, tmp_path):
+    """ẋ = -x f(c), with f the coordinate."""
+    c, times = torch.linspace(2.0, 20.0, 6, dtype=torch.float64), np.linspace(0, 2, 41)
+    rate_at = COORDINATES[coordinate].forward
+    states = np.exp(-rate_at(c).numpy()[:, None, None] * times[:, None])
+    data = romkit.data.from_arrays(states, times, context={"c": c.numpy()})
+    data = with_coordinates(data, {"c": coordinate})
+    identity = romkit.fit("identity", data)
+    law = SINDy(degree=1, threshold=0.0).fit(identity, data)
+    made = Exported(romkit.export(identity, tmp_path / "model.c", dynamics=law), 7.0)
+    reached = made.states(np.ones(1), 100, 0.01)[-1, 0]
+    assert abs(reached - np.exp(-float(rate_at(torch.tensor(7.0))))) < 1e-6
 
 
 class Driven(LearnedField):

@@ -190,7 +190,9 @@ class Equation(LearnedField):
     def _check_linear(self) -> None:
         """Raise unless the law is ż = A z + B (1, c, u)."""
         self._check_single("step")
-        linear = {CONSTANT, *self.basis.variables.symbols, *self.basis.context.symbols}
+        linear = {CONSTANT, *self.basis.variables.symbols}
+        if not self.basis.context.coordinates:
+            linear |= {*self.basis.context.symbols}
         used = []
         for name, in_law in zip(self.terms, self.support.any(-1).tolist(), strict=True):
             if in_law:

@@ -292,8 +292,10 @@ def _size(paths: Tensor) -> Tensor:
 
 def _poles(samples: LatentSamples) -> tuple[float, ...]:
     """Poles with which polynomials are in the inverse of parameters that are positive; 0 for others,
-    and for inputs.
+    for those that have a coordinate already, and for inputs.
     """
+    if samples.parameters.coordinates:
+        return ()
     shift = samples.parameters.shift.tolist()
     scale = samples.parameters.scale.tolist()
     poles = [0.0] * len(shift)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from romkit.core.broadcast import align
 from romkit.core.types import TensorMap
 from romkit.data.context import context_ranges
 from romkit.data.controls import control_matrix
+from romkit.data.coordinates import COORDINATES, PLAIN, coordinates_of, in_coordinates
 
 
 @validated
@@ -23,10 +24,13 @@ class Scaling:
     """Names of variables, and their scaling before they enter a term: (x - shift) / scale.
 
     A scaled variable prints as δ and its name; unscaled ones (shift 0, scale 1) print as they are.
+    Parameters may have coordinates: (1/c - shift) / scale, say.
 
     Attributes:
         names: of the d variables.
         shift, scale: (d,) float64, or (..., d) where each problem of a stack has its own.
+        coordinates: name of the coordinate of each variable, see `romkit.data.coordinates`; () where
+            all are the variables themselves.
 
     Example:
         >>> import torch
@@ -41,6 +45,7 @@ class Scaling:
     names: tuple[str, ...]
     shift: Tensor
     scale: Tensor
+    coordinates: tuple[str, ...] = ()
 
     @classmethod
     def none(cls, names: Sequence[str]) -> "Scaling":
@@ -52,7 +57,7 @@ class Scaling:
     @validated
     def of_context(cls, data: xr.Dataset) -> "Scaling":
         """Scaling of the context to [-1, 1] over its training range, or over its values where none
-        is declared.
+        is declared, in the coordinates that the data name.
 
         Inputs follow, scaled to [-1, 1] over their values.
         """
@@ -62,18 +67,28 @@ class Scaling:
         low, high = context_ranges(data)  # (p,)
         low = torch.from_numpy(np.concatenate([low, lowest]))
         high = torch.from_numpy(np.concatenate([high, highest]))
+        coordinates = coordinates_of(data)
+        if set(coordinates) <= {PLAIN}:
+            coordinates = ()
+        else:
+            coordinates += (PLAIN,) * control.shape[-1]
+            ends = in_coordinates(torch.stack([low, high]), coordinates, low)  # (2, d)
+            low = ends.amin(0)
+            high = ends.amax(0)
         middle = (low + high) / 2
         # a parameter with one value has no range, and stays as it is
         scale = torch.where(high > low, (high - low) / 2, 1.0)
         names = datasets.context_names(data) + datasets.control_names(data)
-        return cls(names, middle, scale)
+        return cls(names, middle, scale, coordinates)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def equals(self, other: "Scaling") -> bool:
         """Whether names and scaling are the same."""
-        if self.names != other.names or not torch.equal(self.shift, other.shift):
+        if self.names != other.names or self.coordinates != other.coordinates:
+            return False
+        if not torch.equal(self.shift, other.shift):
             return False
         return torch.equal(self.scale, other.scale)
 
@@ -89,10 +104,11 @@ class Scaling:
         """Scaling with changed numbers; the same where problems share it."""
         if self.shift.ndim == 1:
             return self
-        return Scaling(self.names, change(self.shift), change(self.scale))
+        return replace(self, shift=change(self.shift), scale=change(self.scale))
 
     def on(self, like: Tensor) -> TensorMap:
-        """Map x (..., d) -> (x - shift) / scale, for tensors of the dtype and device of `like`.
+        """Map x (..., d) -> (x - shift) / scale, with x in its coordinates, for tensors of the dtype
+        and device of `like`.
 
         Leading axes of x match problems with their own scaling from the left.
         """
@@ -100,11 +116,39 @@ class Scaling:
             return lambda x: x
         shift = self.shift.to(like)
         scale = self.scale.to(like)
-        return lambda x: (x - align(shift, x)) / align(scale, x)
+        if not self.coordinates:
+            return lambda x: (x - align(shift, x)) / align(scale, x)
+        lowest = self.lowest
+
+        def scaled(x: Tensor) -> Tensor:
+            x = in_coordinates(x, self.coordinates, lowest)
+            return (x - align(shift, x)) / align(scale, x)
+
+        return scaled
+
+    @property
+    def middle(self) -> Tensor:
+        """Variables (..., d) that are scaled to 0."""
+        return self._without_coordinates(self.shift)
+
+    @functools.cached_property
+    def lowest(self) -> Tensor:
+        """Least variables (..., d) between those that are scaled to -1 and to 1."""
+        ends = [self.shift - self.scale, self.shift + self.scale]
+        return torch.minimum(*map(self._without_coordinates, ends))
+
+    def _without_coordinates(self, values: Tensor) -> Tensor:
+        """Variables (..., d) whose coordinates have these values."""
+        if not self.coordinates:
+            return values
+        columns = zip(values.unbind(-1), self.coordinates, strict=True)
+        return torch.stack([COORDINATES[name].inverse(value) for value, name in columns], -1)
 
     @functools.cached_property
     def symbols(self) -> tuple[str, ...]:
-        """Symbol of each variable in an equation: δ and its name where any problem scales it."""
+        """Symbol of each variable in an equation: δ and its name where any problem scales it; one
+        with a coordinate is always scaled.
+        """
         scaled = torch.atleast_2d((self.shift != 0) | (self.scale != 1))  # (..., d)
         anywhere = scaled.flatten(0, -2).any(0).tolist()
         symbols = []
@@ -116,10 +160,13 @@ class Scaling:
     def definitions(self) -> list[str]:
         """Definition of each scaled variable, as text; for a single problem."""
         numbers = zip(self.shift.tolist(), self.scale.tolist(), strict=True)
+        coordinates = self.coordinates or (PLAIN,) * len(self)
+        rows = zip(self.symbols, self.names, coordinates, numbers, strict=True)
         definitions = []
-        for symbol, name, (shift, scale) in zip(self.symbols, self.names, numbers, strict=True):
+        for symbol, name, coordinate, (shift, scale) in rows:
             if symbol != name:
-                definitions.append(f"{symbol} = {_moved(name, shift)} / {scale:.6g}")
+                moved = _moved(COORDINATES[coordinate].of(name), shift)
+                definitions.append(f"{symbol} = {moved} / {scale:.6g}")
         return definitions
 
 

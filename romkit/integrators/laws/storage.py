@@ -12,6 +12,7 @@ from romkit.core import packing
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, reason
 from romkit.core.packing import Classes, Rule
+from romkit.data.coordinates import COORDINATES
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.chebyshev import Chebyshev
 from romkit.integrators.laws.equations import Equation
@@ -130,7 +131,7 @@ def _check_rates_at_zero(law: LearnedField, like: Tensor, variables: int, contex
     """Raise unless rates at zero are finite and shaped like (..., m)."""
     *stack, m = like.shape
     # a law in 1/c has no rates at c = 0, but at the middle of the contexts that it was fitted to
-    middle = context.shift.to(like).unsqueeze(-2)  # (..., 1, p)
+    middle = context.middle.to(like).unsqueeze(-2)  # (..., 1, p)
     with torch.no_grad():
         field = law.right_hand_side(middle.expand(*stack, 1, len(context)))
         rate = field(like.new_zeros(*stack, 1, 1, variables))
@@ -162,6 +163,11 @@ RULES: dict[type, tuple[Rule, ...]] = {
         (lambda scaling: len(scaling.names) == scaling.shift.shape[-1], "names and shift differ"),
         (lambda scaling: scaling.shift.shape == scaling.scale.shape, "shift and scale differ"),
         (lambda scaling: bool((scaling.scale > 0).all()), "a scale that is not positive"),
+        (
+            lambda scaling: len(scaling.coordinates) in (0, len(scaling.names)),
+            "names and coordinates differ",
+        ),
+        (lambda scaling: COORDINATES.keys() >= {*scaling.coordinates}, "an unknown coordinate"),
     ),
     Region: (
         (

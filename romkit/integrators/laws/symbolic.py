@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Array
+from romkit.data.coordinates import COORDINATES, PLAIN
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.libraries import CONSTANT, Library
 from romkit.integrators.laws.scaling import Scaling
@@ -72,26 +73,32 @@ def physical(basis: Features, coefficients: Tensor) -> Tensor:
 
 def _factors(scaling: Scaling, library: Library) -> "list[sympy.Expr]":
     """Terms of a library in physical variables."""
-    import sympy
-
     variables = []
-    rows = zip(scaling.names, scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
-    for name, shift, scale in rows:
-        x = sympy.Symbol(name)
+    rows = zip(_coordinates(scaling), scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
+    for x, shift, scale in rows:
         is_scaled = (shift, scale) != (0, 1)
         variables.append((x - shift) / scale if is_scaled else x)
     return library.symbolic(variables)
 
 
-def _sizes(basis: Features) -> "dict[sympy.Symbol, float]":
-    """Size of each variable and of each parameter where the data are."""
+def _coordinates(scaling: Scaling) -> "list[sympy.Expr]":
+    """Coordinate of each variable, the variable itself where it has none."""
     import sympy
 
+    names = scaling.coordinates or (PLAIN,) * len(scaling)
+    symbols = map(sympy.Symbol, scaling.names)
+    return [COORDINATES[name].symbolic(x) for name, x in zip(names, symbols, strict=True)]
+
+
+def _sizes(basis: Features) -> "dict[sympy.Expr, float]":
+    """Size of each variable and of each parameter, or its logarithm, where the data are."""
     sizes = {}
     for scaling in (basis.variables, basis.context):
         largest = (scaling.shift.abs() + scaling.scale).tolist()
-        for name, size in zip(scaling.names, largest, strict=True):
-            sizes[sympy.Symbol(name)] = size
+        for coordinate, size in zip(_coordinates(scaling), largest, strict=True):
+            # of 1/c, powers of c are the terms
+            base, power = coordinate.as_base_exp()
+            sizes[base] = size ** float(1 / power)
     return sizes
 
 
@@ -112,7 +119,7 @@ def largest_terms(
     return total, len(values) - most
 
 
-def _expanded(expression: "sympy.Expr", sizes: "Mapping[sympy.Symbol, float]") -> "sympy.Expr":
+def _expanded(expression: "sympy.Expr", sizes: "Mapping[sympy.Expr, float]") -> "sympy.Expr":
     """The expression multiplied out, without terms that cancelled; sizes of symbols tell how large
     a term is.
     """
@@ -126,7 +133,7 @@ def _expanded(expression: "sympy.Expr", sizes: "Mapping[sympy.Symbol, float]") -
     return total
 
 
-def _size(term: "sympy.Expr", value: float, sizes: "Mapping[sympy.Symbol, float]") -> float:
+def _size(term: "sympy.Expr", value: float, sizes: "Mapping[sympy.Expr, float]") -> float:
     """Largest value of a term where the data are, about."""
     powers = term.as_powers_dict().items()
     return abs(value) * math.prod(sizes.get(x, 1.0) ** power for x, power in powers)
