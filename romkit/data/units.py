@@ -3,13 +3,17 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.names import unit_of
+
+if TYPE_CHECKING:
+    import pint
 
 NAMES = {
     "s": ("second", "seconds", "sec", "secs"),
@@ -179,7 +183,7 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
     """
     got = f"{name} in {source}, where the model has {target}"
     try:
-        import pint  # an extra: most data need no conversion
+        import pint  # noqa: F401  an extra: most data need no conversion
     except ImportError as error:
         raise InputError(
             argument,
@@ -187,7 +191,7 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
             got=f"{source}",
             fix="convert it, or install pint, by which romkit does",
         ) from error
-    registry = pint.UnitRegistry()
+    registry = _registry()
     try:
         images = []
         for value in (0.0, 1.0):
@@ -208,6 +212,14 @@ def conversion(argument: str, name: str, source: str, target: str) -> tuple[floa
     # units of temperature have an offset; all others map zero to zero
     zero, one = images
     return one - zero, zero
+
+
+@cache  # reading all definitions takes a tenth of a second
+def _registry() -> "pint.UnitRegistry":
+    """Units that pint defines, and none that the user has added to a registry."""
+    import pint
+
+    return pint.UnitRegistry()
 
 
 def _for_pint(unit: str) -> str:
