@@ -80,13 +80,13 @@ def tangents(p: Probe) -> None:
 
 
 def jacobian(p: Probe) -> None:
-    """decode_jacobian equals torch.func.jacfwd, point by point."""
+    """decode_jacobian equals torch.func.jacrev, point by point."""
     z = p.operator.encode(p.x)
     _, jacobians = p.operator.decode_jacobian(z)
     loop = []
     for c, point in zip(p.c, z, strict=True):
-        loop.append(torch.func.jacfwd(p.projection(c).decode)(point))
-    close("decode_jacobian = torch.func.jacfwd", jacobians, torch.stack(loop))
+        loop.append(torch.func.jacrev(p.projection(c).decode)(point))
+    close("decode_jacobian = torch.func.jacrev", jacobians, torch.stack(loop))
 
 
 def curvature(p: Probe) -> None:

@@ -24,7 +24,7 @@ from romkit.solvers.fixed import Grid
 from romkit.testing import check_solver
 from tests.refusals import refused
 
-TIGHT = {"rtol": 1e-9, "atol": 1e-10}
+TIGHT = {"rtol": 1e-8, "atol": 1e-9}
 REGISTERED = {
     RK4(0.01): 4,
     ImplicitMidpoint(0.02): 2,
@@ -32,7 +32,7 @@ REGISTERED = {
     Restarted(Adaptive(**TIGHT), 2, lambda t, y: y): None,
     Adaptive(**TIGHT): None,
     **{TorchDiffEq(method, **TIGHT): None for method in ("dopri5", "dopri8")},
-    SciPy("Radau", rtol=1e-8, atol=1e-10): None,
+    SciPy("Radau", rtol=1e-7, atol=1e-9): None,
     SciPy("LSODA", rtol=1e-8, atol=1e-10): None,
 }
 """Each with its order, if it has one."""
@@ -153,11 +153,11 @@ class Euler(Solver):
 
 
 def test_a_solver_of_ones_own_is_checked_for_order_and_accuracy():
-    check_solver(Euler(steps=500), order=1, tolerance=1e-2)
+    check_solver(Euler(steps=100), order=1, tolerance=1e-2)
     for solver, order, law in (
         (Euler(), None, r"Euler.*states = known solution: relative error"),
-        (Euler(steps=500), 2, "order of convergence: expected 2, got"),
-        (Euler(steps=500, shared=True), None, "of what diverges"),
+        (Euler(steps=100), 2, "order of convergence: expected 2, got"),
+        (Euler(steps=100, shared=True), None, "of what diverges"),
     ):
         refused(law, check_solver, solver, order=order, tolerance=1e-2, error=AssertionError)
 
