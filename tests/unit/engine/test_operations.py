@@ -4,8 +4,6 @@ both precisions.
 
 import itertools
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -377,23 +375,6 @@ def test_a_field_with_parameters_is_recorded_once_for_all_their_values():
         expected = RK4(0.1)(family(values), y, times, engine="torch").states.movedim(-2, 0)
         assert torch.allclose(run(y, times), expected, rtol=1e-12, atol=1e-12)
     assert recorded.count("meta") == 1
-
-
-def test_a_trace_of_a_law_imports_no_tracer_of_torch():
-    """Its compiler and SymPy take two seconds, which each first rollout would wait for."""
-    program = """
-import sys, torch
-from romkit.engine.trace import trace_field
-weights = torch.ones(10, 3, dtype=torch.float64)
-def field(t, y):
-    terms = [y[..., 0] * y[..., 1], torch.where(y[..., 2] > 0, y[..., 2], 0.0), y[..., 0].tanh()]
-    columns = torch.cat([torch.stack(terms, -1), y, torch.ones_like(y), y[..., :1]], -1)
-    return (columns.unsqueeze(-2) @ weights).squeeze(-2)
-trace_field(field, torch.ones(4, 3, dtype=torch.float64))
-print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
-"""
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (run.stdout.strip(), run.returncode) == ("[]", 0), run.stderr
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1, -2])

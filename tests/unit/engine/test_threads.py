@@ -1,5 +1,6 @@
 """What a process shares is as it was before, and threads of a program do not disturb each other."""
 
+import json
 import os
 import subprocess
 import sys
@@ -74,18 +75,39 @@ def test_two_rollouts_at_once_are_those_of_one(lorenz, three_threads, engine):
     assert torch.get_num_threads() == 3
 
 
-def test_importing_changes_one_variable_and_no_default():
+@pytest.fixture(scope="module")
+def new_process():
+    """What an import of romkit changes in a new process, and what its first trace imports."""
     program = """
-import os, sys, torch
+import json, os, sys, torch
 before, dtype, threads = dict(os.environ), torch.get_default_dtype(), torch.get_num_threads()
 state = torch.random.get_rng_state()
 import romkit, romkit.integrators
+from romkit.engine.trace import trace_field
 changed = {key: value for key, value in os.environ.items() if before.get(key) != value}
 same = dtype == torch.get_default_dtype() and threads == torch.get_num_threads() and "pysindy" not in sys.modules
-print(changed, same and torch.equal(state, torch.random.get_rng_state()))
+same = same and torch.equal(state, torch.random.get_rng_state())
+weights = torch.ones(10, 3, dtype=torch.float64)
+def field(t, y):
+    terms = [y[..., 0] * y[..., 1], torch.where(y[..., 2] > 0, y[..., 2], 0.0), y[..., 0].tanh()]
+    columns = torch.cat([torch.stack(terms, -1), y, torch.ones_like(y), y[..., :1]], -1)
+    return (columns.unsqueeze(-2) @ weights).squeeze(-2)
+trace_field(field, torch.ones(4, 3, dtype=torch.float64))
+tracers = [name for name in ("torch._dynamo", "sympy") if name in sys.modules]
+print(json.dumps({"changed": changed, "same": same, "tracers": tracers}))
 """
     clean = {key: value for key, value in os.environ.items() if key != "MKL_CBWR"}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=clean, check=True
     )
-    assert done.stdout.strip() == "{'MKL_CBWR': 'AUTO,STRICT'} True", done.stdout
+    return json.loads(done.stdout)
+
+
+def test_importing_changes_one_variable_and_no_default(new_process):
+    assert new_process["changed"] == {"MKL_CBWR": "AUTO,STRICT"}
+    assert new_process["same"]
+
+
+def test_a_trace_of_a_law_imports_no_tracer_of_torch(new_process):
+    """Its compiler and SymPy take two seconds, which each first rollout would wait for."""
+    assert new_process["tracers"] == []
