@@ -317,9 +317,10 @@ class Evidence:
 
     def _help(self) -> str:
         """Sentence on more runs and more latents, where errors show that they help."""
-        if self.fitted_to_all:
-            return ""
         forecast, of_seen = self._error("forecast"), float(np.mean(self.seen["forecast"]))
+        if self.fitted_to_all:
+            is_open = self._has_few_contexts or self._is_lost.any() or forecast > UNSEEN * of_seen
+            return "" if is_open or self._keeps_the_motion else self._of_no_more_runs(of_seen)
         latents = self._latents()
         if self._has_few_contexts:
             return latents
@@ -339,8 +340,12 @@ class Evidence:
             return larger
         if self._keeps_the_motion:
             return f" It loses it on runs that it has learned from, too ({of_seen:.2g})."
+        return self._of_no_more_runs(of_seen)
+
+    def _of_no_more_runs(self, of_seen: float) -> str:
+        """Sentence for a model that errs as much on runs that it has learned from."""
         noise = ""
-        if self._most_noise > NOISY * forecast:
+        if self._most_noise > NOISY * self._error("forecast"):
             noise = "; noise of the data may be a part"
         return (
             f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs "

@@ -17,6 +17,7 @@ from romkit.core.boundary import Part, Positive, unchecked, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import DIMS, Contexts, open_dataset, save_dataset, trajectories
+from romkit.data.units import time_units, without_origin
 from romkit.learning.clocks import at_phases, between_phases, clock_at, comes_to_rest
 from romkit.learning.contexts import (
     FEWEST,
@@ -407,9 +408,13 @@ class InterpolatedRuns:
             raise InputError("start", expected="0 or more", got=f"{start:.4g}", fix=FIX)
         if times[-1] > samples[-1] + rounding:
             longest = float(samples[-1] - samples[0]) - start
-            expected = f"at most {longest:.4g}, where the interpolated runs end"
-            got = f"{float(times[-1] - times[0]):.4g}"
-            raise InputError("duration", expected=expected, got=got, fix=FIX)
+            length = float(times[-1] - times[0])
+            # a count of days has an origin, a duration has none
+            unit = without_origin(time_units(self.runs))
+            expected = (
+                f"at most {longest:.4g} {unit}".rstrip() + ", where the interpolated runs end"
+            )
+            raise InputError("duration", expected=expected, got=f"{length:.4g}", fix=FIX)
 
     def _check_starts(self, starts: Tensor, contexts: Tensor, time: Tensor) -> None:
         """Refuse starts that are none of the runs at these contexts."""

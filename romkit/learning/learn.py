@@ -158,10 +158,13 @@ def learn(
     between = _between_runs(best, train, judged, members, seed)
     if between is None:
         return of_law
-    forecasts = judged.forecasts.made_by(between.follow(judged.test))
+    run_between = between.follow(judged.test)
+    forecasts = judged.forecasts.made_by(run_between)
+    dims = judged.run["rom"].dims
     return replace(
         of_law,
         interpolated=between,
+        run=judged.run.assign(between=(dims, run_between["state"].values)),
         errors=forecasts.errors(),
         errors_of_variables=forecasts.errors_of_variables(datasets.layout_of(data)),
         errors_of_seen=of_seen.made_by(between.follow(seen)).errors(),

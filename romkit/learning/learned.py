@@ -51,7 +51,8 @@ class Learned:
         ensemble: laws that miss a context each, with calibrated intervals; None where none was
             asked for, or there are too few runs.
         train, test: the runs that it was learned from, and those that judge it.
-        run: `romkit.rollout` along the held-out runs.
+        run: `romkit.rollout` along the held-out runs; where runs are interpolated, their forecasts,
+            too, as `between`.
         errors: of each held-out run, of the forecast, of the projection alone, and of forecasts that
             need no model: the nearest training run, that run shifted in time, and rest at the mean.
             The mean of those of the forecast is the error at contexts that it has not seen. They are
@@ -277,24 +278,18 @@ class Learned:
 
     def plot(self) -> Figure:
         """Truth, model and difference of held-out runs, with the error over time, whose mean over
-        time and runs is `error`; of interpolated runs that were fitted to all, what is left there.
+        time and runs is `error`: forecasts from before a fit to all runs.
         """
-        run = self._run_of_forecasts()
-        figure = plot_rollout(run)
-        lines = [words.title(self), figure.get_suptitle()]
-        if self.interpolated is not None and self.fitted_to_all:
-            # the rollout of a law is that before the fit; these are made anew
-            left = float(run["nrmse"].mean())
-            lines.append(f"shown: the same runs after the fit to them, error {left:.2g}")
-        figure.suptitle("\n".join(lines))
+        figure = plot_rollout(self._run_of_forecasts())
+        figure.suptitle(f"{words.title(self)}\n{figure.get_suptitle()}")
         return figure
 
     def _run_of_forecasts(self) -> xr.Dataset:
         """Forecasts of the held-out runs beside their truth, with errors as `errors` has them."""
         run = self.run
         if self.interpolated is not None:
-            states = self.interpolated.follow(self.test)["state"].values
-            run = run.assign(rom=(run["rom"].dims, states, run["rom"].attrs))
+            between = run["between"]
+            run = run.assign(rom=(between.dims, between.values, run["rom"].attrs))
             run = run.assign_attrs(forecast_by=words.way_between(self))
         truth = run["truth"].values / self._scale
         changed = {}

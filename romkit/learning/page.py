@@ -10,7 +10,7 @@ from romkit.core.files import LEARNED
 from romkit.core.runtime import versions
 from romkit.data import context_names
 from romkit.learning import words
-from romkit.learning.contexts import in_words
+from romkit.learning.contexts import halfway, in_words
 from romkit.learning.errors import of_kept
 from romkit.learning.judged import Judged
 from romkit.learning.quiet import quiet
@@ -103,15 +103,22 @@ def _measure(learned: Judged) -> str:
 
 
 def _pictures(learned: Judged, folder: Path) -> list[str]:
-    """Draw held-out runs into the folder, with bars where there are some; lines that show them."""
+    """Draw forecasts into the folder, with bars where there are some; lines that show them."""
     save_figure(learned.plot(), folder / "rollout.png")
-    lines = ["![truth, reduced model and difference of held-out runs](rollout.png)"]
-    if learned.intervals is not None:
-        with quiet():  # of the held-out runs, and of no forecast of the user
-            band = learned.intervals.follow(learned.test, level=words.BAR)
-        save_figure(plot_forecast(band, learned.test), folder / "forecast.png")
-        runs = "runs that it has learned from" if learned.fitted_to_all else "held-out runs"
-        lines.append(f"![forecasts of {runs} with their intervals](forecast.png)")
+    before = ", before the fit to all runs" if learned.fitted_to_all else ""
+    lines = [f"![truth, reduced model and difference of held-out runs{before}](rollout.png)"]
+    if learned.intervals is None:
+        return lines
+    runs, truth = learned.test, learned.test
+    where = "the contexts of held-out runs"
+    if learned.fitted_to_all:
+        # at runs that it has learned from, a forecast shows nothing
+        runs, truth = halfway(learned.test, learned.train), None
+        where = "contexts halfway between two runs"
+    with quiet():  # of these runs, and of no forecast of the user
+        band = learned.intervals.follow(runs, level=words.BAR)
+    save_figure(plot_forecast(band, truth), folder / "forecast.png")
+    lines.append(f"![forecasts at {where} with their intervals](forecast.png)")
     return lines
 
 

@@ -33,6 +33,9 @@ MOST_VARIABLES = 6
 CHANGED = 1.5
 """Ratio of widths from which on a fit to all runs says that it changed them."""
 
+NO_UNIT = ("", "1")
+"""Units of a variable of which nobody said one, or that has none."""
+
 NUMBER = re.compile(r"\d+\.\d{4,}(?:e[-+]\d+)?")
 """Numbers of more digits than one reads."""
 
@@ -46,8 +49,9 @@ def printed(learned: Judged) -> str:
         f"Learned: {kind}",
         f"error    {error(learned)}",
     ]
-    if len(learned.errors_of_variables) > 1:
+    if len(learned.errors_of_variables) > 1 or _has_unit(learned):
         lines.append(f"of each  {error_of_each(learned)}")
+    lines.append(f"runs     {held_out(learned)}")
     lines.append(f"bars     {bars(learned)}")
     if _is_complete(learned):
         lines += [f"law      {equation}" for equation in equations(learned)]
@@ -56,6 +60,20 @@ def printed(learned: Judged) -> str:
         lines.append(f"repeats  {same}")
     lines.append(f"advice   {learned.advice}")
     return "\n".join(lines)
+
+
+def _has_unit(learned: Judged) -> bool:
+    """Whether errors in a unit say more than those in deviations."""
+    return any(errors.units not in NO_UNIT for errors in learned.errors_of_variables.values())
+
+
+def held_out(learned: Judged) -> str:
+    """Number of runs that it has learned from, and of those that judged it."""
+    judged_by = learned.test.sizes["trajectory"]
+    number = learned.train.sizes["trajectory"]
+    if learned.fitted_to_all:
+        return f"all {number}; errors are those of {judged_by} that were held out before"
+    return f"{judged_by} of {number + judged_by} held out; model.refitted() learns from all"
 
 
 def way_between(learned: Judged) -> str:
@@ -160,7 +178,7 @@ def error_of_each(learned: Judged) -> str:
 
 def in_unit(errors: VariableErrors) -> str:
     """Headline of a variable in its unit."""
-    if errors.units in ("", "1"):
+    if errors.units in NO_UNIT:
         return f"{errors.in_unit:.2g}"
     return f"{errors.in_unit:.2g} {errors.units}"
 

@@ -130,6 +130,18 @@ def test_noise_is_named_where_the_data_have_some(noise, said):
     assert (evidence(data, 0.4, 0.9)._most_noise > 0.4 * NOISY) == said
 
 
+def test_a_fit_to_all_runs_keeps_what_is_true_of_more_runs():
+    t, c = np.linspace(0, 10, 101), np.linspace(1, 2, 9)
+    states = np.sin(c[:, None, None] * t[:, None] + np.arange(3))
+    data = romkit.data.from_arrays(states, t, context={"c": c})
+    before = evidence(data, 0.4, 0.9)
+    after = replace(before, fitted_to_all=True)
+    assert "more runs would not help" in before.sentence()
+    assert "more runs would not help" in after.sentence()
+    few_seen = {"forecast": np.full(3, 0.1)}
+    assert "more runs" not in replace(after, seen=few_seen).sentence()
+
+
 def judged_by(trials):
     """Advice on a model of three latents that errs as much as its manifold times four."""
     rows = [

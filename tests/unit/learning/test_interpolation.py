@@ -118,6 +118,28 @@ def test_the_report_and_the_picture_are_of_the_interpolation(learned, tmp_path):
     assert "dimensions" not in title
 
 
+def test_pictures_after_a_fit_to_all_runs_are_of_forecasts_that_had_not_seen_them(
+    learned, tmp_path
+):
+    final = learned.refitted(members=2)
+    # at the runs themselves nothing would be left of the error
+    assert np.allclose(final.interpolated.follow(final.test).state, final.run.truth)
+    drawn, before = final._run_of_forecasts(), learned._run_of_forecasts()
+    assert np.array_equal(drawn.rom, before.rom)
+    final.save(tmp_path)
+    loaded = romkit.Learned.load(tmp_path)
+    assert np.array_equal(loaded._run_of_forecasts().rom, before.rom)
+
+
+def test_a_duration_beyond_the_runs_names_their_unit(learned):
+    runs = driven(np.linspace(1, 2, 8)).assign_coords(
+        time=("time", TIME, {"units": "days since 2001"})
+    )
+    between = InterpolatedRuns.of(learned.projection, runs, None, with_bars=False)
+    with pytest.raises(InputError, match="at most 8 days, "):
+        between.forecast(duration=86400, dt=60, size=1.5)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.2])
 def test_bars_hold_between_the_runs(noise):
     sizes = np.linspace(1, 2, 8)
