@@ -174,7 +174,7 @@ def following(t, y):
 STIFF = [
     (van_der_pol, [2.0, 0.0], 1500.0, 1e-3),
     (robertson, [1.0, 0.0, 0.0], 1e4, 1e-4),
-    (following, [1.0], 50.0, 1e-4),
+    (following, [1.0], 20.0, 1e-4),
     (
         lambda t, y: y @ torch.tensor([[-1.0, 0.0], [199.0, -200.0]], dtype=T64),
         [1.0, 1.0],
@@ -199,7 +199,7 @@ def test_stiff_fields_are_noticed_and_integrated_implicitly(
     def one(t, y):
         return field(torch.tensor(t), torch.from_numpy(y).unsqueeze(0))[0].numpy()
 
-    reference = solve_ivp(one, (0, end), start, "Radau", times.tolist(), rtol=1e-8, atol=1e-11)
+    reference = solve_ivp(one, (0, end), start, "Radau", times.tolist(), rtol=1e-7, atol=1e-10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         solution = Adaptive()(field, y0, times, engine="torch")
@@ -213,15 +213,15 @@ def test_stiff_fields_are_noticed_and_integrated_implicitly(
 def test_the_implicit_method_is_of_order_four_and_compiled(monkeypatch):
     monkeypatch.setattr(room, "WORTHWHILE", {"torch": 0, "compiled": 0})
     y0 = torch.tensor([[2.0, 0.0], [1.5, 0.0]], dtype=T64)
-    times = torch.linspace(0, 1500, 7, dtype=T64)
+    times = torch.linspace(0, 150, 7, dtype=T64)
     compiled, eager = (Adaptive()(van_der_pol, y0, times, engine=e).states for e in ENGINES[::-1])
     assert torch.allclose(compiled, eager, rtol=0, atol=1e-5)
     errors = []
     for rtol in (1e-5, 1e-7):
         states = Adaptive(rtol=rtol)(
-            following, y0[:, :1] * 0 + 1, times[:2] / 5, engine="compiled"
+            following, y0[:, :1] * 0 + 1, 2 * times[:2], engine="compiled"
         ).states
-        errors.append(float((states[:, -1, 0] - torch.cos(times[1] / 5)).abs().max()))
+        errors.append(float((states[:, -1, 0] - torch.cos(2 * times[1])).abs().max()))
     assert errors[1] < errors[0] / 10
 
 
@@ -332,11 +332,11 @@ def test_a_linear_law_says_so_and_is_exact_on_any_grid():
 
 @pytest.mark.parametrize("engine", ["torch", "compiled"])
 def test_members_that_take_too_many_steps_are_lost(engine):
-    """An oscillator of two hundred turns beside one at rest."""
+    """An oscillator of sixty turns beside one at rest."""
     y0 = torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
-    times = torch.linspace(0, 400 * torch.pi, 81, dtype=torch.float64)
+    times = torch.linspace(0, 120 * torch.pi, 81, dtype=torch.float64)
     field = lambda t, y: torch.stack([y[..., 1], -y[..., 0]], -1)  # noqa: E731
-    solution = Adaptive(most_steps=1000)(field, y0, times, engine=engine)
+    solution = Adaptive(most_steps=300)(field, y0, times, engine=engine)
     assert solution.status.tolist() == [Status.DIVERGED, Status.COMPLETED]
     exact = torch.stack([times.cos(), -times.sin()], -1)
     known = solution.states[0].isfinite().all(-1)
