@@ -24,6 +24,9 @@ POINTERS, NUMBERS, COUNTS = 16, 3, 9
 MOST = 64
 """Most variables of a law that is compiled, as `rollout.cpp` has it."""
 
+UNROLLED = (2, 3, 4, 5)
+"""Numbers of variables of first-order laws that the compiler knows, and unrolls loops over."""
+
 
 class Truth(NamedTuple):
     """Observations that rollouts of windows are compared with.
@@ -42,9 +45,11 @@ class Truth(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """Formula of the rate of a motion, with the fields of `Motion`."""
+    """Formula of the rate of a motion, with the fields of `Motion`; terms of compiled code are
+    monomials.
+    """
 
-    terms: MonomialTerms
+    terms: LatentTerms
     latent_dim: int
     order: int
     speed: Tensor | None
@@ -53,21 +58,31 @@ class Formula(NamedTuple):
     reach: float
 
 
-def is_compiled(terms: LatentTerms, start: Tensor) -> bool:
-    """Whether laws of such terms are rolled out by compiled code from such starts."""
-    if not isinstance(terms, MonomialTerms):
+def is_compiled(formula: Formula, start: Tensor) -> bool:
+    """Whether laws of such a formula are rolled out by compiled code from such starts."""
+    if not isinstance(formula.terms, MonomialTerms):
         return False
-    if start.dtype != torch.float64 or start.device.type != "cpu" or start.shape[-1] > MOST:
+    d = start.shape[-1]
+    if start.dtype != torch.float64 or start.device.type != "cpu" or d > MOST:
         return False
-    return _function() is not None
+    return _function(_known_size(d, formula.latent_dim)) is not None
+
+
+def _known_size(d: int, m: int) -> int:
+    """Number of variables that the compiler knows; 0 where it does not."""
+    if d == m and d in UNROLLED:
+        return d
+    return 0
 
 
 @functools.cache
-def _function() -> Callable[..., int] | None:
-    """The compiled function; None where there is no compiler."""
+def _function(size: int) -> Callable[..., int] | None:
+    """The compiled function for laws of a known size; None where there is no compiler."""
     file = resources.files(__package__).joinpath("rollout.cpp")
+    # one size alone, since compiling takes half a second for each
+    text = f"#define SIZE {size}\n{file.read_text(encoding='utf-8')}"
     try:
-        evaluate = library(file.read_text(encoding="utf-8")).evaluate
+        evaluate = library(text).evaluate
     except Unavailable:
         return None
     evaluate.restype = ctypes.c_long
@@ -186,7 +201,8 @@ def _evaluate(formula: Formula, weights: Tensor, course: Course, output: Output)
     numbers = [formula.reach, truth.lost, truth.steep]
     m = formula.latent_dim
     counts = [d, m, terms.number, q, n, W, M, len(course.ends), int(output.by_start)]
-    failed = _function()(*pointers, *numbers, *counts)
+    function = _function(_known_size(d, m))
+    failed = function(*pointers, *numbers, *counts)
     if failed:
         raise MemoryError("rollouts of a law")
 

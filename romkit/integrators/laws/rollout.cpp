@@ -1,9 +1,9 @@
 // Rollouts of polynomial laws by steps of RK4, and their derivatives by coefficients and starts.
 //
 // Arrays are those of sensitivities.py, in rows: n runs of W windows, M steps, d variables of which the last m have the
-// law's rates, K monomials, q terms of a context that moves (1 where none does). D is d where it is known to the compiler,
-// which then unrolls loops over variables, and 0 where it is not, or the law is of second order. Windows are followed
-// `LANES` at a time: what is small of a step is computed for all of them by the same instructions.
+// law's rates, K monomials, q terms of a context that moves (1 where none does). D, SIZE of compiled.py, is d where it is
+// known to the compiler, which then unrolls loops over variables, and 0 elsewhere. Windows are followed `LANES` at a
+// time: what is small of a step is computed for all of them by the same instructions.
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -381,13 +381,5 @@ extern "C" long evaluate(double* states, double* derivatives, double* rows, int6
   const Law law = {d, m, K, q, parent, variable, shift, scale, speed, reach};
   const Course course = {n, W, M, L, steps, is_end, factors, drift};
   const Target target = {rows ? 0 : states, derivatives, rows, numbers, truth, seen, lost, steep, by_start != 0};
-  const auto all = [&](auto of_size) { return of_size(law, course, states, weights, target); };
-  if (d != m) return all(rolled<0>);
-  switch (d) {
-    case 2: return all(rolled<2>);
-    case 3: return all(rolled<3>);
-    case 4: return all(rolled<4>);
-    case 5: return all(rolled<5>);
-    default: return all(rolled<0>);
-  }
+  return rolled<SIZE>(law, course, states, weights, target);
 }

@@ -49,7 +49,7 @@ class Motion:
 
     def rollout(self, weights: Tensor, start: Tensor, course: Course) -> Tensor:
         """States (L + 1, n, W, d) from starts (n, W, d), with coefficients (n, K, m)."""
-        if compiled.is_compiled(self.terms, start):
+        if compiled.is_compiled(self._formula, start):
             return compiled.rolled_out(self._formula, weights, start, course)
         return self._states(weights, start, course, None)
 
@@ -68,7 +68,7 @@ class Motion:
             course: the steps.
             by_start: whether derivatives by the d components of the start follow.
         """
-        if compiled.is_compiled(self.terms, start):
+        if compiled.is_compiled(self._formula, start):
             return compiled.with_derivatives(
                 self._formula, weights, start, course, by_start=by_start
             )
@@ -81,7 +81,7 @@ class Motion:
         their window is lost: derivatives by the coefficients of the run, and behind them the
         distance from the truth.
         """
-        if compiled.is_compiled(self.terms, start):
+        if compiled.is_compiled(self._formula, start):
             return compiled.residual_rows(self._formula, weights, start, course, truth)
         states, derivatives = self.sensitivities(weights, start, course)
         distance = states - truth.states
