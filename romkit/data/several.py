@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from romkit.core.display import listed
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
 from romkit.core.patterns import matched
@@ -17,9 +18,11 @@ from romkit.data.clocks import check_clock, shared_clock
 from romkit.data.containers import is_container, read_container
 from romkit.data.context import ROLE
 from romkit.data.formats import is_table, joined_tables
+from romkit.data.groups import runs_in_groups
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
 from romkit.data.probes import is_probes, read_probes
 from romkit.data.schema import RESERVED
+from romkit.data.sheets import RUN
 from romkit.data.storage import (
     WITHOUT_NAMES,
     group_of,
@@ -86,23 +89,39 @@ def opened(
         _check_units(paths, sources)
         for name, values in parameters.items():
             sources = _with_parameter(paths, sources, name, values, along)
-        sources = _with_attributes_as_coordinates(sources, along)
-        if along is not None:
-            sources = _on_one_grid(paths, sources, along)
-            sources = _on_one_clock(sources, along)
-        try:
-            data = _joined(sources, along)
-            coords = {name: coord.compute() for name, coord in data.coords.items()}
-        except Exception as error:  # readers raise nearly anything on files of others
-            raise FileError(
-                _names(paths), problem=f"cannot be joined ({reason(error)})", fix=MORE_WAYS
-            ) from error
-        data = data.assign_coords(coords)
+        data = _combined(paths, sources, along)
         for name in parameters:
             data[name].attrs[ROLE] = "context"
         # the stack would close them here, before anything is read
         data.set_close(stack.pop_all().close)
         return data
+
+
+def _combined(
+    paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str | None
+) -> xr.Dataset:
+    """Data of files or groups on one grid and clock, joined along a dimension."""
+    sources = _with_attributes_as_coordinates(sources, along)
+    if along is not None:
+        sources = _on_one_grid(paths, sources, along)
+        sources = _on_one_clock(sources, along)
+    try:
+        data = _joined(sources, along)
+        coords = {name: coord.compute() for name, coord in data.coords.items()}
+    except Exception as error:  # readers raise nearly anything on files of others
+        raise FileError(
+            _names(paths), problem=f"cannot be joined ({reason(error)})", fix=MORE_WAYS
+        ) from error
+    return data.assign_coords(coords)
+
+
+def _joined_groups(path: Path, runs: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Runs by the names of their groups, along a dimension of these names."""
+    names = [f"{path}, group {group}" for group in runs]
+    sources = list(runs.values())
+    _check_units(names, sources)
+    warn(f"{path}: groups are runs: {listed(runs)}", DataWarning)
+    return _combined(names, sources, RUN).assign_coords({RUN: list(runs)})
 
 
 def joined_runs(
@@ -118,8 +137,12 @@ def joined_runs(
     Raises:
         FileError: a file that cannot be read, or is not like the first.
     """
-    if len(paths) == 1 and not parameters and paths[0].is_file() and _reader(paths[0]) is None:
-        return open_dataset(paths[0])
+    if len(paths) == 1 and not parameters and _reader(paths[0]) is None:
+        runs = runs_in_groups(paths[0])
+        if runs:
+            return _joined_groups(paths[0], runs)
+        if paths[0].is_file():
+            return open_dataset(paths[0])
     data = opened(paths, dimension_of_runs(paths), parameters)
     if data.nbytes > IN_MEMORY:
         return data
@@ -148,7 +171,7 @@ def _joined(sources: Sequence[xr.Dataset], along: str | None) -> xr.Dataset:
     )
 
 
-def _names(paths: Sequence[Path]) -> str:
+def _names(paths: Sequence[Path | str]) -> str:
     if len(paths) == 1:
         return str(paths[0])
     return f"{paths[0]} ... {paths[-1]}"
@@ -210,7 +233,7 @@ def _checked_engine(path: Path) -> tuple[str, str | None]:
     return engine, None
 
 
-def _check_units(paths: Sequence[Path], sources: Sequence[xr.Dataset]) -> None:
+def _check_units(paths: Sequence[Path | str], sources: Sequence[xr.Dataset]) -> None:
     """Raise where a variable has other units than in the first file."""
     known: dict[str, str] = {}
     for path, source in zip(paths, sources, strict=True):
@@ -322,7 +345,7 @@ def _as_column(values: Sequence[object]) -> Array:
 
 
 def _on_one_grid(
-    paths: Sequence[Path], sources: Sequence[xr.Dataset], along: str
+    paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str
 ) -> list[xr.Dataset]:
     """Files with the coordinates of the first, from which they may differ by rounding.
 
