@@ -143,12 +143,18 @@ def read_data(sources: str | Sequence[str]) -> "xr.Dataset":
 
 
 def read_files(sources: str | Sequence[str]) -> "xr.Dataset":
-    """Runs in files, joined where there are several."""
+    """Runs in files, joined where there are several; warns of those that blew up."""
+    from romkit.data.extremes import warn_of_extremes
+    from romkit.data.schema import DIMS
     from romkit.data.several import joined_runs
 
     if isinstance(sources, str):
         sources = [sources]
-    return joined_runs(*matched(without_systems(sources)))
+    data = joined_runs(*matched(without_systems(sources)))
+    # other data are described first, which warns of them
+    if "state" in data and set(data["state"].dims) == set(DIMS):
+        warn_of_extremes(data)
+    return data
 
 
 def read_own(sources: str | Path | Sequence[str]) -> "xr.Dataset | pd.DataFrame":

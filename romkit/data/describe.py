@@ -14,6 +14,7 @@ from romkit.core.types import Array, Names
 from romkit.data.context import ROLE, context_names, is_declared, without_rounding
 from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.dates import digits_of_dates
+from romkit.data.extremes import warn_of_extremes
 from romkit.data.layout import AXIS, Layout, layout_of
 from romkit.data.names import TIMES, columns_of_runs, unit_of
 from romkit.data.numbers import decoded
@@ -124,6 +125,7 @@ def describe(
         notes.append(f"left out: {', '.join(words)}")
     for note in notes:
         warn(note, DataWarning)
+    warn_of_extremes(described)
     print(summary(described))
     return described
 

@@ -39,8 +39,6 @@ def described(source: object, context: str | Sequence[str] | None) -> xr.Dataset
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = _in_schema(source, context)
-        # before splines, which would spread what is wrong over its neighbours
-        warn_of_extremes(data)
     common = _with_common_times(data)
     for warning in caught:
         # it asks for what has been done
@@ -75,6 +73,8 @@ def _in_schema(source: object, context: str | Sequence[str] | None) -> xr.Datase
         if names is None and parameters:
             names = parameters
     if _has_schema(data):
+        # `describe` warns of those in other data
+        warn_of_extremes(data)
         return data.transpose(*datasets.DIMS, ..., missing_dims="ignore")
     return datasets.describe(data, context=names)
 

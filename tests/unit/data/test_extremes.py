@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import romkit
+from romkit.cli.inputs import read_data
 from romkit.data import from_arrays
 from romkit.data.extremes import warn_of_extremes
 from romkit.learning.reading import described
@@ -190,3 +191,15 @@ def test_scales_that_differ_by_right_are_not_warned_of(values):
 
 def test_runs_of_one_sample_have_no_end():
     assert said(runs(of_size([1, 1.1, 1.2, 1.3, 1.5, 1e3])).isel(time=[0])) == []
+
+
+def test_describe_and_commands_say_what_learn_says(tmp_path, capsys):
+    data = runs(blown())
+    (text,) = said(data)
+    with pytest.warns(romkit.errors.DataWarning) as caught:
+        runs_again = romkit.data.describe(romkit.data.fields(data), context=["rate"])
+    assert text in [str(warning.message) for warning in caught]
+    path = romkit.data.save_dataset(runs_again, tmp_path / "runs.nc")
+    with pytest.warns(romkit.errors.DataWarning) as caught:
+        read_data(str(path))
+    assert [str(warning.message) for warning in caught] == [text]
