@@ -10,11 +10,13 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.broadcast import align
-from romkit.core.errors import InputError
+from romkit.core.errors import FitWarning, InputError, warn
 from romkit.integrators.laws.base import TrajectoryEstimator
 from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
+from romkit.integrators.laws.determined import warn_if_undetermined
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
+from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.libraries import Polynomial
 from romkit.integrators.laws.samples import LatentSamples, one_axis, trajectory_times
 from romkit.integrators.laws.scaling import Scaling
@@ -74,6 +76,12 @@ TRIED = 4
 FEW_CONTEXTS, STRAINED = 5, 1.3
 """Most contexts of a law whose windows stop growing where longer ones make it worse on shorter ones,
 and the factor on their error from which on they do."""
+
+CONSTANT = (
+    "PolynomialLaw: expected runs at three contexts or more to choose context_degree by, got two; the "
+    "law is the same at both, context_degree=1 makes it linear between them"
+)
+"""Warning of a law that does not depend on its context, of which a run held out of two tells nothing."""
 
 ROWS = 2_000
 """Most samples from which the condition of the terms is computed."""
@@ -175,6 +183,15 @@ class PolynomialLaw(TrajectoryEstimator):
         if near is None or near.basis.context_library != self._context_terms:
             return self._shot(samples, Fit.brief)
         return self._shot(samples, Fit.brief, near.coefficients)
+
+    def warn_if_useless(
+        self, law: Equation, samples: LatentSamples, judge: Judge | None = None
+    ) -> None:
+        super().warn_if_useless(law, samples, judge)
+        warn_if_undetermined(type(self).__name__, law, samples)
+        is_open = self.context_degree is None and samples.context.shape[-1] > 0
+        if is_open and law.basis.context_library.degree == 0 and number_of_contexts(samples) == 2:
+            warn(CONSTANT, FitWarning)
 
     @property
     def _context_terms(self) -> Chebyshev:

@@ -294,6 +294,33 @@ def test_a_law_that_is_of_use_says_nothing(settings):
     assert fit_warnings(lambda: settings.fit(pod, data)) == []
 
 
+def test_two_contexts_do_not_choose_a_degree_in_the_context_in_silence():
+    t = torch.linspace(0, 3, 61, dtype=torch.float64)
+    decays = torch.tensor([0.1, 0.2], dtype=torch.float64)[:, None, None]
+    turn = torch.tensor([[0.0, 0.5], [-0.5, 0.0]], dtype=torch.float64)  # z' = z turn - c z
+    angle = 0.5 * t
+    z = torch.exp(-decays * t[:, None]) * torch.stack([angle.cos(), angle.sin()], -1)
+    rate, c = z @ turn - decays * z, decays.expand(2, 61, 1)
+
+    def fitted(**settings):
+        return PolynomialLaw(degree=1, **settings).fit_samples(z, rate, c, times=t)
+
+    assert len(fit_warnings(fitted)) == 1
+    assert fit_warnings(lambda: fitted(context_degree=1)) == []
+    between = torch.tensor([1.0, 2.0]).double()
+    value = fitted(context_degree=1).predict(between, torch.tensor([0.15]).double())
+    torch.testing.assert_close(value, between @ turn - 0.15 * between, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_polynomials_name_terms_that_one_circle_does_not_tell_apart(degree):
+    t = torch.linspace(0, 6, 61, dtype=torch.float64)
+    z = torch.stack([t.cos(), t.sin()], dim=-1)[None]
+    rate = torch.stack([-t.sin(), t.cos()], dim=-1)[None]
+    settings = PolynomialLaw(degree=degree)
+    assert len(fit_warnings(lambda: settings.fit_samples(z, rate, times=t))) == (degree == 2)
+
+
 @pytest.mark.parametrize("kind", [SINDy, WeakSINDy])
 @pytest.mark.parametrize("degree", [1, 3])
 def test_terms_that_one_circle_does_not_tell_apart_are_named(kind, degree):
