@@ -12,7 +12,7 @@ from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data.spelling import by_full_names
 from romkit.inference.arclength import Branch, Point
-from romkit.inference.equations import Orbits
+from romkit.inference.equations import NEUTRAL, Equations, Orbits
 from romkit.inference.line import Line
 from romkit.inference.models import model_of
 from romkit.inference.switching import crossing, doubled, hopf, leaving, of_orbits
@@ -21,6 +21,11 @@ from romkit.projections import Projection
 from romkit.systems import System
 
 KINDS = ("equilibria", "orbits")
+
+RETURNS, CLOSED = 6, 1e-6
+"""Newton steps to the time after which a state comes back, and its distance, relative to its size,
+from where it began.
+"""
 
 TWELFTHS = 12
 """Parts of a period in which an orbit is looked at, so that two, three and four rounds are seen."""
@@ -148,6 +153,7 @@ def continuation(
         walked.append(point)
     _warn_of_end(branch.end, points, line, walked[-1])
     _warn_of_extrapolation(line, walked)
+    _warn_of_neutral(kind, walked)
     return _dataset(kind, walked, special, line).assign_attrs(end=branch.end)
 
 
@@ -212,6 +218,7 @@ def _first_of_state(
     guess = np.append(unknowns, 0.0)
     first = branch.at(guess)
     if first is None:
+        _refuse_family(branch.equations, guess)
         raise InputError(
             "start",
             expected="a state near an equilibrium or an orbit",
@@ -221,6 +228,32 @@ def _first_of_state(
     if isinstance(branch.equations, Orbits):
         _check_least_period(branch.equations, first.u)
     return branch, first
+
+
+def _refuse_family(equations: Equations, u: Array) -> None:
+    """Raise where the state of a guess u comes back to itself, although Newton's method finds no
+    orbit: orbits through other states are as good.
+    """
+    if not isinstance(equations, Orbits):
+        return
+    w, parameter = u[:-2], u[-1:]
+    time = equations.unit * u[-2]
+    for _ in range(RETURNS):
+        end = equations.after(parameter, w, time)
+        rate = equations.rate(end[None], parameter)[0]
+        late = float(rate @ (end - w)) / float(rate @ rate)
+        if not abs(late) < time / 2:
+            return
+        time -= late
+    size = 1 + np.abs(w).max()
+    if np.abs(end - w).max() > CLOSED * size:
+        return
+    raise InputError(
+        "start",
+        expected="a state near an orbit that others approach or leave",
+        got=f"one of a family of orbits, of period {time:.6g}, as conservative systems have",
+        fix="follow single ones by romkit.simulate, or add the damping and the drive that choose one",
+    )
 
 
 def _check_least_period(equations: Orbits, u: Array) -> None:
@@ -357,6 +390,20 @@ def _warn_of_end(end: str, points: int | None, line: Line, final: Point) -> None
     place = f"{line.name} = {parameter:g}"
     text = f"points: expected the end of the range, got a branch that ends at {place}: {reason}"
     warn(text, RuntimeWarning)
+
+
+def _warn_of_neutral(kind: str, walked: list[Point]) -> None:
+    """Warn of orbits whose stability is within the errors of their multipliers."""
+    if kind != "orbits":
+        return
+    growth = np.array([point.growth.max(initial=-np.inf) for point in walked])
+    neutral = int((np.abs(growth + NEUTRAL) <= NEUTRAL).sum())
+    if neutral:
+        warn(
+            f"stable: {neutral} of {len(walked)} orbits neither grow nor decay by more than {NEUTRAL:g} "
+            "in a period, which multipliers by differences do not see; they count as stable",
+            RuntimeWarning,
+        )
 
 
 def _warn_of_extrapolation(line: Line, walked: list[Point]) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 import xarray as xr
 from scipy.integrate import solve_ivp
+from scipy.special import ellipk
 
 import romkit
 from romkit.data import ContextParameter
@@ -745,3 +746,25 @@ def test_the_time_of_several_rounds_is_no_period(rounds):
     branch = romkit.continuation(Oscillator(), period=6.38, **once)
     assert float(branch.period[0]) == pytest.approx(6.38068, abs=1e-4)
     refused("period", romkit.continuation, Oscillator(), period=rounds * 6.38, **once)
+
+
+def duffing(x, y, r):
+    return [y, r * x - x - x**3]
+
+
+def test_an_orbit_of_a_conservative_system_is_refused_as_one_of_a_family():
+    # x'' = -x - x^3 from x = 1 at rest: T = 4 K(1/4) / sqrt(2)
+    period = 4 * ellipk(1 / 4) / math.sqrt(2)
+    call = {"start": [1.0, 0.0], "kind": "orbits", "period": 4.6, "r": (0.0, 0.5)}
+    refused(f"of period {period:.6g}", romkit.continuation, Textbook(duffing, 2), **call)
+
+
+def beside_a_circle(x, y, z, r):
+    rest = 1 + r - x**2 - y**2
+    return [rest * x - y, rest * y + x, 1e-7 * z]
+
+
+def test_orbits_whose_growth_differences_do_not_see_are_named():
+    call = {"start": [1.0, 0.0, 0.0], "kind": "orbits", "period": 2 * math.pi, "points": 2}
+    with pytest.warns(RuntimeWarning, match="2 of 2 orbits neither grow nor decay"):
+        romkit.continuation(Textbook(beside_a_circle, 3), r=(0.0, 0.5), **call)
