@@ -131,20 +131,20 @@ def test_the_error_of_the_model_is_corrected_and_covered(plane):
     far off.
     """
     bend = 0.4
-    contexts = np.random.default_rng(5).uniform(1.1, 2.9, 150)
+    contexts = np.random.default_rng(5).uniform(1.1, 2.9, 100)
     data = snapshots(plane, contexts, bend=bend, noise=NOISE, seed=3)
     found = romkit.infer(
         plane, data, training=snapshots(plane, TRAINING, times=20, bend=bend), noise=NOISE
     )
     error = found.estimate.values[:, 0] - contexts
-    few = data.isel(trajectory=slice(50))
+    few = data.isel(trajectory=slice(30))
     plain = romkit.infer(plane, few, training=snapshots(plane, TRAINING), noise=NOISE)
-    off = plain.estimate.values[:, 0] - contexts[:50]
+    off = plain.estimate.values[:, 0] - contexts[:30]
     assert np.sqrt((error**2).mean()) < 2 * float(plain["std"].mean())  # twice that of noise alone
     assert np.sqrt((off**2).mean()) > 5 * float(plain["std"].mean())
     inside = (found.lower.values[:, 0] <= contexts) & (contexts <= found.upper.values[:, 0])
     assert abs(inside.mean() - 0.9) < 4 * np.sqrt(
-        0.9 * 0.1 * (1 / 150 + 1 / 60)
+        0.9 * 0.1 * (1 / 100 + 1 / 60)
     )  # 60 trials calibrate the interval
     assert found.explained.values.mean() > 0.99 - 4 * np.sqrt(0.01 / 60)
     assert not plain.explained.values.any()
@@ -166,20 +166,20 @@ def test_limits_have_a_vote_for_each_trajectory_and_one_for_the_new_one(plane):
     """
     data = snapshots(plane, [2.0], times=1, noise=NOISE)
     one = romkit.calibrate(
-        plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=1), data, noise=NOISE
+        plane, snapshots(plane, np.linspace(1.0, 3.0, 20), times=1), data, noise=NOISE
     )
     order = np.sort(one.strange.numpy(), axis=0)
     for level in (0.5, 0.9, 0.99):
-        expected = order[min(int(np.ceil(level * 41)), 40) - 1]
+        expected = order[min(int(np.ceil(level * 21)), 20) - 1]
         np.testing.assert_array_equal(one.quantile(one.strange, level).numpy(), expected)
     attrs = romkit.infer(one, data).attrs
-    assert attrs["false_alarms"] == pytest.approx(2 / 41)
+    assert attrs["false_alarms"] == pytest.approx(2 / 21)
     assert "from 1 to 3" in attrs["false_alarms_hold_for"]
     several = romkit.calibrate(
-        plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=3), data, noise=NOISE
+        plane, snapshots(plane, np.linspace(1.0, 3.0, 20), times=3), data, noise=NOISE
     )
-    assert float(several.votes.sum()) == pytest.approx(40)
-    assert romkit.infer(several, data).attrs["false_alarms"] == pytest.approx(2 / 41)
+    assert float(several.votes.sum()) == pytest.approx(20)
+    assert romkit.infer(several, data).attrs["false_alarms"] == pytest.approx(2 / 21)
 
 
 def test_noise_is_estimated_where_it_is_not_known(plane):
@@ -467,12 +467,9 @@ def test_first_sensors_are_pivots_and_later_ones_the_best_that_are_left(plane):
 def test_the_bound_of_sensors_is_the_deviation_of_estimates(plane):
     training, data = snapshots(plane, TRAINING), snapshots(plane, [1.7], times=1)
     found = romkit.sensors(plane, 5, training=training, noise=1e-3)
-    for number in (3, 5):
-        rows = found.component.values[:number].tolist()
-        estimate = romkit.infer(plane, data, training=training, sensors=rows, noise=1e-3)
-        assert float(estimate["std"][0, 0]) == pytest.approx(
-            float(found.bound[number - 1, 0]), rel=1e-3
-        )
+    rows = found.component.values[:3].tolist()
+    estimate = romkit.infer(plane, data, training=training, sensors=rows, noise=1e-3)
+    assert float(estimate["std"][0, 0]) == pytest.approx(float(found.bound[2, 0]), rel=1e-3)
     every = romkit.infer(plane, data, training=training, noise=1e-3)
     assert float(every["std"][0, 0]) == pytest.approx(float(found.bound_of_all[0]), rel=1e-3)
 

@@ -64,7 +64,7 @@ def test_weak_sindy_finds_terms_in_noise_where_pysindy_has_others(lorenz):
         polynomials, include_bias=True, spatiotemporal_grid=TIMES.numpy(), H_xt=0.2, K=150, p=4
     )
     false = 0
-    for seed in range(3):
+    for seed in range(2):
         draw = torch.Generator().manual_seed(seed)
         z = x + 0.02 * x.std(0) * torch.randn(x.shape, generator=draw, dtype=x.dtype)
         np.random.seed(seed)  # noqa: NPY002, pysindy draws its windows from the global generator

@@ -94,7 +94,7 @@ def end(model, dynamics, interval, **context):
 
 def test_output_times_do_not_decide_the_error(system, projection):
     model = system, projection
-    exact = end(model, LSPG(dt=8e-3), 1.0, F=3.15)
+    exact = end(model, LSPG(dt=1e-2), 1.0, F=3.15)
     size = np.abs(exact).max()
     for interval in (0.1, 1.0):
         checked, given = LSPG(rtol=4e-3), LSPG(dt=interval)
@@ -103,7 +103,7 @@ def test_output_times_do_not_decide_the_error(system, projection):
 
 
 def test_a_mechanical_system_takes_steps_that_are_short_enough(beads):
-    exact = end(beads, LSPG(dt=1e-2), 1.0, k=[0.7, 1.5])
+    exact = end(beads, LSPG(dt=2e-2), 1.0, k=[0.7, 1.5])
     for interval in (0.2, 1.0):
         apart = np.abs(end(beads, LSPG(rtol=1e-2), interval, k=[0.7, 1.5]) - exact).max()
         assert apart < 2e-2 * np.abs(exact).max()
@@ -259,12 +259,11 @@ def latents(system, model, dynamics, **more):
     return romkit.rollout(system, model, dynamics=dynamics, **settings).latent.values
 
 
-@pytest.mark.parametrize("every", [1, 2, 100])
-def test_it_costs_nothing_where_the_encoder_is_a_left_inverse(system, models, every):
+def test_it_costs_nothing_where_the_encoder_is_a_left_inverse(system, models):
     stays = latents(system, models["cae"], PetrovGalerkin())
-    assert np.allclose(
-        latents(system, models["cae"], Reencoded(PetrovGalerkin(), every)), stays, atol=1e-11
-    )
+    for every in (1, 2, 100):
+        restarts = latents(system, models["cae"], Reencoded(PetrovGalerkin(), every))
+        assert np.allclose(restarts, stays, atol=1e-11)
 
 
 def test_a_restart_is_one_more_encoding(system, models):

@@ -82,7 +82,7 @@ def test_phases_stop_drifting_at_contexts_that_were_not_used(pod, timed, tmp_pat
     romkit.save(timed, file)
     runs, last = [], []
     # the loaded model is the same from its first step
-    for model, duration in ((pod, 30), (timed, 30), (romkit.load(file), 2)):
+    for model, duration in ((pod, 20), (timed, 20), (romkit.load(file), 2)):
         run = romkit.rollout(Rotor(), model, c=UNSEEN, duration=duration, solver=RK4(0.05))
         runs.append(run)
         apart = np.abs(run.rom - run.truth).isel(component=slice(2), time=slice(-50, None))

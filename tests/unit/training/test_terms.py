@@ -99,7 +99,7 @@ def test_the_bound_is_never_below_the_certificate(method):
 
 def test_training_with_it_ends_below_the_target():
     data = romkit.systems.Lorenz96(n=8, transient=5.0).dataset(F=[3.14, 3.15, 3.18], duration=0.5)
-    settings = {"epochs": 15, "layers": (2, 4, 8), "engine": "torch", "seed": 1}
+    settings = {"epochs": 10, "layers": (2, 4, 8), "engine": "torch", "seed": 1}
     free = romkit.fit("ncae", data, **settings, loss=[Reconstruction()])
     kept = romkit.fit(
         "ncae", data, **settings, loss=[Reconstruction(), LipschitzBound(target=4.0, weight=10.0)]
