@@ -361,7 +361,7 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
     if value.dtype.kind == "b":
         value = value.astype(float)  # a switch is a parameter of two values
     if "trajectory" in value.dims:
-        return value
+        return _of_runs(value)
     number = data.sizes["trajectory"]
     if number > 1 and value.ndim == 0:  # readers keep the attribute of the first file
         raise InputError(
@@ -371,6 +371,21 @@ def _parameter(data: xr.Dataset, name: str) -> xr.DataArray:
             fix="give that of each run; romkit.open(files, along='run') keeps attributes that differ",
         )
     return value.expand_dims(trajectory=number)
+
+
+def _of_runs(value: xr.DataArray) -> xr.DataArray:
+    """A parameter along trajectory, and along time where it moves in a run: columns of tables repeat
+    the number of a run at each time.
+    """
+    if "time" not in value.dims:
+        return value
+    numbers = value.transpose(*LEAD).values.astype(float)  # (C, T)
+    # behind its end a run has no number
+    largest = np.fmax.reduce(numbers, axis=1, keepdims=True)
+    filled = np.where(np.isnan(numbers), largest, numbers)
+    if (filled != filled[:, :1]).any():
+        return value
+    return xr.DataArray(filled[:, 0], dims="trajectory", attrs=value.attrs)
 
 
 def _constants_in_words(described: xr.Dataset, declared: Sequence[str]) -> list[str]:

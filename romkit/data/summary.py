@@ -9,7 +9,7 @@ from romkit.core.boundary import validated
 from romkit.core.display import listed, with_unit
 from romkit.core.types import Array
 from romkit.data.context import context_names, is_declared
-from romkit.data.controls import INPUT_UNITS, control_names
+from romkit.data.controls import HELD, INPUT_UNITS, LINEAR, control_names, inputs_held
 from romkit.data.layout import Variable, layout_of
 from romkit.data.names import unit_of
 from romkit.data.schema import DIMS, check_states, complete
@@ -107,7 +107,9 @@ def _inputs_in_words(data: xr.Dataset) -> str:
     if INPUT_UNITS in data.coords:
         units = data[INPUT_UNITS].values.tolist()
     pairs = zip(names, units, strict=True)
-    return ", ".join(f"{name}{with_unit(unit, ' [{}]')}" for name, unit in pairs)
+    words = ", ".join(f"{name}{with_unit(unit, ' [{}]')}" for name, unit in pairs)
+    between = HELD if inputs_held(data) else LINEAR
+    return f"{words}; {between} between samples"
 
 
 def _time_in_words(data: xr.Dataset) -> str:

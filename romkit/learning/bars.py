@@ -32,8 +32,8 @@ class Bars(NamedTuple):
 
     Attributes:
         runs: number of forecasts that they were calibrated by, of runs that their law had not seen.
-        inside: share of the held-out runs within their intervals; forecasts that are lost are left
-            out here and below.
+        inside: share of the held-out runs within their intervals, NaN for a model that has learned from
+            them; forecasts that are lost are left out here and below.
         lost: number of further such forecasts that are lost, which they leave out.
         width: half of their width [deviations], root mean square over components, mean over time,
             median of the runs.
@@ -197,17 +197,28 @@ def joined(runs: xr.Dataset, further: xr.Dataset) -> xr.Dataset:
     return xr.concat([runs, further], "trajectory", data_vars="minimal", coords="minimal")
 
 
-def measured(ensemble: Ensemble | InterpolatedRuns, test: xr.Dataset, level: float) -> Bars:
-    """Widths of intervals on the held-out runs, and what they rest on."""
-    band = ensemble.follow(test, level=level)
-    truth = trajectories(test, "state").numpy()
-    scale = shared(band["state_std"].values.astype(float), test)
+def measured(
+    ensemble: Ensemble | InterpolatedRuns, runs: xr.Dataset, level: float, *, are_true: bool
+) -> Bars:
+    """Widths of intervals along runs, and what they rest on.
+
+    Args:
+        ensemble: source of the intervals.
+        runs: held-out ones, or contexts and starts without a truth.
+        level: of the intervals.
+        are_true: whether the states of the runs are those at their contexts.
+    """
+    band = ensemble.follow(runs, level=level)
     lower = band["lower"].transpose(*DIMS).values
     upper = band["upper"].transpose(*DIMS).values
-    observed = np.isfinite(truth) & np.isfinite(lower)
-    inside = (truth >= lower) & (truth <= upper)
+    scale = shared(band["state_std"].values.astype(float), runs)
     half = (upper - lower) / 2 / scale
     width = np.nanmedian(np.sqrt(np.square(half).mean(-1)).mean(-1))
+    share = np.nan
+    if are_true:
+        truth = trajectories(runs, "state").numpy()
+        observed = np.isfinite(truth) & np.isfinite(lower)
+        inside = (truth >= lower) & (truth <= upper)
+        share = float(inside[observed].mean())
     calibration = ensemble.calibration
-    share = float(inside[observed].mean())
     return Bars(calibration.trajectories, calibration.lost, share, float(width))

@@ -90,9 +90,13 @@ def are_between(wanted: Array, known: Array) -> Array:
 
 
 def in_words(data: xr.Dataset, run: int) -> str:
-    """Context of a run in words."""
+    """Context of a run in words, of one that moves its range."""
     values = display.parameters(data.isel(trajectory=run))
-    named = [f"{name} = {float(values[name]):.4g}" for name in context_names(data)]
+    named = []
+    for name in context_names(data):
+        low, high = np.nanmin(values[name]), np.nanmax(values[name])
+        span = f"{low:.4g}" if low == high else f"{low:.4g} ... {high:.4g}"
+        named.append(f"{name} = {span}")
     return ", ".join(named)
 
 

@@ -31,7 +31,7 @@ differ from the runs beside them by their phases.
 
 def spread_of_individuals(data: xr.Dataset) -> float:
     """Root mean square difference of runs from what their context tells [deviations]; NaN where it
-    tells nearly all, or cannot be told.
+    tells nearly all, or cannot be told, as of runs whose inputs differ.
 
     Runs at equal contexts show it, and else runs of one parameter that do not oscillate: from the
     straight line between the runs beside them they differ as much as from the mean of all.
@@ -39,6 +39,8 @@ def spread_of_individuals(data: xr.Dataset) -> float:
     Source: Gasser, Sroka, Jennen-Steinmetz (1986), Residual variance and residual pattern in
     nonlinear regression, for the line between neighbours.
     """
+    if "control" in data:
+        return np.nan
     of_repeats = difference_of_repeats(data)
     if of_repeats > 0:
         return of_repeats

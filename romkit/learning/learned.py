@@ -361,7 +361,7 @@ class Learned:
             # at runs that it has learned from a law errs by less than between them
             runs = halfway(runs, self.train)
         with quiet():
-            return measured(self.intervals, runs, words.BAR)
+            return measured(self.intervals, runs, words.BAR, are_true=not self.fitted_to_all)
 
     @property
     def intervals(self) -> Ensemble | InterpolatedRuns | None:

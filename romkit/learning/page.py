@@ -137,11 +137,18 @@ def _commands(learned: Judged, folder: Path) -> str:
         context = " ".join(f"--{name} {value}" for name, value in values.items())
         length = f"--duration {duration} --dt {step}"
         start = folder / "test.nc"
-        return f"```sh\nromkit forecast {folder} --from {start} {length} {context}\n```"
+        inputs = f" --control {start}" if _needs_inputs(learned) else ""
+        return f"```sh\nromkit forecast {folder} --from {start} {length} {context}{inputs}\n```"
     context = ", ".join(f'"{name}": {value}' for name, value in values.items())
     start = "initial_state=model.test.state[0, 0]"
     length = f"duration={duration}, dt={step}"
-    return f"```python\nmodel.forecast({start}, {length}, context={{{context}}})\n```"
+    inputs = ", control=model.test.control[0]" if _needs_inputs(learned) else ""
+    return f"```python\nmodel.forecast({start}, {length}, context={{{context}}}{inputs})\n```"
+
+
+def _needs_inputs(learned: Judged) -> bool:
+    """Whether a forecast needs inputs that the model does not know by itself."""
+    return bool(learned.law.control_names) and learned.period is None
 
 
 def _rounded_down(span: float) -> float:
