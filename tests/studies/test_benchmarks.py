@@ -151,7 +151,8 @@ def test_a_difference_between_rollouts_is_noticed(problem, states):
 
 
 @torch.no_grad()
-def test_tolerances_are_the_largest_that_match_rk4(problem):
+def test_tolerances_are_the_largest_that_match_rk4(problem, monkeypatch):
+    monkeypatch.setattr(contestants, "STEPS", 20)
     dopri5 = contestants.ADAPTIVE["torchdiffeq, dopri5"]
     found = contestants.calibrate(problem, dopri5, 1)
     assert found["error"] <= found["rk4_error"]

@@ -280,7 +280,7 @@ VALID = {
 
 
 def attempts(command):
-    """A valid command with one option or argument changed; an option by every second text."""
+    """A valid command with one option or argument changed; an option by every third text."""
     valid = VALID[command].split()
     first = next((k for k, word in enumerate(valid) if word.startswith("--")), len(valid))
     own = [
@@ -291,7 +291,7 @@ def attempts(command):
     options = [option for p in own for option in p.opts if option.startswith("--")]
     for number, text in enumerate(BAD):
         yield from ([*valid[:k], text, *valid[k + 1 :]] for k in range(first))
-        yield from ([*valid, option, text] for option in options[number % 2 :: 2])
+        yield from ([*valid, option, text] for option in options[number % 3 :: 3])
 
 
 def fault(words):

@@ -18,7 +18,7 @@ from romkit.integrators.laws.judge import Judge
 from tests.refusals import refused
 
 TIMES, AMPLITUDES = np.linspace(0.0, 2.0, 81), np.linspace(1.0, 2.0, 6)
-SHORT = NeuralODE(hidden=(8,), regression_steps=400, shooting_steps=100)
+SHORT = NeuralODE(hidden=(8,), regression_steps=100, shooting_steps=20)
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ def test_a_field_has_three_maps_and_the_error_and_leaves_the_run_as_it_was(run):
 def test_a_field_of_uneven_times_stands_at_its_times():
     run = long_run(duration=2.0)
     run = run.assign_coords(time=("time", run.time.values**2, run.time.attrs))
-    mesh = panels(draw(run))[0].collections[0]
+    mesh = panels(plot_rollout(run))[0].collections[0]
     edges = mesh.get_coordinates()[0, 1:-1, 0]
     assert np.allclose(edges, (run.time.values[1:] + run.time.values[:-1]) / 2)
     assert np.array_equal(mesh.get_array(), run.truth.values.T)
@@ -119,7 +119,7 @@ def test_all_seeds_are_in_the_error_panel_and_the_median_one_is_shown(lorenz, pr
 
 
 def test_long_runs_show_their_beginning_and_end_with_units_on_the_axes():
-    figure = draw(long_run())
+    figure = plot_rollout(long_run())
     extents = [axes.get_xlim() for axes in panels(figure)[:2]]
     assert extents[0][0] == 0.0
     assert extents[1][1] == pytest.approx(99.95)

@@ -48,7 +48,7 @@ def test_they_are_named_after_method_and_system_and_small():
     ("name", "context", "duration"),
     [
         ("flow-kuramoto-sivashinsky", {"L": 16.0}, 5.0),
-        ("flow-burgers2d", {"mu1": 4.56, "mu2": 0.019}, 2.0),
+        ("flow-burgers2d", {"mu1": 4.56, "mu2": 0.019}, 1.0),
     ],
 )
 def test_they_follow_the_system_with_its_own_grid_and_step(name, context, duration):

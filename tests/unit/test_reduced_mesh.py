@@ -22,7 +22,7 @@ T64 = torch.float64
 
 @pytest.fixture(scope="module")
 def burgers():
-    return Burgers2D(cells=12, dt=0.1, duration=2.0)
+    return Burgers2D(cells=12, dt=0.1, duration=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def data(burgers):
 @pytest.fixture(scope="module")
 def model(data):
     return romkit.fit(
-        "ncae", data, basis=12, latent_dim=3, epochs=40, learning_rate=0.01, verbose=False
+        "ncae", data, basis=12, latent_dim=3, epochs=20, learning_rate=0.01, verbose=False
     )
 
 
@@ -104,13 +104,13 @@ def test_weights_hold_those_of_the_metric(model, data):
         def weigh(self, x, u, c):
             return 4 * u
 
-    system = Weighted(cells=12, dt=0.1, duration=2.0)
+    system = Weighted(cells=12, dt=0.1, duration=1.0)
     basis = Basis(model.basis.modes / 2, model.basis.mean, system.weight)
     double = romkit.fit("pod", data, basis=basis, latent_dim=3)
     plain = romkit.fit("pod", data, basis=model.basis, latent_dim=3)
     heavy, light = (
         romkit.reduced_mesh(s, p, data, tolerance=0.1)
-        for s, p in ((system, double), (Burgers2D(cells=12, dt=0.1, duration=2.0), plain))
+        for s, p in ((system, double), (Burgers2D(cells=12, dt=0.1, duration=1.0), plain))
     )
     assert torch.equal(heavy.rows, light.rows)
     assert torch.allclose(heavy.weights, 4 * light.weights)
@@ -177,7 +177,7 @@ def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
         )
     for other in (
         romkit.fit("pod", data, basis=5, latent_dim=2),
-        romkit.fit("pod", data.isel(trajectory=[0, 1]), basis=12, latent_dim=2),
+        romkit.fit("pod", data.isel(trajectory=[0, 1, 2]), basis=12, latent_dim=2),
     ):
         refused("projection", romkit.follow, other, data, dynamics=LSPG(mesh=mesh))
 
@@ -190,6 +190,6 @@ def test_snapshots_at_rest_are_no_obstacle(burgers, model, data):
         def rhs_rows(self, t, rows, x, c):
             return torch.zeros_like(x[..., 0]) * c[..., :1]
 
-    mesh = romkit.reduced_mesh(Still(cells=12, dt=0.1, duration=2.0), model, data, tolerance=0.1)
+    mesh = romkit.reduced_mesh(Still(cells=12, dt=0.1, duration=1.0), model, data, tolerance=0.1)
     assert len(mesh.rows) >= 3
     assert bool((mesh.weights > 0).all())

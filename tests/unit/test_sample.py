@@ -24,7 +24,7 @@ from romkit.verbs.sample import LOST, Stopping
 from tests.refusals import refused
 
 CANDIDATES = {"c": np.linspace(0, 1, 41)}
-FEW = {"c": np.linspace(0, 1, 9)}
+FEW = {"c": np.linspace(0, 1, 6)}
 POWER = 8
 
 
@@ -34,9 +34,9 @@ class Forced(System):
 
     power: int = POWER
     dt: float = 0.1
-    duration: float = 2.0
+    duration: float = 1.0
     transient: float = 0.0
-    horizon: float = 2.0
+    horizon: float = 1.0
 
     name = "forced"
     state_names = tuple(f"x{k}" for k in range(5))
@@ -133,8 +133,8 @@ def test_a_plateau_ends_the_choice_and_changes_none(
 ):
     """By the history of a call without one, whose errors are compared context by context."""
     settings = {"candidates": FEW, "latent_dim": latent_dim, "at_once": at_once, "folder": tmp_path}
-    whole = romkit.sample(Forced(), 8, "greedy", **settings)
-    ended = romkit.sample(Forced(), 8, plateau=plateau, min_decrease=min_decrease, **settings)
+    whole = romkit.sample(Forced(), 6, "greedy", **settings)
+    ended = romkit.sample(Forced(), 6, plateau=plateau, min_decrease=min_decrease, **settings)
     largest = whole.history.estimate.max("candidate").values.tolist()
     after = {2 + at_once * k: error for k, error in enumerate(largest)}  # contexts: error
     for number in after:
@@ -142,7 +142,7 @@ def test_a_plateau_ends_the_choice_and_changes_none(
         since = [error for count, error in after.items() if number - plateau < count <= number]
         if before and 1 - min(since) / min(before) <= min_decrease:
             break
-    assert number < 8
+    assert number < 6
     assert chosen(ended) == chosen(whole)[:number]
     rounds = ended.history.sizes["round"]
     assert np.array_equal(ended.history.estimate, whole.history.estimate[:rounds])
@@ -167,8 +167,8 @@ def test_a_larger_budget_goes_on_from_what_is_there(tmp_path):
     assert chosen(more) == chosen(whole)
     assert len(times) == 3
     assert {file: file.stat().st_mtime_ns for file in times} == times
-    other = romkit.sample(Forced(duration=1.0), 2, "greedy", folder=tmp_path / "a", **settings)
-    assert other.data.sizes["time"] == 10  # files of another system are not taken for its own
+    other = romkit.sample(Forced(duration=0.5), 2, "greedy", folder=tmp_path / "a", **settings)
+    assert other.data.sizes["time"] == 5  # files of another system are not taken for its own
 
 
 def test_an_interrupted_call_goes_on_with_the_same_weights(tmp_path, monkeypatch):

@@ -242,7 +242,7 @@ def test_a_state_with_as_many_components_as_latents_is_a_full_one():
 @pytest.mark.parametrize("F", [3.15, [3.14, 3.15, 3.18], lambda t: 3.15 + 0.1 * t])
 def test_several_states_or_contexts_are_as_many_trajectories(lorenz, projection, lorenz_data, F):
     states = lorenz_data.state.values[:3, 0]
-    given = {"duration": 0.1, "solver": RK4(0.02)}
+    given = {"duration": 0.04, "solver": RK4(0.02)}
     run = romkit.rollout(lorenz, projection, initial_state=states, F=F, **given)
     assert run.rom.dims == ("trajectory", "time", "component")
     own = F[2] if isinstance(F, list) else F

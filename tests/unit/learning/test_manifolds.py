@@ -30,7 +30,7 @@ def growing_waves(sharpness, count=8):
             return net * x - turn * y, turn * x + net * y, x**2 + y**2 - mean
 
         start = (0.05, 0.0, 0.6)
-        solved = solve_ivp(rate, (0, DURATION), start, t_eval=time, rtol=1e-8, atol=1e-10)
+        solved = solve_ivp(rate, (0, DURATION), start, t_eval=time, rtol=1e-6, atol=1e-8)
         x, y, mean = solved.y
         modes = np.stack([x, y, mean, 0.3 * (x**2 - y**2), 0.6 * x * y], axis=-1)
         runs.append(modes @ mixture.T)

@@ -11,8 +11,10 @@ import romkit
 from romkit.cli.main import app
 from romkit.core.errors import FileError
 from romkit.core.files import LEARNED
+from romkit.integrators import PolynomialLaw
 
-TIME = np.linspace(0, 5, 51)
+TIME = np.linspace(0, 4, 41)
+PLAIN = PolynomialLaw(degree=1, context_degree=1)
 
 
 def turning(count=6):
@@ -31,16 +33,16 @@ def moved(count=6):
 
 
 KINDS = {
-    "law": (turning, {"members": 2}),
-    "interpolated": (moved, {"members": 2}),
-    "period": (moved, {"members": 0, "period": 2 * np.pi / 3.1}),
+    "law": (turning, {"members": 2, "kinds": [PLAIN]}),
+    "interpolated": (moved, {"members": 2, "seconds": 0.1}),
+    "period": (moved, {"members": 0, "period": 2 * np.pi / 3.1, "kinds": [PLAIN]}),
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def saved(request, tmp_path_factory):
     make, options = KINDS[request.param]
-    model = romkit.learn(make(), latent_dim=2, seconds=1.0, **options)
+    model = romkit.learn(make(), latent_dim=2, **options)
     folder = tmp_path_factory.mktemp("models") / "saved"
     return model, model.save(folder)
 

@@ -9,8 +9,10 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import InputError
+from romkit.integrators import SINDy
 
 NAMES = ["q1", "q2", "v1", "v2"]
+CUBIC = SINDy(degree=3, threshold=0.01)
 
 
 def beams(level_name="level"):
@@ -68,7 +70,7 @@ def test_runs_that_start_apart_are_not_called_individuals(learned):
 @pytest.mark.parametrize("name", ["level", "dt"])
 def test_a_parameter_called_like_an_argument_goes_into_context(name):
     runs = beams(name)
-    model = romkit.learn(runs, ["k", name], members=0, kinds=["sindy"], latent_dim=4)
+    model = romkit.learn(runs, ["k", name], members=0, kinds=[CUBIC], latent_dim=4)
     start = runs.isel(run=3, t=0)[NAMES]
     times = {"duration": 1, "dt": 0.1}
     if name != "dt":
