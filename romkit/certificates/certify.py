@@ -88,7 +88,8 @@ def certify(
     Example:
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(n=4, transient=0.0, duration=0.1).dataset(F=[3.1, 3.2])
-        >>> bounds = romkit.certify(romkit.fit("ncae", data, latent_dim=2, epochs=1, verbose=False), F=3.15, radius=0.1)
+        >>> model = romkit.fit("ncae", data, layers=(1, 4), epochs=1, verbose=False)
+        >>> bounds = romkit.certify(model, F=3.15, radius=0.1)
         >>> bounds["map"].values.tolist()
         ['encoder', 'decoder', 'projection']
         >>> bool((bounds.lower <= bounds.upper).all())

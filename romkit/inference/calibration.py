@@ -371,7 +371,7 @@ def calibrate(
     Example:
         >>> import romkit
         >>> system = romkit.systems.Lorenz96(transient=0.0)
-        >>> data = system.dataset(F=[3.14, 3.15, 3.16, 3.17, 3.18], duration=0.2)
+        >>> data = system.dataset(F=[3.14, 3.15, 3.16, 3.18], duration=0.05)
         >>> ncae = romkit.load("ncae-lorenz96")
         >>> calibration = romkit.calibrate(ncae, data, data.isel(time=[0]), noise=0.1)
         >>> calibration.d.shape[1], calibration.values.shape[1]

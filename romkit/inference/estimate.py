@@ -88,8 +88,8 @@ def infer(
     Example:
         >>> import romkit
         >>> system = romkit.systems.Lorenz96(transient=0.0)
-        >>> data = system.dataset(F=[3.14, 3.15, 3.16, 3.17, 3.18], duration=0.5)
-        >>> found = romkit.infer(romkit.load("ncae-lorenz96"), data.isel(time=[0, 40]), training=data, noise=0.1)
+        >>> data = system.dataset(F=[3.14, 3.15, 3.16, 3.18], duration=0.1)
+        >>> found = romkit.infer(romkit.load("ncae-lorenz96"), data.isel(time=[0, 9]), training=data, noise=0.1)
         >>> found.estimate.dims, found.latent.dims
         (('trajectory', 'parameter'), ('trajectory', 'time', 'latent_component'))
     """

@@ -131,7 +131,7 @@ class Tracker:
         >>> import numpy as np
         >>> import romkit
         >>> system = romkit.systems.Lorenz96(transient=0.0)
-        >>> training = system.dataset(F=[3.14, 3.15, 3.16], duration=1.0)
+        >>> training = system.dataset(F=[3.14, 3.15, 3.16], duration=0.2)
         >>> flow = romkit.load("flow-lorenz96")
         >>> tracker = romkit.Tracker(flow, noise=0.1, training=training, system=system, false_alarms=None)
         >>> track = tracker.update(0.0, training.state.values[1, 0])

@@ -448,12 +448,12 @@ def reduced_mesh(
     Example:
         >>> import romkit
         >>> from romkit.integrators import LSPG
-        >>> burgers = romkit.systems.Burgers2D(cells=8, duration=2.0)
+        >>> burgers = romkit.systems.Burgers2D(cells=6, duration=0.5)
         >>> data = burgers.dataset("train")
         >>> model = romkit.fit("pod", data, basis=6, latent_dim=3)
         >>> mesh = romkit.reduced_mesh(burgers, model, data, tolerance=0.1)
         >>> mesh
-        ReducedMesh(... of 128 rows)
+        ReducedMesh(... of 72 rows)
         >>> run = romkit.follow(model, data, dynamics=LSPG(dt=0.1, mesh=mesh))
         >>> int(run.status.max()), bool((run.state_distance <= 1.5).all())
         (0, True)

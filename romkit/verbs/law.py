@@ -112,7 +112,7 @@ def law(
 
     Example:
         >>> import romkit
-        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.15, 3.16, 3.18])
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.15, 3.16, 3.18])
         >>> pod = romkit.fit("pod", data, latent_dim=2)
         >>> law = romkit.law(pod, data, kinds=["sindy", "dmd"])
         >>> sorted(row["law"] for row in law.report)

@@ -59,8 +59,8 @@ class Sample:
 
     Example:
         >>> import romkit
-        >>> system = romkit.systems.Lorenz96(transient=0.0, duration=0.5)
-        >>> found = romkit.sample(system, 3, "greedy", candidates=7, latent_dim=4)
+        >>> system = romkit.systems.Lorenz96(n=8, transient=0.0, duration=0.2)
+        >>> found = romkit.sample(system, 3, "greedy", candidates=4, latent_dim=4)
         >>> found.data.sizes["trajectory"], found.projection.latent_dim, int(found.history.entered.max())
         (3, 4, 1)
     """
@@ -159,11 +159,11 @@ def sample(
 
     Example:
         >>> import romkit
-        >>> system = romkit.systems.Lorenz96(transient=0.0, duration=0.5)
-        >>> found = romkit.sample(system, 3, "greedy", candidates=7, latent_dim=4)
+        >>> system = romkit.systems.Lorenz96(n=8, transient=0.0, duration=0.2)
+        >>> found = romkit.sample(system, 3, "greedy", candidates=4, latent_dim=4)
         >>> found.contexts["F"][:2].round(3).tolist(), dict(found.history.estimate.sizes)
-        ([3.133, 3.193], {'round': 2, 'candidate': 7})
-        >>> romkit.sample(system, 3, candidates=7, latent_dim=4).contexts["F"].round(3).tolist()
+        ([3.133, 3.193], {'round': 2, 'candidate': 4})
+        >>> romkit.sample(system, 3, candidates=4, latent_dim=4).contexts["F"].round(3).tolist()
         [3.133, 3.163, 3.193]
     """
     names, low, high, grid = _candidates(source, candidates)
