@@ -212,7 +212,7 @@ COMPOSED = {
 CASES = {f"{name}-{k}": case for name, cases in ELEMENTWISE.items() for k, case in enumerate(cases)}
 CASES |= MOVED | OTHER | COMPOSED
 FEW = 10
-"""Cases in a kernel, which take the compiler some five seconds."""
+"""Cases in a kernel."""
 FAMILIES = [dict(list(CASES.items())[k : k + FEW]) for k in range(0, len(CASES), FEW)]
 K = torch.ones(3, 4, dtype=torch.float64)
 UNSUPPORTED = {

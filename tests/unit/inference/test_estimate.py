@@ -134,7 +134,7 @@ def test_the_error_of_the_model_is_corrected_and_covered(plane):
     contexts = np.random.default_rng(5).uniform(1.1, 2.9, 100)
     data = snapshots(plane, contexts, bend=bend, noise=NOISE, seed=3)
     found = romkit.infer(
-        plane, data, training=snapshots(plane, TRAINING, times=20, bend=bend), noise=NOISE
+        plane, data, training=snapshots(plane, TRAINING, times=10, bend=bend), noise=NOISE
     )
     error = found.estimate.values[:, 0] - contexts
     few = data.isel(trajectory=slice(30))
