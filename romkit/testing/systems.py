@@ -1,5 +1,6 @@
 """The contract of systems: shapes, the field, terms and rows, the metric, datasets."""
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -29,16 +30,42 @@ def corners(system: System) -> Tensor:
     return torch.from_numpy(np.atleast_2d(context_array(system.context_names, values)))
 
 
-def nearby(system: System) -> tuple[Tensor, Parts]:
-    """Contexts (C, p), and states (C, 4, n) a little away from where trajectories start."""
-    contexts, draw = corners(system), torch.Generator().manual_seed(0)
-    starts = [part.unsqueeze(1).expand(-1, 4, -1) for part in system.start(contexts)]
-    noise = [torch.randn(part.shape, generator=draw, dtype=torch.float64) for part in starts]
-    return contexts, tuple(x + 0.05 * (1 + x.abs()) * u for x, u in zip(starts, noise, strict=True))
+class Probe:
+    """A system, and where it is tested: what rules share is computed once, since transients are
+    long.
+
+    Attributes:
+        system: that is tested.
+    """
+
+    def __init__(self, system: System):
+        self.system = system
+
+    @functools.cached_property
+    def contexts(self) -> Tensor:
+        """(C, p)."""
+        return corners(self.system)
+
+    @functools.cached_property
+    def start(self) -> Parts:
+        """States (C, n) where trajectories start, behind the transient."""
+        return self.system.start(self.contexts)
+
+    @functools.cached_property
+    def nearby(self) -> Parts:
+        """States (C, 4, n) a little away from the start."""
+        draw = torch.Generator().manual_seed(0)
+        states = []
+        for part in self.start:
+            x = part.unsqueeze(1).expand(-1, 4, -1)
+            noise = torch.randn(x.shape, generator=draw, dtype=torch.float64)
+            states.append(x + 0.05 * (1 + x.abs()) * noise)
+        return tuple(states)
 
 
-def context(system: System) -> None:
+def context(p: Probe) -> None:
     """Entries of the context are `ContextParameter`s with low < high."""
+    system = p.system
     strangers = [entry for entry in system.context if not isinstance(entry, ContextParameter)]
     how = "write ContextParameter(name, units, low, high)"
     holds(not strangers, f"context: expected ContextParameter, got {strangers}; {how}")
@@ -46,11 +73,11 @@ def context(system: System) -> None:
     fact("ranges of the context with low < high", [], empty)
 
 
-def right_hand_side(system: System) -> None:
+def right_hand_side(p: Probe) -> None:
     """The right-hand side takes a state alone and states with leading axes, and gives tensors of
     their shape.
     """
-    contexts, size = corners(system), system.state_size
+    system, contexts, size = p.system, p.contexts, p.system.state_size
     starts = system.initial_state(contexts, None)
     how = "give torch tensors, contexts.new_zeros(len(contexts), n), say"
     kind = type(starts).__name__
@@ -72,8 +99,9 @@ def right_hand_side(system: System) -> None:
         holds(torch.equal(x, kept), f"{what}: expected x unchanged; do not write into x")
 
 
-def names(system: System) -> None:
+def names(p: Probe) -> None:
     """A name and a unit for each component, contexts of as many parameters, and a start."""
+    system = p.system
     fact("units, one per component", len(system.state_names), len(system.state_units))
     fact("names that are used once", system.state_size, len({*system.state_names}))
     drawn = {
@@ -82,15 +110,16 @@ def names(system: System) -> None:
     }
     for kind, contexts in drawn.items():
         fact(f"shape of the {kind} contexts", (len(contexts), len(system.context)), contexts.shape)
-    for state in system.start(corners(system)):
-        fact("shape of the start", (len(corners(system)), system.state_size), tuple(state.shape))
+    for state in p.start:
+        fact("shape of the start", (len(p.contexts), system.state_size), tuple(state.shape))
         fact("precision of the start", torch.float64, state.dtype)
         holds(bool(state.isfinite().all()), "the start is finite")
 
 
-def field(system: System) -> None:
+def field(p: Probe) -> None:
     """The field is finite, takes batches and both precisions, and can be differentiated."""
-    t, (c, parts) = torch.zeros((), dtype=torch.float64), nearby(system)
+    system, c, parts = p.system, p.contexts, p.nearby
+    t = torch.zeros((), dtype=torch.float64)
     rate = system.field(c)(t, *parts)  # (C, 4, n)
     holds(bool(rate.isfinite().all()), "the field is finite near the start")
     _check_batch(system, c, parts, rate)
@@ -115,14 +144,14 @@ def _check_batch(system: System, c: Tensor, parts: Parts, rate: Tensor) -> None:
     close("contexts (C, p) with states (C, T, n) = loop", rate, loop)
 
 
-def terms(system: System) -> None:
+def terms(p: Probe) -> None:
     """The terms, where a system gives them, add up to its right-hand side, and are linear in each
     argument.
     """
-    c, parts = nearby(system)
+    system = p.system
     if not system.terms():
         return
-    (x,) = parts
+    c, (x,) = p.contexts, p.nearby
     total = torch.zeros_like(x)
     for term in system.terms():
         value = term(*(x,) * term.degree)
@@ -146,13 +175,15 @@ def _check_linear(term: Term, x: Tensor, value: Tensor) -> None:
         close("B(2 x - y) = 2 B(x) - B(y)", term(*arguments), 2 * value - shifted)
 
 
-def rows(system: System) -> None:
+def rows(p: Probe) -> None:
     """Rows of the right-hand side, where a system gives them, are those of `rhs`, in any order, at
     every context.
     """
+    system = p.system
     if not gives_rows(system):
         return
-    (c, (x,)), t = nearby(system), torch.zeros((), dtype=torch.float64)
+    c, (x,) = p.contexts, p.nearby
+    t = torch.zeros((), dtype=torch.float64)
     draw = torch.Generator().manual_seed(0)
     numbers = torch.randperm(system.state_size, generator=draw)[:ROWS]
     stencils = x[..., system.stencil(numbers)]  # (..., s, k)
@@ -160,19 +191,20 @@ def rows(system: System) -> None:
     close("rhs_rows at the stencil = rows of rhs", rates, system.field(c)(t, x)[..., numbers])
 
 
-def symmetry(system: System) -> None:
+def symmetry(p: Probe) -> None:
     """The field commutes with the shifts that a system declares."""
+    system = p.system
     if system.symmetry is None:
         return
-    c, (x,) = nearby(system)
+    c, (x,) = p.contexts, p.nearby
     error = system.commutator(system.symmetry, x, c)
     rule = f"f(g x) = g f(x): relative error {error:.1e}, tolerance {TOLERANCE:.0e}"
     holds(error <= TOLERANCE, rule)
 
 
-def metric(system: System) -> None:
+def metric(p: Probe) -> None:
     """`weigh` is linear in u, symmetric and positive semidefinite, at every context and state."""
-    c, (x, *_) = nearby(system)
+    system, c, (x, *_) = p.system, p.contexts, p.nearby
     draw = torch.Generator().manual_seed(1)
     u, v = torch.randn(2, *x.shape, 3, generator=draw, dtype=torch.float64)
     weigh = system.metric(c)
@@ -184,9 +216,9 @@ def metric(system: System) -> None:
     close("metric of a batch = loop", weigh(x, u), loop)
 
 
-def datasets(system: System) -> None:
+def datasets(p: Probe) -> None:
     """Trajectories obey the field, are the same for the same seed, and one by one as together."""
-    c = corners(system)
+    system, c = p.system, p.contexts
     span = {"duration": SAMPLES * system.dt}
     contexts = dict(zip(system.context_names, c.T.numpy(), strict=True))
     data = check_dataset(system.dataset(**contexts, **span))
@@ -197,13 +229,13 @@ def datasets(system: System) -> None:
     _check_integral("states", states[0], [*states, rate][1], system.dt)
     if system.order == 2:
         _check_integral("velocities", states[1], rate, system.dt)
-    start = tuple(state[-1:] for state in system.start(c))
+    start = tuple(state[-1:] for state in p.start)
     alone = system.simulate(start, c[-1:], times).state
     close("one trajectory = the same in a batch", alone, states[0][-1:], 1e-9)
     once, twice = system.dataset("train", seed=3, **span), system.dataset("train", seed=3, **span)
     fact("two datasets of one seed are identical", True, once.identical(twice))
     if system.context_may_move:
-        moving = system.simulate(system.start(c), lambda t: c, times).state
+        moving = system.simulate(p.start, lambda t: c, times).state
         close("a context that is a constant function = a constant", moving, states[0], 1e-9)
 
 
@@ -219,7 +251,7 @@ def _check_integral(what: str, values: Tensor, rate: Tensor, dt: float) -> None:
     close(f"{what} = integral of their rates", change, simpson, 1e-3 * dt + doubt)
 
 
-RULES: tuple[Callable[[System], None], ...] = (
+RULES: tuple[Callable[[Probe], None], ...] = (
     context,
     right_hand_side,
     names,
@@ -245,5 +277,6 @@ def check_system(system: System) -> None:
         >>> romkit.testing.check_system(romkit.systems.Lorenz96(n=8, transient=0.0))  # silent
     """
     with rules_of(system.name):
+        probe = Probe(system)
         for rule in RULES:
-            rule(system)
+            rule(probe)

@@ -11,7 +11,7 @@ from romkit.systems import CylinderWake
 from romkit.systems.cylinder_wake import flow
 from romkit.systems.cylinder_wake.elements import MESHES, discretisation
 from romkit.systems.cylinder_wake.flow import integrate, rate
-from romkit.testing.systems import field, metric, names, terms
+from romkit.testing.systems import Probe, field, metric, names, terms
 from tests.refusals import refused
 
 T0 = torch.zeros((), dtype=torch.float64)
@@ -26,9 +26,12 @@ def data():
     )  # corners of the contract too, so that steady flows are there
 
 
+PROBE = Probe(SYSTEM)
+
+
 @pytest.mark.parametrize("law", [names, field, terms, metric])
 def test_contract(law):
-    law(SYSTEM)
+    law(PROBE)
 
 
 def test_the_flow_is_incompressible_and_keeps_its_boundary_values(data):
