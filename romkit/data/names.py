@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import xarray as xr
 
@@ -55,8 +56,32 @@ MODIFIERS = (
 BOUNDS = ("_bnds", "_bounds", "_bnd")
 """Usual endings of the names of bounds."""
 
-UNIT = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*(?:, [^,]*)?$")
+BRACKETS = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*(?:, [^,]*)?$")
 """A unit in brackets behind a name, before the place that COMSOL adds: u (m), Point Probe."""
+
+STROKE = re.compile(r"\s+/\s*(\S[^/]*)$")
+"""A unit behind a stroke, as IUPAC writes it: time / s, c / mol L-1."""
+
+
+class Named(NamedTuple):
+    """A name in two parts.
+
+    Attributes:
+        bare: what stands before the unit.
+        unit: the text behind it, perhaps no unit; "" where there is none.
+    """
+
+    bare: str
+    unit: str
+
+
+def split_unit(name: str) -> Named:
+    """A name and the text in brackets or behind a stroke at its end."""
+    for form in (BRACKETS, STROKE):
+        match = form.search(name)
+        if match is not None:
+            return Named(name[: match.start()].strip(), match[1].strip())
+    return Named(name, "")
 
 
 def unit_of(values: xr.DataArray | xr.Variable) -> str:
@@ -103,7 +128,7 @@ def _candidates(facts: Mapping[str, tuple[bool, Mapping]]) -> tuple[list[str], .
     """Names that may be time's, by their own, by attributes, and by dates, surest first."""
     spelt_as_usual, usual, by_attributes, rarer, dates = [], [], [], [], []
     for name, (is_date, about) in facts.items():
-        without_unit = UNIT.sub("", name).strip()
+        without_unit = split_unit(name).bare.strip()
         plain = without_unit.lower().replace("-", "_")
         # beside a time t [min], T [K] is a temperature
         if without_unit in TIMES:

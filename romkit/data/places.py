@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from romkit.data.long import restarts
-from romkit.data.names import NUMBERED, UNIT, columns_of_runs
+from romkit.data.names import NUMBERED, columns_of_runs, split_unit
 
 REPEATS = ("rep", "repeat", "repetition", "replicate", "replica", "sample", "subject", "patient")
 """Names, in small letters, of columns that number runs of one context, and no places."""
@@ -125,7 +125,7 @@ def _may_be_runs(table: pd.DataFrame, names: Sequence[str], runs: Sequence[str],
 
 def _is_space(name: str) -> bool:
     """Whether a column is called like a coordinate: x [m], position_m, lat."""
-    return UNIT.sub("", name).strip().lower().split("_")[0] in SPACE
+    return split_unit(name).bare.lower().split("_")[0] in SPACE
 
 
 def _along(table: pd.DataFrame, names: list[str]) -> Placed:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from romkit.core.display import listed
 from romkit.core.errors import FileError
-from romkit.data.names import MORE_TIMES, TIMES, UNIT
+from romkit.data.names import MORE_TIMES, TIMES, split_unit
 from romkit.data.parameters import with_parameters_of_runs
 from romkit.data.text import table_of_text
 
@@ -92,4 +92,4 @@ def _check_variables(path: str | Path, tables: Mapping[str, pd.DataFrame]) -> No
 
 
 def _is_time(name: str) -> bool:
-    return UNIT.sub("", name).strip().lower() in TIMES + MORE_TIMES
+    return split_unit(name).bare.lower() in TIMES + MORE_TIMES

@@ -3,22 +3,21 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from romkit.core import checks
-from romkit.data.names import UNIT
+from romkit.data.names import split_unit
 from romkit.data.units import is_unit
 
 NO_UNIT = ("-", "1", "")
-"""Texts in brackets behind names of numbers without a unit."""
+"""Texts behind names of numbers without a unit."""
 
 
 def without_unit(name: str) -> str:
-    """A name without the unit in brackets behind it: Tfeed of Tfeed [K], and x[0] of x[0]."""
-    match = UNIT.search(name)
-    if match is None:
-        return name
-    text = match[1].strip()
-    if text not in NO_UNIT and not is_unit(text):
-        return name
-    return name[: match.start()]
+    """A name without the unit in brackets or behind a stroke at its end: Tfeed of Tfeed [K] and of
+    Tfeed / K, and x[0] of x[0].
+    """
+    bare, unit = split_unit(name)
+    if unit in NO_UNIT or is_unit(unit):
+        return bare
+    return name
 
 
 def full_name(name: str, names: Iterable[str]) -> str:

@@ -13,8 +13,9 @@ from romkit.core.errors import InputError
 from romkit.data.clocks import shared_clock
 from romkit.data.dates import times_of_text
 from romkit.data.long import dimensions, restarts, widened
-from romkit.data.names import TRAJECTORIES, UNIT, columns_of_runs, guessed_time
+from romkit.data.names import TRAJECTORIES, columns_of_runs, guessed_time, split_unit
 from romkit.data.places import placed
+from romkit.data.stacked import stacked
 from romkit.data.units import is_unit
 
 MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
@@ -52,9 +53,11 @@ def of_table(
     table = table.assign(**{time: _times(table[time], time)})
     table, marks = _with_numbers(table, {run, time})
     table, of_variables, guesses = widened(table, time)
-    units = units | of_variables
-    notes = [*notes, *marks, *guesses]
+    table, places, of_places, of_names = stacked(table, {run, time, *context})
+    units = units | of_variables | of_places
+    notes = [*notes, *marks, *guesses, *of_names]
     space = [name for name in levels if name in table.columns and name not in (run, time)]
+    space += places
 
     runs = list(context) if run is None else [run]
     labels, guesses = dimensions(table, runs, [*runs, time, *space])
@@ -256,12 +259,12 @@ def _has_text(column: pd.Series) -> bool:
 
 
 def _units_in_names(names: Sequence[str]) -> dict[str, str]:
-    """Units in brackets behind names, as in "x [m]"; what is no unit, as in "x[0]", is a name."""
+    """Units behind names, as in "x [m]" and "x / m"; what is no unit, as in "x[0]", is a name."""
     units = {}
     for name in names:
-        match = UNIT.search(name)
-        if match is not None and is_unit(match[1]):
-            units[name] = match[1].strip()
+        _, unit = split_unit(name)
+        if is_unit(unit):
+            units[name] = unit
     return units
 
 

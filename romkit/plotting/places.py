@@ -9,7 +9,7 @@ import xarray as xr
 from romkit.core import display
 from romkit.core.types import Array
 from romkit.data.layout import Layout, Variable, layout_of
-from romkit.data.names import UNIT
+from romkit.data.names import split_unit
 
 SAMPLES = 500
 """Snapshots that components are chosen by; more change the choice little and cost time."""
@@ -128,9 +128,8 @@ def quantity(data: xr.Dataset, component: int) -> str:
     if where != name:
         name, _, _ = where.partition(" at ")
     unit = layout_of(data).units[component]
-    behind = UNIT.search(name)
     # a column `speed (m/s)` has its unit in its name
-    is_said = behind is not None and behind[1].strip() == unit
+    is_said = bool(unit) and split_unit(name).unit == unit
     words = name if is_said else f"{name}{display.with_unit(unit, ' ({})')}"
     return textwrap.fill(words, LINE, break_long_words=False)
 

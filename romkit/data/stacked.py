@@ -1,0 +1,80 @@
+"""Columns called by numbers: one variable at places that the names say, as spectra are written."""
+
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from romkit.data.units import is_unit
+
+NUMBER = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(.*)")
+"""A number, and what stands behind it."""
+
+FEWEST = 4
+"""Least number of columns that are taken for one variable."""
+
+VARIABLE, PLACE = "values", "place"
+"""Names of the variable and of its dimension, which the table does not tell."""
+
+
+class Stacked(NamedTuple):
+    """A table with a row for each place.
+
+    Attributes:
+        table: with the columns `values` and `place`, in place of those that numbers call.
+        dimensions: the name of the places, where there are some.
+        units: of these.
+        notes: sentences for warnings.
+    """
+
+    table: pd.DataFrame
+    dimensions: list[str]
+    units: dict[str, str]
+    notes: list[str]
+
+
+def stacked(table: pd.DataFrame, known: Collection[str | None]) -> Stacked:
+    """A table of columns "300 nm", "303 nm" and so on with one row for each of them; others as they
+    are.
+
+    Names are numbers in order, with one unit or none. Whole numbers that count columns, as "0", "1",
+    "2", may be of sensors or of variables, which are no places.
+
+    Args:
+        table: rows of times and runs.
+        known: columns of times, runs and parameters.
+    """
+    places = {}
+    units = set()
+    for name in table.columns:
+        match = NUMBER.fullmatch(name.strip())
+        if match is None or name in known or not pd.api.types.is_numeric_dtype(table[name]):
+            continue
+        unit = match[2].strip(" []()")
+        if unit and not is_unit(unit):
+            continue
+        places[name] = float(match[1])
+        units.add(unit)
+    if len(units) > 1 or not _are_places(np.array([*places.values()]), bool(units - {""})):
+        return Stacked(table, [], {}, [])
+    if {VARIABLE, PLACE} & set(table.columns):
+        return Stacked(table, [], {}, [])
+    others = [name for name in table.columns if name not in places]
+    rows = table.melt(others, list(places), PLACE, VARIABLE)
+    rows[PLACE] = rows[PLACE].map(places)
+    first, *_, last = places
+    (unit,) = units
+    note = f"columns {first} ... {last} are one variable, {VARIABLE!r}, along {PLACE!r}"
+    return Stacked(rows, [PLACE], {PLACE: unit}, [note])
+
+
+def _are_places(numbers: np.ndarray, have_unit: bool) -> bool:
+    """Whether numbers in the names of columns say places, and do not count these columns."""
+    if len(numbers) < FEWEST:
+        return False
+    steps = np.diff(numbers)
+    is_in_order = bool((steps > 0).all() or (steps < 0).all())
+    counts = not have_unit and bool((np.abs(steps) == 1).all())
+    return is_in_order and not counts
