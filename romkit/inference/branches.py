@@ -241,7 +241,11 @@ def _refuse_family(equations: Equations, u: Array) -> None:
     for _ in range(RETURNS):
         end = equations.after(parameter, w, time)
         rate = equations.rate(end[None], parameter)[0]
-        late = float(rate @ (end - w)) / float(rate @ rate)
+        square = float(rate @ rate)
+        # a state of rest comes back to itself after any time, and is no orbit
+        if square == 0:
+            return
+        late = float(rate @ (end - w)) / square
         if not abs(late) < time / 2:
             return
         time -= late
