@@ -112,11 +112,11 @@ def fixed_steps(dynamics: LatentDynamics, problem: Problem, start: Tensor) -> So
     Dynamics that step in time by themselves refuse a solver, and take their own steps.
     """
     try:
-        return dynamics.solve(problem, start, LATENT_TIMES, solver=STEPS)
+        return dynamics.solve(problem, start, LATENT_TIMES, solver=STEPS, engine="torch")
     except InputError as error:
         if error.argument != "solver":
             raise
-    return dynamics.solve(problem, start, LATENT_TIMES)
+    return _default_steps(dynamics, problem, start)
 
 
 def _default_steps(dynamics: LatentDynamics, problem: Problem, start: Tensor) -> Solution:

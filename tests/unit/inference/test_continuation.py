@@ -179,23 +179,20 @@ def test_orbits_have_their_period_and_multipliers(dt):
     )
 
 
-@pytest.mark.parametrize("amplitude", [0.01, -0.01])
-def test_another_equilibrium_leaves_a_branch_point(amplitude):
+def test_another_equilibrium_leaves_a_branch_point():
     fork, cross = Textbook(pitchfork, 1), Textbook(transcritical, 1)
-    rest = romkit.continuation(fork, start=[0.0], r=(-1.0, 1.0))
-    arm = romkit.continuation(fork, start=rest, at=0, amplitude=amplitude, r=(-1.0, 1.0))
-    x, r = arm.state.values[:, 0], arm.r.values
-    assert x**2 == pytest.approx(r, abs=1e-8)
-    assert (np.sign(x) == np.sign(amplitude)).all()
-    assert bool(arm.stable.all())
-    line = romkit.continuation(cross, start=[-1.0], r=(-1.0, 1.0))
+    ends = {"r": (-1.0, 1.0)}
+    rest = romkit.continuation(fork, start=[0.0], **ends)
+    line = romkit.continuation(cross, start=[-1.0], **ends)
     assert float(line.special_parameter[0]) == pytest.approx(0.0, abs=1e-6)
-    assert (
-        np.abs(
-            romkit.continuation(cross, start=line, at=0, amplitude=amplitude, r=(-1.0, 1.0)).state
-        ).max()
-        < 1e-8
-    )
+    for amplitude in (0.01, -0.01):
+        arm = romkit.continuation(fork, start=rest, at=0, amplitude=amplitude, **ends)
+        x, r = arm.state.values[:, 0], arm.r.values
+        assert x**2 == pytest.approx(r, abs=1e-8)
+        assert (np.sign(x) == np.sign(amplitude)).all()
+        assert bool(arm.stable.all())
+        other = romkit.continuation(cross, start=line, at=0, amplitude=amplitude, **ends)
+        assert np.abs(other.state).max() < 1e-8
 
 
 def test_orbits_leave_a_hopf_point():

@@ -149,13 +149,13 @@ def test_inputs_that_jump_all_the_time_leave_no_rates():
         OperatorInference(degree=2).fit(identity, data)
 
 
-@pytest.mark.parametrize("kind", [SINDy(degree=1, threshold=0.01, refine=False), DMD()])
-def test_inputs_in_another_unit_are_converted_or_refused(kind, tmp_path):
+def test_inputs_in_another_unit_are_converted_or_refused(tmp_path):
     pytest.importorskip("pint")
     data = driven("linear").isel(time=slice(16))
     data.control.attrs["units"] = "m/s"
     identity = romkit.fit("identity", data)
-    romkit.save(kind.fit(identity, data), tmp_path / "law.safetensors")
+    fitted = SINDy(degree=1, threshold=0.01, refine=False).fit(identity, data)
+    romkit.save(fitted, tmp_path / "law.safetensors")
     law = romkit.load(tmp_path / "law.safetensors")
     reference = romkit.rollout(data, identity, dynamics=law).rom.values
     other = data.assign(control=(data.control * 3.6).assign_attrs(data.control.attrs))
