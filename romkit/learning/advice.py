@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 import xarray as xr
 
 from romkit.core.types import Array
-from romkit.data import context_names
+from romkit.data import context_names, even_step
+from romkit.integrators.laws.noise import white_noise
 from romkit.learning.contexts import contexts_of, further_contexts, in_words, number_of_contexts
 from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
 from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept
@@ -33,6 +35,9 @@ LIMITED = 2.0
 
 MISSED = 0.1
 """Error of the projection, in that of the forecast, below which the law misses what moves the runs."""
+
+MOSTLY = 0.7
+"""Deviation of noise, in the error of a forecast, from which on it is half of its square."""
 
 NOISY = 0.2
 """Deviation of noise, in the error of a forecast, from which on it may be a part of it."""
@@ -137,7 +142,14 @@ class Evidence:
                 f"Forecasts err by {forecast:.2g} of the deviation of the data, {self._best_known} by "
                 f"{self._without_a_model:.2g}: nothing more is needed."
             )
-        causes = self._of_individuals() or self._help()
+        individuals = self._of_individuals()
+        noise = self._noise
+        if noise > MOSTLY * forecast:
+            return (
+                f"Most of the error of {forecast:.2g} is noise of the data ({noise:.2g}): more runs or "
+                f"latents would gain little.{individuals}"
+            )
+        causes = individuals or self._help()
         if forecast <= LIMITED * projection:
             return (
                 f"The manifold limits the forecast ({projection:.2g} of its error of "
@@ -351,6 +363,16 @@ class Evidence:
             f" It errs as much on runs that it has learned from ({of_seen:.2g}), so more runs "
             f"would not help{noise}."
         )
+
+    @property
+    def _noise(self) -> float:
+        """Deviation of the noise of the data [deviations], root mean square of the components; NaN
+        where it cannot be told of one, or times are uneven.
+        """
+        if even_step(self.train["time"].values) is None:
+            return np.nan
+        paths = torch.from_numpy(self.train["state"].values / deviations(self.train)).double()
+        return float(white_noise(paths).square().mean().sqrt())
 
     @property
     def _most_noise(self) -> float:

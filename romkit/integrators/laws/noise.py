@@ -19,6 +19,9 @@ WHITE = 0.5
 """Noise by differences of the higher order, relative to that of the lower, from which on it is
 noise: a smooth signal, sampled coarsely, has much less of it."""
 
+AGREED = 0.9
+"""The same from which on both are the noise itself."""
+
 NOISY = 1e-3
 """Noise [standard deviations of a variable] from which on a fit has to allow for it."""
 
@@ -34,6 +37,14 @@ def noise_level(z: Tensor, order: int = ORDERS[1]) -> Tensor:
     squares = comb(2 * order, order)  # sum of the squared weights of a difference
     variance = differences.square().nanmean((0, 1)) / squares
     return variance.sqrt()
+
+
+def white_noise(z: Tensor) -> Tensor:
+    """Standard deviation (d,) of noise in measured paths (C, T, d); NaN where differences of two orders
+    do not agree on it, as of smooth paths that are sampled coarsely.
+    """
+    low, high = (noise_level(z, order) for order in ORDERS)
+    return torch.where(high > AGREED * low, high, torch.nan)
 
 
 def is_noisy(z: Tensor) -> bool:

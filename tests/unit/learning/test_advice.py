@@ -130,6 +130,22 @@ def test_noise_is_named_where_the_data_have_some(noise, said):
     assert (evidence(data, 0.4, 0.9)._most_noise > 0.4 * NOISY) == said
 
 
+@pytest.mark.parametrize(
+    ("noise", "error", "said"), [(0.1, 0.15, True), (0.1, 0.3, False), (0.0, 0.15, False)]
+)
+def test_an_error_that_is_mostly_noise_blames_nothing_else(noise, error, said):
+    t, c = np.linspace(0, 10, 201), np.linspace(1, 2, 9)
+    states = np.sin(c[:, None, None] * t[:, None] + np.arange(3))
+    states = states + noise * np.random.default_rng(0).normal(size=states.shape)
+    data = romkit.data.from_arrays(states, t, context={"c": c})
+    judged = evidence(data, error, 0.9)
+    if noise:
+        assert judged._noise == pytest.approx(noise / np.sqrt(0.5), rel=0.1)
+    assert ("Most of the error" in judged.sentence()) == said
+    coarse = evidence(data.isel(time=slice(None, None, 20)), error, 0.9)
+    assert np.isnan(coarse._noise)
+
+
 def test_a_fit_to_all_runs_keeps_what_is_true_of_more_runs():
     t, c = np.linspace(0, 10, 101), np.linspace(1, 2, 9)
     states = np.sin(c[:, None, None] * t[:, None] + np.arange(3))
@@ -148,8 +164,9 @@ def judged_by(trials):
         Trial(number, {}, manifold, None if law is None else {"error": law})
         for number, manifold, law in trials
     ]
-    states = np.random.default_rng(0).normal(size=(9, 30, 8))
-    data = romkit.data.from_arrays(states, np.arange(30.0), context={"c": np.arange(9.0)})
+    t, c = np.linspace(0, 3, 30), np.arange(9.0)
+    states = np.sin((1 + c[:, None, None] / 9) * t[:, None] + np.arange(8))
+    data = romkit.data.from_arrays(states, t, context={"c": c})
     judged = evidence(data, forecast=0.4, nearest=0.9)
     held_out = {**judged.held_out, "projection": np.full(3, 0.1)}
     return replace(judged, held_out=held_out, trials=rows, latent_dim=3).sentence()
