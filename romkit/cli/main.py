@@ -43,7 +43,10 @@ class OneLineErrors(TyperGroup):
     def main(self, *args: object, standalone_mode: bool = True, **extra: object) -> None:
         with _warnings_on_one_line():
             try:
-                sys.exit(super().main(*args, standalone_mode=False, **extra))
+                code = super().main(*args, standalone_mode=False, **extra)
+                # a full disk is told here, and not at the end of the process
+                print(end="", flush=True)
+                sys.exit(code)
             except UsageError as error:
                 command = "romkit"
                 if error.ctx:
@@ -208,4 +211,7 @@ def main() -> None:
         # consoles of Windows lack some letters of mathematics
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.flush()
+        sys.stdout = output.until_closed(sys.stdout)
     app(prog_name="romkit")

@@ -8,13 +8,17 @@ import inspect
 import io
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Quiet = Annotated[
     bool, Option("--quiet", "-q", help="Print no results and no progress; files are written.")
@@ -37,6 +41,35 @@ class Output:
     values: dict[str, object] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
     kept: str = "nothing was written"
+
+
+class UntilClosed(io.FileIO):
+    """Standard output that a reader may close, as `head` does after some lines: the rest is dropped,
+    and the command goes on to write its files.
+    """
+
+    def write(self, text: "Buffer") -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            # of a full disk, too: what is left would be written again at the end of the process
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if not isinstance(error, BrokenPipeError):
+                raise
+            return super().write(text)
+
+
+def until_closed(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """The stream, as one that its reader may close."""
+    raw = UntilClosed(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+    )
 
 
 # Commands call each other's helpers, so that results reach the command that runs without a parameter.

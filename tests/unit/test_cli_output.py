@@ -232,6 +232,25 @@ def test_python_runs_the_package():
     assert romkit.__version__ in result.stdout
 
 
+def test_a_command_goes_on_when_its_reader_has_gone():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as pipe:
+        stream = output.until_closed(pipe)
+        print("the first lines", file=stream, flush=True)
+        print("more", file=stream, flush=True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk")
+def test_a_full_disk_is_told_once():
+    with open("/dev/full", "w") as disk:
+        stream = output.until_closed(disk)
+        with pytest.raises(OSError, match="No space left"):
+            print("a line", file=stream, flush=True)
+        # as at the end of the process
+        stream.flush()
+
+
 def test_shells_complete_commands_and_options():
     variables = {"_ROMKIT_COMPLETE": "complete_bash"}
     code = "import sys; from romkit.cli import app; app(prog_name='romkit')"
