@@ -8,8 +8,10 @@ import numpy as np
 import torch
 import xarray as xr
 
+from romkit.core import display
 from romkit.core.types import Array
 from romkit.data import context_names, even_step
+from romkit.data.units import time_units, without_origin
 from romkit.integrators.laws.noise import white_noise
 from romkit.learning.contexts import contexts_of, further_contexts, in_words, number_of_contexts
 from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
@@ -553,9 +555,10 @@ class Evidence:
         period = rhythm(self.train)
         if period is None:
             return ""
+        unit = display.with_unit(without_origin(time_units(self.train)))
         return (
-            f" All runs swing in step, with period {period:.4g}: if something outside drives them, "
-            f"give its rhythm, learn(..., period={period:.4g})."
+            f" All runs swing in step, with period {period:.4g}{unit}: if something outside drives "
+            f"them, give its rhythm, learn(..., period={period:.4g})."
         )
 
     def _of_inputs(self) -> str:

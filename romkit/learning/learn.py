@@ -30,7 +30,7 @@ from romkit.learning.preference import (
     weights_that_help,
 )
 from romkit.learning.reading import described
-from romkit.learning.rhythm import with_rhythm
+from romkit.learning.rhythm import warn_of_another, with_rhythm
 from romkit.learning.rollouts import rolled_out
 from romkit.learning.trials import least_error
 from romkit.learning.turns import HeldOut, held_out_in_turn, held_out_once
@@ -119,6 +119,7 @@ def learn(
     began = time.process_time()
     data = described(source, context)
     if period is not None:
+        warn_of_another(data, period)
         data = with_rhythm(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
     best, trials = chosen(train, latent_dim, seconds, seed, kinds)

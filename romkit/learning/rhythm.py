@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from romkit.core.errors import InputError
+from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data import even_step
@@ -19,6 +19,12 @@ FEWEST = 8
 
 FRACTIONS = np.linspace(-0.5, 0.5, 101)
 """Places between two frequencies of a spectrum at which a peak is sought."""
+
+OFF = 0.1
+"""Turns by which a period may miss the swings of the runs at their end."""
+
+HARMONICS = 5
+"""Waves of a drive, at most, of which the strongest may be the one that runs show."""
 
 
 INPUTS = ("sin of the rhythm", "cos of the rhythm")
@@ -86,6 +92,25 @@ def waves(times: Array, period: float) -> Array:
     """Sine and cosine (T, 2) at times since the rhythm began."""
     phase = 2 * np.pi * np.asarray(times, dtype=float) / period
     return np.stack([np.sin(phase), np.cos(phase)], axis=-1)
+
+
+def warn_of_another(data: xr.Dataset, period: float) -> None:
+    """Warn where all runs swing in step, but with another period than the one that was given, and
+    with none of its harmonics.
+    """
+    shown = rhythm(data)
+    if shown is None:
+        return
+    times = data["time"].values.astype(float)
+    duration = float(times[-1] - times[0])
+    turns = duration / period * np.arange(1, HARMONICS + 1)
+    if np.abs(turns - duration / shown).min() <= OFF:
+        return
+    warn(
+        f"period: expected that of the runs, which all swing with {shown:.4g}, got {period:.4g}; give "
+        f"period={shown:.4g}, or check the times",
+        DataWarning,
+    )
 
 
 def with_rhythm(data: xr.Dataset, period: float) -> xr.Dataset:
