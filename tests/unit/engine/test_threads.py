@@ -62,7 +62,7 @@ def test_two_rollouts_at_once_are_those_of_one(lorenz, three_threads, engine):
     ncae = romkit.load("ncae-lorenz96")
 
     def run(F):
-        return romkit.rollout(lorenz, ncae, F=[F, F + 0.01], duration=0.5, dt=0.05, engine=engine)
+        return romkit.rollout(lorenz, ncae, F=[F, F + 0.01], duration=0.2, dt=0.05, engine=engine)
 
     alone = [run(F) for F in (3.14, 3.16)]
     with ThreadPoolExecutor(2) as pool:
