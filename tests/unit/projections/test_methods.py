@@ -277,7 +277,7 @@ def test_the_rotation_of_a_subspace_with_the_context_is_learned_by_weights_that_
     data = romkit.data.from_arrays(
         z * direction, np.arange(60.0), context={"angle": angle}, velocity=0 * z * direction
     )
-    settings = {"layers": (1, 2), "embedding": (1, 4), "epochs": 80, "velocity_weight": 0}
+    settings = {"layers": (1, 2), "embedding": (1, 4), "epochs": 40, "velocity_weight": 0}
     errors = []
     for method in ("ncae", "ncae-weights"):
         model = romkit.fit(method, data, anchor_weight=0, **settings)
