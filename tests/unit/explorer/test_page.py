@@ -24,12 +24,18 @@ def server():
     server.stop()
 
 
-@pytest.fixture
-def browser(server):
+@pytest.fixture(scope="module")
+def chromium():
     browser = open_browser()
-    browser.get(server)
     yield browser
     browser.quit()
+
+
+@pytest.fixture
+def browser(chromium, server):
+    """The page as it opens: each visit is a session of its own."""
+    chromium.get(server)
+    return chromium
 
 
 def _wait(happened):
