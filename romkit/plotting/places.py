@@ -17,6 +17,9 @@ SAMPLES = 500
 RESOLVED = 1e-6
 """Singular value, relative to the largest, below which a direction is rounding."""
 
+MOVES = 0.1
+"""Deviation of a component, in the largest of all, from which on it moves: others show noise."""
+
 LINE = 16
 """Letters of a label beside a low panel, beyond which it goes on in a second line."""
 
@@ -65,18 +68,26 @@ def telling_components(data: xr.Dataset, number: int) -> Array:
     # modes weighted by their size, so that those that hardly move choose no component
     sizes = singular[:rank, None]
     leading = sizes * modes[:rank]
-    _, pivots = scipy.linalg.qr(leading, mode="r", pivoting=True)
-    further = _spread(anomalies, pivots[:rank], number - rank)
+    moving = _moving(anomalies)
+    _, order = scipy.linalg.qr(leading[:, moving], mode="r", pivoting=True)
+    pivots = moving[order]
+    rank = min(rank, len(pivots))
+    further = _spread(moving, pivots[:rank], number - rank)
     chosen = _with_each_variable(np.append(pivots[:rank], further), rank, anomalies, variables)
     return np.sort(chosen)
 
 
-def _spread(anomalies: Array, chosen: Array, number: int) -> Array:
+def _moving(anomalies: Array) -> Array:
+    """Numbers of the components that move; of all, where none does."""
+    deviations = anomalies.std(0)
+    moving = np.flatnonzero(deviations > MOVES * deviations.max())
+    return moving if len(moving) > 0 else np.arange(len(deviations))
+
+
+def _spread(moving: Array, chosen: Array, number: int) -> Array:
     """Further components, evenly spread among those that move: where the state has few directions,
     the others say nothing new.
     """
-    deviations = anomalies.std(0)
-    moving = np.flatnonzero(deviations > RESOLVED * deviations.max())
     others = np.setdiff1d(moving, chosen)
     places = np.linspace(0, len(others) - 1, min(number, len(others)))
     return others[places.round().astype(int)]

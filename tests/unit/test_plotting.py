@@ -463,6 +463,17 @@ def test_drawn_components_move_and_are_spread():
     assert np.ptp(chosen) >= 10
 
 
+def test_places_without_a_signal_are_not_shown():
+    """Two directions, and places at which there is nothing but noise."""
+    t, x = np.linspace(0, 5, 200)[:, None], np.linspace(0, 1, 40)
+    bands = np.exp(-t) * np.exp(-np.square((x - 0.2) / 0.1)) + t * np.exp(
+        -np.square((x - 0.5) / 0.1)
+    )
+    states = bands + 0.01 * np.random.default_rng(0).normal(size=bands.shape)
+    data = romkit.data.from_arrays(states, t[:, 0])
+    assert (x[telling_components(data, 4)] < 0.75).all()
+
+
 @pytest.mark.filterwarnings("ignore::romkit.errors.DataWarning")
 def test_a_label_has_its_unit_once():
     table = pd.DataFrame({"time": [0.0, 1.0], "u (m)": [0.0, 1.0], "v": [1.0, 2.0]})
