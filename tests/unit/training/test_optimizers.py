@@ -128,7 +128,7 @@ def test_float32_stays_on_the_manifold_at_the_rate_of_the_paper():
     state = optimizer.start(flat.read(), flat)
     assert state.theta.dtype == torch.float32
     lr = torch.full((len(SEEDS), 1), 5e-2)
-    for k in range(100):
+    for k in range(60):
         state, losses = step(state, lr, *(tensor.float() for tensor in batch(k)))
     assert bool(losses.isfinite().all())
     assert infeasibility(flat, state.theta.double()) < 2e-6
@@ -157,13 +157,13 @@ def test_geoopt_makes_the_steps_of_our_riemannian_adam(metric, retraction, monke
     put = lambda pair: geoopt.ManifoldParameter(manifold.projx(pair), manifold=manifold)  # noqa: E731
     monkeypatch.setattr("romkit.projections.manifold.on_manifold", put)
     factory = functools.partial(geoopt.optim.RiemannianAdam, lr=LR, weight_decay=WEIGHT_DECAY)
-    theirs, losses, flat = run(TorchOptimizer(factory, learning_rate=LR), 20)
+    theirs, losses, flat = run(TorchOptimizer(factory, learning_rate=LR), 12)
     ours, same, _ = run(
-        RiemannianAdam(metric=metric, retraction=retraction, weight_decay=WEIGHT_DECAY), 20
+        RiemannianAdam(metric=metric, retraction=retraction, weight_decay=WEIGHT_DECAY), 12
     )
     assert infeasibility(flat, theirs.theta) < 1e-14
     assert infeasibility(flat, ours.theta) < 1e-14
-    assert bool((losses[-10:].mean(0) < losses[:10].mean(0)).all())
+    assert bool((losses[-6:].mean(0) < losses[:6].mean(0)).all())
     assert torch.allclose(losses, same, rtol=1e-12)
     assert torch.allclose(theirs.theta, ours.theta, rtol=0, atol=1e-11)
 
