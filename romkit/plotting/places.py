@@ -1,6 +1,7 @@
 """Components of a state to look at, and their names on the axes of the data."""
 
 import textwrap
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.linalg
@@ -28,6 +29,9 @@ ROUNDING = 100.0
 
 DEGREES = {"degrees_north": "°N", "degrees_east": "°E", "degrees": "°"}
 """Units of places in the words of a map."""
+
+OPPOSITE = {"°N": "°S", "°E": "°W"}
+"""Directions of negative degrees."""
 
 
 def telling_components(data: xr.Dataset, number: int) -> Array:
@@ -145,6 +149,12 @@ def quantity(data: xr.Dataset, component: int) -> str:
     return textwrap.fill(words, LINE, break_long_words=False)
 
 
+def unit_of_place(attrs: Mapping[str, object]) -> str:
+    """Unit of a coordinate, as on a map."""
+    unit = str(attrs.get("units", ""))
+    return DEGREES.get(unit, unit)
+
+
 def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
     """Coordinates of one component of a variable; "" where they are no numbers."""
     cell = variable.cells[number]
@@ -156,7 +166,8 @@ def _coordinates(layout: Layout, variable: Variable, number: int) -> str:
         if values.dtype.kind not in "iuf" or len(values) <= index:
             return ""
         value = values[index]
-        name = coordinate["attrs"].get("units", "")
-        unit = display.with_unit(DEGREES.get(name, name), " {}")
-        words.append(f"{dim} = {value:.3g}{unit}")
+        unit = unit_of_place(coordinate["attrs"])
+        if value < 0 and unit in OPPOSITE:
+            value, unit = -value, OPPOSITE[unit]
+        words.append(f"{dim} = {value:.3g}{display.with_unit(unit, ' {}')}")
     return ", ".join(words)

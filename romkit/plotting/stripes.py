@@ -13,6 +13,7 @@ from romkit.core.types import Array
 from romkit.data.layout import Layout, Variable, layout_of
 from romkit.plotting import style
 from romkit.plotting.columns import Column
+from romkit.plotting.places import unit_of_place
 
 FIELD_SIZE = 24
 """Number of components of one unit from which on a state is shown as a field, and not as curves."""
@@ -85,9 +86,7 @@ def _field(run: xr.Dataset, layout: Layout, variable: Variable, components: slic
         are_numbers = values.dtype.kind in "iuf"
         if are_numbers and values.size > 0:
             places = values[variable.cells]
-            name_of_unit = coordinate["attrs"].get("units", "")
-            unit_of_place = display.with_unit(name_of_unit, " ({})")
-            along = f"{dim}{unit_of_place}"
+            along = f"{dim}{display.with_unit(unit_of_place(coordinate['attrs']), ' ({})')}"
     return Field(variable.name, unit, components, along, places)
 
 

@@ -463,6 +463,18 @@ def test_drawn_components_move_and_are_spread():
     assert np.ptp(chosen) >= 10
 
 
+def test_places_on_a_map_have_their_direction():
+    lat = xr.DataArray([-87.5, 2.5], dims="lat", attrs={"units": "degrees_north"})
+    runs = xr.Dataset(
+        {"T": (("run", "time", "lat"), np.ones((2, 3, 2)))}, {"lat": lat, "time": np.arange(3.0)}
+    )
+    data = romkit.data.describe(runs.assign_coords(k=("run", [1.0, 2.0])), context=["k"])
+    assert [place(data, component) for component in range(2)] == [
+        "T at lat = 87.5 °S",
+        "T at lat = 2.5 °N",
+    ]
+
+
 def test_places_without_a_signal_are_not_shown():
     """Two directions, and places at which there is nothing but noise."""
     t, x = np.linspace(0, 5, 200)[:, None], np.linspace(0, 1, 40)
