@@ -93,7 +93,8 @@ def forecast(
     settings["context"] = of_data | typed
     if data.sizes["trajectory"] > 1:
         numbers = ", ".join(f"{name} = {value:g}" for name, value in of_data.items())
-        print(f"from trajectory {trajectory} of the file: {numbers}")
+        # no numbers where all parameters are typed
+        print(f"from trajectory {trajectory} of the file{': ' if numbers else ''}{numbers}")
     if forecaster.needs_inputs or control is not None:
         source = data.isel(time=slice(at, None))
         if control is not None:

@@ -15,8 +15,11 @@ from romkit.data.names import NUMBERED, columns_of_runs, split_unit
 REPEATS = ("rep", "repeat", "repetition", "replicate", "replica", "sample", "subject", "patient")
 """Names, in small letters, of columns that number runs of one context, and no places."""
 
-SPACE = ("x", "y", "z", "r", "s", "position", "pos", "distance", "depth", "height", "lat", "lon")
-"""Beginnings of names, in small letters, of coordinates in space."""
+SPACE = (
+    "x", "y", "z", "r", "s", "position", "pos", "distance", "depth", "height", "lat", "lon",
+    "sensor", "probe", "node", "cell", "station", "place",
+)  # fmt: skip
+"""Beginnings of names, in small letters, of coordinates and numbers of places."""
 
 MOST = 3
 """Number of dimensions of space."""
@@ -53,7 +56,7 @@ def placed(table: pd.DataFrame, runs: Sequence[str], time: str) -> Placed:
         time: column of the times.
     """
     keys = [*runs, time]
-    if not table.duplicated(keys).any():
+    if not table.duplicated(keys).any() or _moves(table, runs, time):
         return Placed(table, [], [])
     candidates = _candidates(table, keys)
     for names in _choices(candidates):
@@ -63,6 +66,13 @@ def placed(table: pd.DataFrame, runs: Sequence[str], time: str) -> Placed:
                 break
             return _along(table, names)
     return Placed(table, [], [])
+
+
+def _moves(table: pd.DataFrame, runs: Sequence[str], time: str) -> bool:
+    """Whether what should tell runs apart changes with the time, as a parameter that moves does."""
+    if not runs or table[time].nunique() == 1:
+        return False
+    return int(table.groupby(list(runs), sort=False)[time].nunique().max()) == 1
 
 
 def _candidates(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from romkit.data.controls import HELD, INPUT_UNITS, LINEAR, control_names, input
 from romkit.data.layout import Variable, layout_of
 from romkit.data.names import unit_of
 from romkit.data.schema import DIMS, check_states, complete
+from romkit.data.spelling import without_unit
 from romkit.data.times import even_step
 from romkit.data.units import common_unit, without_origin
 
@@ -79,7 +80,8 @@ def _variable_in_words(variable: Variable, common_unit: str) -> str:
     words = variable.name
     if sizes:
         words += f" ({sizes})"
-    if unit:
+    # a column u [m] says it itself
+    if unit and without_unit(variable.name) == variable.name:
         words += f" [{unit}]"
     return words
 

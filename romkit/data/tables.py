@@ -369,10 +369,16 @@ def _with_runs(
             return table.assign(trajectory=runs), "trajectory", [note]
     if not context:
         return table.assign(trajectory=0), "trajectory", []
+    groups = table.groupby(list(context))
+    notes = []
+    if table[time].nunique() > 1 and groups[time].nunique().max() == 1:
+        notes.append(
+            f"each context has a single time: {groups.ngroups} runs of one; where a parameter moves, "
+            "name the runs, trajectory='...'"
+        )
     if len(context) == 1:
-        return table, context[0], []
-    runs = table.groupby(list(context)).ngroup()
-    return table.assign(trajectory=runs), "trajectory", []
+        return table, context[0], notes
+    return table.assign(trajectory=groups.ngroup()), "trajectory", notes
 
 
 def _check_repeated(table: pd.DataFrame, keys: Sequence[str], run: str) -> None:

@@ -76,6 +76,14 @@ def test_repeats_are_runs_and_no_places(capsys):
     assert (data.sizes["trajectory"], data.sizes["component"]) == (6, 1)
 
 
+def test_beside_a_parameter_that_moves_nothing_is_a_place(capsys):
+    table = long_table({"x": (0.1,)}, ("speed", "t", "x")).drop(columns="x")
+    moving = table.assign(flow=2 * table["t"])
+    refused("data", romkit.data.describe, moving, context=["flow"])
+    with pytest.warns(romkit.errors.DataWarning, match="15 runs of one"):
+        romkit.data.describe(moving, context=["flow", "speed"])
+
+
 def test_a_parameter_that_nobody_named_is_no_dimension(capsys):
     table = long_table({"x": (0.1, 0.4)}, ("t", "speed", "x"))
     refused("data", romkit.data.describe, table)
