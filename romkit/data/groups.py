@@ -121,5 +121,15 @@ def _completed(name: str, run: xr.Dataset, shared: xr.Dataset) -> xr.Dataset:
     renamed = shared.rename({dim: f"{WITHOUT_NAME}shared_{dim}" for dim in counted})
     missing = {key: values for key, values in renamed.variables.items() if key not in run.variables}
     coords = [key for key in missing if key in renamed.coords]
-    completed = run.assign(missing).set_coords(coords)
+    completed = _with_numbers(run.assign(missing).set_coords(coords))
     return with_named_axes(name, completed.assign_attrs(shared.attrs | run.attrs))
+
+
+def _with_numbers(run: xr.Dataset) -> xr.Dataset:
+    """A run whose arrays of one number, along axes without a name, are numbers."""
+    numbers = {}
+    for name, variable in run.variables.items():
+        is_nameless = all(str(dim).startswith(WITHOUT_NAME) for dim in variable.dims)
+        if variable.dims and variable.size == 1 and is_nameless:
+            numbers[name] = ((), variable.values.reshape(()), variable.attrs)
+    return run.assign(numbers)

@@ -101,12 +101,17 @@ def _combined(
     paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str | None
 ) -> xr.Dataset:
     """Data of files or groups on one grid and clock, joined along a dimension."""
-    sources = _with_attributes_as_coordinates(sources, along)
+    differing = _differing_attributes(sources)
+    sources = _with_attributes_as_coordinates(sources, differing, along)
     if along is not None:
         sources = _on_one_grid(paths, sources, along)
         sources = _on_one_clock(sources, along)
     try:
         data = _joined(sources, along)
+        is_new = along is not None and all(along not in source.dims for source in sources)
+        if is_new:
+            # here, since a number that one file lacks has no conflict with that of the others
+            data = data.assign_coords({name: (along, column) for name, column in differing.items()})
         coords = {name: coord.compute() for name, coord in data.coords.items()}
     except Exception as error:  # readers raise nearly anything on files of others
         raise FileError(
@@ -294,10 +299,9 @@ def _agrees(known: object, value: float) -> bool:
 
 
 def _with_attributes_as_coordinates(
-    sources: Sequence[xr.Dataset], along: str | None
+    sources: Sequence[xr.Dataset], differing: Mapping[str, Array], along: str | None
 ) -> list[xr.Dataset]:
     """Files with a coordinate for each attribute in which they differ: a parameter, perhaps."""
-    differing = _differing_attributes(sources)
     if not differing:
         return list(sources)
     if along is None:

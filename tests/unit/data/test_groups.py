@@ -47,7 +47,7 @@ def test_what_lies_beside_the_groups_belongs_to_all(tmp_path, capsys):
         file["t"] = TIMES
         for name, speed in SPEEDS.items():
             file[f"{name}/u"] = wave(speed)
-            file[f"{name}/speed"] = speed
+            file[f"{name}/speed"] = [speed]
     described = check_waves(tmp_path / "runs.h5")
     np.testing.assert_allclose(described["time"], TIMES)
 
@@ -87,6 +87,18 @@ def test_runs_of_groups_have_times_of_their_own(tmp_path, capsys):
     described = describe(data, context=["speed"])
     known = np.isfinite(described["state"].values).all(-1).sum(-1)
     assert known.tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_a_parameter_that_one_file_lacks_is_missing_there_alone(tmp_path, lacking):
+    speeds = [0.5, 0.5, 0.5]
+    for k, speed in enumerate(speeds):
+        about = {} if k == lacking else {"speed": speed}
+        run = xr.Dataset({"u": (("t", "x"), wave(speed))}, {"t": TIMES}, about)
+        run.to_netcdf(tmp_path / f"run{k}.nc", engine="h5netcdf")
+    data, _ = read_runs([tmp_path / "run*.nc"])
+    speeds[lacking] = np.nan
+    np.testing.assert_array_equal(data["speed"], speeds)
 
 
 def test_groups_of_other_variables_are_no_runs(tmp_path):
