@@ -46,28 +46,39 @@ def stacked(table: pd.DataFrame, known: Collection[str | None]) -> Stacked:
         table: rows of times and runs.
         known: columns of times, runs and parameters.
     """
+    places = _places_in_names(table, known)
+    units = {place.unit for place in places.values()}
+    numbers = np.array([place.number for place in places.values()])
+    is_named_so = bool({VARIABLE, PLACE} & set(table.columns))
+    if len(units) > 1 or is_named_so or not _are_places(numbers, bool(units - {""})):
+        return Stacked(table, [], {}, [])
+    others = [name for name in table.columns if name not in places]
+    rows = table.melt(others, list(places), PLACE, VARIABLE)
+    rows[PLACE] = rows[PLACE].map({name: place.number for name, place in places.items()})
+    first, *_, last = places
+    (unit,) = units
+    note = f"columns {first} ... {last} are one variable, {VARIABLE!r}, along {PLACE!r}"
+    return Stacked(rows, [PLACE], {PLACE: unit}, [note])
+
+
+class Place(NamedTuple):
+    """A place that the name of a column says."""
+
+    number: float
+    unit: str
+
+
+def _places_in_names(table: pd.DataFrame, known: Collection[str | None]) -> dict[str, Place]:
+    """Columns of numbers that are called by a number, perhaps with a unit."""
     places = {}
-    units = set()
     for name in table.columns:
         match = NUMBER.fullmatch(name.strip())
         if match is None or name in known or not pd.api.types.is_numeric_dtype(table[name]):
             continue
         unit = match[2].strip(" []()")
-        if unit and not is_unit(unit):
-            continue
-        places[name] = float(match[1])
-        units.add(unit)
-    if len(units) > 1 or not _are_places(np.array([*places.values()]), bool(units - {""})):
-        return Stacked(table, [], {}, [])
-    if {VARIABLE, PLACE} & set(table.columns):
-        return Stacked(table, [], {}, [])
-    others = [name for name in table.columns if name not in places]
-    rows = table.melt(others, list(places), PLACE, VARIABLE)
-    rows[PLACE] = rows[PLACE].map(places)
-    first, *_, last = places
-    (unit,) = units
-    note = f"columns {first} ... {last} are one variable, {VARIABLE!r}, along {PLACE!r}"
-    return Stacked(rows, [PLACE], {PLACE: unit}, [note])
+        if not unit or is_unit(unit):
+            places[name] = Place(float(match[1]), unit)
+    return places
 
 
 def _are_places(numbers: np.ndarray, have_unit: bool) -> bool:

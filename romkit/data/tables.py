@@ -14,7 +14,7 @@ from romkit.data.clocks import shared_clock
 from romkit.data.dates import times_of_text
 from romkit.data.long import dimensions, restarts, widened
 from romkit.data.names import TRAJECTORIES, columns_of_runs, guessed_time, split_unit
-from romkit.data.places import placed
+from romkit.data.places import Placed, placed
 from romkit.data.stacked import stacked
 from romkit.data.units import is_unit
 
@@ -56,14 +56,9 @@ def of_table(
     table, places, of_places, of_names = stacked(table, {run, time, *context})
     units = units | of_variables | of_places
     notes = [*notes, *marks, *guesses, *of_names]
-    space = [name for name in levels if name in table.columns and name not in (run, time)]
-    space += places
-
+    levels = [name for name in levels if name in table.columns and name not in (run, time)]
     runs = list(context) if run is None else [run]
-    labels, guesses = dimensions(table, runs, [*runs, time, *space])
-    if not labels and not space:
-        table, labels, guesses = placed(table, runs, time)
-    space += labels
+    table, space, guesses = _with_space(table, runs, time, [*levels, *places])
     notes += guesses
     is_single = run is None and not table.duplicated([time, *space]).any()
     if run is None:
@@ -82,6 +77,17 @@ def of_table(
     # a row of units knows better than a name
     units = _units_in_names(list(table.columns)) | units
     return _with_units(data, units), time, notes
+
+
+def _with_space(table: pd.DataFrame, runs: Sequence[str], time: str, known: list[str]) -> Placed:
+    """The table with columns that are dimensions of its state: those that are known, and labels or
+    places by which rows of one time differ.
+    """
+    labels, notes = dimensions(table, runs, [*runs, time, *known])
+    if labels or known:
+        return Placed(table, [*known, *labels], notes)
+    table, places, of_places = placed(table, runs, time)
+    return Placed(table, places, [*notes, *of_places])
 
 
 def _with_units(data: xr.Dataset, units: Mapping[str, str]) -> xr.Dataset:

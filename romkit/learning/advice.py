@@ -333,8 +333,7 @@ class Evidence:
         """Sentence on more runs and more latents, where errors show that they help."""
         forecast, of_seen = self._error("forecast"), float(np.mean(self.seen["forecast"]))
         if self.fitted_to_all:
-            is_open = self._has_few_contexts or self._is_lost.any() or forecast > UNSEEN * of_seen
-            return "" if is_open or self._keeps_the_motion else self._of_no_more_runs(of_seen)
+            return self._help_after_all(forecast, of_seen)
         latents = self._latents()
         if self._has_few_contexts:
             return latents
@@ -354,6 +353,13 @@ class Evidence:
             return larger
         if self._keeps_the_motion:
             return f" It loses it on runs that it has learned from, too ({of_seen:.2g})."
+        return self._of_no_more_runs(of_seen)
+
+    def _help_after_all(self, forecast: float, of_seen: float) -> str:
+        """Sentence that stays true once a model has learned from all runs."""
+        is_open = self._has_few_contexts or self._is_lost.any() or forecast > UNSEEN * of_seen
+        if is_open or self._keeps_the_motion:
+            return ""
         return self._of_no_more_runs(of_seen)
 
     def _of_no_more_runs(self, of_seen: float) -> str:
