@@ -34,7 +34,6 @@ from tests.refusals import refused
 REGISTERED = [
     *(kind() for kind in DYNAMICS.values() if kind is not LSPG),
     LSPG(dt=0.05),
-    Reencoded(Galerkin(), 2),
     Reencoded(PetrovGalerkin(), 1),
 ]
 COARSE = {LSPG: 1e-3, Hamiltonian: 1e-3}

@@ -63,7 +63,7 @@ def test_numbers_of_snapshots_go_with_the_refinements_and_with_noise(lorenz_data
     monkeypatch.setattr("romkit.training.phase.SAMPLES", 64)
     monkeypatch.setattr("romkit.training.phase.PARTS", 2)
     refined = {
-        "rollouts": RolloutTraining(steps=2, every=1, length=12),
+        "rollouts": RolloutTraining(steps=2, every=1, length=6),
         "phase.steps": 1,
         "layers": (2, 6, 36),
         "state_noise": 0.01,
