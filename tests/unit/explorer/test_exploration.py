@@ -30,6 +30,12 @@ def exploration():
     return Exploration(romkit.load("ncae-lorenz96"), system, duration=4.0)
 
 
+@pytest.fixture
+def few_contexts(monkeypatch):
+    """A rough diagram, where the number of its contexts is not the question."""
+    monkeypatch.setattr("romkit.explorer.exploration.BRANCH", 9)
+
+
 def test_a_view_is_a_rollout(exploration):
     view = exploration.view({"F": 3.15})
     run = romkit.rollout(
@@ -57,6 +63,7 @@ def test_a_shifted_copy_lags_by_its_shift():
     assert np.allclose(_lag(wave, late, time), 0.01, atol=1e-4)
 
 
+@pytest.mark.usefixtures("few_contexts")
 def test_the_branch_covers_the_range_of_a_parameter(exploration):
     values, extremes = exploration.branch("F", exploration.view(exploration.middle))
     parameter = exploration.system.context[0]
@@ -172,6 +179,7 @@ def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(make):
         assert found.latent.values == pytest.approx(expected.latent.values, rel=1e-5, abs=1e-5)
 
 
+@pytest.mark.usefixtures("few_contexts")
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 10.0])
 def test_the_page_follows_its_sliders_as_fast_as_the_models_are(exploration, monkeypatch, seconds):
     monkeypatch.setattr(exploration, "seconds", seconds)
@@ -216,6 +224,7 @@ def test_a_start_is_away_from_the_largest_jump(exploration):
     assert exploration.calm("F", (grid, lost)) == grid[20]
 
 
+@pytest.mark.usefixtures("few_contexts")
 def test_the_page_plays_and_goes_back_to_its_start(exploration):
     page = Page(exploration)
     slider, home = page.sliders["F"], page.home["F"]
@@ -315,6 +324,7 @@ def _wait_for(port):
     raise AssertionError("no server")
 
 
+@pytest.mark.usefixtures("few_contexts")
 def test_a_server_refuses_hosts_and_origins_of_others():
     port = _free_port()
     server = explore(romkit.load("ncae-lorenz96"), port=port, show=False, threaded=True)

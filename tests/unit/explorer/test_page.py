@@ -19,9 +19,12 @@ def server():
     from romkit.explorer.page import _free_port
 
     port = _free_port()
-    server = explore(romkit.load("ncae-lorenz96"), port=port, show=False, threaded=True)
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        # a rough diagram: the page is what is tested
+        patch.setattr("romkit.explorer.exploration.BRANCH", 9)
+        server = explore(romkit.load("ncae-lorenz96"), port=port, show=False, threaded=True)
+        yield f"http://127.0.0.1:{port}"
+        server.stop()
 
 
 @pytest.fixture(scope="module")
