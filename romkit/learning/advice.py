@@ -70,6 +70,9 @@ named, however few contexts compared the two."""
 FEW_TO_CHOOSE = 5
 """Contexts up to which a comparison of laws says little: each law lacks one, and has a wide gap."""
 
+EQUAL = 0.001
+"""Share by which the slowest clock exceeds the fastest up to which speeds are called equal."""
+
 CLEAR = 0.5
 """Share by which the slowest clock exceeds the fastest from which on their ratios show it."""
 
@@ -108,7 +111,8 @@ class Evidence:
         train, test: runs of the training, and held-out ones.
         has_inputs: whether the law has inputs.
         fitted_to_all: whether the model has learned from all runs by now.
-        is_interpolated: whether forecasts are runs that are interpolated.
+        interpolated_in: parameters or coordinates in which runs are interpolated for forecasts, "R"
+            or "1/R"; "" where forecasts are made by the law.
         clocks: the fastest and the slowest clock of the runs, in the median one, where these are
             interpolated at equal phases; None at equal times.
         ridge: penalty of a regression between the runs, infinite for their mean; None of splines.
@@ -124,7 +128,7 @@ class Evidence:
     test: xr.Dataset
     has_inputs: bool
     fitted_to_all: bool
-    is_interpolated: bool = False
+    interpolated_in: str = ""
     clocks: tuple[float, float] | None = None
     ridge: float | None = None
     in_phase: float = np.inf
@@ -132,7 +136,7 @@ class Evidence:
 
     def sentence(self) -> str:
         """Verdict on how far to trust the model, and what would help most."""
-        if self.is_interpolated:
+        if self.interpolated_in:
             return self._of_interpolation()
         failure = self._failure()
         if failure:
@@ -239,11 +243,11 @@ class Evidence:
         """Verdict on runs that are interpolated, and what they do not hold for."""
         names = ", ".join(context_names(self.train))
         law = f"{self._error('law'):.2g}"
-        made = f"are runs interpolated in {names} at equal times"
+        made = f"are runs interpolated in {self.interpolated_in} at equal times"
         if self.clocks is not None:
             made = (
-                f"are runs interpolated in {names} at equal phases of their clocks, since they are "
-                f"about one motion at several speeds ({self._speeds})"
+                f"are runs interpolated in {self.interpolated_in} at equal phases of their clocks"
+                f"{self._speeds}"
             )
         if self.ridge is not None:
             how = (
@@ -275,12 +279,15 @@ class Evidence:
 
     @property
     def _speeds(self) -> str:
-        """Difference of the clocks in words, with digits that show it."""
+        """Difference of the clocks in words, with digits that show it; empty where none do."""
         fastest, slowest = self.clocks
         excess = slowest / fastest - 1
+        if excess < EQUAL:
+            return ""
+        about = ", since they are about one motion at several speeds"
         if excess < CLEAR:
-            return f"the slowest takes {excess:.1%} longer than the fastest"
-        return f"from {fastest:.2g} to {slowest:.2g} times the time of the middle one"
+            return f"{about} (the slowest takes {excess:.1%} longer than the fastest)"
+        return f"{about} (from {fastest:.2g} to {slowest:.2g} times the time of the middle one)"
 
     def _no_better(self) -> str:
         """Verdict on a model that a forecast without one equals."""
@@ -554,7 +561,7 @@ class Evidence:
 
     def _of_rhythm(self) -> str:
         """Sentence for runs that swing in step, as what is driven from outside does."""
-        law = "law" if self.is_interpolated else "forecast"
+        law = "law" if self.interpolated_in else "forecast"
         # what swings by itself is in step, too
         if self.has_inputs or self._error(law) <= KNOWN:
             return ""

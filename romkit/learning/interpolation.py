@@ -16,7 +16,8 @@ from torch import Tensor
 from romkit.core.boundary import Part, Positive, unchecked, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.core.types import Array
-from romkit.data import DIMS, Contexts, open_dataset, save_dataset, trajectories
+from romkit.data import DIMS, Contexts, context_names, open_dataset, save_dataset, trajectories
+from romkit.data.coordinates import coordinates_of
 from romkit.data.units import time_units, without_origin
 from romkit.learning.clocks import at_phases, between_phases, clock_at, comes_to_rest
 from romkit.learning.contexts import (
@@ -215,6 +216,12 @@ class InterpolatedRuns:
         if isinstance(self.weights_of, Regression):
             return self.weights_of.ridge
         return None
+
+    @property
+    def coordinates(self) -> dict[str, str]:
+        """Name of the coordinate of each parameter in which runs are interpolated."""
+        names = context_names(self.runs)
+        return dict(zip(names, coordinates_of(self.runs), strict=True))
 
     @property
     def range_of_clocks(self) -> tuple[float, float] | None:

@@ -8,8 +8,10 @@ import xarray as xr
 from romkit.integrators import Estimator, LearnedField
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars
+from romkit.learning.coordinates import Tried
 from romkit.learning.errors import Errors, VariableErrors
 from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.preference import Compared
 from romkit.learning.trials import Trial
 from romkit.plotting.style import Figure
 from romkit.projections import Projection
@@ -36,6 +38,8 @@ class Judged(Protocol):
     without_bars: str
     bars_before: Bars | None
     interpolated: InterpolatedRuns | None
+    coordinates: Tried | None
+    compared: Compared | None
 
     @property
     def intervals(self) -> Ensemble | InterpolatedRuns | None:

@@ -19,21 +19,22 @@ from romkit.learning.advice import USEFUL
 from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.confirmed import errors_without
 from romkit.learning.contexts import number_of_contexts
+from romkit.learning.coordinates import Chosen, chosen_in_coordinates
 from romkit.learning.errors import forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.learned import Learned
-from romkit.learning.manifolds import Model, chosen
 from romkit.learning.preference import (
+    Compared,
+    Way,
     can_interpolate,
-    clocks_that_help,
-    is_better,
-    weights_that_help,
+    compared,
+    way_that_helps,
 )
 from romkit.learning.reading import described
 from romkit.learning.rhythm import warn_of_another, with_rhythm
 from romkit.learning.rollouts import rolled_out
 from romkit.learning.trials import least_error
-from romkit.learning.turns import HeldOut, held_out_in_turn, held_out_once
+from romkit.learning.turns import held_out_in_turn, held_out_once
 from romkit.learning.weights import splines
 
 FEWEST_FOR_BARS = 5
@@ -70,7 +71,9 @@ def learn(
     of runs that are about the same motion at several speeds, one clock for each, which is
     interpolated in the context, too. Runs of
     individuals, which differ by more than their context tells, are forecast by a regression in the
-    context, or by their mean, where that errs by less than the law. The steps are those of
+    context, or by their mean, where that errs by less than the law. Laws and interpolations depend on
+    a positive parameter c by 1/c or log c where that halves the error on left-out training runs;
+    forecasts take the parameter itself. The steps are those of
     `romkit.data.describe`, `romkit.data.split`, `romkit.fit`, `romkit.law`, `romkit.rollout` and
     `romkit.bootstrap`, which can be taken alone.
 
@@ -122,14 +125,18 @@ def learn(
         warn_of_another(data, period)
         data = with_rhythm(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
-    best, trials = chosen(train, latent_dim, seconds, seed, kinds)
-    judged = held_out_once(best, train, test)
+    runs = train
+    choice = chosen_in_coordinates(train, latent_dim, seconds, seed, kinds)
+    judged = held_out_once(choice.model, choice.train, test)
     if number_of_contexts(data) <= FEW and not judged.mean_error <= USEFUL:
-        of_all, trials_of_all = chosen(data, latent_dim, seconds, seed, kinds)
+        of_all = chosen_in_coordinates(data, latent_dim, seconds, seed, kinds)
         # by pieces of runs: without one of a few contexts a law may lose a whole run
-        if least_error(trials_of_all) < judged.mean_error:
-            best, trials, train = of_all, trials_of_all, data
-            judged = held_out_in_turn(best, data, seed)
+        if least_error(of_all.trials) < judged.mean_error:
+            runs = data
+            choice = of_all
+            judged = held_out_in_turn(choice.model, choice.train, seed)
+    best = choice.model
+    train = choice.train
     # as many runs of the training tell an error of what is unseen from one of the fit
     seen = _evenly(train, SEEN)
     of_seen = forecasts_of(rolled_out(best.projection, best.law, seen), train, seen)
@@ -149,16 +156,27 @@ def learn(
         errors=judged.forecasts.errors(),
         errors_of_variables=judged.forecasts.errors_of_variables(datasets.layout_of(data)),
         errors_of_seen=of_seen.errors(),
-        trials=trials,
+        trials=choice.trials,
         seconds=time.process_time() - began,
         fitted_to_all=judged.in_turn,
         period=period,
+        coordinates=choice.tried,
     )
-    if kinds is not None or not can_interpolate(train, period):
+    if kinds is not None or not can_interpolate(runs, period):
         return of_law
-    between = _between_runs(best, train, judged, members, seed)
-    if between is None:
+    way = way_that_helps(runs, best.left_out, with_clocks=not judged.in_turn)
+    comparison = _compared(way, choice, seed)
+    of_law = replace(of_law, compared=comparison)
+    if comparison is None or not comparison.is_better:
         return of_law
+    between = InterpolatedRuns.of(
+        best.projection,
+        way.train,
+        judged.further,
+        members >= 2,
+        way.clocks,
+        way.weights_of,
+    )
     run_between = between.follow(judged.test)
     forecasts = judged.forecasts.made_by(run_between)
     dims = judged.run["rom"].dims
@@ -172,23 +190,15 @@ def learn(
     )
 
 
-def _between_runs(
-    best: Model, train: xr.Dataset, judged: HeldOut, members: int, seed: int
-) -> InterpolatedRuns | None:
-    """Interpolation of the training runs where it errs less than the law on runs left out of both."""
-    clocks = None
-    if not judged.in_turn:
-        clocks = clocks_that_help(train, best.left_out)
-    weights_of = splines if clocks is not None else weights_that_help(train)
-    if not is_better(train, best.left_out, clocks, weights_of):
-        return None
+def _compared(way: Way, choice: Chosen, seed: int) -> Compared | None:
+    """Errors of interpolated runs and of the law on runs left out of both; the first ones in which the
+    law is as good, several contexts at once or each alone.
+    """
+    several = compared(way, choice.model.left_out)
+    if several is None or not several.is_better or way.weights_of is not splines:
+        return several
     # several runs less at once hurt a law more than an interpolation; of individuals there are many
-    if weights_of is splines and not is_better(train, errors_without(best, train, seed), clocks):
-        return None
-    with_bars = members >= 2
-    return InterpolatedRuns.of(
-        best.projection, train, judged.further, with_bars, clocks, weights_of
-    )
+    return compared(way, errors_without(choice.model, choice.train, seed))
 
 
 def _evenly(data: xr.Dataset, number: int) -> xr.Dataset:

@@ -16,16 +16,18 @@ from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.types import Array
 from romkit.data import fields
 from romkit.data.controls import Control
+from romkit.data.coordinates import with_coordinates
 from romkit.integrators import Estimator, LearnedField
 from romkit.learning import saved, words
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import Bars, intervals_of, joined, measured
 from romkit.learning.contexts import halfway
+from romkit.learning.coordinates import Tried, coordinates_in_words
 from romkit.learning.errors import Errors, VariableErrors, distances, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.manifolds import Model, chosen
 from romkit.learning.page import write_page
-from romkit.learning.preference import clocks_of_runs
+from romkit.learning.preference import Compared, clocks_of_runs
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
 from romkit.learning.scale import shared
@@ -68,6 +70,10 @@ class Learned:
         bars_before: widths of intervals before the fit to all runs; None before it.
         interpolated: runs interpolated in the context at equal times or phases, which forecast in
             place of the law; None where the law does. Errors of the law are then those called "law".
+        coordinates: 1/c or log c of parameters c in which laws were tried, with errors of the choice;
+            None where none promised to be better. `train` names those that were taken.
+        compared: errors of the choice between the law and interpolated runs; None where these were
+            not tried.
 
     Example:
         >>> import numpy as np
@@ -106,6 +112,8 @@ class Learned:
     without_bars: str = ""
     bars_before: Bars | None = None
     interpolated: InterpolatedRuns | None = None
+    coordinates: Tried | None = None
+    compared: Compared | None = None
 
     def forecast(self, *, start: float = 0.0, **options: object) -> xr.Dataset:
         """Forecast from a state, with an interval where there is an ensemble: `lower` and `upper`
@@ -244,7 +252,7 @@ class Learned:
                 clocks = clocks_of_runs(everything)
             between = InterpolatedRuns.of(
                 model.projection,
-                everything,
+                with_coordinates(everything, self.interpolated.coordinates),
                 None,
                 members >= 2,
                 clocks,
@@ -327,12 +335,19 @@ class Learned:
             test=self.test,
             has_inputs=bool(self.law.control_names),
             fitted_to_all=self.fitted_to_all,
-            is_interpolated=self.interpolated is not None,
+            interpolated_in=self._interpolated_in,
             clocks=None if self.interpolated is None else self.interpolated.range_of_clocks,
             ridge=None if self.interpolated is None else self.interpolated.ridge,
             in_phase=in_phase,
             late=late,
         )
+
+    @property
+    def _interpolated_in(self) -> str:
+        """Coordinates in which runs are interpolated; "" where they are not."""
+        if self.interpolated is None:
+            return ""
+        return coordinates_in_words(self.interpolated.coordinates)
 
     def _phase(self) -> tuple[float, float]:
         """Error of the forecasts by the law when pieces are shifted in time [deviations], and the

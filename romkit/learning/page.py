@@ -70,6 +70,7 @@ def write_page(learned: Judged, folder: Path) -> Path:
         "## Manifolds and laws that were tried",
         TRIED,
         _trials_table(learned),
+        *[_sentence(reason) for reason in words.choices(learned)],
         "## A forecast",
         _commands(learned, folder),
         "## Made by",
@@ -87,7 +88,12 @@ def _equations(learned: Judged) -> list[str]:
     if not lines:
         return []
     text = "\n".join(lines)
-    return ["## Equations", f"```text\n{text}\n```"]
+    section = ["## Equations", f"```text\n{text}\n```"]
+    if learned.interpolated is not None:
+        section.insert(
+            1, f"Of the law, model.of_law(). Forecasts are of the {words.way_between(learned)}."
+        )
+    return section
 
 
 def _measure(learned: Judged) -> str:

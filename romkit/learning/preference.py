@@ -3,6 +3,7 @@ their clocks, by training runs that are left out.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,8 +12,10 @@ from torch import Tensor
 
 from romkit.core.types import Array
 from romkit.data import context_matrix, trajectories
+from romkit.data.coordinates import with_coordinates
 from romkit.learning.clocks import between_phases, clocks_of, comes_to_rest
 from romkit.learning.contexts import groups_between, scaled_contexts
+from romkit.learning.coordinates import better_coordinates
 from romkit.learning.errors import without_gaps
 from romkit.learning.scale import deviations
 from romkit.learning.weights import RIDGES, Regression, Weights, combined, splines
@@ -70,24 +73,84 @@ def _rest_at_the_end(train: xr.Dataset, is_known: Array) -> Array:
     return rest
 
 
-def clocks_that_help(train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]]) -> Array | None:
-    """Logarithms (C,) of the clocks of runs; None where runs interpolated at equal times are about as
-    good on training runs that are left out.
+class Way(NamedTuple):
+    """Way between runs.
+
+    Attributes:
+        train: the runs, with the coordinates of their contexts.
+        clocks: logarithms (C,) of the clocks of the runs, at equal phases of which they are
+            interpolated; None at equal times.
+        weights_of: of the runs.
+    """
+
+    train: xr.Dataset
+    clocks: Array | None = None
+    weights_of: Weights = splines
+
+    def errors_left_out(self, rows: Tensor) -> Tensor:
+        """Errors (k,) of the interpolation between the other runs on these [deviations]."""
+        return errors_left_out(self.train, rows, self.clocks, self.weights_of)
+
+
+class Compared(NamedTuple):
+    """Errors of the choice between the law and the interpolation, on training runs that were left out.
+
+    Attributes:
+        law, interpolation: means over the runs [deviations].
+        ratio: error of the interpolation in that of the law, geometric mean of the runs.
+        limit: of this ratio, below which the interpolation is taken.
+    """
+
+    law: float
+    interpolation: float
+    ratio: float
+    limit: float
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the interpolation is better than the law: in the mean, and typically by far; a
+        regression of individuals, by what their spread leaves.
+        """
+        if self.law <= NEGLIGIBLE:
+            return False
+        return self.interpolation < self.law and self.ratio < self.limit
+
+
+def way_that_helps(
+    train: xr.Dataset, of_law: Sequence[tuple[Tensor, Tensor]], with_clocks: bool
+) -> Way:
+    """The way between runs that errs least on runs that are left out: at equal times, or at equal
+    phases of clocks where these halve the error; in the contexts themselves, or in coordinates of
+    them that do.
 
     Args:
         train: the runs.
-        of_law: as of `is_better`; its runs are those that are left out.
+        of_law: as of `compared`; its runs are those that are left out.
+        with_clocks: whether runs may have clocks of their own.
     """
     if not of_law:
-        return None
-    clocks = clocks_of_runs(train)
-    if np.ptp(clocks) < SAME:
-        return None
-    at_times = torch.cat([errors_left_out(train, rows) for rows, _ in of_law])
-    by_clocks = torch.cat([errors_left_out(train, rows, clocks) for rows, _ in of_law])
-    if not by_clocks.mean() < BETTER * at_times.mean():
-        return None
-    return clocks
+        return Way(train, None, weights_that_help(train))
+    at_times = _in_better_coordinates(Way(train), of_law)
+    if with_clocks:
+        clocks = clocks_of_runs(train)
+        if np.ptp(clocks) >= SAME:
+            at_phases = _in_better_coordinates(Way(train, clocks), of_law)
+            if _mean_error(at_phases, of_law) < BETTER * _mean_error(at_times, of_law):
+                return at_phases
+    return at_times._replace(weights_of=weights_that_help(at_times.train))
+
+
+def _in_better_coordinates(way: Way, of_law: Sequence[tuple[Tensor, Tensor]]) -> Way:
+    """The same way in coordinates of the contexts in which it errs clearly less."""
+    names = better_coordinates(
+        way.train, lambda train: _mean_error(way._replace(train=train), of_law)
+    )
+    return way._replace(train=with_coordinates(way.train, names))
+
+
+def _mean_error(way: Way, of_law: Sequence[tuple[Tensor, Tensor]]) -> float:
+    """Mean error on the runs that a law was compared by [deviations]."""
+    return float(torch.cat([way.errors_left_out(rows) for rows, _ in of_law]).mean())
 
 
 def clocks_of_runs(train: xr.Dataset) -> Array:
@@ -132,39 +195,29 @@ def _error_of_rest(train: xr.Dataset) -> float:
     return float(square.sqrt().nanmean())
 
 
-def is_better(
-    train: xr.Dataset,
-    of_law: Sequence[tuple[Tensor, Tensor]],
-    clocks: Array | None = None,
-    weights_of: Weights = splines,
-) -> bool:
-    """Whether the interpolation is better than the law on training runs that are left out: in the
-    mean, and typically by far; a regression of individuals, by what their spread leaves.
+def compared(way: Way, of_law: Sequence[tuple[Tensor, Tensor]]) -> Compared | None:
+    """Errors of the interpolation and of the law on training runs that are left out; None where none
+    is, or all forecasts are lost.
 
     Args:
-        train: the runs.
+        way: of the interpolation.
         of_law: numbers of the runs that a fold leaves out, and the errors (k,) of the law on these.
-        clocks: logarithms (C,) of the clocks of runs; None for equal times.
-        weights_of: of the runs.
     """
     if not of_law:
-        return False
-    several = [errors_left_out(train, rows, clocks, weights_of) for rows, _ in of_law]
-    interpolation = torch.cat(several)
+        return None
+    interpolation = torch.cat([way.errors_left_out(rows) for rows, _ in of_law])
     law = torch.cat([errors for _, errors in of_law]).double()
     is_finite = law.isfinite() & interpolation.isfinite()
     law = law[is_finite]
     interpolation = interpolation[is_finite]
-    if len(law) == 0 or law.mean() <= NEGLIGIBLE:
-        return False
-    if interpolation.mean() >= law.mean():
-        return False
+    if len(law) == 0:
+        return None
     # a run at the edge, where both err, does not hide what holds for the others
     ratio = interpolation / law.clamp(min=NEGLIGIBLE)
     geometric_mean = ratio.log().mean().exp()
     # individuals differ by as much from any forecast that does not know them
-    enough = BETTER if weights_of is splines else BETTER_FOR_INDIVIDUALS
-    return bool(geometric_mean < enough)
+    limit = BETTER if way.weights_of is splines else BETTER_FOR_INDIVIDUALS
+    return Compared(float(law.mean()), float(interpolation.mean()), float(geometric_mean), limit)
 
 
 def errors_left_out(

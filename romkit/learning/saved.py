@@ -13,9 +13,11 @@ from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
 from romkit.integrators import LAWS, Estimator
 from romkit.learning.bars import Bars
+from romkit.learning.coordinates import Tried
 from romkit.learning.errors import Errors, VariableErrors
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.judged import Judged
+from romkit.learning.preference import Compared
 from romkit.learning.trials import Trial
 from romkit.verbs.ensemble import Ensemble
 from romkit.verbs.storage import load as load_model
@@ -88,6 +90,8 @@ def _numbers(learned: Judged) -> dict[str, object]:
         content["errors_of_variables"][name] = of_variable
     content["trials"] = [dataclasses.asdict(trial) for trial in learned.trials]
     content["bars_before"] = learned.bars_before
+    content["coordinates"] = learned.coordinates
+    content["compared"] = learned.compared
     return content
 
 
@@ -108,6 +112,12 @@ def _of_numbers(content: Mapping[str, object]) -> dict[str, object]:
     values["bars_before"] = None
     if content["bars_before"] is not None:
         values["bars_before"] = Bars(*content["bars_before"])
+    values["coordinates"] = None
+    if content["coordinates"] is not None:
+        values["coordinates"] = Tried(*content["coordinates"])
+    values["compared"] = None
+    if content["compared"] is not None:
+        values["compared"] = Compared(*content["compared"])
     return values
 
 

@@ -5,12 +5,15 @@ import re
 import numpy as np
 
 from romkit.data import context_names
+from romkit.data.coordinates import PLAIN, coordinates_of
 from romkit.integrators import Equation
 from romkit.integrators.laws.sindy import Sparse
 from romkit.learning.bars import ALL_LOST, NOT_ASKED, Bars
 from romkit.learning.contexts import contexts_of, further_contexts, number_of_contexts
+from romkit.learning.coordinates import coordinates_in_words
 from romkit.learning.errors import AT_EQUAL_TIMES, VariableErrors
 from romkit.learning.judged import Judged
+from romkit.learning.preference import NEGLIGIBLE, Compared
 
 HEADLINE = "error of forecasts at contexts it has not seen"
 """Name of the number by which a model is judged."""
@@ -55,6 +58,7 @@ def printed(learned: Judged) -> str:
     lines.append(f"bars     {bars(learned)}")
     if _is_complete(learned):
         lines += [f"law      {equation}" for equation in equations(learned)]
+    lines += [f"choice   {reason}" for reason in choices(learned)]
     same = repeats(learned)
     if same:
         lines.append(f"repeats  {same}")
@@ -78,7 +82,7 @@ def held_out(learned: Judged) -> str:
 
 def way_between(learned: Judged) -> str:
     """Forecasts between runs, in words."""
-    names = ", ".join(context_names(learned.train))
+    names = coordinates_in_words(learned.interpolated.coordinates)
     ridge = learned.interpolated.ridge
     if ridge is None and learned.interpolated.clocks is not None:
         return f"runs interpolated in {names} at equal phases"
@@ -118,9 +122,42 @@ def law(learned: Judged) -> str:
     """Kind of the law, with its settings."""
     (settings,) = [row["settings"] for row in learned.law.report if row["chosen"]]
     text = shortened(str(settings))
+    names = context_names(learned.train)
+    coordinates = dict(zip(names, coordinates_of(learned.train), strict=True))
+    if {*coordinates.values()} - {PLAIN}:
+        text = f"{text} in {coordinates_in_words(coordinates)}"
     if isinstance(learned.settings, Sparse) and learned.settings.share == 0:
         return f"{text}, which leaves out no term"
     return text
+
+
+def choices(learned: Judged) -> list[str]:
+    """Errors of the choice of coordinates, and of the choice between law and interpolation."""
+    lines = []
+    tried = learned.coordinates
+    if tried is not None:
+        taken = "taken" if tried.is_taken else "not taken"
+        lines.append(
+            f"laws in {coordinates_in_words(tried.names)} {taken}: on left-out training runs the best "
+            f"errs by {tried.error:.2g}, in {', '.join(tried.names)} by {tried.plain:.2g}"
+        )
+    compared = learned.compared
+    if compared is not None:
+        taken = "taken" if compared.is_better else "not taken"
+        lines.append(
+            f"interpolated runs {taken}: on left-out training runs they err by "
+            f"{compared.interpolation:.2g}, the law by {compared.law:.2g}; {_limit(compared)}"
+        )
+    return lines
+
+
+def _limit(compared: Compared) -> str:
+    """Rule by which the interpolation is taken, as far as it matters."""
+    if compared.law <= NEGLIGIBLE:
+        return f"a law that errs by at most {NEGLIGIBLE:g} stays"
+    return (
+        f"typically {compared.ratio:.2g} times as much, and below {compared.limit:g} they are taken"
+    )
 
 
 def error(learned: Judged) -> str:

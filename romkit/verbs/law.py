@@ -168,9 +168,8 @@ class Comparison:
         rows: of the report.
         estimators: rows with the settings that they are of.
         refused: why kinds were left out.
-        settings: of the law that was chosen.
-        error: of these settings; larger than that of the best ones, where their law is lost when it
-            is fitted to all trajectories.
+        taken: settings of the law that was chosen; others than the best ones, where their law is
+            lost when it is fitted to all trajectories. None before.
     """
 
     projection: ProjectionFamily
@@ -184,13 +183,22 @@ class Comparison:
     estimators: list[tuple[dict, list[Estimator]]] = field(default_factory=list)
     refused: list[InputError] = field(default_factory=list)
     begun: float = field(default_factory=time.process_time)
-    settings: Estimator | None = None
-    error: float = math.inf
+    taken: Ranked | None = None
 
     @property
     def best(self) -> Ranked | None:
         """Settings that forecast held-out contexts best, as `preferred` has it."""
         return next(iter(preferred(self.ranking)), None)
+
+    @property
+    def settings(self) -> Estimator:
+        """Settings of the law that was chosen."""
+        return self.taken.estimator
+
+    @property
+    def error(self) -> float:
+        """Error of these settings, infinite before a law was chosen."""
+        return math.inf if self.taken is None else self.taken.error
 
     @property
     def good(self) -> bool:
@@ -304,8 +312,7 @@ class Comparison:
         law, how = best
         if how.estimator.refine:
             law = refined(law, how.samples, self.judge)
-        self.settings = how.estimator
-        self.error = how.error
+        self.taken = how
         self._warn_if_useless(law, how)
         row = self._row_of(how.estimator)
         for each in self.rows:
@@ -366,10 +373,11 @@ class Comparison:
         return mean_error(nearest, truth), mean_error(shifted, truth)
 
     def errors_left_out(self) -> list[tuple[Tensor, Tensor]]:
-        """Numbers of the runs that laws are compared by, and the errors (k,) of the best law on them,
-        of each fold; with several folds the error by which they rank it. None without a law.
+        """Numbers of the runs that laws are compared by, and the errors (k,) on them of the law that
+        was chosen, or of the best one before, of each fold; with several folds the error by which
+        they rank it. None without a law.
         """
-        best = self.best
+        best = self.taken or self.best
         if best is None:
             return []
         numbers = folds(best.samples)

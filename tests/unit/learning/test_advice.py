@@ -41,7 +41,7 @@ def test_a_model_of_individuals_is_not_called_better_than_chance_makes_it(foreca
 def test_a_mean_of_individuals_says_where_the_nearest_run_is_as_good(nearest, is_said):
     by_law = evidence(people(np.linspace(1.0, 1.1, 24), 0.4), 0.4, nearest)
     errors = dict(by_law.held_out) | {"law": np.full(3, 0.7)}
-    mean = replace(by_law, held_out=errors, is_interpolated=True, ridge=np.inf)
+    mean = replace(by_law, held_out=errors, interpolated_in="c", ridge=np.inf)
     assert (f"{nearest:.2g}" in mean.sentence()) == is_said
 
 
@@ -67,7 +67,7 @@ def test_only_runs_that_swing_in_step_are_asked_for_their_drive(periods):
     followed = evidence(runs, forecast=0.01, nearest=0.2)
     assert "period=" not in followed.sentence()
     errors = dict(followed.held_out) | {"law": np.full(3, 0.01), "forecast": np.full(3, 0.03)}
-    assert "period=" not in replace(followed, held_out=errors, is_interpolated=True).sentence()
+    assert "period=" not in replace(followed, held_out=errors, interpolated_in="c").sentence()
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_only_runs_that_swing_in_step_are_asked_for_their_drive(periods):
 def test_clocks_are_told_with_digits_that_differ(clocks, said):
     judged = evidence(people(np.linspace(1.0, 3.0, 9), 0.0), 0.03, 0.2)
     errors = dict(judged.held_out) | {"law": np.full(3, 0.3)}
-    at_phases = replace(judged, held_out=errors, is_interpolated=True, clocks=clocks)
+    at_phases = replace(judged, held_out=errors, interpolated_in="c", clocks=clocks)
     assert said in at_phases.sentence()
 
 

@@ -11,7 +11,7 @@ from romkit.core.errors import ExtrapolationWarning, FitWarning, InputError
 from romkit.learning.clocks import at_phases, between_phases, clock_at, clocks_of
 from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.preference import can_interpolate, clocks_that_help
+from romkit.learning.preference import can_interpolate, way_that_helps
 
 TIMES = np.linspace(0, 3, 151)
 
@@ -129,7 +129,7 @@ def test_runs_without_a_common_motion_have_no_clock():
     states = np.stack([(1 + c) * swing(TIMES) for c in contexts])
     data = romkit.data.from_arrays(states, TIMES, context={"size": contexts})
     left_out = [(torch.tensor([2, 5]), torch.ones(2))]
-    assert clocks_that_help(data, left_out) is None
+    assert way_that_helps(data, left_out, with_clocks=True).clocks is None
 
 
 def test_runs_that_rest_before_the_end_can_be_interpolated():

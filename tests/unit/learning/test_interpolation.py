@@ -191,11 +191,12 @@ def test_one_run_that_both_miss_does_not_decide(monkeypatch, shares, better):
     errors = torch.tensor(shares, dtype=torch.float64) * of_law
     monkeypatch.setattr(module, "errors_left_out", lambda train, rows, *_: errors[rows])
     rows = torch.arange(3)
-    assert module.is_better(None, [(rows, of_law)]) == better
+    way = module.Way(None)
+    assert module.compared(way, [(rows, of_law)]).is_better == better
     in_folds = [(rows[:1], of_law[:1]), (rows[1:], of_law[1:])]
-    assert module.is_better(None, in_folds) == better
-    assert not module.is_better(None, [(rows, of_law / 100)])  # nothing more is needed
-    assert not module.is_better(None, [])
+    assert module.compared(way, in_folds).is_better == better
+    assert not module.compared(way, [(rows, of_law / 100)]).is_better  # nothing more is needed
+    assert module.compared(way, []) is None
 
 
 def test_runs_that_end_apart_or_have_inputs_are_not_interpolated():

@@ -6,7 +6,7 @@ import torch
 
 import romkit
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.preference import can_interpolate, is_better, weights_that_help
+from romkit.learning.preference import Way, can_interpolate, compared, weights_that_help
 from romkit.learning.weights import RIDGES, Regression, combined, splines
 
 TIME = np.linspace(0, 10, 41)
@@ -83,8 +83,9 @@ def test_a_regression_of_individuals_need_not_halve_the_error_of_a_law():
     data = individuals(0.35)
     rows = torch.tensor([2, 5, 7])
     of_law = [(rows, torch.full((3,), 1.0))]
-    assert is_better(data, of_law, None, Regression(np.inf))
-    assert not is_better(data, [(rows, torch.full((3,), 0.01))], None, Regression(np.inf))
+    mean = Way(data, None, Regression(np.inf))
+    assert compared(mean, of_law).is_better
+    assert not compared(mean, [(rows, torch.full((3,), 0.01))]).is_better
 
 
 def test_runs_that_end_at_about_one_time_can_be_interpolated():
