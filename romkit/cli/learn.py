@@ -72,6 +72,7 @@ def learn(
         errors_of_variables=_of_variables(learned),
         advice=learned.advice,
         latent_dim=learned.projection.latent_dim,
+        choices=learned.choices,
     )
     print(learned)
     output.wrote(report)

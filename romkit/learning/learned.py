@@ -322,6 +322,11 @@ class Learned:
         """Sentences that say how far to trust the model, and what would help most."""
         return self.evidence.sentence()
 
+    @property
+    def choices(self) -> list[str]:
+        """Sentences with the errors by which coordinates, and the law or an interpolation, were taken."""
+        return words.choices(self)
+
     @functools.cached_property
     def evidence(self) -> Evidence:
         """Errors and runs that the advice rests on."""

@@ -14,7 +14,8 @@ from romkit.learning import words
 def test_a_sparse_law_that_keeps_all_terms_says_so(share, is_said):
     settings = SINDy(degree=3, share=share)
     law = SimpleNamespace(report=[{"settings": settings, "chosen": True}])
-    learned = SimpleNamespace(law=law, settings=settings)
+    train = romkit.data.from_arrays(np.zeros((2, 3, 1)), 1.0, context={"size": [1.0, 2.0]})
+    learned = SimpleNamespace(law=law, settings=settings, train=train)
     assert ("no term" in words.law(learned)) == is_said
 
 
