@@ -63,7 +63,8 @@ def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves, before):
 
 @pytest.mark.usefixtures("few_snapshots")
 def test_a_refined_seed_means_the_same_alone_and_in_a_stack(lorenz, waves):
-    settings = {"epochs": 1, "system": lorenz, "phase.steps": 1, "phase.every": 10, **ROLLOUTS}
+    settings = {"epochs": 1, "layers": (2, 36), "system": lorenz, **ROLLOUTS}
+    settings |= {"phase.steps": 1, "phase.every": 10}
     stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
     alone = romkit.fit("ncae", waves, seed=4, **settings)
     assert torch.allclose(parameters(alone), parameters(unstack(stacked)[1]), rtol=0, atol=1e-6)
@@ -80,6 +81,7 @@ def test_mechanical_systems_are_refined_on_their_tangent_bundle(dynamics):
         "ncae",
         data,
         epochs=20,
+        layers=(4, 16),
         **ROLLOUTS | {"rollouts.length": 4},
         **{"rollouts.dynamics": dynamics, "rollouts.every": 5},
     )
