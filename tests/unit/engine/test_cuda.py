@@ -132,7 +132,7 @@ class TestThreadsOnACPU:
         assert (expected[-1] - expected[0]).abs().max() > 0.1
         assert torch.allclose(found, expected, rtol=0, atol=1e-10)
 
-    @pytest.mark.parametrize("model", ["ncae"], indirect=True)
+    @pytest.mark.parametrize("model", ["sindy"], indirect=True)
     @pytest.mark.parametrize(
         ("launched", "kernel"), [(LaunchedPair, Explicit), (LaunchedStiff, Implicit)]
     )
