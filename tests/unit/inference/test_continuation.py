@@ -247,8 +247,9 @@ def test_an_orbit_of_a_reduced_model_is_one_of_its_rollouts():
     ncae, system, dynamics = romkit.load("ncae-lorenz96"), Lorenz96(), Galerkin()
     x = ncae(F=3.18).decode(torch.tensor([0.5, 0.0])).detach()
     settled = romkit.forecast(
-        ncae, initial_state=x, dynamics=dynamics, system=system, duration=40.0, dt=0.02, F=3.18
-    )
+        ncae, initial_state=x, dynamics=dynamics, system=system, duration=40.0, dt=0.02, F=3.18,
+        solver=RK4(0.01),
+    )  # fmt: skip
     start = settled.latent.values[-1]
     branch = romkit.continuation(
         ncae, kind="orbits", start=start, period=2.55, dynamics=dynamics, system=system, points=2,
