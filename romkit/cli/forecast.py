@@ -315,8 +315,7 @@ def _inputs(
     """Inputs of a law as a function of the time since the first sample of a dataset."""
     import torch
 
-    from romkit.data.controls import by_name, control_of
-    from romkit.data.units import in_unit
+    from romkit.data.controls import control_of, inputs_in_units
 
     names = law.control_names
     fix = "give a file with them by --control"
@@ -328,8 +327,8 @@ def _inputs(
             got=f"dims {dims}" if dims else "data without it",
             fix=fix,
         )
-    control = in_unit("--control", "control", source["control"], law.control_unit)
-    source = by_name(control.to_dataset(name="control"), names)
+    control = inputs_in_units("--control", source["control"], names, law.control_unit)
+    source = control.to_dataset(name="control")
     if "trajectory" in dims:
         source = _select(source, trajectory=trajectory)
     times = romkit.data.times_of(source)

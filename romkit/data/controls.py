@@ -15,7 +15,9 @@ from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.data.context import check_dims, varies
+from romkit.data.names import unit_of
 from romkit.data.times import held, stretches, times_of
+from romkit.data.units import in_unit
 
 FEWEST = 5
 """Samples of a stretch that a polynomial can be fitted to, at least."""
@@ -97,6 +99,9 @@ def control_of(data: xr.Dataset, by_law: bool | None = None) -> Control | None:
     inputs = held(torch.from_numpy(values))
     return course(times_of(data), inputs.movedim(1, 0), columns)
 
+
+BETWEEN_UNITS = ", "
+"""Text between the units of several inputs."""
 
 INPUT_UNITS = "input_units"
 """Coordinate of the units of inputs that have several."""
@@ -254,6 +259,46 @@ def by_name(inputs: T, names: Sequence[str]) -> T:
             fix="rename them if they are the same: data.assign_coords(input=[...])",
         )
     return inputs.isel(input=[labels.index(name) for name in names])
+
+
+def unit_of_inputs(control: xr.DataArray) -> str:
+    """The unit of inputs (..., input), or those of each with commas between; "" where nobody said."""
+    if INPUT_UNITS in control.coords:
+        return BETWEEN_UNITS.join(map(str, control[INPUT_UNITS].values))
+    return unit_of(control)
+
+
+def inputs_in_units(
+    argument: str, control: xr.DataArray, names: Sequence[str], unit: str
+) -> xr.DataArray:
+    """Labelled inputs in the order and the units of a law.
+
+    Args:
+        argument: for errors.
+        control: (..., input), or of a single input without this axis.
+        names: of the inputs of the law.
+        unit: of these, as `unit_of_inputs` has it.
+
+    Raises:
+        InputError: inputs of other names, or a unit that cannot be converted.
+    """
+    control = by_name(control, names)
+    targets = unit.split(BETWEEN_UNITS)
+    sources = unit_of_inputs(control).split(BETWEEN_UNITS)
+    if len(targets) == len(sources) == 1 or "input" not in control.dims:
+        return in_unit(argument, "control", control, targets[0])
+    number = control.sizes["input"]
+    if len(targets) == 1:
+        targets = number * targets
+    if len(sources) == 1:
+        sources = number * sources
+    columns, labels = [], control_names(control.to_dataset(name="control"))
+    for k, (label, source, target) in enumerate(zip(labels, sources, targets, strict=True)):
+        column = control.isel(input=[k]).assign_attrs(units=source)
+        columns.append(in_unit(argument, label, column, target))
+    converted = xr.concat(columns, dim="input", combine_attrs="drop_conflicts")
+    units = ("input", targets)
+    return converted.transpose(*control.dims).assign_coords({INPUT_UNITS: units})
 
 
 def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from romkit.core.display import listed
 from romkit.core.errors import FileError
 from romkit.data.ways import OF_SPICE
 
@@ -14,7 +15,7 @@ STEP = re.compile(r"Step Information:\s*(.*?)\s*\(Step:\s*([0-9]+)/([0-9]+)\)\s*
 """A line above the rows of a step: its parameters, its number, and the number of steps."""
 
 VALUE = re.compile(
-    r"([-+]?[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?)(meg|mil|[tgkmunpf\u00b5]?)[^\W0-9]*", re.I
+    r"([-+]?[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?)(meg|mil|[tgkmunpf\u00b5]?)[^0-9.]*", re.I
 )
 """A number of SPICE, which ignores the letters of a unit behind the prefix."""
 
@@ -50,18 +51,25 @@ def table_of_steps(path: str | Path, lines: Iterable[str]) -> tuple[pd.DataFrame
             steps.append((step, []))
         else:
             steps[-1][1].append(row)
-    runs = []
+    runs, empty = [], []
     for step, rows_of_step in steps:
+        if not any(map(str.strip, rows_of_step)):
+            empty.append(step[1])
+            continue
         values = pd.read_csv(io.StringIO("".join(rows_of_step)), sep="\t", names=names)
         if not values.dtypes.map(pd.api.types.is_numeric_dtype).all():
             raise FileError(
                 path, problem="holds complex waveforms", fix="export a transient analysis"
             )
         runs.append(values.assign(run=int(step[2]), **_parameters(path, step[1], names)))
+    if not runs:
+        raise FileError(path, problem="holds steps without a row", fix="export it anew")
     table = pd.concat(runs, ignore_index=True)
     table.attrs = {"units": {name: UNITS.get(name.split("(")[0], "") for name in names}}
     parameters = ", ".join(_parameters(path, steps[0][0][1], names))
-    notes = [f"{len(steps)} steps are runs, at values of {parameters}"]
+    notes = [f"{len(runs)} steps are runs, at values of {parameters}"]
+    if empty:
+        notes.append(f"steps without a row are left out: {listed(empty)}")
     wanted = int(steps[0][0][3])
     if len(steps) < wanted:
         notes.append(f"{path} holds {len(steps)} of {wanted} steps; export it anew for the others")

@@ -74,7 +74,7 @@ class LatentDynamics(abc.ABC):
             that are no law.
         held: whether these inputs keep their value until the next sample, as those that the law was
             fitted to; else they are straight lines. None where that is not known.
-        control_unit: of all inputs, "" where they have several or none that is known.
+        control_unit: of all inputs, or those of each with commas between; "" where none is known.
         domain: latent states to which its field is fitted; None where that is not known or not
             limited.
         mesh: rows of the full model that it runs on; None for all.

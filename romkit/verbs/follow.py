@@ -5,8 +5,8 @@ import xarray as xr
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, Contexts
+from romkit.data.controls import inputs_in_units
 from romkit.data.trajectories import Trajectories
-from romkit.data.units import in_unit
 from romkit.engine import Device, Engine
 from romkit.integrators import LatentDynamics, LearnedField, Reencoded
 from romkit.models import Dynamics, ReducedModel, check_match, trained_dynamics
@@ -66,7 +66,8 @@ def follow(
         dynamics = trained_dynamics(projection)
     frame = projection.frame
     if dynamics.control_unit and "control" in data:
-        control = in_unit("data", "control", data["control"], dynamics.control_unit)
+        names, unit = dynamics.control_names, dynamics.control_unit
+        control = inputs_in_units("data", data["control"], names, unit)
         data = data.assign(control=control)
     runs = Trajectories.of(
         data,

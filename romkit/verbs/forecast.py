@@ -11,9 +11,8 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import Contexts, Layout, fields
-from romkit.data.controls import given_control
+from romkit.data.controls import given_control, inputs_in_units
 from romkit.data.trajectories import check_grid, in_order
-from romkit.data.units import in_unit
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField
 from romkit.models import AtContexts, Dynamics, ReducedModel, check_match
@@ -100,7 +99,7 @@ def forecast(
     model = ReducedModel.of(projection, dynamics, system, device)
     law = model.dynamics
     if isinstance(control, xr.DataArray) and law.control_unit:
-        control = in_unit("control", "control", control, law.control_unit)
+        control = inputs_in_units("control", control, law.control_names, law.control_unit)
     inputs = given_control(control, times, number, law.control_names, law.held)
     model = model.at(unchecked(contexts.expanded)(number), inputs)
     latent = _latent_start(model, start, times[0], number)

@@ -35,7 +35,7 @@ class LatentSamples:
         times: (T,) where the samples are whole trajectories, one after the other, at these times;
             else None.
         control_names: names of the inputs among the parameters, the last ones.
-        control_unit: of all inputs, "" where they have several or none that is known.
+        control_unit: of all inputs, or those of each with commas between; "" where none is known.
         held: whether the inputs are held until the next sample; else they are straight lines. None
             where that is not known.
 

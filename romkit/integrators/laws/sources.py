@@ -18,8 +18,7 @@ from romkit.core import checks
 from romkit.core.boundary import Count, NotNegative, Order, Seed, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.data.controls import between_jumps, control_matrix, held_if_told
-from romkit.data.names import unit_of
+from romkit.data.controls import between_jumps, control_matrix, held_if_told, unit_of_inputs
 from romkit.data.rates import warn_of_rates
 from romkit.data.times import stretches
 from romkit.data.trajectories import check_grid, matched
@@ -478,7 +477,7 @@ class Encoder(NamedTuple):
         )
         if not inputs:
             return samples
-        unit = unit_of(data["control"])
+        unit = unit_of_inputs(data["control"])
         return replace(samples, held=held_if_told(data), control_unit=unit)
 
 

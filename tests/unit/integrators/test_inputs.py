@@ -175,3 +175,47 @@ def test_inputs_in_another_unit_are_converted_or_refused(tmp_path):
     assert np.allclose(forecast.state.values, reference[1], atol=1e-6)
     other.control.attrs["units"] = "K"
     refused("data", romkit.rollout, other, identity, dynamics=law)
+
+
+def test_each_of_several_inputs_is_in_its_unit(tmp_path, capsys):
+    """A force [N] and a speed [m/s] that drive z' = -z + F + 2 v, given in kN and km/h and turned."""
+    pytest.importorskip("pint")
+    force, speed = np.random.default_rng(0).normal(size=(2, 3, 30))
+    system = ([[-1.0]], [[1.0, 2.0]], [[1.0]], [[0.0, 0.0]])
+    states = []
+    for inputs in np.stack([force, speed], axis=-1):
+        _, _, path = lsim(system, inputs, TIMES[:30])
+        states.append(path.reshape(-1, 1))
+    dims = ("trajectory", "time")
+
+    def recorded(force, speed, units):
+        between = {"between": "linear"}
+        variables = {
+            "z": (dims, np.squeeze(states, -1)),
+            "force": (dims, force, {"units": units[0]} | between),
+            "speed": (dims, speed, {"units": units[1]} | between),
+        }
+        return xr.Dataset(variables, {"time": TIMES[:30]})
+
+    names = {"state": ["z"], "context": []}
+    data = romkit.data.describe(
+        recorded(force, speed, ("N", "m/s")), control=["force", "speed"], **names
+    )
+    identity = romkit.fit("identity", data)
+    romkit.save(DMD().fit(identity, data), tmp_path / "law.safetensors")
+    law = romkit.load(tmp_path / "law.safetensors")
+    reference = romkit.rollout(data, identity, dynamics=law).rom.values
+    scaled = recorded(force / 1e3, speed * 3.6, ("kN", "km/h"))
+    turned = romkit.data.describe(scaled, control=["speed", "force"], **names)
+    with pytest.warns(DataWarning, match="kN"):
+        run = romkit.rollout(turned, identity, dynamics=law)
+    np.testing.assert_allclose(run.rom.values, reference, atol=1e-9)
+    start = {"initial_state": data.state.values[1, 0], "duration": float(TIMES[29]), "dt": STEP}
+    control = turned.control.isel(trajectory=1)
+    with pytest.warns(DataWarning, match="km/h"):
+        ahead = romkit.forecast(identity, dynamics=law, control=control, **start)
+    np.testing.assert_allclose(ahead["z"].values, reference[1, :, 0], atol=1e-6)
+    wrong = romkit.data.describe(
+        recorded(force, speed, ("K", "m/s")), control=["force", "speed"], **names
+    )
+    refused("data", romkit.rollout, wrong, identity, dynamics=law)
