@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
-from romkit.core.errors import FileError
+from romkit.core.errors import DataWarning, FileError, warn
 from romkit.data.names import TIMES
 
 WITHOUT_NAME = "phony_dim_"
@@ -45,6 +45,7 @@ def with_named_axes(name: object, data: xr.Dataset, fix: str = WITH_NAMES) -> xr
         return data
     time = _clock(name, nameless, fix)
     names = _names_of_axes(nameless, time)
+    _warn_of_squares(name, nameless, time)
     variables = {}
     for key, variable in data.variables.items():
         if key == time:
@@ -87,6 +88,21 @@ def _is_clock(variables: Mapping[str, xr.Variable], key: str) -> bool:
         return False
     lengths = [variable.shape[0] for other, variable in variables.items() if other != key]
     return clock.size in lengths and bool((np.diff(clock.values) > 0).all())
+
+
+def _warn_of_squares(name: object, variables: Mapping[str, xr.Variable], time: str) -> None:
+    """Warn of arrays of one axis that may lie along the time, or along another axis as long."""
+    length = variables[time].size
+    is_square = any(length in variable.shape[1:] for variable in variables.values())
+    if not is_square:
+        return
+    for key, variable in variables.items():
+        if variable.ndim == 1 and variable.size == length and key != time:
+            warn(
+                f"{name}: {key} is taken to lie along {time}, though another axis has {length} entries, "
+                f"too; if it is a coordinate in space, {WITH_NAMES}",
+                DataWarning,
+            )
 
 
 def _names_of_axes(variables: Mapping[str, xr.Variable], time: str) -> dict[str, tuple[str, ...]]:

@@ -89,6 +89,14 @@ def test_runs_of_groups_have_times_of_their_own(tmp_path, capsys):
     assert known.tolist() == [4, 5, 6]
 
 
+def test_an_array_that_may_lie_along_two_axes_is_named(tmp_path):
+    with h5py.File(tmp_path / "square.h5", "w") as file:
+        file["t"], file["x"] = np.arange(4.0), X
+        file["u"] = wave(1.0, np.arange(4.0))
+    with pytest.warns(romkit.errors.DataWarning, match="x is taken to lie along t"):
+        read_runs([tmp_path / "square.h5"])
+
+
 @pytest.mark.parametrize("lacking", [0, 1])
 def test_a_parameter_that_one_file_lacks_is_missing_there_alone(tmp_path, lacking):
     speeds = [0.5, 0.5, 0.5]
