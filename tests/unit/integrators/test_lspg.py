@@ -2,6 +2,7 @@
 where ρ ∘ φ = id.
 """
 
+import itertools
 import shutil
 
 import numpy as np
@@ -23,7 +24,7 @@ from romkit.integrators import (
 )
 from romkit.projections import Path
 from romkit.solvers import RK4, Status
-from romkit.systems import Lorenz96, MechanicalSystem, Pendulum
+from romkit.systems import Lorenz96, MechanicalSystem, Pendulum, System
 from romkit.systems.problem import FirstOrder
 from tests.refusals import refused
 
@@ -77,6 +78,37 @@ def latent(system, projection, dynamics):
     return romkit.rollout(
         system, projection, dynamics=dynamics, duration=0.4, dt=0.1, F=3.15
     ).latent.values
+
+
+class Linear(System):
+    """x' = (A + r) x."""
+
+    name, state_names, dt, duration, horizon = "linear", tuple("abcde"), 0.05, 1.0, 1.0
+    context = (ContextParameter("r", "1", -0.5, 0.5, "growth"),)
+    matrix = np.random.default_rng(1).normal(size=(5, 5)) - 1.5 * np.eye(5)
+
+    def rhs(self, t, x, c):
+        return x @ x.new_tensor(self.matrix.T) + c * x
+
+    def initial_state(self, contexts, rng):
+        return (1 + contexts) * torch.linspace(1, 2, 5, dtype=contexts.dtype)
+
+
+def test_steps_of_a_linear_system_are_those_of_linear_least_squares():
+    system, h = Linear(), 0.05
+    data = system.dataset(r=[-0.4, 0.0, 0.4], duration=1.0)
+    pod = romkit.fit("pod", data, latent_dim=2)
+    run = romkit.follow(pod, data.isel(time=slice(6)), dynamics=LSPG(dt=h), system=system)
+    operator = pod(r=0.4)
+    mean = operator.decode(torch.zeros(2, dtype=torch.float64)).numpy()
+    V = (operator.decode(torch.eye(2, dtype=torch.float64)).numpy() - mean).T
+    A = system.matrix + 0.4 * np.eye(5)
+    latents = run.latent.sel(trajectory=2).values
+    for z, later in itertools.pairwise(latents):
+        x = V @ z + mean
+        known = x - mean + h / 2 * A @ (x + mean)
+        exact, *_ = np.linalg.lstsq(V - h / 2 * A @ V, known)
+        np.testing.assert_allclose(later, exact, atol=1e-12)
 
 
 def test_it_becomes_galerkin_to_first_order(system, projection):
