@@ -1,11 +1,12 @@
 """Columns called by numbers: one variable at places that the names say, as spectra are written."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from romkit.data.units import is_unit
 
@@ -19,25 +20,18 @@ VARIABLE, PLACE = "values", "place"
 """Names of the variable and of its dimension, which the table does not tell."""
 
 
-class Stacked(NamedTuple):
-    """A table with a row for each place.
+class Place(NamedTuple):
+    """A place that the name of a column says."""
 
-    Attributes:
-        table: with the columns `values` and `place`, in place of those that numbers call.
-        dimensions: the name of the places, where there are some.
-        units: of these.
-        notes: sentences for warnings.
-    """
-
-    table: pd.DataFrame
-    dimensions: list[str]
-    units: dict[str, str]
-    notes: list[str]
+    number: float
+    unit: str
 
 
-def stacked(table: pd.DataFrame, known: Collection[str | None]) -> Stacked:
-    """A table of columns "300 nm", "303 nm" and so on with one row for each of them; others as they
-    are.
+def places_in_names(
+    table: pd.DataFrame, known: Collection[str | None]
+) -> tuple[dict[str, Place], list[str]]:
+    """Columns "300 nm", "303 nm" and so on, with the places that their names say, none where they are
+    no places; and sentences for warnings.
 
     Names are numbers in order, with one unit or none. Whole numbers that count columns, as "0", "1",
     "2", may be of sensors or of variables, which are no places.
@@ -46,39 +40,41 @@ def stacked(table: pd.DataFrame, known: Collection[str | None]) -> Stacked:
         table: rows of times and runs.
         known: columns of times, runs and parameters.
     """
-    places = _places_in_names(table, known)
+    places = {}
+    for name in table.columns:
+        place = _place(name)
+        is_number = pd.api.types.is_numeric_dtype(table[name])
+        if place is not None and name not in known and is_number:
+            places[name] = place
     units = {place.unit for place in places.values()}
     numbers = np.array([place.number for place in places.values()])
     is_named_so = bool({VARIABLE, PLACE} & set(table.columns))
     if len(units) > 1 or is_named_so or not _are_places(numbers, bool(units - {""})):
-        return Stacked(table, [], {}, [])
-    others = [name for name in table.columns if name not in places]
-    rows = table.melt(others, list(places), PLACE, VARIABLE)
-    rows[PLACE] = rows[PLACE].map({name: place.number for name, place in places.items()})
+        return {}, []
     first, *_, last = places
-    (unit,) = units
     note = f"columns {first} ... {last} are one variable, {VARIABLE!r}, along {PLACE!r}"
-    return Stacked(rows, [PLACE], {PLACE: unit}, [note])
+    return places, [note]
 
 
-class Place(NamedTuple):
-    """A place that the name of a column says."""
+def _place(name: str) -> Place | None:
+    """The place that a name says; None where it is no number, or has more behind it than a unit."""
+    match = NUMBER.fullmatch(name.strip())
+    if match is None:
+        return None
+    unit = match[2].strip(" []()")
+    if unit and not is_unit(unit):
+        return None
+    return Place(float(match[1]), unit)
 
-    number: float
-    unit: str
 
-
-def _places_in_names(table: pd.DataFrame, known: Collection[str | None]) -> dict[str, Place]:
-    """Columns of numbers that are called by a number, perhaps with a unit."""
-    places = {}
-    for name in table.columns:
-        match = NUMBER.fullmatch(name.strip())
-        if match is None or name in known or not pd.api.types.is_numeric_dtype(table[name]):
-            continue
-        unit = match[2].strip(" []()")
-        if not unit or is_unit(unit):
-            places[name] = Place(float(match[1]), unit)
-    return places
+def along_places(columns: xr.Dataset, places: Mapping[str, Place]) -> xr.DataArray:
+    """One variable (..., place) of columns, in the order of their places in the table."""
+    numbers = [place.number for place in places.values()]
+    unit, *_ = [place.unit for place in places.values()]
+    attrs = {"units": unit} if unit else {}
+    values = columns[list(places)].to_array(PLACE).transpose(..., PLACE)
+    along = xr.Variable(PLACE, numbers, attrs)
+    return values.assign_coords({PLACE: along}).rename(VARIABLE)
 
 
 def _are_places(numbers: np.ndarray, have_unit: bool) -> bool:

@@ -15,7 +15,7 @@ from romkit.data.dates import times_of_text
 from romkit.data.long import dimensions, restarts, widened
 from romkit.data.names import TRAJECTORIES, columns_of_runs, guessed_time, split_unit
 from romkit.data.places import Placed, placed
-from romkit.data.stacked import stacked
+from romkit.data.stacked import VARIABLE, Place, along_places, places_in_names
 from romkit.data.units import is_unit
 
 MORE = "pandas.read_csv(file, sep=';', decimal=',', comment='#')"
@@ -53,12 +53,12 @@ def of_table(
     table = table.assign(**{time: _times(table[time], time)})
     table, marks = _with_numbers(table, {run, time})
     table, of_variables, guesses = widened(table, time)
-    table, places, of_places, of_names = stacked(table, {run, time, *context})
-    units = units | of_variables | of_places
-    notes = [*notes, *marks, *guesses, *of_names]
+    units = units | of_variables
+    places, of_places = places_in_names(table, {run, time, *context})
+    notes = [*notes, *marks, *guesses, *of_places]
     levels = [name for name in levels if name in table.columns and name not in (run, time)]
     runs = list(context) if run is None else [run]
-    table, space, guesses = _with_space(table, runs, time, [*levels, *places])
+    table, space, guesses = _with_space(table, runs, time, levels)
     notes += guesses
     is_single = run is None and not table.duplicated([time, *space]).any()
     if run is None:
@@ -69,7 +69,7 @@ def of_table(
     if not is_single:
         table, clock_notes = _on_one_clock(table, run, time)
         notes = [*notes, *clock_notes]
-    data = _with_constant_coordinates(table, keys, context)
+    data = _variables(table, keys, context, places)
     if is_single:
         data = data.isel(trajectory=0)
     if run == "trajectory":
@@ -429,6 +429,18 @@ def _on_one_clock(table: pd.DataFrame, run: str, time: str) -> tuple[pd.DataFram
     for rows, before, after in zip(rows_of_runs, clocks, shared, strict=True):
         moved[rows] = after[np.searchsorted(before, values[rows])]
     return table.assign(**{time: moved}), notes
+
+
+def _variables(
+    table: pd.DataFrame, keys: list[str], context: Sequence[str], places: Mapping[str, Place]
+) -> xr.Dataset:
+    """A dataset of the columns, of those that are called by places one variable."""
+    others = table.drop(columns=list(places))
+    data = _with_constant_coordinates(others, keys, context)
+    if not places:
+        return data
+    columns = table.set_index(keys)[list(places)].to_xarray()
+    return data.assign({VARIABLE: along_places(columns, places)})
 
 
 def _with_constant_coordinates(
