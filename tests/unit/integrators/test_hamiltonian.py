@@ -61,7 +61,7 @@ def test_the_lift_is_symplectic_at_every_context(pendulum, data, method):
         reduced(pendulum, model, context) for context in (LENGTHS, (0.2, 0.9, 0.5, 0.35))
     ):
         for y in states(problem, 2):
-            D = torch.func.jacfwd(lambda y, problem=problem: Hamiltonian().lift(problem, T0, y))(y)
+            D = torch.func.jacrev(lambda y, problem=problem: Hamiltonian().lift(problem, T0, y))(y)
             form = D.T @ canonical(16) @ D
             assert (form - canonical(4)).abs().max() < 1e-12 * max(1.0, float(D.abs().max()) ** 2)
 
