@@ -168,7 +168,7 @@ def test_lorenz96_has_the_published_score():
 def waves():
     return (
         Lorenz96()
-        .dataset(F=np.linspace(3.133, 3.193, 13), duration=5.0)
+        .dataset(F=np.linspace(3.133, 3.193, 13), duration=3.0)
         .isel(time=slice(None, None, 5))
     )
 
