@@ -115,7 +115,7 @@ class ModelError:
         a = errors @ modes  # (K, r)
         unresolved = errors - a @ modes.mT
         points = torch.cat([d, w], dim=1)
-        folds = rows_of_trajectories(trajectory)
+        folds = _of_equal_size(rows_of_trajectories(trajectory))
         least = torch.inf
         for lengths in _lengths(d, w):
             scaled = points / lengths
@@ -162,6 +162,14 @@ def rows_of_trajectories(trajectory: Tensor) -> list[Tensor]:
     return rows
 
 
+def _of_equal_size(folds: list[Tensor]) -> list[Tensor]:
+    """Folds (k,) as rows (F, k) of those with equally many samples, which are left out in one call."""
+    by_size: dict[int, list[Tensor]] = {}
+    for fold in folds:
+        by_size.setdefault(len(fold), []).append(fold)
+    return [torch.stack(rows) for rows in by_size.values()]
+
+
 def _lengths(d: Tensor, w: Tensor) -> Iterator[Tensor]:
     """Lengths (p + q,) of the kernel that are tried."""
     unit = torch.ones_like(d[0])
@@ -171,7 +179,8 @@ def _lengths(d: Tensor, w: Tensor) -> Iterator[Tensor]:
 
 
 def _ridge_regression(kernel: Tensor, ridge: float, a: Tensor, folds: list[Tensor]) -> Pair:
-    """Coefficients (K, r) of numbers a (K, r), and what is left of these when a fold is left out.
+    """Coefficients (K, r) of numbers a (K, r), and what is left of these when a fold is left out,
+    of rows (F, k) of folds.
 
     Both follow from one inverse (Rasmussen, Williams 2006, section 5.4.2).
     """
@@ -184,9 +193,9 @@ def _ridge_regression(kernel: Tensor, ridge: float, a: Tensor, folds: list[Tenso
         inverse = torch.cholesky_inverse(factor)
     alpha = inverse @ a
     residuals = torch.empty_like(a)
-    for fold in folds:
-        block = inverse[fold[:, None], fold]
-        residuals[fold] = torch.linalg.solve(block, alpha[fold])
+    for rows in folds:
+        blocks = inverse[rows.unsqueeze(-1), rows.unsqueeze(-2)]  # (F, k, k)
+        residuals[rows] = torch.linalg.solve(blocks, alpha[rows])  # (F, k, r)
     return alpha, residuals
 
 
