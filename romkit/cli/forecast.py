@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from typer import Argument, Context, Option
 
 import romkit
-from romkit.cli import inputs, options, output, results, values
+from romkit.cli import driven, inputs, options, output, results, values
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.patterns import is_pattern
 
 if TYPE_CHECKING:
-    import numpy as np
     import xarray as xr
 
     from romkit.integrators import LearnedField
@@ -44,7 +43,11 @@ def forecast(
     ] = None,
     dynamics: Annotated[str | None, Option(help="A law, a file by `romkit law`.")] = None,
     control: Annotated[
-        str | None, Option(metavar="FILE", help="netCDF file with control (time, input).")
+        str | None,
+        Option(
+            metavar="FILE",
+            help="File with a column of times and one for each input, or control (time, input).",
+        ),
     ] = None,
     level: Annotated[
         float | None,
@@ -72,18 +75,14 @@ def forecast(
     Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was
     trained on.
     """  # noqa: D301
-    from romkit.data.units import times_in_unit  # with torch, which help is spared
-
     file = results.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
     inputs.check_device(device)
     # before the data, which may be the training set of a system
     forecaster = _forecaster(model, dynamics, level, device)
     data = _with_first_state(start, forecaster.projection)
     data = _in_units(data, forecaster.projection)
-    if dt is None and data.sizes["time"] < 2:
-        dt = forecaster.interval
     if dt is None:
-        dt = _interval(data)
+        dt = _interval(data, forecaster.interval)
     settings = {"duration": duration, "dt": dt}
     settings |= _first_state(data, forecaster.law, trajectory, at)
     # what is typed replaces what the data have
@@ -98,9 +97,8 @@ def forecast(
     if forecaster.needs_inputs or control is not None:
         source = data.isel(time=slice(at, None))
         if control is not None:
-            source = romkit.data.open_dataset(control)
-            source = times_in_unit("--control", source, frame.units.time)
-        settings["control"] = _inputs(source, forecaster.law, trajectory, duration)
+            source = driven.read(control, forecaster.law.control_names, frame.units.time)
+        settings["control"] = driven.inputs_of(source, forecaster.law, trajectory, duration)
     if forecaster.began is not None:
         settings["start"] = _time_since(forecaster.began, data["time"], at)
     run = forecaster.forecast(**settings)
@@ -290,8 +288,12 @@ def _context_of_state(
     return context
 
 
-def _interval(data: "xr.Dataset") -> float:
-    """Mean interval between the times of a dataset."""
+def _interval(data: "xr.Dataset", of_runs: float | None = None) -> float:
+    """Mean interval between the times of a dataset; of one with a single time, that of the runs of a
+    model, where it is known.
+    """
+    if data.sizes["time"] < 2 and of_runs is not None:
+        return of_runs
     if data.sizes["time"] < 2:
         raise InputError(
             "--dt",
@@ -307,40 +309,3 @@ def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
     for dim, index in wanted.items():
         checks.index("--at" if dim == "time" else "--trajectory", index, data.sizes[dim])
     return data.isel(wanted)
-
-
-def _inputs(
-    source: "xr.Dataset", law: "LearnedField", trajectory: int, duration: float
-) -> "Callable[[float], np.ndarray]":
-    """Inputs of a law as a function of the time since the first sample of a dataset."""
-    import torch
-
-    from romkit.data.controls import control_of, inputs_in_units
-
-    names = law.control_names
-    fix = "give a file with them by --control"
-    dims = source["control"].dims if "control" in source else ()
-    if {*dims} - {"trajectory"} != {"time", "input"}:
-        raise InputError(
-            "--control",
-            expected=f"control (time, input) of {', '.join(names)}",
-            got=f"dims {dims}" if dims else "data without it",
-            fix=fix,
-        )
-    control = inputs_in_units("--control", source["control"], names, law.control_unit)
-    source = control.to_dataset(name="control")
-    if "trajectory" in dims:
-        source = _select(source, trajectory=trajectory)
-    times = romkit.data.times_of(source)
-    since = times - times[0]
-    # times in files are rounded
-    if since[-1] < duration * (1 - 1e-9):
-        raise InputError(
-            "--control",
-            expected=f"inputs up to {duration:g} after the first state",
-            got=f"up to {since[-1]:g}",
-            fix=fix,
-        )
-    moved = source.assign_coords(time=since).expand_dims("trajectory")
-    control = control_of(moved, law.held)
-    return lambda t: control(torch.tensor(t, dtype=torch.float64)).numpy()

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -152,6 +153,13 @@ def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(fitted):
     )
     ran(words, "3 --control inputs.nc --out file.nc")
     assert open_dataset("file.nc").state.equals(open_dataset("own.nc").state)
+    columns = {
+        "time / s": first.time.values - first.time.values[0],
+        "u0": first.control[:, 0].values,
+    }
+    pd.DataFrame(columns).to_csv("inputs.csv", index=False)
+    ran(words, "3 --control inputs.csv --out table.nc")
+    np.testing.assert_allclose(open_dataset("table.nc").state, by_hand.state, rtol=1e-6, atol=1e-9)
     assert "--control: expected inputs up to 1 after the first state, got up to 0" in refusal(
         words, "-1"
     )
