@@ -5,12 +5,11 @@ later. At equal times such runs have little in common; at equal phases t/τ, by 
 run, they are neighbours.
 """
 
-from itertools import combinations_with_replacement
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.core.polynomials import Monomials
 from romkit.core.types import Array
 from romkit.integrators.laws.baselines import interpolated_runs
 from romkit.learning.weights import Weights, combined, splines
@@ -139,7 +138,8 @@ def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
     best = interpolated_runs(values, contexts, wanted)[:, 0, 0].numpy()
     least = _left_out_by_splines(values, contexts)
     for degree in range(1, DEGREE + 1):
-        terms = _monomials(contexts.numpy(), degree)  # (C, q)
+        monomials = Monomials(contexts.shape[1], degree)
+        terms = monomials(contexts).numpy()  # (C, q)
         if terms.shape[1] > len(clocks) - 2:
             break
         inverse = np.linalg.pinv(terms)
@@ -149,7 +149,7 @@ def clock_at(clocks: Array, contexts: Tensor, wanted: Tensor) -> Array:
         error = np.square(residual / np.maximum(1 - leverage, 1e-12)).mean()
         if error < least:
             least = error
-            best = _monomials(wanted.numpy(), degree) @ coefficients
+            best = monomials(wanted).numpy() @ coefficients
     return best
 
 
@@ -161,15 +161,6 @@ def _left_out_by_splines(values: Tensor, contexts: Tensor) -> float:
         between = interpolated_runs(values[is_kept], contexts[is_kept], contexts[run : run + 1])
         squares.append(float((between - values[run]).square().mean()))
     return float(np.mean(squares))
-
-
-def _monomials(contexts: Array, degree: int) -> Array:
-    """Products (k, q) of contexts (k, p) up to a degree."""
-    columns = [np.ones(len(contexts))]
-    for number in range(1, degree + 1):
-        for factors in combinations_with_replacement(range(contexts.shape[1]), number):
-            columns.append(contexts[:, list(factors)].prod(1))
-    return np.stack(columns, axis=-1)
 
 
 def between_phases(

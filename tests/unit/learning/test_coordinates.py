@@ -6,7 +6,10 @@ import torch
 
 import romkit
 from romkit.data.coordinates import coordinates_of, with_coordinates
+from romkit.learning.clocks import between_phases
+from romkit.learning.contexts import scaled, scaled_contexts
 from romkit.learning.coordinates import Increments, better_coordinates
+from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.preference import way_that_helps
 
 TIMES = np.linspace(0, 6, 61)
@@ -80,7 +83,7 @@ def test_parameters_that_are_not_positive_or_hardly_vary_have_no_coordinates():
         assert better_coordinates(data, lambda train: float(coordinates_of(train) == ("c",))) == {}
 
 
-def test_runs_over_decades_are_interpolated_in_the_logarithm():
+def test_runs_over_decades_are_interpolated_in_the_logarithm(tmp_path):
     c = np.geomspace(0.1, 30.0, 9)
     shape = np.exp(-((TIMES - 2) ** 2))
     states = (2 + 0.4 * np.log(c))[:, None, None] * shape[:, None]
@@ -89,3 +92,41 @@ def test_runs_over_decades_are_interpolated_in_the_logarithm():
     way = way_that_helps(data, of_law, with_clocks=False)
     assert coordinates_of(way.train) == ("log c",)
     assert way.errors_left_out(torch.tensor([2, 5])).max() < 1e-9
+    projection = romkit.fit("identity", data)
+    between = InterpolatedRuns.of(projection, way.train, None, with_bars=False)
+    between.save(tmp_path)
+    truth = (2 + 0.4 * np.log(3.0)) * shape
+    for same in (between, InterpolatedRuns.load(tmp_path, projection)):
+        run = same.forecast(duration=6, dt=0.1, c=3.0)
+        assert np.abs(run["state"].values[:, 0] - truth).max() < 1e-6
+
+
+def test_heat_at_several_diffusivities_has_clocks_in_the_logarithm():
+    """A Gauss kernel at the time D t: one motion, whose clock is 1 / D."""
+    places = np.linspace(-4, 4, 24)
+
+    def heat(D):
+        width = 0.5 + D[:, None, None] * TIMES[:, None]
+        return np.exp(-(places**2) / (4 * width)) / np.sqrt(width)
+
+    D = np.geomspace(0.1, 2.0, 8)
+    data = romkit.data.from_arrays(heat(D), TIMES, context={"D": D})
+    rows = torch.tensor([2, 4])
+    way = way_that_helps(data, [(rows, torch.ones(2))], with_clocks=True)
+    assert coordinates_of(way.train) == ("log c",)
+    power = np.polyfit(np.log(D), way.clocks, 1)[0]
+    assert power == pytest.approx(-1.0, abs=0.01)
+    assert way.errors_left_out(rows).max() < 1e-3
+    # slower than all runs
+    known = torch.from_numpy(scaled_contexts(way.train, way.train))
+    wanted = torch.from_numpy(scaled(np.array([[0.05]]), way.train))
+    slower = between_phases(data.state.values, TIMES, way.clocks, known, wanted, TIMES)
+    assert np.abs(slower - heat(np.array([0.05]))).max() < 1e-3
+
+
+def test_each_of_two_parameters_has_a_coordinate_of_its_own():
+    draw = np.random.default_rng(0)
+    a, b = draw.uniform(0.5, 3.0, 16), draw.uniform(0.5, 3.0, 16)
+    data = oscillators(lambda a: 0.5 / a + 0.4 * b, a).rename(c="a")
+    data = data.assign_coords(b=("trajectory", b, data.a.attrs))
+    assert better_coordinates(data, Increments.of(data).error) == {"a": "1/c"}
