@@ -88,7 +88,7 @@ def _columns_of_long_table(table: pd.DataFrame, time: str) -> tuple[str | None, 
     plain = {str(name).strip().lower(): name for name in table.columns if name != time}
     value = _first_of(VALUES, plain)
     variable = _first_of(VARIABLES, plain)
-    if value is None or variable is None or not _is_text(table[variable]):
+    if value is None or variable is None or not is_text(table[variable]):
         return None, None
     # text beside one number in each row is a remark or a name of the run
     others = []
@@ -105,7 +105,7 @@ def _first_of(names: Sequence[str], columns: Mapping[str, str]) -> str | None:
     return next((columns[name] for name in names if name in columns), None)
 
 
-def _is_text(column: pd.Series) -> bool:
+def is_text(column: pd.Series) -> bool:
     kinds = pd.api.types
     if isinstance(column.dtype, pd.CategoricalDtype):
         return True
@@ -116,7 +116,7 @@ def _is_about(table: pd.DataFrame, name: str, variable: str) -> bool:
     """Whether a column of text says something of each variable, its unit or its long name."""
     if str(name).strip().lower() in UNITS:
         return True
-    if not _is_text(table[name]) or table[name].nunique() < 2:
+    if not is_text(table[name]) or table[name].nunique() < 2:
         return False
     return int(table.groupby(variable)[name].nunique().max()) <= 1
 
@@ -190,7 +190,7 @@ def dimensions(
         return [], []
     candidates = []
     for name in table.columns:
-        if name not in keys and _is_text(table[name]) and _is_in_all_runs(table, name, runs):
+        if name not in keys and is_text(table[name]) and _is_in_all_runs(table, name, runs):
             candidates.append(name)
     choices = [[name] for name in candidates]
     if len(candidates) > 1:

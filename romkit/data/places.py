@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from romkit.data.long import restarts
+from romkit.data.long import is_text, restarts
 from romkit.data.names import NUMBERED, columns_of_runs, split_unit
 
 REPEATS = ("rep", "repeat", "repetition", "replicate", "replica", "sample", "subject", "patient")
@@ -76,7 +76,9 @@ def _moves(table: pd.DataFrame, runs: Sequence[str], time: str) -> bool:
 
 
 def _candidates(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
-    """Columns of numbers that have all of their values, two or more, at each time of each run."""
+    """Columns of numbers, or of labels, that have all of their values, two or more, at each time of
+    each run.
+    """
     sizes = table.groupby(list(keys), sort=False).size()
     numbered_as_runs = columns_of_runs(table.columns)
     candidates = []
@@ -85,7 +87,8 @@ def _candidates(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
         plain = NUMBERED.sub("", name.strip().lower())
         if name in keys or name in numbered_as_runs or plain in REPEATS:
             continue
-        if not pd.api.types.is_numeric_dtype(column) or column.isna().any():
+        may_say = pd.api.types.is_numeric_dtype(column) or is_text(column)
+        if not may_say or column.isna().any():
             continue
         number = column.nunique()
         if not 2 <= number <= sizes.min():
@@ -128,8 +131,10 @@ def _may_be_runs(table: pd.DataFrame, names: Sequence[str], runs: Sequence[str],
         return False
     if not runs:
         return True
-    numbers = table[names].to_numpy(float)
-    are_counted = len(names) == 1 and (numbers == np.round(numbers)).all()
+    if len(names) > 1 or is_text(table[names[0]]):
+        return False
+    numbers = table[names[0]].to_numpy(float)
+    are_counted = bool((numbers == np.round(numbers)).all())
     return are_counted and restarts(table, time, runs) is not None
 
 

@@ -47,6 +47,15 @@ def test_two_coordinates_are_a_grid(capsys):
     )
 
 
+def test_labels_and_coordinates_are_dimensions_together(capsys):
+    left = long_table({"x": (0.1, 0.4)}, ("speed", "t", "x"))
+    right = left.assign(h=2 * left["h"])
+    table = pd.concat([left.assign(side="L"), right.assign(side="R")])
+    wave = fields(romkit.data.describe(table, context=["speed"]))["h"]
+    exact = height(*np.ix_(SPEEDS, TIMES, (0.1, 0.4)))
+    np.testing.assert_allclose(wave.sel(side="R").transpose("speed", "t", "x"), 2 * exact)
+
+
 def test_what_stays_at_each_place_is_no_state(capsys):
     table = long_table({"cell": (1, 2, 3, 4)}, ("speed", "t", "cell"))
     table = table.assign(area=1.0 / table["cell"])
