@@ -104,6 +104,13 @@ def modes(waves):
     return romkit.fit("pod", waves, latent_dim=2)
 
 
+@pytest.fixture(scope="module")
+def ncae_in_c(tmp_path_factory):
+    """model.c and model.h of the model that ships, in a folder of their own."""
+    file = tmp_path_factory.mktemp("ncae") / "model.c"
+    return romkit.export(romkit.load("ncae-lorenz96"), file, system=Lorenz96())
+
+
 MODELS = ("flow", "sindy", "symmetry")
 
 
@@ -223,13 +230,11 @@ def test_inputs_in_c_are_held_between_steps(modes, tmp_path):
 
 
 @needs_compiler
-def test_the_context_is_computed_when_it_is_set_alone(tmp_path):
+def test_the_context_is_computed_when_it_is_set_alone(ncae_in_c):
     """A model at a context is its struct: a copy of the numbers is the model, and no step changes
     them.
     """
-    made = Exported(
-        romkit.export(romkit.load("ncae-lorenz96"), tmp_path / "model.c", system=Lorenz96()), 3.15
-    )
+    made = Exported(ncae_in_c, 3.15)
     before, start = made.model.copy(), np.array([0.5, 0.2])
     first = made.states(start, 10, 0.01)
     assert np.array_equal(made.model, before)
@@ -240,17 +245,17 @@ def test_the_context_is_computed_when_it_is_set_alone(tmp_path):
 
 
 @needs_compiler
-def test_the_program_of_the_page_runs(tmp_path):
+def test_the_program_of_the_page_runs(ncae_in_c):
     page = (Path(__file__).parents[2] / "docs" / "howto" / "export.md").read_text(encoding="utf-8")
-    (tmp_path / "main.c").write_text(re.search(r"```c\n(.*?)```", page, re.DOTALL)[1])
+    folder = ncae_in_c.parent
+    (folder / "main.c").write_text(re.search(r"```c\n(.*?)```", page, re.DOTALL)[1])
     projection, system = romkit.load("ncae-lorenz96"), Lorenz96()
-    romkit.export(projection, tmp_path / "model.c", system=system)
     subprocess.run(
         [COMPILER, "-std=c99", "-O2", "main.c", "model.c", "-o", "main", "-lm"],
-        cwd=tmp_path,
+        cwd=folder,
         check=True,
     )
-    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([folder / "main"], capture_output=True, text=True, check=True).stdout
     start = {"initial_state": [0.5, 0.0], "F": 3.15, "solver": RK4(0.01)}
     run = romkit.forecast(
         projection, duration=100, dt=0.01, system=system, engine="compiled", **start
@@ -469,6 +474,7 @@ def test_a_disk_that_is_full_at_the_second_file_leaves_none(modes, tmp_path, mon
         return write(path, content)
 
     monkeypatch.setattr(Path, "write_bytes", fails)
+    monkeypatch.setattr("romkit.verbs.export._program", lambda *given: memoryview(b"program"))
     with pytest.raises(romkit.errors.FileError, match="cannot be written"):
         romkit.export(modes, tmp_path / f"model.{ending}", system=Lorenz96())
     assert len(written) == 2

@@ -463,7 +463,8 @@ def test_runs_with_a_rhythm_are_forecast_from_any_time_of_it():
     y_of = np.exp(1j * pace * time) / (1 + 1j * pace) ** 2
     states = size[:, None, None] * np.stack([x, y_of.imag], axis=-1)
     runs = romkit.data.from_arrays(states, time, context={"size": size})
-    with_bars = romkit.learn(runs, "size", period=3.0, members=2, latent_dim=2, kinds=[PLAIN])
+    linear = PolynomialLaw(degree=1, context_degree=1)
+    with_bars = romkit.learn(runs, "size", period=3.0, members=2, latent_dim=2, kinds=[linear])
     assert with_bars.errors["forecast"].max() < 0.05
     begin = 7
     for model in (with_bars, replace(with_bars, ensemble=None)):

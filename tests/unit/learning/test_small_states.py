@@ -1,5 +1,6 @@
 """Small states: laws of all components in their own units, whose equations can be read."""
 
+import functools
 import re
 
 import numpy as np
@@ -15,6 +16,7 @@ NAMES = ["q1", "q2", "v1", "v2"]
 CUBIC = SINDy(degree=3, threshold=0.01)
 
 
+@functools.cache
 def beams(level_name="level"):
     """Two coupled oscillators with cubic springs of stiffness k, released at several levels."""
     time = np.linspace(0, 15, 151)
