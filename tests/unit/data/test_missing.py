@@ -15,9 +15,12 @@ from romkit.core.errors import DataWarning
 from romkit.data import from_arrays, snapshots, with_velocity
 from romkit.data.schema import complete
 from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy, WeakSINDy
+from romkit.solvers import RK4
 from tests.refusals import refused
 from tests.unit.data.own import TIME, wave, waves
 
+STEPS = RK4(0.05)
+"""Solver of fields with inputs, of which the default one takes a hundred steps at least."""
 QUICK = NeuralODE(hidden=(8,), regression_steps=60, shooting_steps=40, segment=4, batch_size=32)
 SMALL = {"latent_dim": 2, "epochs": 2}
 
@@ -220,11 +223,10 @@ def test_inputs_enter_laws_and_forecasts(estimator, tmp_path):
     law = estimator.fit(pod, data)
     assert (law.control_names, law.context_names) == (("force",), ())
     law = romkit.load(romkit.save(law, tmp_path / "law.safetensors"))
-    run = romkit.rollout(data, pod, dynamics=law)
-    u, given = (
-        data.control[0],
-        {"initial_state": data.state[0, 0], "duration": 2.0, "dt": TIME[1], "dynamics": law},
-    )
+    run = romkit.rollout(data, pod, dynamics=law, solver=STEPS)
+    u = data.control[0]
+    given = {"initial_state": data.state[0, 0], "duration": 2.0, "dt": TIME[1]}
+    given |= {"dynamics": law, "solver": STEPS}
     for control in (u, lambda t: np.interp(t, TIME, u.values[:, 0])):
         again = romkit.forecast(pod, **given, control=control)
         assert np.allclose(again.state, run.rom[0], atol=1e-9)
@@ -245,7 +247,7 @@ def test_inputs_must_be_known_while_a_trajectory_lasts():
     assert "control       u0" in romkit.data.summary(
         data.drop_vars("input")
     )  # which laws call so as well
-    assert np.isfinite(romkit.rollout(data, pod, dynamics=law).rom).all()
+    assert np.isfinite(romkit.rollout(data, pod, dynamics=law, solver=STEPS).rom).all()
     inputs[1][20] = np.nan
     given = {"context": {"speed": [1.0, 2.0]}, "control": inputs}
     refused("data", from_arrays, states, TIME, **given)
@@ -370,14 +372,15 @@ def test_inputs_go_by_their_names():
     pod = romkit.fit("pod", data, latent_dim=1)
     law = romkit.integrators.SINDy(degree=1, threshold=0.01, refine=False).fit(pod, data)
     assert law.control_names == ("force", "brake")
-    assert romkit.follow(pod, turned, dynamics=law).state.equals(
-        romkit.follow(pod, data, dynamics=law).state
+    assert romkit.follow(pod, turned, dynamics=law, solver=STEPS).state.equals(
+        romkit.follow(pod, data, dynamics=law, solver=STEPS).state
     )
     start = {
         "initial_state": data.state[0, 0],
         "duration": 0.25,
         "dt": float(data.time[1]),
         "dynamics": law,
+        "solver": STEPS,
     }
     given = [each.control.isel(trajectory=0) for each in (data, turned.transpose("input", ...))]
     one, two = (romkit.forecast(pod, control=control, **start) for control in given)
