@@ -94,7 +94,7 @@ def test_learn_finds_the_clock_and_keeps_it(tmp_path):
     data = dataset(pulses, power, np.linspace(-1, 0, 9)).isel(time=slice(None, None, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
-        model = romkit.learn(data, seconds=0.1)
+        model = romkit.learn(data, latent_dim=3, seconds=0.1)
     assert model.interpolated.clocks is not None
     assert model.error < 0.01
     assert model.error < 0.2 * model.of_law().error

@@ -36,7 +36,7 @@ def driven(sizes, noise=0.0):
 
 @pytest.fixture(scope="module")
 def learned():
-    return romkit.learn(driven(np.linspace(1, 2, 8)), "size", members=2, seconds=0.1)
+    return romkit.learn(driven(np.linspace(1, 2, 8)), "size", latent_dim=3, members=2, seconds=0.1)
 
 
 def deviations(error):
@@ -254,7 +254,9 @@ def test_a_nearest_run_that_is_not_shifted_is_said_to_be_the_same(learned):
 
 
 def test_without_members_there_are_no_bars():
-    model = romkit.learn(driven(np.linspace(1, 2, 6)), "size", members=0, seconds=0.05)
+    model = romkit.learn(
+        driven(np.linspace(1, 2, 6)), "size", latent_dim=3, members=0, seconds=0.05
+    )
     assert model.bars is None
     assert "lower" not in model.forecast(duration=1, dt=0.1, size=1.5)
     assert replace(model, interpolated=None).bars is None

@@ -62,6 +62,7 @@ def test_unknown_kinds_are_refused(kinds):
 
 def test_the_command_line_takes_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SINDy, "DEGREES", (1,))
     romkit.data.save_dataset(decays(), "runs.nc")
     command = [
         "learn",
