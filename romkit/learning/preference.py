@@ -141,7 +141,7 @@ def way_that_helps(
 
 
 def _in_better_coordinates(way: Way, of_law: Sequence[tuple[Tensor, Tensor]]) -> Way:
-    """The same way in coordinates of the contexts in which it errs clearly less."""
+    """A way in coordinates of the contexts in which it errs clearly less."""
     names = better_coordinates(
         way.train, lambda train: _mean_error(way._replace(train=train), of_law)
     )

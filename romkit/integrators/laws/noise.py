@@ -20,7 +20,7 @@ WHITE = 0.5
 noise: a smooth signal, sampled coarsely, has much less of it."""
 
 AGREED = 0.9
-"""The same from which on both are the noise itself."""
+"""Noise by those differences, likewise relative, from which on both are the noise itself."""
 
 NOISY = 1e-3
 """Noise [standard deviations of a variable] from which on a fit has to allow for it."""
