@@ -5,16 +5,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from romkit.core.errors import ExtrapolationWarning, FitWarning
+from romkit.core.errors import DivergenceWarning, ExtrapolationWarning, FitWarning
 
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Steps without the warnings of fits and of distances."""
+    """Steps without the warnings of fits, of distances, and of forecasts that are lost."""
     with warnings.catch_warnings():
-        for kind in (FitWarning, ExtrapolationWarning):
+        for kind in (FitWarning, ExtrapolationWarning, DivergenceWarning):
             warnings.simplefilter("ignore", kind)
         yield
 
