@@ -331,7 +331,9 @@ def test_terms_that_one_circle_does_not_tell_apart_are_named(kind, degree):
     rate = 2 * math.pi * torch.stack([-angle.sin(), angle.cos()], dim=-1)[None]
     settings = kind(degree=degree, threshold=0.1)
     found = fit_warnings(lambda: settings.fit_samples(z, rate, times=t))
-    assert len(found) == (degree == 3)
+    # coefficients that are arbitrary may be of little use besides, as rounding has it
+    of_terms = [text for text in found if "tell apart" in text]
+    assert len(of_terms) == (degree == 3)
     # a second circle tells them apart
     both = torch.cat([z, 2 * z]), torch.cat([rate, 2 * rate])
     assert fit_warnings(lambda: settings.fit_samples(*both, times=t)) == []
