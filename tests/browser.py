@@ -16,7 +16,7 @@ from tqdm import tqdm
 NEEDED = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
 NEEDED |= {name: importlib.util.find_spec(name) for name in ("selenium", "axe_core_python")}
 MISSING = " and ".join(f"no {name}" for name, found in NEEDED.items() if not found)
-ALIKE = {"generated", "_modules", "auto_gallery", "benchmarks"}
+ALIKE = {"generated", "_modules", "auto_gallery", "measured"}
 """Folders of the site whose many pages have one template, that of other pages in the last two:
 axe-core checks other pages alone.
 """
