@@ -140,7 +140,9 @@ def times_of_adaptive_steps_on_a_gpu():
     headings = {1: "## 1 context", 1000: "## 1000 contexts", 10_000: "## 10000 contexts"}
     rival, default = "torchdiffeq, dopri5", "romkit, adaptive"
     return {
-        contexts: round(cells(CUDA, heading, rival, STEP)[0] / cells(CUDA, heading, default, STEP)[0])
+        contexts: round(
+            cells(CUDA, heading, rival, STEP)[0] / cells(CUDA, heading, default, STEP)[0]
+        )
         for contexts, heading in headings.items()
     }
 
@@ -351,8 +353,10 @@ CLAIMS = [
     (
         "benchmarks/rollout/README.md",
         "takes between 1/30 (10 000 contexts) and 1/63 (1000 contexts) of the time of torchdiffeq's Dopri5",
-        lambda: sorted(times_of_adaptive_steps_on_a_gpu().items(), key=lambda each: each[1])[::2]
-        == [(10_000, 30), (1000, 63)],
+        lambda: (
+            sorted(times_of_adaptive_steps_on_a_gpu().items(), key=lambda each: each[1])[::2]
+            == [(10_000, 30), (1000, 63)]
+        ),
     ),
     (
         "docs/engine.md",
