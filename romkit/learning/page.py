@@ -136,25 +136,24 @@ def _commands(learned: Judged, folder: Path) -> str:
     # rounded to nearest, it might end after the runs
     duration = f"{_rounded_down(times[-1] - times[0]):.4g}"
     step = f"{np.median(np.diff(times)):.4g}"
-    values = {}
+    context = {}
     for name in context_names(learned.test):
-        values[name] = f"{float(learned.test[name].values.flat[0]):.10g}"
+        context[name] = f"{float(learned.test[name].values.flat[0]):.10g}"
+    # a period that is known repeats the inputs by itself
+    needs_inputs = bool(learned.law.control_names) and learned.period is None
     if (folder / LEARNED).exists():
-        context = " ".join(f"--{name} {value}" for name, value in values.items())
-        length = f"--duration {duration} --dt {step}"
         start = folder / "test.nc"
-        inputs = f" --control {start}" if _needs_inputs(learned) else ""
-        return f"```sh\nromkit forecast {folder} --from {start} {length} {context}{inputs}\n```"
-    context = ", ".join(f'"{name}": {value}' for name, value in values.items())
-    start = "initial_state=model.test.state[0, 0]"
-    length = f"duration={duration}, dt={step}"
-    inputs = ", control=model.test.control[0]" if _needs_inputs(learned) else ""
-    return f"```python\nmodel.forecast({start}, {length}, context={{{context}}}{inputs})\n```"
-
-
-def _needs_inputs(learned: Judged) -> bool:
-    """Whether a forecast needs inputs that the model does not know by itself."""
-    return bool(learned.law.control_names) and learned.period is None
+        command = ["romkit forecast", f"{folder} --from {start} --duration {duration} --dt {step}"]
+        command += [f"--{name} {value}" for name, value in context.items()]
+        if needs_inputs:
+            command.append(f"--control {start}")
+        return f"```sh\n{' '.join(command)}\n```"
+    values = ", ".join(f'"{name}": {value}' for name, value in context.items())
+    arguments = ["initial_state=model.test.state[0, 0]", f"duration={duration}", f"dt={step}"]
+    arguments.append(f"context={{{values}}}")
+    if needs_inputs:
+        arguments.append("control=model.test.control[0]")
+    return f"```python\nmodel.forecast({', '.join(arguments)})\n```"
 
 
 def _rounded_down(span: float) -> float:

@@ -227,9 +227,7 @@ def _error_of_step(
 ) -> float:
     """Mean error of a step along the motion (C, T, d) that errs most, in deviations of components."""
     deviation = states.std(dim=1)  # (C, d)
-    # components at rest have rounding alone, of their own size or of others that act on them
-    largest = deviation.amax(-1, keepdim=True)
-    moves = (deviation > SAME * states.abs().amax(1)) & (deviation > SMALL * largest)
+    moves = _moves(states, deviation)
     if not bool(moves.any()):
         return 0.0
     halved = unchecked(RK4)(h / 2, solver.divergence_threshold)
@@ -243,6 +241,15 @@ def _error_of_step(
         relative = torch.where(moves, error / deviation, 0.0)
         errors.append(relative.square().mean(-1).sqrt())  # (C,)
     return float(torch.stack(errors).nanmean(0).max())
+
+
+def _moves(states: Tensor, deviation: Tensor) -> Tensor:
+    """Whether components (C, d) of a motion (C, T, d) move. Those at rest have rounding alone, of
+    their own size or of others that act on them.
+    """
+    own_rounding = SAME * states.abs().amax(1)
+    that_of_others = SMALL * deviation.amax(-1, keepdim=True)
+    return (deviation > own_rounding) & (deviation > that_of_others)
 
 
 def _check_written(system: System, t: Tensor, arguments: dict[str, Tensor]) -> None:

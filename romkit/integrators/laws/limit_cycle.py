@@ -185,7 +185,7 @@ class Orbit:
         phase, points = self._of(z)
         number, share = _nearest(z, points)
         point, side = _between(points, number, share)  # (..., 1, m)
-        lasts = phase.gather(-1, number + 1) - phase.gather(-1, number)
+        _, lasts = _phases_of(number, phase)
         frequency = align(self.frequency, z)
         # a side that is passed in no time is passed in a short one
         speed = frequency / lasts.clamp(min=SHORTEST / NODES)
@@ -197,18 +197,17 @@ class Orbit:
         phase, points = self._of(z)
         number, share = _nearest(z, points)
         start, _ = _between(points, number, share)  # (..., 1, m)
-        before, behind = phase.gather(-1, number), phase.gather(-1, number + 1)
+        begin, lasts = _phases_of(number, phase)
         turns = align(self.frequency, z) * (times - times[0])  # (..., T)
         first = phase[..., :1]
-        wanted = first + (before + share * (behind - before) + turns - first) % 1
+        wanted = first + (begin + share * lasts + turns - first) % 1  # (..., T)
         number = torch.searchsorted(phase, wanted, right=True) - 1
         number = number.clamp(0, NODES - 1)
-        before, behind = phase.gather(-1, number), phase.gather(-1, number + 1)
-        lasts = behind - before
-        share = torch.where(lasts > 0, (wanted - before) / lasts, 0.0)
+        begin, lasts = _phases_of(number, phase)
+        share = torch.where(lasts > 0, (wanted - begin) / lasts, 0.0)
         followed, _ = _between(points, number, share)
-        left = torch.exp(-RETURN * turns).unsqueeze(-1)  # (..., T, 1)
-        return followed + left * (z.unsqueeze(-2) - start)
+        decay = torch.exp(-RETURN * turns).unsqueeze(-1)  # (..., T, 1)
+        return followed + decay * (z.unsqueeze(-2) - start)
 
     def _of(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Phases (..., N + 1) and points (..., N + 1, m) of the orbit of each state (..., m)."""
@@ -231,6 +230,12 @@ def _nearest(z: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     point = before + share.unsqueeze(-1) * side
     nearer = (z.unsqueeze(-2) - point).square().sum(-1).argmin(-1, keepdim=True)
     return number.gather(-1, nearer), share.gather(-1, nearer)
+
+
+def _phases_of(number: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
+    """Phase at which sides (..., K) of the orbit begin, and the phase that passes along each."""
+    begin = phase.gather(-1, number)
+    return begin, phase.gather(-1, number + 1) - begin
 
 
 def _between(points: Tensor, number: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:

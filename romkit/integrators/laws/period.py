@@ -188,25 +188,42 @@ def _frequency(times: Tensor, z: Tensor) -> float | None:
     stretch = int((times <= STRETCH * deviation / speed).sum())
     rows = tensors.evenly(stretch, SAMPLES)
     times, z = times[rows], z[rows]
+    frequencies = _candidates(times, float(speed / deviation))
+    if frequencies is None:
+        return None
+    residuals = torch.cat([_left_over(times, z, chunk) for chunk in frequencies.split(128)])
+    return _best_frequency(frequencies, residuals)
+
+
+def _candidates(times: Tensor, rate: float) -> Tensor | None:
+    """Frequencies (F,) to try for samples at times, of a motion by its deviation in 1 / rate; None
+    where the samples are too few or too short for any.
+    """
     duration = float(times[-1])
+    lowest = LEAST_PERIODS / duration
     # harmonics that are not resolved by the samples would take the place of others
     resolved = 1 / (2 * COARSE * float(times.diff().median()))
-    highest = min(float(speed / deviation) / SHORTEST, resolved)
-    lowest = LEAST_PERIODS / duration
+    highest = min(rate / SHORTEST, resolved)
     if not lowest < highest < math.inf:
         return None
     number = math.ceil((highest - lowest) * duration * PER_PERIOD) + 1
-    frequencies = torch.linspace(lowest, highest, number, dtype=times.dtype)
-    residuals = torch.cat([_left_over(times, z, part) for part in frequencies.split(128)])
+    return torch.linspace(lowest, highest, number, dtype=times.dtype)
+
+
+def _best_frequency(frequencies: Tensor, residuals: Tensor) -> float:
+    """Frequency of the least residual (F,), or a multiple of it that leaves about as little: half
+    the frequency of a motion fits it as well, and a third.
+    """
     best = int(residuals.argmin())
-    # half the frequency fits as well, and a third
     for multiple in (2, 3):
-        place = int((frequencies - multiple * frequencies[best]).abs().argmin())
-        near = slice(max(0, place - 2 * multiple), place + 2 * multiple + 1)
-        inside = multiple * frequencies[best] <= frequencies[-1]
-        if inside and float(residuals[near].min()) <= AS_GOOD * float(residuals[best]):
-            best = near.start + int(residuals[near].argmin())
+        wanted = multiple * frequencies[best]
+        if wanted > frequencies[-1]:
             break
+        place = int((frequencies - wanted).abs().argmin())
+        near = slice(max(0, place - 2 * multiple), place + 2 * multiple + 1)
+        rival = near.start + int(residuals[near].argmin())
+        if float(residuals[rival]) <= AS_GOOD * float(residuals[best]):
+            return float(frequencies[rival])
     return float(frequencies[best])
 
 
