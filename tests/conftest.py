@@ -97,6 +97,6 @@ def blank_pictures(monkeypatch):
         "plotting.plot_training",
         "plotting.courses.plot_courses",
         "learning.page.plot_forecast",
-        "learning.learned.plot_rollout",
+        "learning.pictures.plot_rollout",
     ):
         monkeypatch.setattr(f"romkit.{name}", lambda *given, **settings: Figure())

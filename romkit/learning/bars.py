@@ -26,6 +26,9 @@ from romkit.verbs.missed import size_of
 NOT_ASKED, FEW_CONTEXTS, ALL_LOST = "not asked for", "few contexts", "all lost"
 """Reasons why a model has no intervals."""
 
+LEVEL = 0.9
+"""Level of the intervals that are measured and shown."""
+
 
 class Bars(NamedTuple):
     """Basis of intervals, and their widths on held-out runs.

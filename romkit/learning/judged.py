@@ -1,25 +1,32 @@
-"""Attributes of a learned model that words and pages about it read."""
+"""A learned model as its errors judge it: what words, pages and files about it read."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import xarray as xr
 
+from romkit.core.types import Array
 from romkit.integrators import Estimator, LearnedField
 from romkit.learning.advice import Evidence
-from romkit.learning.bars import Bars
-from romkit.learning.coordinates import Tried
-from romkit.learning.errors import Errors, VariableErrors
+from romkit.learning.bars import LEVEL, Bars, measured
+from romkit.learning.contexts import halfway
+from romkit.learning.coordinates import Tried, coordinates_in_words
+from romkit.learning.errors import Errors, VariableErrors, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.preference import Compared
+from romkit.learning.quiet import quiet
+from romkit.learning.scale import shared
+from romkit.learning.shifts import shifted
 from romkit.learning.trials import Trial
-from romkit.plotting.style import Figure
 from romkit.projections import Projection
 from romkit.verbs.ensemble import Ensemble
 
 
-class Judged(Protocol):
-    """A reduced model with its errors, as `romkit.learning.Learned` describes them."""
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A reduced model with its errors; attributes as `romkit.Learned` describes them."""
 
     projection: Projection
     law: LearnedField
@@ -31,39 +38,101 @@ class Judged(Protocol):
     errors: Errors
     errors_of_variables: Mapping[str, VariableErrors]
     errors_of_seen: Errors
-    trials: Sequence[Trial]
+    trials: list[Trial]
     seconds: float
-    fitted_to_all: bool
-    period: float | None
-    without_bars: str
-    bars_before: Bars | None
-    interpolated: InterpolatedRuns | None
-    coordinates: Tried | None
-    compared: Compared | None
-
-    @property
-    def intervals(self) -> Ensemble | InterpolatedRuns | None:
-        """Source of the intervals of forecasts."""
+    fitted_to_all: bool = False
+    period: float | None = None
+    without_bars: str = ""
+    bars_before: Bars | None = None
+    interpolated: InterpolatedRuns | None = None
+    coordinates: Tried | None = None
+    compared: Compared | None = None
 
     @property
     def error(self) -> float:
-        """Error of forecasts at contexts that it has not seen."""
+        """Error of forecasts at contexts that it has not seen [deviations of the data], the mean of
+        the held-out runs whose forecast is not lost; infinite where all are.
+        """
+        return of_kept(self.errors["forecast"])
 
     @property
-    def mean_errors(self) -> Mapping[str, float]:
-        """Errors beside it, by name."""
+    def mean_errors(self) -> dict[str, float]:
+        """Mean of each of `errors`: beside the forecast, of the projection and of forecasts that
+        need no model.
+        """
+        return {name: of_kept(errors) for name, errors in self.errors.items()}
 
     @property
-    def bars(self) -> Bars | None:
-        """Widths of intervals."""
-
-    @property
-    def evidence(self) -> Evidence:
-        """Errors and runs that the advice rests on."""
+    def scale(self) -> Array:
+        """Deviations (n,) in which errors are measured."""
+        return shared(self.run["state_std"].values.astype(float), self.train)
 
     @property
     def advice(self) -> str:
-        """Verdict, and what would help most."""
+        """Sentences that say how far to trust the model, and what would help most."""
+        return self.evidence.sentence()
 
-    def plot(self) -> Figure:
-        """Truth, model and difference of held-out runs."""
+    @functools.cached_property
+    def evidence(self) -> Evidence:
+        """Errors and runs that the advice rests on."""
+        in_phase, late = self._phase()
+        return Evidence(
+            held_out=self.errors,
+            seen=self.errors_of_seen,
+            trials=self.trials,
+            latent_dim=self.projection.latent_dim,
+            train=self.train,
+            test=self.test,
+            has_inputs=bool(self.law.control_names),
+            fitted_to_all=self.fitted_to_all,
+            interpolated_in=self._interpolated_in,
+            clocks=None if self.interpolated is None else self.interpolated.range_of_clocks,
+            ridge=None if self.interpolated is None else self.interpolated.ridge,
+            in_phase=in_phase,
+            late=late,
+        )
+
+    @property
+    def _interpolated_in(self) -> str:
+        """Coordinates in which runs are interpolated; "" where they are not."""
+        if self.interpolated is None:
+            return ""
+        return coordinates_in_words(self.interpolated.coordinates)
+
+    def _phase(self) -> tuple[float, float]:
+        """Error of the forecasts by the law when pieces are shifted in time [deviations], and the
+        largest shift of the last ones, in the unit of time.
+        """
+        forecasts = self.run["rom"].values / self.scale
+        truths = self.run["truth"].values / self.scale
+        several = []
+        for forecast, truth in zip(forecasts, truths, strict=True):
+            # the others are told of as lost
+            if np.isfinite(forecast).all():
+                several.append(shifted(forecast, truth))
+        if not several:
+            return np.inf, 0.0
+        step = float(np.median(np.diff(self.run["time"].values)))
+        error = float(np.mean([of_run.error for of_run in several]))
+        return error, step * max((of_run.last for of_run in several), key=abs)
+
+    @functools.cached_property
+    def bars(self) -> Bars | None:
+        """Widths of intervals on the held-out runs, and what they rest on; None without any."""
+        if self.intervals is None:
+            return None
+        runs = self.test
+        if self.fitted_to_all:
+            # at runs that it has learned from a law errs by less than between them
+            runs = halfway(runs, self.train)
+        with quiet():
+            return measured(self.intervals, runs, LEVEL, are_true=not self.fitted_to_all)
+
+    @property
+    def intervals(self) -> Ensemble | InterpolatedRuns | None:
+        """Source of the intervals of forecasts; None without any."""
+        if self.interpolated is None:
+            return self.ensemble
+        if self.interpolated.calibration is None:
+            return None
+        return self.interpolated

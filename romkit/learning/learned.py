@@ -1,49 +1,37 @@
 """A learned model: what `romkit.learn` returns."""
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 import xarray as xr
 
 from romkit.core import files
 from romkit.core.boundary import Count, FilePath, Natural, Seconds, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
-from romkit.core.types import Array
 from romkit.data import fields
 from romkit.data.controls import Control
 from romkit.data.coordinates import with_coordinates
-from romkit.integrators import Estimator, LearnedField
 from romkit.learning import saved, words
-from romkit.learning.advice import Evidence
-from romkit.learning.bars import Bars, intervals_of, joined, measured
-from romkit.learning.contexts import halfway
-from romkit.learning.coordinates import Tried, coordinates_in_words
-from romkit.learning.errors import Errors, VariableErrors, distances, of_kept
+from romkit.learning.bars import intervals_of, joined
+from romkit.learning.errors import Errors, VariableErrors, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.judged import Judged
 from romkit.learning.manifolds import Model, chosen
 from romkit.learning.page import write_page
-from romkit.learning.preference import Compared, clocks_of_runs
+from romkit.learning.pictures import picture
+from romkit.learning.preference import clocks_of_runs
 from romkit.learning.quiet import quiet
 from romkit.learning.refit import refitted
-from romkit.learning.scale import shared
-from romkit.learning.shifts import shifted
-from romkit.learning.trials import Trial
-from romkit.metrics import valid_time
-from romkit.plotting import plot_rollout
 from romkit.plotting.style import Figure
-from romkit.projections import Projection
-from romkit.verbs.ensemble import Ensemble
 from romkit.verbs.export import export as export_model
 from romkit.verbs.forecast import forecast as forecast_once
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class Learned(Judged):
     """A reduced model of runs, with its errors on runs that were held out.
 
     Attributes:
@@ -94,26 +82,6 @@ class Learned:
         >>> bool((model.errors["forecast"] < model.errors["nearest run"]).all())
         True
     """
-
-    projection: Projection
-    law: LearnedField
-    settings: Estimator
-    ensemble: Ensemble | None
-    train: xr.Dataset
-    test: xr.Dataset
-    run: xr.Dataset
-    errors: Errors
-    errors_of_variables: Mapping[str, VariableErrors]
-    errors_of_seen: Errors
-    trials: list[Trial]
-    seconds: float
-    fitted_to_all: bool = False
-    period: float | None = None
-    without_bars: str = ""
-    bars_before: Bars | None = None
-    interpolated: InterpolatedRuns | None = None
-    coordinates: Tried | None = None
-    compared: Compared | None = None
 
     def forecast(self, *, start: float = 0.0, **options: object) -> xr.Dataset:
         """Forecast from a state, with an interval where there is an ensemble: `lower` and `upper`
@@ -270,127 +238,16 @@ class Learned:
             return self.train
         return joined(self.train, self.test)
 
-    @property
-    def error(self) -> float:
-        """Error of forecasts at contexts that it has not seen [deviations of the data], the mean of
-        the held-out runs whose forecast is not lost; infinite where all are.
-        """
-        return of_kept(self.errors["forecast"])
-
-    @property
-    def mean_errors(self) -> dict[str, float]:
-        """Mean of each of `errors`: beside the forecast, of the projection and of forecasts that
-        need no model.
-        """
-        return {name: of_kept(errors) for name, errors in self.errors.items()}
-
     def plot(self) -> Figure:
         """Truth, model and difference of held-out runs, with the error over time, whose mean over
         time and runs is `error`: forecasts from before a fit to all runs.
         """
-        figure = plot_rollout(self._run_of_forecasts())
-        figure.suptitle(f"{words.title(self)}\n{figure.get_suptitle()}")
-        return figure
-
-    def _run_of_forecasts(self) -> xr.Dataset:
-        """Forecasts of the held-out runs beside their truth, with errors as `errors` has them."""
-        run = self.run
-        if self.interpolated is not None:
-            between = run["between"]
-            run = run.assign(rom=(between.dims, between.values, run["rom"].attrs))
-            run = run.assign_attrs(forecast_by=words.way_between(self))
-        truth = run["truth"].values / self._scale
-        changed = {}
-        for error, states in (("nrmse", "rom"), ("nrmse_projected", "projected")):
-            values = distances(run[states].values / self._scale, truth)
-            changed[error] = (run[error].dims, values, run[error].attrs)
-        # a missing truth ends no forecast
-        missing = np.isnan(truth).all(-1)
-        errors = torch.from_numpy(np.where(missing, 0.0, changed["nrmse"][1]))
-        times = torch.from_numpy(run["time"].values.astype(float))
-        longest = valid_time(times, errors).numpy()
-        changed["valid_time"] = (run["valid_time"].dims, longest, run["valid_time"].attrs)
-        return run.assign(changed)
-
-    @property
-    def _scale(self) -> Array:
-        """(n,) in which errors are measured."""
-        return shared(self.run["state_std"].values.astype(float), self.train)
-
-    @property
-    def advice(self) -> str:
-        """Sentences that say how far to trust the model, and what would help most."""
-        return self.evidence.sentence()
+        return picture(self)
 
     @property
     def choices(self) -> list[str]:
         """Sentences with the errors by which coordinates, and the law or an interpolation, were taken."""
         return words.choices(self)
-
-    @functools.cached_property
-    def evidence(self) -> Evidence:
-        """Errors and runs that the advice rests on."""
-        in_phase, late = self._phase()
-        return Evidence(
-            held_out=self.errors,
-            seen=self.errors_of_seen,
-            trials=self.trials,
-            latent_dim=self.projection.latent_dim,
-            train=self.train,
-            test=self.test,
-            has_inputs=bool(self.law.control_names),
-            fitted_to_all=self.fitted_to_all,
-            interpolated_in=self._interpolated_in,
-            clocks=None if self.interpolated is None else self.interpolated.range_of_clocks,
-            ridge=None if self.interpolated is None else self.interpolated.ridge,
-            in_phase=in_phase,
-            late=late,
-        )
-
-    @property
-    def _interpolated_in(self) -> str:
-        """Coordinates in which runs are interpolated; "" where they are not."""
-        if self.interpolated is None:
-            return ""
-        return coordinates_in_words(self.interpolated.coordinates)
-
-    def _phase(self) -> tuple[float, float]:
-        """Error of the forecasts by the law when pieces are shifted in time [deviations], and the
-        largest shift of the last ones, in the unit of time.
-        """
-        forecasts = self.run["rom"].values / self._scale
-        truths = self.run["truth"].values / self._scale
-        several = []
-        for forecast, truth in zip(forecasts, truths, strict=True):
-            # the others are told of as lost
-            if np.isfinite(forecast).all():
-                several.append(shifted(forecast, truth))
-        if not several:
-            return np.inf, 0.0
-        step = float(np.median(np.diff(self.run["time"].values)))
-        error = float(np.mean([of_run.error for of_run in several]))
-        return error, step * max((of_run.last for of_run in several), key=abs)
-
-    @functools.cached_property
-    def bars(self) -> Bars | None:
-        """Widths of intervals on the held-out runs, and what they rest on; None without any."""
-        if self.intervals is None:
-            return None
-        runs = self.test
-        if self.fitted_to_all:
-            # at runs that it has learned from a law errs by less than between them
-            runs = halfway(runs, self.train)
-        with quiet():
-            return measured(self.intervals, runs, words.BAR, are_true=not self.fitted_to_all)
-
-    @property
-    def intervals(self) -> Ensemble | InterpolatedRuns | None:
-        """Source of the intervals of forecasts; None without any."""
-        if self.interpolated is None:
-            return self.ensemble
-        if self.interpolated.calibration is None:
-            return None
-        return self.interpolated
 
     @validated
     def report(self, folder: FilePath) -> Path:

@@ -10,9 +10,11 @@ from romkit.core.files import LEARNED
 from romkit.core.runtime import versions
 from romkit.data import context_names
 from romkit.learning import words
+from romkit.learning.bars import LEVEL
 from romkit.learning.contexts import halfway, in_words
 from romkit.learning.errors import of_kept
 from romkit.learning.judged import Judged
+from romkit.learning.pictures import picture
 from romkit.learning.quiet import quiet
 from romkit.plotting import plot_forecast, save_figure
 
@@ -110,7 +112,7 @@ def _measure(learned: Judged) -> str:
 
 def _pictures(learned: Judged, folder: Path) -> list[str]:
     """Draw forecasts into the folder, with bars where there are some; lines that show them."""
-    save_figure(learned.plot(), folder / "rollout.png")
+    save_figure(picture(learned), folder / "rollout.png")
     before = ", before the fit to all runs" if learned.fitted_to_all else ""
     lines = [f"![truth, reduced model and difference of held-out runs{before}](rollout.png)"]
     if learned.intervals is None:
@@ -122,7 +124,7 @@ def _pictures(learned: Judged, folder: Path) -> list[str]:
         runs, truth = halfway(learned.test, learned.train), None
         where = "contexts halfway between two runs"
     with quiet():  # of these runs, and of no forecast of the user
-        band = learned.intervals.follow(runs, level=words.BAR)
+        band = learned.intervals.follow(runs, level=LEVEL)
     save_figure(plot_forecast(band, truth), folder / "forecast.png")
     lines.append(f"![forecasts at {where} with their intervals](forecast.png)")
     return lines

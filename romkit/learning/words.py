@@ -8,7 +8,7 @@ from romkit.data import context_names
 from romkit.data.coordinates import PLAIN, coordinates_of
 from romkit.integrators import Equation
 from romkit.integrators.laws.sindy import Sparse
-from romkit.learning.bars import ALL_LOST, NOT_ASKED, Bars
+from romkit.learning.bars import ALL_LOST, LEVEL, NOT_ASKED, Bars
 from romkit.learning.contexts import contexts_of, further_contexts, number_of_contexts
 from romkit.learning.coordinates import coordinates_in_words
 from romkit.learning.errors import AT_EQUAL_TIMES, VariableErrors
@@ -17,9 +17,6 @@ from romkit.learning.preference import NEGLIGIBLE, Compared
 
 HEADLINE = "error of forecasts at contexts it has not seen"
 """Name of the number by which a model is judged."""
-
-BAR = 0.9
-"""Level of the intervals."""
 
 FEW_RUNS = 4
 """Runs below which intervals that rest on them are called uncertain."""
@@ -230,7 +227,7 @@ def bars(learned: Judged) -> str:
     if learned.interpolated is not None:
         unseen = "were left out"
     return (
-        f"of level {BAR:.0%}, {_width(learned)}; they rest on "
+        f"of level {LEVEL:.0%}, {_width(learned)}; they rest on "
         f"{now.runs} forecasts of runs that {unseen}{few}{_lost(now)}"
         f"{_change(learned)}"
         f"{_individuals(learned)}"

@@ -99,7 +99,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(romkit, "learn", partial(learned_quickly, romkit.learn))
     # pictures of reports are looked at where they are tested
     monkeypatch.setattr("romkit.learning.page.plot_forecast", lambda *given: Figure())
-    monkeypatch.setattr("romkit.learning.learned.plot_rollout", lambda *given, **more: Figure())
+    monkeypatch.setattr("romkit.learning.pictures.plot_rollout", lambda *given, **more: Figure())
     refitted = romkit.Learned.refitted
     monkeypatch.setattr(romkit.Learned, "refitted", lambda model: refitted(model, members=0))
     bootstrap = romkit.bootstrap

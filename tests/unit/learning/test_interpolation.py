@@ -15,6 +15,7 @@ from romkit.learning import words
 from romkit.learning.contexts import are_between
 from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.pictures import run_of_forecasts
 from romkit.learning.preference import can_interpolate, errors_left_out
 
 TIME = np.linspace(0, 8, 81)
@@ -109,7 +110,7 @@ def test_the_report_and_the_picture_are_of_the_interpolation(learned, tmp_path):
     assert deviations(begun.state.values - shown.values) < 0.05
     # the one at equal times is a row of its own, and here the same forecast
     assert learned.errors[AT_EQUAL_TIMES] == pytest.approx(learned.errors["forecast"], rel=1e-6)
-    drawn = learned._run_of_forecasts()
+    drawn = run_of_forecasts(learned)
     nrmse = drawn.nrmse.mean("time")
     assert float(nrmse.mean()) == pytest.approx(learned.error, rel=0.2)
     assert np.allclose(drawn.rom, learned.interpolated.follow(learned.test).state)
@@ -124,11 +125,11 @@ def test_pictures_after_a_fit_to_all_runs_are_of_forecasts_that_had_not_seen_the
     final = learned.refitted(members=2)
     # at the runs themselves nothing would be left of the error
     assert np.allclose(final.interpolated.follow(final.test).state, final.run.truth)
-    drawn, before = final._run_of_forecasts(), learned._run_of_forecasts()
+    drawn, before = run_of_forecasts(final), run_of_forecasts(learned)
     assert np.array_equal(drawn.rom, before.rom)
     final.save(tmp_path)
     loaded = romkit.Learned.load(tmp_path)
-    assert np.array_equal(loaded._run_of_forecasts().rom, before.rom)
+    assert np.array_equal(run_of_forecasts(loaded).rom, before.rom)
 
 
 def test_a_duration_beyond_the_runs_names_their_unit(learned):

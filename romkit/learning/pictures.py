@@ -1,0 +1,40 @@
+"""Picture of a learned model along its held-out runs."""
+
+import numpy as np
+import torch
+import xarray as xr
+
+from romkit.learning import words
+from romkit.learning.errors import distances
+from romkit.learning.judged import Judged
+from romkit.metrics import valid_time
+from romkit.plotting import plot_rollout
+from romkit.plotting.style import Figure
+
+
+def picture(learned: Judged) -> Figure:
+    """Truth, model and difference of held-out runs, with the error over time."""
+    figure = plot_rollout(run_of_forecasts(learned))
+    figure.suptitle(f"{words.title(learned)}\n{figure.get_suptitle()}")
+    return figure
+
+
+def run_of_forecasts(learned: Judged) -> xr.Dataset:
+    """Forecasts of the held-out runs beside their truth, with errors as `errors` has them."""
+    run = learned.run
+    if learned.interpolated is not None:
+        between = run["between"]
+        run = run.assign(rom=(between.dims, between.values, run["rom"].attrs))
+        run = run.assign_attrs(forecast_by=words.way_between(learned))
+    truth = run["truth"].values / learned.scale
+    changed = {}
+    for error, states in (("nrmse", "rom"), ("nrmse_projected", "projected")):
+        values = distances(run[states].values / learned.scale, truth)
+        changed[error] = (run[error].dims, values, run[error].attrs)
+    # a missing truth ends no forecast
+    missing = np.isnan(truth).all(-1)
+    errors = torch.from_numpy(np.where(missing, 0.0, changed["nrmse"][1]))
+    times = torch.from_numpy(run["time"].values.astype(float))
+    longest = valid_time(times, errors).numpy()
+    changed["valid_time"] = (run["valid_time"].dims, longest, run["valid_time"].attrs)
+    return run.assign(changed)
