@@ -71,7 +71,7 @@ def _opened(source: str) -> "xr.Dataset":
 def _figure(data: "xr.Dataset", variable: str | None, truth: str | None) -> object:
     """The figure that suits the data."""
     from romkit import plotting
-    from romkit.data.layout import in_components
+    from romkit.data.grids import in_components
     from romkit.plotting.courses import plot_courses
 
     if "truth" in data and variable is None:

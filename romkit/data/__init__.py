@@ -7,7 +7,8 @@ from romkit.data.context import ContextParameter, Contexts, context_matrix, cont
 from romkit.data.controls import Control, control_names, inputs_held
 from romkit.data.delays import delayed
 from romkit.data.describe import describe
-from romkit.data.layout import Layout, fields, layout_of
+from romkit.data.grids import fields
+from romkit.data.layout import Layout, layout_of
 from romkit.data.resample import resampled
 from romkit.data.schema import DIMS, check_dataset, check_states, make_dataset
 from romkit.data.storage import open_dataset, save_dataset

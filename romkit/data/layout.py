@@ -7,7 +7,7 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import dask.array as da
@@ -255,7 +255,7 @@ class Layout:
             data = data.assign_coords(time=(data["time"].dims, dates))
         if "trajectory" in data.dims:
             data = self._with_runs(data)
-        return _renamed(data, "time", self.time)
+        return renamed(data, "time", self.time)
 
     def _with_runs(self, data: xr.Dataset) -> xr.Dataset:
         """Dimension of trajectories by its own name, or as the grid of several that it was."""
@@ -265,7 +265,7 @@ class Layout:
         if not self.runs:
             return data
         if len(self.runs) == 1:
-            return _renamed(data, "trajectory", self.runs[0])
+            return renamed(data, "trajectory", self.runs[0])
         cells = 1
         for name in self.runs:
             if name not in data.coords or data[name].dims != ("trajectory",):
@@ -350,7 +350,7 @@ def _stored_layout(data: xr.Dataset) -> Layout | None:
     text = data.attrs.get("layout")
     if not text:
         return None
-    layout = _parsed(text)
+    layout = parsed(text)
     if layout.size != data.sizes[AXIS]:  # some components were selected
         return None
     if AXIS in data.coords and reordered(component_names(data), layout.names):
@@ -359,7 +359,7 @@ def _stored_layout(data: xr.Dataset) -> Layout | None:
 
 
 @functools.lru_cache(maxsize=4)
-def _parsed(text: str) -> Layout:
+def parsed(text: str) -> Layout:
     """The layout, whose names need not be made anew for large states."""
     return Layout.from_json(text)
 
@@ -374,151 +374,6 @@ def component_names(data: xr.Dataset | xr.DataArray) -> Names:
     if AXIS not in data.coords:
         return tuple(f"x{k}" for k in range(data.sizes[AXIS]))
     return tuple(map(str, data[AXIS].values))
-
-
-@validated
-def fields(data: xr.Dataset) -> xr.Dataset:
-    """A dataset, forecast or rollout as the data came: u(run, t, y, x) in its own dimensions, NaN
-    on masked cells.
-
-    Of variables over `component` other than `state`, names get the variable in front: `rom_u`,
-    `velocity_v`. The result of a table becomes one by `fields(run)[["u", "v"]].to_dataframe()`.
-
-    Example:
-        >>> import numpy as np
-        >>> import xarray as xr
-        >>> import romkit
-        >>> u = xr.DataArray(np.zeros((3, 20, 4, 8)), dims=("trajectory", "time", "y", "x"), name="u")
-        >>> data = romkit.data.describe(u.assign_coords(time=np.arange(20)))
-        trajectories  3 of up to 20 samples, n = 32
-        state         u (y 4, x 8), float64
-        context       none
-        time          0 ... 19, every 1
-        velocity      none; estimated where it is needed
-        >>> dict(data.state.sizes)
-        {'trajectory': 3, 'time': 20, 'component': 32}
-        >>> dict(romkit.data.fields(data).u.sizes)
-        {'trajectory': 3, 'time': 20, 'y': 4, 'x': 8}
-    """
-    layout = layout_of(data) if AXIS in data.dims else Layout.plain(())
-    return data if layout.is_plain else layout.own(unstacked(data))
-
-
-PREFIXES = {"state": "", "lower": "lower_", "upper": "upper_"}
-"""Beginnings of the names of variables, by what of a forecast they are."""
-
-
-def in_components(data: xr.Dataset, layout: Layout | None = None) -> xr.Dataset:
-    """A forecast whose variables have dimensions of their own, as `fields` gives it, with `state`,
-    `lower` and `upper` over `component` and times as numbers; others as they are.
-
-    Args:
-        data: a forecast, or data that stand beside one.
-        layout: of the forecast; by default the one in the attributes.
-    """
-    if AXIS in data.dims:
-        return data
-    if layout is None and "layout" in data.attrs:
-        layout = _parsed(data.attrs["layout"])
-    if layout is None:
-        return data
-    data = _in_leading_dims(data, layout)
-    data = _with_numbers_as_times(data)
-    lead = [dim for dim in ("trajectory", "time") if dim in data.dims]
-    space = set(data.dims) - set(lead)
-    variables = {}
-    for kind, prefix in PREFIXES.items():
-        gathered = _gathered(data, layout, prefix, lead)
-        if gathered is not None:
-            variables[kind] = gathered
-    for name, values in _without(space, data.data_vars).items():
-        variables.setdefault(name, values)
-    coords = _without(space, data.coords) | {AXIS: list(layout.names)}
-    attrs = data.attrs | {"layout": layout.to_json()}
-    return xr.Dataset(variables, coords, attrs)
-
-
-def _without(dims: set, arrays: Mapping[Hashable, xr.DataArray]) -> dict[str, object]:
-    """The variables that have none of these dimensions."""
-    variables = {}
-    for name, values in arrays.items():
-        if dims.isdisjoint(values.dims):
-            variables[str(name)] = values.variable
-    return variables
-
-
-def _in_leading_dims(data: xr.Dataset, layout: Layout) -> xr.Dataset:
-    """Data in the dimensions that they came in, but for `trajectory` and `time`."""
-    runs = [name for name in layout.runs if name in data.dims]
-    if runs and "trajectory" not in data.dims:
-        data = data.stack(trajectory=runs, create_index=False)
-    return _renamed(data, layout.time, "time")
-
-
-def _gathered(
-    data: xr.Dataset, layout: Layout, prefix: str, lead: Sequence[str]
-) -> tuple[Names, Array | da.Array, dict[str, object]] | None:
-    """The variables of a layout, with a prefix before their names, over `component`; None where
-    one is missing.
-    """
-    names = {f"{prefix}{variable.name}": variable.name for variable in layout.variables}
-    if not names.keys() <= data.data_vars.keys():
-        return None
-    values = data[list(names)]
-    attrs = {}
-    for name in names:
-        if "level" in values[name].attrs:
-            attrs["level"] = values[name].attrs["level"]
-    array = layout.gather(values.rename(names), lead)
-    return (*lead, AXIS), array, attrs
-
-
-def _with_numbers_as_times(data: xr.Dataset) -> xr.Dataset:
-    """Data whose dates are seconds since the first one."""
-    if "time" not in data.coords or data["time"].dtype.kind != "M":
-        return data
-    since = data["time"].values - data["time"].values[0]
-    seconds = since / np.timedelta64(1, "s")
-    return data.assign_coords(time=("time", seconds, {"units": "s"}))
-
-
-def unstacked(data: xr.Dataset) -> xr.Dataset:
-    """A dataset whose variables have the dimensions of space that the data came in, behind
-    trajectory and time.
-    """
-    if AXIS not in data.dims and "layout" in data.attrs:
-        # in the dimensions that they came in, with `trajectory` and `time` by these names
-        return _in_leading_dims(data, _parsed(data.attrs["layout"]))
-    layout = layout_of(data)
-    if layout.is_plain:
-        return data
-    coords = _without({AXIS}, data.coords)
-    variables = {}
-    for name, values in data.data_vars.items():
-        if values.dims[-1:] == (AXIS,):
-            split = _split(layout, str(name), values)
-            # without their coordinates, which would have to be equal
-            variables |= {key: variable.variable for key, variable in split.data_vars.items()}
-            coords |= split.coords.variables
-        else:
-            variables[name] = values.variable
-    return xr.Dataset(variables, coords, data.attrs)
-
-
-def _split(layout: Layout, name: str, values: xr.DataArray) -> xr.Dataset:
-    """A variable over components as the variables of a layout, with its name in front."""
-    split = layout.scatter(values.data, values.dims[:-1])
-    if "level" in values.attrs:
-        # the probability that an interval claims is needed to draw it
-        for variable in split.data_vars.values():
-            variable.attrs["level"] = values.attrs["level"]
-    if name in ("velocity", "acceleration"):
-        for variable in split.data_vars.values():
-            variable.attrs.clear()  # unit and name of the state
-    if name == "state":
-        return split
-    names = {key: f"{name}_{key}" for key in split.data_vars}
-    return split.rename(names)
 
 
 def _are_places(values: Array, wanted: Array) -> bool:
@@ -542,7 +397,7 @@ def _sorted(values: Array) -> Array:
         return values
 
 
-def _renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
+def renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
     """Dimension by another name; a coordinate of that name along it becomes its own."""
     if before not in data.dims and before not in data.coords:
         return data

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from romkit.core import checks, display, errors, files
 from romkit.core.boundary import Count, FilePath, Natural, validated
 from romkit.core.types import Array
-from romkit.data.layout import unstacked
+from romkit.data.grids import unstacked
 from romkit.data.spelling import known_name
 from romkit.plotting import style
 

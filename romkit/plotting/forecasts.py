@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
-from romkit.data.layout import in_components, layout_of
+from romkit.data.grids import in_components
+from romkit.data.layout import layout_of
 from romkit.data.spelling import known_name
 from romkit.data.trajectories import check_components
 from romkit.data.units import Units, in_units_of

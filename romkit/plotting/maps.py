@@ -9,7 +9,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from romkit.core.types import Array
-from romkit.data.layout import unstacked
+from romkit.data.grids import unstacked
 from romkit.plotting import scores, style
 
 TIMES = 4

@@ -12,7 +12,7 @@ from PIL import Image
 import romkit
 from romkit import plotting
 from romkit.data import describe
-from romkit.data.layout import in_components
+from romkit.data.grids import in_components
 from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, save_figure, scores
 from romkit.plotting.places import place, quantity, telling_components
 from romkit.projections import stack
