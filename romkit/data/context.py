@@ -190,12 +190,12 @@ def context_matrix(data: xr.Dataset) -> Array:
                [3.18]])
     """
     check_dims(data, "trajectory")
-    return context_columns(data, context_names(data))
+    return context_columns(data, unchecked(context_names)(data))
 
 
 def contexts_of(data: xr.Dataset) -> Array:
     """Contexts (C, p), the means over time of those that move."""
-    contexts = context_matrix(data)
+    contexts = unchecked(context_matrix)(data)
     if contexts.ndim == 3:
         return contexts.mean(1)
     return contexts
@@ -238,7 +238,8 @@ def context_ranges(data: xr.Dataset) -> Array:
                [3.193]])
     """
     check_dims(data, "trajectory")
-    ranges = [_range_of(data[name]) for name in context_names(data)]
+    names = unchecked(context_names)(data)
+    ranges = [_range_of(data[name]) for name in names]
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
 
 
@@ -372,9 +373,9 @@ class Contexts(NamedTuple):
         """The context of a dataset; splines go through one that was recorded over time."""
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
-        values = torch.from_numpy(context_matrix(data))
+        values = torch.from_numpy(unchecked(context_matrix)(data))
         if values.ndim == 2:
-            return cls(values, values)
+            return unchecked(cls)(values, values)
         times = tensors.times("time", data["time"].values)
         values = _checked_over_time(values, times)
         # smooth, since the manifold moves with its rate
@@ -383,7 +384,7 @@ class Contexts(NamedTuple):
         def path(t: Tensor) -> Tensor:
             return torch.from_numpy(spline(float(t)))
 
-        return cls(values[:, 0], values, path, times=times)
+        return unchecked(cls)(values[:, 0], values, path, times=times)
 
 
 def _check_number(argument: str, times: Tensor, rows: Sequence[Tensor]) -> None:

@@ -6,7 +6,7 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from romkit.core.boundary import validated
+from romkit.core.boundary import unchecked, validated
 from romkit.core.types import Array, Names
 from romkit.data.layout import AXIS, Layout, layout_of, parsed, renamed
 
@@ -38,7 +38,9 @@ def fields(data: xr.Dataset) -> xr.Dataset:
         >>> dict(romkit.data.fields(data).u.sizes)
         {'trajectory': 3, 'time': 20, 'y': 4, 'x': 8}
     """
-    layout = layout_of(data) if AXIS in data.dims else Layout.plain(())
+    if AXIS not in data.dims:
+        return data
+    layout = unchecked(layout_of)(data)
     return data if layout.is_plain else layout.own(unstacked(data))
 
 

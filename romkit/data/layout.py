@@ -341,7 +341,7 @@ def layout_of(data: xr.Dataset) -> Layout:
     check_dims(data, AXIS)
     layout = _stored_layout(data)
     if layout is None:
-        return Layout.plain(component_names(data))
+        return unchecked(Layout.plain)(component_names(data))
     return layout
 
 

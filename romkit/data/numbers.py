@@ -9,9 +9,6 @@ from romkit.core.types import Array
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 """Attributes that say how stored values become numbers."""
 
-RANGES = ("valid_range", "valid_min", "valid_max")
-"""Attributes outside of which values are missing, in the values that are stored."""
-
 FILL = np.float32(9.969209968386869e36)
 """Value of numbers in netCDF that were never written."""
 

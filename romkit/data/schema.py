@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import checks, runtime, tensors
-from romkit.core.boundary import validated
+from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.files import plain
 from romkit.core.types import Array
@@ -273,7 +273,7 @@ def _checked(data: xr.Dataset, *, velocity: bool = False, whole: bool = True) ->
     if velocity:
         fixes["velocity"] = VELOCITY
     variables = [variable_of(data, name, fix=fix).data for name, fix in fixes.items()]
-    times_of(data)
+    unchecked(times_of)(data)
     _check_component_names(data)
     looks = []
     for x in variables:
@@ -340,7 +340,7 @@ def check_known(argument: str, known: Array, whole: bool) -> None:
 
 def _check_context(data: xr.Dataset, known: Array) -> None:
     """Raise where a parameter has a name that is taken, or is missing at a known snapshot (C, T)."""
-    names = context_names(data)
+    names = unchecked(context_names)(data)
     check_own_names("context of the data", names)
     for name in names:
         column = context_columns(data, [name])[..., 0]  # (C,) or (C, T)

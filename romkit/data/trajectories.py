@@ -265,7 +265,7 @@ class Trajectories:
         if layout is not None:
             check_grid(data, layout)
         if contexts is None:
-            contexts = Contexts.of_dataset(data)
+            contexts = unchecked(Contexts.of_dataset)(data)
         inputs = unchecked(control_of)(by_name(data, control), held)
         return cls(data, unchecked(times_of)(data), contexts, inputs)
 

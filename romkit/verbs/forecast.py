@@ -100,7 +100,7 @@ def forecast(
     law = model.dynamics
     if isinstance(control, xr.DataArray) and law.control_unit:
         control = inputs_in_units("control", control, law.control_names, law.control_unit)
-    inputs = given_control(control, times, number, law.control_names, law.held)
+    inputs = unchecked(given_control)(control, times, number, law.control_names, law.held)
     model = model.at(unchecked(contexts.expanded)(number), inputs)
     latent = _latent_start(model, start, times[0], number)
     run = counted_from_start(model.follow(latent, times, solver=solver, engine=engine))

@@ -146,7 +146,18 @@ def test_a_rollout_is_validated_once():
     """Verbs call each other, and what is below them, behind the door."""
     lorenz, projection = romkit.systems.Lorenz96(transient=0.0), romkit.load("ncae-lorenz96")
     settings = {"F": 3.15, "duration": 0.1, "solver": RK4(0.01)}
-    romkit.rollout(lorenz, projection, **settings)
+    data = lorenz.dataset(F=[3.14, 3.15, 3.16], duration=0.1)
+    start = {"initial_state": data.state[0, 0], "system": lorenz, "dt": 0.01}
+    pod = romkit.fit("pod", data, latent_dim=2, verbose=False)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(pod, data)
+
+    def calls():
+        run = romkit.rollout(lorenz, projection, **settings)
+        romkit.rollout(data, pod, dynamics=law)
+        romkit.forecast(projection, **settings, **start)
+        romkit.data.fields(run)
+
+    calls()
     depth, nested = 0, []
     guarded = romkit.rollout.__code__
 
@@ -159,7 +170,7 @@ def test_a_rollout_is_validated_once():
 
     sys.setprofile(watch)
     try:
-        romkit.rollout(lorenz, projection, **settings)
+        calls()
     finally:
         sys.setprofile(None)
     assert nested == []

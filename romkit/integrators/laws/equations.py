@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Count, Mask, Natural, Order, Positive, Share, validated
+from romkit.core.boundary import Count, Mask, Natural, Order, Positive, Share, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.types import TensorMap
 from romkit.integrators.base import LearnedField
@@ -329,7 +329,8 @@ class Equation(LearnedField):
             f"condition {self.condition.item():.1e}",
             f"{self.samples} samples; {self.source}",
         ]
-        lines = [f"Equation({', '.join(facts)})", *self.equations(), *self._definitions]
+        formulas = unchecked(self.equations)()
+        lines = [f"Equation({', '.join(facts)})", *formulas, *self._definitions]
         if not bool(self.converged):
             lines.append("the support had not settled: raise max_iter")
         return "\n  ".join(lines)
