@@ -23,8 +23,8 @@ def read(file: str, names: Sequence[str], unit: str) -> "xr.Dataset":
     Raises:
         InputError: columns that are not along the time alone.
     """
+    from romkit.data.conversions import times_in_unit
     from romkit.data.spelling import full_name
-    from romkit.data.units import times_in_unit  # with torch, which help is spared
 
     source = romkit.data.open_dataset(file) if file.endswith(".nc") else romkit.open(file)
     known = [str(name) for name in source.data_vars]

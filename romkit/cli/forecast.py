@@ -248,7 +248,7 @@ def _first_state(
 
 def _in_units(data: "xr.Dataset", projection: "romkit.projections.Projection") -> "xr.Dataset":
     """Data in the units of a model, which may lack parameters of it."""
-    from romkit.data.units import in_units_of
+    from romkit.data.conversions import in_units_of
 
     frame = projection.frame
     # data of another size are refused as a state

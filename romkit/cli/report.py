@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 import romkit
-from romkit.cli import describe, output, results
+from romkit.cli import describe, output, results, summaries
 from romkit.core.display import as_plain_markdown
 from romkit.core.errors import FileError
 
@@ -176,7 +176,7 @@ def _described_data(data: "xr.Dataset") -> tuple[list[str], dict[str, bytes]]:
         return [_printed("Contents", contents), provenance], {}
     sections = [
         "## Errors\n\n![full and reduced model, error over time](rollout.png)",
-        _printed("In numbers", describe.run(data)),
+        _printed("In numbers", summaries.run(data)),
         "## Latent state\n\n![latent state](latent.png)",
         provenance,
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Context, Exit, Option
 
 import romkit
-from romkit.cli import describe, inputs, options, output, results, values
+from romkit.cli import inputs, options, output, results, summaries, values
 from romkit.core import checks
 from romkit.core.errors import InputError
 
@@ -79,7 +79,7 @@ def rollout(
         truth, projection, duration=duration, dt=dt, dynamics=latent, device=device, **context
     )
     output.add(trajectories=values.run(run))
-    print(describe.run(run))
+    print(summaries.run(run))
     results.write(romkit.data.save_dataset, run, file, label="\n")
     figure = romkit.plotting.plot_rollout(run)
     results.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
@@ -157,7 +157,7 @@ def branches(
     branch = romkit.continuation(subject, start=begin, **settings, **context)
     verified = romkit.verify(branch, system) if verify else None
     output.add(**values.branch(branch))
-    print(describe.branch(branch, verified))
+    print(summaries.branch(branch, verified))
     results.write(romkit.data.save_dataset, branch, file, label="\n")
     pictured = [branch]
     if verified is not None:
@@ -264,7 +264,7 @@ def infer(
         dynamics=latent,
     )
     output.add(trajectories=values.inference(estimates))
-    print(describe.inference(estimates))
+    print(summaries.inference(estimates))
     results.write(romkit.data.save_dataset, estimates, file, label="\n")
 
 
@@ -310,7 +310,7 @@ def compare(
         inputs.read_data(data), methods_named, laws_named, **named, **settings
     )
     output.add(combinations=values.comparison(comparison))
-    print(describe.comparison(comparison))
+    print(summaries.comparison(comparison))
     results.write(romkit.data.save_dataset, comparison, file, label="\n")
     failed = json.loads(comparison.attrs["failed"])
     output.add(failed=failed)

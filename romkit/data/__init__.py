@@ -3,7 +3,8 @@ checksums.
 """
 
 from romkit.data.arrays import from_arrays
-from romkit.data.context import ContextParameter, Contexts, context_matrix, context_names
+from romkit.data.context import ContextParameter, context_matrix, context_names
+from romkit.data.contexts import Contexts
 from romkit.data.controls import Control, control_names, inputs_held
 from romkit.data.delays import delayed
 from romkit.data.describe import describe

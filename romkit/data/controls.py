@@ -14,10 +14,11 @@ from romkit.core.boundary import Count, Times, unchecked, validated
 from romkit.core.clock import at_time
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
-from romkit.data.context import check_dims, varies
+from romkit.data.context import check_dims
+from romkit.data.contexts import varies
+from romkit.data.conversions import in_unit
 from romkit.data.names import unit_of
 from romkit.data.times import held, stretches, times_of
-from romkit.data.units import in_unit
 
 FEWEST = 5
 """Samples of a stretch that a polynomial can be fitted to, at least."""

@@ -20,8 +20,8 @@ from romkit.core.boundary import unchecked, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.data.context import check_dims, check_has
+from romkit.data.conversions import in_unit
 from romkit.data.names import unit_of
-from romkit.data.units import in_unit
 
 AXIS = "component"
 

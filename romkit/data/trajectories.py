@@ -15,18 +15,19 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data.context import (
     ROLE,
-    Contexts,
     between_ends,
     context_matrix,
     context_names,
     is_declared,
     without_rounding,
 )
+from romkit.data.contexts import Contexts
 from romkit.data.controls import Control, by_name, control_of
+from romkit.data.conversions import in_units_of, state_in_units
 from romkit.data.layout import Layout, component_names, layout_of, reordered
 from romkit.data.schema import check_states, complete, variable_of
 from romkit.data.times import times_of
-from romkit.data.units import Units, in_units_of, state_in_units
+from romkit.data.units import Units
 
 
 def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, 
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.data import even_step
-from romkit.data.context import context_array
+from romkit.data.contexts import context_array
 from romkit.data.spelling import by_full_names
 from romkit.data.trajectories import Trajectories
 from romkit.data.units import Units

@@ -12,11 +12,12 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Names
+from romkit.data.conversions import in_units_of, state_in_units
 from romkit.data.layout import component_names
 from romkit.data.observed import check_observations
 from romkit.data.spelling import full_name
 from romkit.data.trajectories import trajectories
-from romkit.data.units import Units, in_units_of, state_in_units
+from romkit.data.units import Units
 from romkit.projections import Projection
 from romkit.systems import System
 

@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.types import Array
+from romkit.data.conversions import in_units_of
 from romkit.data.grids import in_components
 from romkit.data.layout import layout_of
 from romkit.data.spelling import known_name
 from romkit.data.trajectories import check_components
-from romkit.data.units import Units, in_units_of
+from romkit.data.units import Units
 from romkit.plotting import style
 from romkit.plotting.courses import omitted
 from romkit.plotting.places import place, quantity, telling_components

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from romkit.bases import Basis
 from romkit.core.display import Display, first_line, pairs, with_unit
-from romkit.data.context import context_array, context_columns, one_context, only_one
+from romkit.data.context import context_columns
+from romkit.data.contexts import context_array, one_context, only_one
+from romkit.data.conversions import in_unit, parameters_in_units
 from romkit.data.spelling import by_full_names
 from romkit.data.trajectories import check_context
-from romkit.data.units import in_unit, parameters_in_units
 from romkit.projections.frame import Frame
 from romkit.projections.maps import EncoderDecoder
 from romkit.projections.operator import Operator

@@ -6,8 +6,8 @@ import xarray as xr
 
 from romkit.core.errors import InputError
 from romkit.data import Layout
+from romkit.data.conversions import state_in_units, states_in_units
 from romkit.data.trajectories import check_components, check_grid
-from romkit.data.units import state_in_units, states_in_units
 from romkit.projections.frame import Frame
 
 LATENT, FULL = "latent_component", "component"

@@ -22,8 +22,9 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Field, Metric, Names
 from romkit.data import ContextParameter, check_states, make_dataset
-from romkit.data.context import bound_context, context_rows, ends_of, one_context, varies
-from romkit.data.units import Units, parameters_in_units
+from romkit.data.contexts import bound_context, context_rows, ends_of, one_context, varies
+from romkit.data.conversions import parameters_in_units
+from romkit.data.units import Units
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts

@@ -15,7 +15,7 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError, warn
 from romkit.core.types import Pair
 from romkit.data import ContextParameter
-from romkit.data.context import ends_of
+from romkit.data.contexts import ends_of
 from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
 

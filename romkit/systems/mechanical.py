@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.broadcast import align
 from romkit.core.types import SecondOrderField
-from romkit.data.context import bound_context
+from romkit.data.contexts import bound_context
 from romkit.projections import Path
 from romkit.systems.base import System
 from romkit.systems.derivatives import differentiable

@@ -20,7 +20,7 @@ from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Array, Jet
 from romkit.data import ContextParameter
-from romkit.data.context import bound_context, ends_of
+from romkit.data.contexts import bound_context, ends_of
 from romkit.solvers import Solver
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco import chain

@@ -15,7 +15,7 @@ from romkit.core.boundary import Positive, validated
 from romkit.core.broadcast import align
 from romkit.core.errors import InputError
 from romkit.core.types import Array, ContextFunction, Field
-from romkit.data.context import bound_context, varies
+from romkit.data.contexts import bound_context, varies
 from romkit.data.units import Units, check_same
 from romkit.engine import Device
 from romkit.systems.base import System

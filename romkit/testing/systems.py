@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit.core.boundary import validated
 from romkit.core.broadcast import align
 from romkit.data import ContextParameter, check_dataset, trajectories
-from romkit.data.context import context_array
+from romkit.data.contexts import context_array
 from romkit.systems import System
 from romkit.systems.problem import Parts
 from romkit.systems.sampled import gives_rows

@@ -8,10 +8,10 @@ from romkit.core import runtime
 from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS, Contexts
+from romkit.data.conversions import parameters_in_units
 from romkit.data.schema import variable_of
 from romkit.data.spelling import by_full_names
 from romkit.data.trajectories import matched
-from romkit.data.units import parameters_in_units
 from romkit.engine import Device, Engine
 from romkit.models import Dynamics, check_match, in_double
 from romkit.projections import Projection

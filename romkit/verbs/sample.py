@@ -28,7 +28,8 @@ from romkit.data import (
     open_dataset,
     save_dataset,
 )
-from romkit.data.context import ContextParameter, context_array, ends_of
+from romkit.data.context import ContextParameter
+from romkit.data.contexts import context_array, ends_of
 from romkit.integrators import Estimator, LatentDynamics
 from romkit.projections import Projection
 from romkit.systems import System, system_of

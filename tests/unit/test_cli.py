@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 import romkit
-from romkit.cli import app, describe, inputs
+from romkit.cli import app, describe, inputs, summaries
 from romkit.core.runtime import bars
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
@@ -169,7 +169,7 @@ def test_descriptions_of_contexts_of_whole_numbers_and_of_a_single_sample(lorenz
     context = describe.dataset(data).partition("\ncontext\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in context] == ["F", "Re"]
     run = romkit.rollout(lorenz_data.isel(time=[0]), projection)
-    assert "ms, 3 trajectories at once; engine" in describe.run(run)
+    assert "ms, 3 trajectories at once; engine" in summaries.run(run)
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"study"}))

@@ -15,7 +15,7 @@ from torch import Tensor
 from romkit.core.boundary import Positive, validated
 from romkit.core.types import Array
 from romkit.data import ContextParameter
-from romkit.data.context import ends_of
+from romkit.data.contexts import ends_of
 from romkit.solvers import Solver
 from romkit.systems.base import System
 from romkit.systems.burgers2d.trapezoidal import Trapezoidal

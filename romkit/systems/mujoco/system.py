@@ -17,7 +17,7 @@ from romkit.core.errors import FileError, InputError, warn
 from romkit.core.files import existing, reason
 from romkit.core.types import Array, Metric, SecondOrderField
 from romkit.data import ContextParameter
-from romkit.data.context import bound_context
+from romkit.data.contexts import bound_context
 from romkit.solvers import Solver
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco import engine, model, multibody

@@ -7,7 +7,7 @@ import torch
 
 import romkit
 from romkit.data import Contexts
-from romkit.data.context import context_array
+from romkit.data.contexts import context_array
 from romkit.data.spelling import without_unit
 from romkit.plotting import plot_phase
 from tests.refusals import refused

@@ -7,7 +7,8 @@ import pytest
 
 import romkit
 from romkit.core.errors import DataWarning
-from romkit.data.units import Units, in_units_of, same_unit
+from romkit.data.conversions import in_units_of
+from romkit.data.units import Units, same_unit
 from romkit.integrators import SINDy
 from tests.refusals import refused
 

@@ -1,0 +1,163 @@
+"""Data in other units: states, parameters and times as a model has them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from romkit.data.names import unit_of
+from romkit.data.units import Units, conversion, same_unit, state_units, time_units, without_origin
+
+
+def in_units_of(
+    argument: str, data: xr.Dataset, model: Units, context: Sequence[str]
+) -> xr.Dataset:
+    """The data in the units of a model, which has these parameters.
+
+    Raises:
+        InputError: units that differ and cannot be converted.
+    """
+    units = Units.of(data, context)
+    data = _states_in_units(argument, data, units.state, model.state)
+    for name, source, target in zip(context, units.context, model.context, strict=True):
+        if not same_unit(source, target):
+            data = _context_in_unit(argument, data, name, source, target)
+    return times_in_unit(argument, data, model.time)
+
+
+def _states_in_units(
+    argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
+) -> xr.Dataset:
+    factor, offset = _conversions(argument, data, sources, targets)
+    if factor is None:
+        return data
+    converted = {"state": data["state"] * factor + offset}
+    # an offset, as of temperatures, has no rate
+    for rate in ("velocity", "acceleration"):
+        if rate in data:
+            converted[rate] = data[rate] * factor
+    about = {}
+    if len(set(targets)) == 1:
+        about = {"units": targets[0]}
+    for name, values in converted.items():
+        before = data[name]
+        values = values.transpose(*before.dims)
+        values = values.astype(before.dtype.newbyteorder("="))
+        values = values.assign_attrs(before.attrs | about)
+        data = data.assign({name: values})
+    if "component_units" in data.coords:
+        data = data.assign_coords(component_units=("component", list(targets)))
+    return data
+
+
+def _conversions(
+    argument: str, data: xr.Dataset, sources: Sequence[str], targets: Sequence[str]
+) -> tuple[xr.DataArray | None, xr.DataArray | None]:
+    """Factor and offset (n,) of each component of the state; None where no unit differs."""
+    pairs = list(zip(sources, targets, strict=True))
+    differing = [k for k, pair in enumerate(pairs) if not same_unit(*pair)]
+    if not differing:
+        return None, None
+    size = len(pairs)
+    labels = np.arange(size)
+    if "component" in data.coords:
+        labels = data["component"].values
+    factor = xr.DataArray(np.ones(size), dims="component")
+    offset = xr.DataArray(np.zeros(size), dims="component")
+    known: dict[tuple[str, str], tuple[float, float]] = {}
+    for k in differing:
+        pair = pairs[k]
+        # asked once for each pair: a field has thousands of components of one unit
+        if pair not in known:
+            name = f"the state {labels[k]}"
+            known[pair] = conversion(argument, name, *pair)
+        factor[k], offset[k] = known[pair]
+    return factor, offset
+
+
+def state_in_units(argument: str, state: xr.DataArray, wanted: Sequence[str]) -> xr.DataArray:
+    """A labelled state (..., component) in these units; as it is where it has none.
+
+    Raises:
+        InputError: units that differ and cannot be converted.
+    """
+    if not unit_of(state):
+        return state
+    return states_in_units(argument, state.to_dataset(name="state"), wanted)["state"]
+
+
+def states_in_units(argument: str, data: xr.Dataset, wanted: Sequence[str]) -> xr.Dataset:
+    """The data with states, and rates, in these units, one for each component; as they are where
+    there are none.
+
+    Raises:
+        InputError: units that differ and cannot be converted.
+    """
+    if not wanted:
+        return data
+    return _states_in_units(argument, data, state_units(data), wanted)
+
+
+def in_unit(argument: str, name: str, values: xr.DataArray, target: str) -> xr.DataArray:
+    """Labelled values in a unit; as they are where they have none, or nobody gave that of the model.
+
+    Raises:
+        InputError: another unit that cannot be converted.
+    """
+    source = unit_of(values)
+    if same_unit(source, target):
+        return values
+    factor, offset = conversion(argument, name, source, target)
+    converted = values * factor + offset
+    return converted.assign_attrs(values.attrs | {"units": target})
+
+
+def parameters_in_units(
+    values: Mapping[str, object], names: Sequence[str], units: Sequence[str]
+) -> dict[str, object]:
+    """Parameters by name, of which labelled ones are in these units; numbers are taken to be.
+
+    Raises:
+        InputError: another unit that cannot be converted.
+    """
+    converted = dict(values)
+    for name, unit in zip(names, units, strict=True):
+        value = values.get(name)
+        if isinstance(value, xr.DataArray):
+            converted[name] = in_unit("context", name, value, unit)
+    return converted
+
+
+def _context_in_unit(
+    argument: str, data: xr.Dataset, name: str, source: str, target: str
+) -> xr.Dataset:
+    factor, offset = conversion(argument, name, source, target)
+    parameter = data[name]
+    about = parameter.attrs | {"units": target}
+    # the range is in the unit of the data, too
+    if "training_range" in about:
+        about["training_range"] = [factor * end + offset for end in about["training_range"]]
+    values = parameter.astype(np.float64) * factor + offset
+    values = values.assign_attrs(about)
+    return data.assign_coords({name: values.variable})
+
+
+def times_in_unit(argument: str, data: xr.Dataset, target: str) -> xr.Dataset:
+    """The data with their times in a unit; as they are where they have none.
+
+    Raises:
+        InputError: another unit that cannot be converted.
+    """
+    source = time_units(data)
+    if same_unit(source, target):
+        return data
+    factor, _ = conversion(argument, "time", without_origin(source), without_origin(target))
+    times = data["time"]
+    about = times.attrs | {"units": target}
+    data = data.assign_coords(time=("time", times.values * factor, about))
+    # rates are by time, whose unit they do not name
+    for order, name in enumerate(("velocity", "acceleration"), start=1):
+        if name in data:
+            rate = data[name]
+            data[name] = (rate / factor**order).assign_attrs(rate.attrs)
+    return data
