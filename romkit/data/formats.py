@@ -13,6 +13,7 @@ from romkit.core.files import existing, reason
 from romkit.data.names import TIMES, columns_of_runs
 from romkit.data.parameters import with_parameters_of_runs
 from romkit.data.sheets import table_of_sheets
+from romkit.data.snapshot_files import tables_of_runs, time_in_braces
 from romkit.data.text import OPENERS, text_table
 from romkit.data.ways import WAYS
 
@@ -126,7 +127,8 @@ def joined_tables(
 
     Args:
         paths: their files.
-        parameters: columns of one value in each file, by name.
+        parameters: columns of one value in each file, by name; where one is a time, files are
+            snapshots of runs.
 
     Raises:
         FileError: no table, one that has a parameter with other values, or units that differ.
@@ -147,6 +149,8 @@ def joined_tables(
     for name, values in (parameters or {}).items():
         for k, value in enumerate(values):
             tables[k] = _with_parameter(tables[k], paths[k], name, value)
+    if time_in_braces(parameters or {}):
+        paths, tables = zip(*tables_of_runs(paths, tables, parameters), strict=True)
     if len(tables) == 1:
         return tables[0]
     units = _common_units(paths, tables)

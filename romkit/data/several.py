@@ -19,10 +19,13 @@ from romkit.data.containers import is_container, read_container
 from romkit.data.context import ROLE
 from romkit.data.formats import is_table, joined_tables
 from romkit.data.groups import runs_in_groups
+from romkit.data.meshes import is_mesh, read_mesh
 from romkit.data.names import TIMES, TRAJECTORIES, unit_of
+from romkit.data.one_grid import on_one_grid
 from romkit.data.probes import is_probes, read_probes
 from romkit.data.schema import RESERVED
 from romkit.data.sheets import RUN
+from romkit.data.snapshot_files import datasets_of_runs, time_in_braces, without_time
 from romkit.data.storage import (
     WITHOUT_NAMES,
     group_of,
@@ -52,18 +55,20 @@ MORE_WAYS = "xarray.open_mfdataset has more ways, and romkit.data.describe takes
 
 
 def read_runs(names: Sequence[str | Path]) -> tuple[xr.Dataset | pd.DataFrame, list[str]]:
-    """Runs in files, as a table if they are tables, and the parameters that their names hold.
+    """Runs in files, as a table if they are tables, and the parameters of runs that their names
+    hold.
 
     Args:
-        names: of files, which may have wildcards, and parameters in braces.
+        names: of files, which may have wildcards, and parameters in braces; where one of these is a
+            time, a file is a snapshot.
 
     Raises:
         FileError: a pattern without files, or a file that cannot be read, or is not like the first.
     """
     paths, parameters = matched(names)
     if is_table(paths[0]) and not is_probes(paths[0]):
-        return joined_tables(paths, parameters), list(parameters)
-    return joined_runs(paths, parameters), list(parameters)
+        return joined_tables(paths, parameters), without_time(parameters)
+    return joined_runs(paths, parameters), without_time(parameters)
 
 
 def opened(
@@ -76,7 +81,8 @@ def opened(
     Args:
         paths: the files.
         along: the dimension; None for that along which their coordinates differ.
-        parameters: contexts of one value in each file, by name, which need a dimension.
+        parameters: contexts of one value in each file, by name, which need a dimension, and perhaps
+            the time of each file.
 
     Raises:
         FileError: a file that cannot be read, or is not like the first.
@@ -87,10 +93,14 @@ def opened(
         for path in paths:
             sources.append(stack.enter_context(_lazy(path)))
         _check_units(paths, sources)
-        for name, values in parameters.items():
-            sources = _with_parameter(paths, sources, name, values, along)
+        contexts = without_time(parameters)
+        for name in contexts:
+            sources = _with_parameter(paths, sources, name, parameters[name], along)
+        if time_in_braces(parameters):
+            aligned = on_one_grid(paths, sources, along)
+            paths, sources = zip(*datasets_of_runs(paths, aligned, parameters), strict=True)
         data = _combined(paths, sources, along)
-        for name in parameters:
+        for name in contexts:
             data[name].attrs[ROLE] = "context"
         # the stack would close them here, before anything is read
         data.set_close(stack.pop_all().close)
@@ -104,7 +114,7 @@ def _combined(
     differing = _differing_attributes(sources)
     sources = _with_attributes_as_coordinates(sources, differing, along)
     if along is not None:
-        sources = _on_one_grid(paths, sources, along)
+        sources = on_one_grid(paths, sources, along)
         sources = _on_one_clock(sources, along)
     try:
         data = _joined(sources, along)
@@ -183,7 +193,7 @@ def _names(paths: Sequence[Path | str]) -> str:
 
 
 def _lazy(path: Path) -> xr.Dataset:
-    """A file or store that was checked, in chunks; probes and files of arrays in memory."""
+    """A file or store that was checked, in chunks; probes, meshes and files of arrays in memory."""
     reader = _reader(path)
     if reader is not None:
         return reader(path)
@@ -214,6 +224,8 @@ def _reader(path: Path) -> Callable[[Path], xr.Dataset] | None:
         return read_probes
     if is_container(path):
         return read_container
+    if is_mesh(path):
+        return read_mesh
     return None
 
 
@@ -226,7 +238,7 @@ def _checked_engine(path: Path) -> tuple[str, str | None]:
             raise FileError(
                 path,
                 problem="is a folder, and neither a zarr store nor a case of OpenFOAM with probes",
-                fix='give its files: "runs/*.nc", say',
+                fix='give its files: "runs/*.nc", say, or "runs/u_{time}.nc" where each is a time',
             )
         check_store(path)
         return "zarr", None
@@ -348,30 +360,6 @@ def _as_column(values: Sequence[object]) -> Array:
     return np.array(["" if value is None else str(value) for value in values])
 
 
-def _on_one_grid(
-    paths: Sequence[Path | str], sources: Sequence[xr.Dataset], along: str
-) -> list[xr.Dataset]:
-    """Files with the coordinates of the first, from which they may differ by rounding.
-
-    Raises:
-        FileError: other coordinates of a dimension beside time.
-    """
-    grid = sources[0]
-    dims = [dim for dim in grid.xindexes if dim not in (along, *TIMES)]
-    aligned = []
-    for path, source in zip(paths, sources, strict=True):
-        common = {dim: grid[dim].variable for dim in dims if dim in source.xindexes}
-        for dim, coord in common.items():
-            if not _equal(source[dim].values, coord.values):
-                raise FileError(
-                    path,
-                    problem=f"has another {dim} than {paths[0]}",
-                    fix="interpolate them to one grid, or join files of one grid",
-                )
-        aligned.append(source.assign_coords(common))
-    return aligned
-
-
 def _on_one_clock(sources: Sequence[xr.Dataset], along: str) -> list[xr.Dataset]:
     """Files whose times are counted from the start where they differ."""
     time = _name_of_time(sources, along)
@@ -417,14 +405,3 @@ def _common_unit(sources: Sequence[xr.Dataset], time: str, is_moved: bool) -> di
     if is_moved or len(set(units)) > 1:
         unit = without_origin(unit)
     return {"units": unit} if unit else {}
-
-
-def _equal(values: Array, others: Array) -> bool:
-    """Whether coordinates are the same, numbers up to rounding."""
-    if values.shape != others.shape:
-        return False
-    if values.dtype.kind not in "fiu":
-        return np.array_equal(values, others)
-    # files in single precision round their grid; near zero, relative to the largest
-    largest = np.abs(others).max(initial=0)
-    return np.allclose(values, others, rtol=1e-6, atol=1e-9 * largest)

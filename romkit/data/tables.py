@@ -112,8 +112,8 @@ def _refuse_without_time(table: pd.DataFrame) -> NoReturn:
         "data",
         expected="a column of time",
         got=", ".join(map(str, table.columns[:6])),
-        fix="name it, time='...'; dates in the index: table.rename_axis('time'); "
-        "or give the interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
+        fix="name it, time='...'; dates in the index: table.rename_axis('time'); a file for each "
+        "time: 'u_{time}.csv'; or give the interval: romkit.data.from_arrays(table.to_numpy(), 0.1)",
     )
 
 

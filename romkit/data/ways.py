@@ -21,8 +21,6 @@ OF_SPICE = (
 )
 NAMED_INDEX = "table.rename_axis('time')"
 WAYS = {
-    ".vtk": OF_MESH,
-    ".vtu": OF_MESH,
     ".vtp": OF_MESH,
     ".vts": OF_MESH,
     ".pvtu": f"read it by pyvista: numpy.stack([pyvista.read(name)['p'] for name in names]), then {FROM_ARRAYS}",

@@ -17,6 +17,7 @@ from romkit.data.context import ROLE
 from romkit.data.formats import is_table, joined_tables
 from romkit.data.probes import is_probes
 from romkit.data.several import dimension_of_runs, opened
+from romkit.data.snapshot_files import without_time
 from romkit.data.tables import of_table
 from romkit.integrators import LearnedField
 from romkit.integrators.laws import storage as laws
@@ -93,7 +94,8 @@ def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> 
     Args:
         source: a file or folder, a pattern such as "runs/*.nc", or a list of these. Numbers in
             names are parameters where a pattern says so, "runs/b_{b}.nc": they are coordinates,
-            and `describe` takes them for the context. Tables in .csv are read into memory.
+            and `describe` takes them for the context. In "Re_{Re}/u_{time}.csv" a file is the
+            snapshot at the time that its name has. Tables in .csv are read into memory.
         along: the dimension along which many are joined in their order, a new one, say:
             "trajectory". By default that along which their coordinates differ.
 
@@ -133,9 +135,10 @@ def _opened_tables(
     """Tables of runs as a dataset, in memory."""
     table = joined_tables(paths, parameters)
     run = along if along in table.columns else None
-    data, _, notes = of_table(table, list(parameters), run, None)
+    contexts = without_time(parameters)
+    data, _, notes = of_table(table, contexts, run, None)
     for note in notes:
         warn(note, DataWarning)
-    for name in parameters:
+    for name in contexts:
         data[name].attrs[ROLE] = "context"
     return data
