@@ -10,6 +10,7 @@ import pandas as pd
 
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
+from romkit.data.meshes import is_mesh
 from romkit.data.names import TIMES, columns_of_runs
 from romkit.data.parameters import with_parameters_of_runs
 from romkit.data.sheets import table_of_sheets
@@ -35,6 +36,8 @@ COMPRESSED = {*OPENERS, ".zip"}
 def is_table(path: str | Path) -> bool:
     """Whether a file is a table by the ending of its name, or by its text."""
     path = Path(path)
+    if is_mesh(path):
+        return False
     endings = [ending.lower() for ending in path.suffixes]
     if endings and endings[-1] in COMPRESSED:
         # a zipped zarr store is none

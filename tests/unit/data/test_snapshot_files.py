@@ -46,7 +46,7 @@ WRITERS = {
     "csv": lambda path, speed, time: table(speed, time).to_csv(path, index=False),
     "nc": lambda path, speed, time: grid(speed, time).to_netcdf(path, engine="h5netcdf"),
     "vtu": lambda path, speed, time: mesh(speed, time).write(path),
-    "vtk": lambda path, speed, time: mesh(speed, time).write(path),
+    "vtk": lambda path, speed, time: mesh(speed, time).write(path, binary=False),
 }
 
 
