@@ -118,6 +118,8 @@ def _with_first_state(
     """
     import xarray as xr
 
+    from romkit.data import first_states
+
     is_file = inputs.is_path(sources[0]) or is_pattern(sources[0])
     if inputs.is_system(sources) or not is_file:
         return romkit.data.check_states(inputs.read_data(sources))
@@ -128,6 +130,8 @@ def _with_first_state(
     known = {*data, *getattr(data, "coords", ()), *data.attrs, *(parameters or ())}
     context = [name for name in frame.context_names if name in known]
     states = [variable.name for variable in frame.fields.variables]
+    if not isinstance(data, xr.Dataset):
+        data = first_states.with_time(first_states.with_places(data, frame.fields))
     return romkit.data.describe(data, context=context, state=states)
 
 

@@ -145,6 +145,7 @@ def _is_space(name: str) -> bool:
 
 def _along(table: pd.DataFrame, names: list[str]) -> Placed:
     """The table with its dimensions, which are the number of the place where a grid would be empty."""
+    names = _slowest_first(table, names)
     text = " and ".join(names)
     places = table[names].drop_duplicates()
     cells = int(np.prod([places[name].nunique() for name in names]))
@@ -154,3 +155,12 @@ def _along(table: pd.DataFrame, names: list[str]) -> Placed:
     numbers = table.groupby(names, sort=False).ngroup()
     note = f"rows of one time differ in {text}: {len(places)} scattered places, which are numbered"
     return Placed(table.assign(**{NUMBER_OF_PLACE: numbers}), [NUMBER_OF_PLACE], [note])
+
+
+def _slowest_first(table: pd.DataFrame, names: list[str]) -> list[str]:
+    """Dimensions as the rows go through them, so that the state has the order of the rows."""
+    if len(names) == 1:
+        return names
+    values = table[names]
+    changes = (values != values.shift()).sum()
+    return sorted(names, key=changes.__getitem__)

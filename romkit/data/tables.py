@@ -96,14 +96,19 @@ def _name_of_time(table: pd.DataFrame, time: str | None) -> tuple[str, list[str]
     """The column of time, and a warning where it is a guess."""
     if time is not None:
         return time, []
+    time, notes = time_among_columns(table)
+    if time is None:
+        _refuse_without_time(table)
+    return time, notes
+
+
+def time_among_columns(table: pd.DataFrame) -> tuple[str | None, list[str]]:
+    """The column of time, None where there is none, and a warning where it is a guess."""
     facts = {}
     for name in table.columns:
         is_date = pd.api.types.is_datetime64_any_dtype(table[name])
         facts[name] = (is_date, {})  # a table has no attributes
-    time, notes = guessed_time(facts)
-    if time is None:
-        _refuse_without_time(table)
-    return time, notes
+    return guessed_time(facts)
 
 
 def _refuse_without_time(table: pd.DataFrame) -> NoReturn:

@@ -12,6 +12,7 @@ from romkit.core.boundary import Positive, unchecked, validated
 from romkit.core.errors import InputError
 from romkit.data import Contexts, Layout, fields
 from romkit.data.controls import given_control, inputs_in_units
+from romkit.data.first_states import of_rows
 from romkit.data.trajectories import check_grid, in_order
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField
@@ -202,7 +203,7 @@ def _flattened(layout: Layout, state: object) -> object:
     if isinstance(state, pd.Series):
         state = state.to_frame().T
     if isinstance(state, pd.DataFrame):  # a row of a table, or several
-        state = _of_rows(layout, state)
+        state = of_rows(layout, state)
     if isinstance(state, xr.DataArray) and not layout.is_plain:
         state = _of_variable(layout, state)
     if not isinstance(state, xr.Dataset):
@@ -236,9 +237,3 @@ def _check_one_time(layout: Layout, state: object) -> None:
             got=f"one of dims {tuple(dims)}",
             fix=f"select one, initial_state.isel({layout.time}=0), say",
         )
-
-
-def _of_rows(layout: Layout, rows: pd.DataFrame) -> xr.Dataset:
-    """The columns of a table that are variables of the state."""
-    names = [variable.name for variable in layout.variables if variable.name in rows.columns]
-    return rows[names].astype(float).to_xarray()

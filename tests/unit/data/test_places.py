@@ -103,3 +103,13 @@ def test_a_place_that_is_missing_is_refused():
     twice = pd.concat([table, table.iloc[[4]]])
     refused("data", romkit.data.describe, twice, context=["speed"])
     refused("data", romkit.data.describe, table.drop(index=4), context=["speed"])
+
+
+@pytest.mark.parametrize("order", [["y", "x"], ["x", "y"]])
+def test_the_state_has_the_order_of_the_rows(order):
+    x, y, t = np.arange(3.0), np.arange(4.0), np.arange(5.0)
+    sizes = {"t": t, "x": x, "y": y}
+    index = pd.MultiIndex.from_product([sizes[name] for name in ["t", *order]], names=["t", *order])
+    table = index.to_frame(index=False)[["t", "x", "y"]].assign(u=np.arange(60.0))
+    data = romkit.data.describe(table)
+    assert np.array_equal(data["state"].values.reshape(5, 12), np.arange(60.0).reshape(5, 12))
