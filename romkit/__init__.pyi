@@ -37,9 +37,9 @@ from romkit.integrators import reduced_mesh as reduced_mesh
 from romkit.learning import Learned as Learned
 from romkit.learning import learn as learn
 from romkit.models.timing import timed as timed
+from romkit.verbs.bootstrap import bootstrap as bootstrap
 from romkit.verbs.compare import compare as compare
 from romkit.verbs.ensemble import Ensemble as Ensemble
-from romkit.verbs.ensemble import bootstrap as bootstrap
 from romkit.verbs.estimate import error_estimate as error_estimate
 from romkit.verbs.export import export as export
 from romkit.verbs.fit import fit as fit

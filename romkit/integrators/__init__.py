@@ -13,7 +13,8 @@ from romkit.integrators.laws.libraries import Functions as Functions
 from romkit.integrators.laws.libraries import Library as Library
 from romkit.integrators.laws.libraries import Polynomial as Polynomial
 from romkit.integrators.laws.limit_cycle import LimitCycle, LimitCycleLaw
-from romkit.integrators.laws.neural_ode import NeuralODE, NeuralODEModel
+from romkit.integrators.laws.network import NeuralODEModel
+from romkit.integrators.laws.neural_ode import NeuralODE
 from romkit.integrators.laws.operators import DMD, OperatorInference
 from romkit.integrators.laws.phase import PhaseLaw
 from romkit.integrators.laws.polynomial import PolynomialLaw
@@ -27,7 +28,7 @@ from romkit.integrators.laws.sources import (
 )
 from romkit.integrators.laws.steady import Steady
 from romkit.integrators.lspg import LSPG
-from romkit.integrators.lspg import reduced_mesh as reduced_mesh
+from romkit.integrators.mesh import reduced_mesh as reduced_mesh
 from romkit.integrators.speed import Speed
 
 DYNAMICS: dict[str, type[LatentDynamics]] = {

@@ -20,7 +20,8 @@ from romkit.learning.scale import shared
 from romkit.learning.turns import HeldOut
 from romkit.models import in_double
 from romkit.projections import Projection
-from romkit.verbs.ensemble import Ensemble, centred_ensemble
+from romkit.verbs.bootstrap import centred_ensemble
+from romkit.verbs.ensemble import Ensemble
 from romkit.verbs.missed import size_of
 
 NOT_ASKED, FEW_CONTEXTS, ALL_LOST = "not asked for", "few contexts", "all lost"

@@ -14,7 +14,7 @@ import romkit.data as datasets
 from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
 from romkit.integrators import Estimator
-from romkit.integrators.laws.choice import FEW
+from romkit.integrators.laws.folds import FEW
 from romkit.learning.advice import USEFUL
 from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.confirmed import errors_without

@@ -23,12 +23,11 @@ from romkit.integrators.laws.choice import (
     confirmed,
     error_in_pieces,
     fitted,
-    fold,
-    folds,
     preferred,
     ranked,
 )
 from romkit.integrators.laws.decoding import judge_of
+from romkit.integrators.laws.folds import fold, folds
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.noise import is_map
 from romkit.integrators.laws.phase import with_phase

@@ -33,9 +33,10 @@ from romkit.data.contexts import context_array, ends_of
 from romkit.integrators import Estimator, LatentDynamics
 from romkit.projections import Projection
 from romkit.systems import System, system_of
+from romkit.verbs.bootstrap import bootstrap
 from romkit.verbs.compare import digest
 from romkit.verbs.designs import DESIGNS, default_design, design, distance, nearest, worst
-from romkit.verbs.ensemble import NUMBERS, Ensemble, bootstrap
+from romkit.verbs.ensemble import NUMBERS, Ensemble
 from romkit.verbs.estimate import error_estimate
 from romkit.verbs.fit import fit, method_of
 from romkit.verbs.follow import follow

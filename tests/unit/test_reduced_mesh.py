@@ -12,7 +12,7 @@ import romkit
 from romkit.bases import Basis
 from romkit.core.errors import ExtrapolationWarning
 from romkit.integrators import LSPG
-from romkit.integrators.lspg import ReducedMesh, cubature
+from romkit.integrators.mesh import ReducedMesh, cubature
 from romkit.integrators.region import FARTHEST, Region
 from romkit.systems import Burgers2D, Lorenz96
 from tests.refusals import refused

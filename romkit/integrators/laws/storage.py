@@ -18,8 +18,9 @@ from romkit.integrators.laws.chebyshev import Chebyshev
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.libraries import Fourier, Library, Polynomial, Product, Subset, Sum
-from romkit.integrators.laws.limit_cycle import NODES, LimitCycleLaw
-from romkit.integrators.laws.neural_ode import NeuralODEModel
+from romkit.integrators.laws.limit_cycle import LimitCycleLaw
+from romkit.integrators.laws.network import NeuralODEModel
+from romkit.integrators.laws.orbits import NODES
 from romkit.integrators.laws.phase import PhaseLaw
 from romkit.integrators.laws.scaling import Scaling
 from romkit.integrators.region import Region

@@ -12,8 +12,9 @@ import torch
 import romkit
 from romkit.integrators import DMD, LatentSamples, OperatorInference, PolynomialLaw, SINDy
 from romkit.integrators.laws.chebyshev import pole_of_reciprocal
-from romkit.integrators.laws.choice import Ranked, confirmed, fold, folds, preferred, ranked
+from romkit.integrators.laws.choice import Ranked, confirmed, preferred, ranked
 from romkit.integrators.laws.decoding import judge_of
+from romkit.integrators.laws.folds import fold, folds
 from romkit.integrators.laws.judge import LOST, Judge
 from romkit.integrators.laws.libraries import Fourier, Functions, Polynomial
 from romkit.integrators.laws.scaling import Scaling
