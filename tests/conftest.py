@@ -24,6 +24,8 @@ def pytest_configure(config):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist
         config.option.loadscopereorder = False
+    # garbage is a fourth of the time of imports, of which nearly nothing is garbage
+    gc.disable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -44,6 +46,7 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
+    gc.enable()
 
 
 def pytest_runtest_setup(item):
