@@ -12,6 +12,7 @@ from romkit.learning.clocks import at_phases, between_phases, clock_at, clocks_o
 from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.preference import can_interpolate, way_that_helps
+from tests.quick import linear_laws_only
 
 TIMES = np.linspace(0, 3, 151)
 
@@ -92,7 +93,7 @@ def dataset(motion, law, contexts):
 
 def test_learn_finds_the_clock_and_keeps_it(tmp_path):
     data = dataset(pulses, power, np.linspace(-1, 0, 9)).isel(time=slice(None, None, 2))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), linear_laws_only():
         warnings.simplefilter("ignore", FitWarning)
         model = romkit.learn(data, latent_dim=3, seconds=0.1)
     assert model.interpolated.clocks is not None

@@ -51,6 +51,7 @@ def circuit():
     return romkit.learn(data.rename(c="R"), "R", members=2, seconds=20)
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_a_law_in_the_inverse_is_found_and_takes_the_parameter_itself(circuit, tmp_path):
     assert coordinates_of(circuit.train) == ("1/c",)
     assert circuit.error < 1e-4

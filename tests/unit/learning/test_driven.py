@@ -8,6 +8,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 import romkit
+from romkit.integrators import PolynomialLaw
 from romkit.learning.individuals import spread_of_individuals
 
 TIME = np.linspace(0, 4, 81)
@@ -36,7 +37,9 @@ def driven(seed=0):
 
 @pytest.fixture(scope="module")
 def learned():
-    return romkit.learn(driven(), "gain", members=2, seconds=2.0)
+    # gain times push is a term of second degree in the parameters
+    law = PolynomialLaw(degree=1, context_degree=2)
+    return romkit.learn(driven(), "gain", members=2, kinds=[law])
 
 
 def test_runs_with_other_inputs_are_no_individuals(learned):

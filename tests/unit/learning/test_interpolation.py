@@ -17,6 +17,7 @@ from romkit.learning.errors import AT_EQUAL_TIMES
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.pictures import run_of_forecasts
 from romkit.learning.preference import can_interpolate, errors_left_out
+from tests.quick import linear_laws_only
 
 TIME = np.linspace(0, 8, 81)
 
@@ -37,7 +38,9 @@ def driven(sizes, noise=0.0):
 
 @pytest.fixture(scope="module")
 def learned():
-    return romkit.learn(driven(np.linspace(1, 2, 8)), "size", latent_dim=3, members=2, seconds=0.1)
+    with linear_laws_only():
+        runs = driven(np.linspace(1, 2, 8))
+        return romkit.learn(runs, "size", latent_dim=3, members=2, seconds=0.1)
 
 
 def deviations(error):
@@ -163,7 +166,8 @@ def test_a_law_that_is_as_good_is_taken():
     frequency = np.linspace(1.0, 2.0, 7)
     phase = frequency[:, None, None] * TIME[:, None] - np.arange(4)
     runs = romkit.data.from_arrays(np.cos(phase), TIME, context={"frequency": frequency})
-    model = romkit.learn(runs, members=0, latent_dim=2)
+    with linear_laws_only():
+        model = romkit.learn(runs, members=0, latent_dim=2)
     assert model.interpolated is None
     assert model.of_law() is model
 
@@ -255,9 +259,9 @@ def test_a_nearest_run_that_is_not_shifted_is_said_to_be_the_same(learned):
 
 
 def test_without_members_there_are_no_bars():
-    model = romkit.learn(
-        driven(np.linspace(1, 2, 6)), "size", latent_dim=3, members=0, seconds=0.05
-    )
+    runs = driven(np.linspace(1, 2, 6))
+    with linear_laws_only():
+        model = romkit.learn(runs, "size", latent_dim=3, members=0, seconds=0.05)
     assert model.bars is None
     assert "lower" not in model.forecast(duration=1, dt=0.1, size=1.5)
     assert replace(model, interpolated=None).bars is None

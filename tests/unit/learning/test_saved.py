@@ -11,10 +11,9 @@ import romkit
 from romkit.cli.main import app
 from romkit.core.errors import FileError
 from romkit.core.files import LEARNED
-from romkit.integrators import PolynomialLaw
+from tests.quick import LINEAR, linear_laws_only
 
 TIME = np.linspace(0, 4, 41)
-PLAIN = PolynomialLaw(degree=1, context_degree=1)
 
 
 def turning(count=6):
@@ -33,16 +32,17 @@ def moved(count=6):
 
 
 KINDS = {
-    "law": (turning, {"members": 2, "kinds": [PLAIN]}),
+    "law": (turning, {"members": 2, "kinds": [LINEAR]}),
     "interpolated": (moved, {"members": 2, "seconds": 0.1}),
-    "period": (moved, {"members": 0, "period": 2 * np.pi / 3.1, "kinds": [PLAIN]}),
+    "period": (moved, {"members": 0, "period": 2 * np.pi / 3.1, "kinds": [LINEAR]}),
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def saved(request, tmp_path_factory):
     make, options = KINDS[request.param]
-    model = romkit.learn(make(), latent_dim=2, **options)
+    with linear_laws_only():
+        model = romkit.learn(make(), latent_dim=2, **options)
     folder = tmp_path_factory.mktemp("models") / "saved"
     return model, model.save(folder)
 
