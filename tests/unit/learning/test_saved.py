@@ -118,6 +118,7 @@ def by_command_line(folder, start, *options):
     return CliRunner().invoke(app, [*command, *options, "--out", "here"])
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("begin", [0, 5])
 def test_the_command_line_forecasts_with_the_folder(saved, tmp_path, monkeypatch, begin):
     """From runs as a user has them, without the inputs of a rhythm; also from a later part."""
@@ -135,6 +136,7 @@ def test_the_command_line_forecasts_with_the_folder(saved, tmp_path, monkeypatch
         assert np.allclose(run[name], expected[name], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_command_line_takes_a_level_where_there_are_bars(saved, tmp_path, monkeypatch):
     model, folder = saved
     monkeypatch.chdir(tmp_path)
