@@ -22,7 +22,10 @@ def learn(
     ] = None,
     kinds: Annotated[
         str | None,
-        Option(help="Names of laws to choose from, with commas; `romkit info` lists them."),
+        Option(
+            help="Names of laws to choose from, with commas; `romkit info` lists them. "
+            "`interpolation` alone interpolates the runs."
+        ),
     ] = None,
     period: Annotated[
         float | None,

@@ -22,11 +22,13 @@ from romkit.learning.contexts import number_of_contexts
 from romkit.learning.coordinates import Chosen, chosen_in_coordinates
 from romkit.learning.errors import forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
+from romkit.learning.kinds import Kinds, Use
 from romkit.learning.learned import Learned
 from romkit.learning.preference import (
     Compared,
     Way,
     can_interpolate,
+    check_can_interpolate,
     compared,
     way_that_helps,
 )
@@ -85,8 +87,9 @@ def learn(
         held_out: share of the runs that judge the result, by contexts between the others.
         latent_dim: number of latents; by default chosen.
         kinds: of laws to choose from, as of `romkit.law`, by name or by their settings,
-            `SINDy(degree=2)`; by default polynomials, closed orbits and networks, and runs that are
-            interpolated.
+            `SINDy(degree=2)`; by default polynomials, closed orbits and networks. Of the name
+            "interpolation" are runs that are interpolated: among these kinds where they are better, as
+            by default, and alone in any case.
         period: of what drives all runs from outside, in step since their first time; its sine and
             cosine are then inputs of the law, and `forecast` gives them by itself.
         members: laws that miss a context each, whose forecasts of it, beside those of the held-out
@@ -100,7 +103,8 @@ def learn(
         `advice` says in a sentence what would help most.
 
     Raises:
-        InputError: fewer than three contexts, data that cannot be read, or an unknown kind.
+        InputError: fewer than three contexts, data that cannot be read, an unknown kind, or runs
+            that cannot be interpolated, where this alone was asked for.
 
     Example:
         >>> import numpy as np
@@ -124,12 +128,15 @@ def learn(
     if period is not None:
         warn_of_another(data, period)
         data = with_rhythm(data, period)
+    wanted = Kinds.of(kinds)
+    if wanted.interpolation is Use.ALWAYS:
+        check_can_interpolate(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
     runs = train
-    choice = chosen_in_coordinates(train, latent_dim, seconds, seed, kinds)
+    choice = chosen_in_coordinates(train, latent_dim, seconds, seed, wanted.laws)
     judged = held_out_once(choice.model, choice.train, test)
     if number_of_contexts(data) <= FEW and not judged.mean_error <= USEFUL:
-        of_all = chosen_in_coordinates(data, latent_dim, seconds, seed, kinds)
+        of_all = chosen_in_coordinates(data, latent_dim, seconds, seed, wanted.laws)
         # by pieces of runs: without one of a few contexts a law may lose a whole run
         if least_error(of_all.trials) < judged.mean_error:
             runs = data
@@ -162,12 +169,13 @@ def learn(
         period=period,
         coordinates=choice.tried,
     )
-    if kinds is not None or not can_interpolate(runs, period):
+    if wanted.interpolation is Use.NEVER or not can_interpolate(runs, period):
         return of_law
     way = way_that_helps(runs, best.left_out, with_clocks=not judged.in_turn)
     comparison = _compared(way, choice, seed)
     of_law = replace(of_law, compared=comparison)
-    if comparison is None or not comparison.is_better:
+    is_better = comparison is not None and comparison.is_better
+    if not is_better and wanted.interpolation is not Use.ALWAYS:
         return of_law
     between = InterpolatedRuns.of(
         best.projection,

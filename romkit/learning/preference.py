@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.core.errors import InputError
 from romkit.core.types import Array
 from romkit.data import context_matrix, trajectories
 from romkit.data.coordinates import with_coordinates
@@ -51,10 +52,34 @@ def can_interpolate(train: xr.Dataset, period: float | None) -> bool:
     """Whether runs can be interpolated: of contexts that stay, to about one end or until they rest,
     and without inputs of their own.
     """
+    return not _obstacle(train, period)
+
+
+def check_can_interpolate(train: xr.Dataset, period: float | None) -> None:
+    """Raise InputError where runs cannot be interpolated."""
+    obstacle = _obstacle(train, period)
+    if obstacle:
+        raise InputError(
+            "kinds",
+            expected="runs that can be interpolated, without inputs, at contexts that stay, and of one length",
+            got=obstacle,
+            fix="leave it out, kinds=None: a law learns from these",
+        )
+
+
+def _obstacle(train: xr.Dataset, period: float | None) -> str:
+    """What keeps runs from being interpolated, empty where nothing does."""
     if "control" in train and period is None:
-        return False
+        return "runs with inputs"
     if context_matrix(train).ndim == 3:
-        return False
+        return "contexts that move"
+    if not _have_one_end(train):
+        return "runs that end early"
+    return ""
+
+
+def _have_one_end(train: xr.Dataset) -> bool:
+    """Whether all runs go to about one end, or until they rest."""
     is_known = np.isfinite(train["state"].values).any(-1)  # (C, T)
     times = train["time"].values.astype(float)
     last = np.where(is_known, times, -np.inf).max(1)  # (C,)

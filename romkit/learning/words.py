@@ -138,14 +138,24 @@ def choices(learned: Judged) -> list[str]:
             f"laws in {coordinates_in_words(tried.names)} {taken}: on left-out training runs the best "
             f"errs by {tried.error:.2g}, in {', '.join(tried.names)} by {tried.plain:.2g}"
         )
-    compared = learned.compared
-    if compared is not None:
-        taken = "taken" if compared.is_better else "not taken"
-        lines.append(
-            f"interpolated runs {taken}: on left-out training runs they err by "
-            f"{compared.interpolation:.2g}, the law by {compared.law:.2g}; {_limit(compared)}"
-        )
+    if learned.compared is not None:
+        lines.append(_of_interpolation(learned, learned.compared))
     return lines
+
+
+def _of_interpolation(learned: Judged, compared: Compared) -> str:
+    """Whether runs are interpolated, and why."""
+    taken = "not taken"
+    why = (
+        f"{_limit(compared)}; kinds=['interpolation'] takes them, for starts and times of the runs"
+    )
+    if learned.interpolated is not None:
+        taken = "taken"
+        why = _limit(compared) if compared.is_better else "they alone were asked for"
+    return (
+        f"interpolated runs {taken}: on left-out training runs they err by "
+        f"{compared.interpolation:.2g}, the law by {compared.law:.2g}; {why}"
+    )
 
 
 def _limit(compared: Compared) -> str:

@@ -265,3 +265,36 @@ def test_without_members_there_are_no_bars():
     assert model.bars is None
     assert "lower" not in model.forecast(duration=1, dt=0.1, size=1.5)
     assert replace(model, interpolated=None).bars is None
+
+
+def decays(rates, **options):
+    states = np.exp(-np.asarray(rates)[:, None, None] * TIME[:, None]) * np.array([1.0, 0.5, -1.0])
+    runs = romkit.data.from_arrays(states, TIME, context={"rate": np.asarray(rates)})
+    with linear_laws_only():
+        return romkit.learn(runs, "rate", latent_dim=1, members=0, seconds=0.1, **options)
+
+
+RATES = np.linspace(0.2, 0.5, 6)
+
+
+@pytest.mark.parametrize("kinds", [["sindy"], ["sindy", "interpolation"]])
+def test_where_a_law_is_better_runs_are_not_interpolated(kinds):
+    assert decays(RATES, kinds=kinds).interpolated is None
+
+
+def test_runs_are_interpolated_where_this_alone_is_asked_for():
+    model = decays(RATES, kinds=["interpolation"])
+    assert not model.compared.is_better
+    forecast = model.forecast(duration=4.0, dt=0.5, rate=0.33)
+    exact = np.exp(-0.33 * forecast.time.values)
+    assert np.allclose(forecast.state[:, 0], exact, atol=2e-3)
+    law = model.of_law().forecast(initial_state=[2.0, 1.0, -2.0], duration=4.0, dt=0.5, rate=0.33)
+    assert np.allclose(law.state[:, 0], 2 * exact, rtol=0.05)
+
+
+def test_runs_with_inputs_are_not_interpolated():
+    runs = driven(np.linspace(1, 2, 6))
+    runs = runs.assign(control=(("trajectory", "time", "input"), np.ones((6, len(TIME), 1))))
+    with pytest.raises(InputError) as caught:
+        romkit.learn(runs, "size", kinds=["interpolation"])
+    assert caught.value.argument == "kinds"
