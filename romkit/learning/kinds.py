@@ -1,4 +1,4 @@
-"""What a user lets `learn` choose from: kinds of laws, and runs that are interpolated."""
+"""Kinds that `learn` may choose from: of laws, and runs that are interpolated."""
 
 import enum
 from collections.abc import Sequence
