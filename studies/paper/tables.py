@@ -99,6 +99,11 @@ class Results:
         )
 
     @functools.cached_property
+    def of_task(self) -> dict[str, xr.Dataset]:
+        """Training results by the names of their tasks."""
+        return {data.attrs["task"]: data for data in self.trained}
+
+    @functools.cached_property
     def _index(self) -> dict[tuple[str, ...], list[xr.Dataset]]:
         index = defaultdict(list)
         for data in self.trained:
@@ -186,18 +191,26 @@ def _entry(row: dict[str, str]) -> Entry:
 @functools.cache  # the report asks for most of them some dozen times
 def measure(results: Results, entry: Entry, choices: Choices = Choices()) -> Measured | None:
     """Our values for an entry, None where its task has no result."""
-    condition, data = entry.condition, _training_of(results, entry, choices)
+    data = _training_of(results, entry, choices)
     if data is None:
         return None
+    return _at(results, data.attrs["task"], entry.metric, **_place(entry, choices))
+
+
+def _place(entry: Entry, choices: Choices) -> dict[str, object]:
+    """Labels of an entry's values in the result of a training."""
     if entry.metric == "idempotency_error":
-        values = data[entry.metric].sel(step=int(condition.removeprefix("step ")))
-    elif entry.table == "latent_geometry":
-        values = data[entry.metric].sel(pooling=choices.pooling)
-    else:
-        values = data[entry.metric].sel(
-            condition=_evaluated(entry, choices), average=choices.average
-        )
-    values = values.values.astype(np.float64)
+        return {"step": int(entry.condition.removeprefix("step "))}
+    if entry.table == "latent_geometry":
+        return {"pooling": choices.pooling}
+    return {"condition": _evaluated(entry, choices), "average": choices.average}
+
+
+@functools.cache  # most choices leave most entries where they are
+def _at(results: Results, task: str, metric: str, **place: object) -> Measured:
+    """Values of a metric at these labels in the result of a task."""
+    data = results.of_task[task]
+    values = data[metric].sel(place).values.astype(np.float64)
     return Measured(values, (data["diverged"].values != 0) | ~np.isfinite(values))
 
 
@@ -255,9 +268,10 @@ def statistics(entry: Entry, measured: Measured | None) -> dict[str, float]:
 
 
 @functools.cache
-@functools.cache
 def compared(results: Results, choices: Choices = Choices()) -> pd.DataFrame:
-    """Entries with their `statistics`, which nobody may change; `n_seeds` is 0 where nothing was measured."""
+    """Entries with their `statistics`, which nobody may change; `n_seeds` is 0 where nothing was
+    measured.
+    """
     pairs = ((entry, measure(results, entry, choices)) for entry in reference())
     return pd.DataFrame(
         [entry._asdict() | statistics(entry, measured) for entry, measured in pairs]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from romkit.verbs.presets import PRESETS
-from studies.paper import datasets, tables
+from studies.paper import datasets, propositions, tables
 from studies.paper.claims import NO, OPEN, UNTESTABLE, YES, compare, judge, ratio
 from studies.paper.datasets import VELOCITY_TERM
 from studies.paper.figures import FIGURES
@@ -20,6 +20,9 @@ from studies.runner import Study
 @pytest.mark.slow
 def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "CACHE", tmp_path / "datasets")
+    # fewer points of each manifold, and the largest speed between two contexts less exactly
+    monkeypatch.setattr(propositions, "POINTS", 20)
+    monkeypatch.setattr(propositions, "LEVELS", 2)
     # the page and this test read the same files
     monkeypatch.setattr(tables, "load", functools.cache(load))
     sweep = Study("paper").run("smoke", tmp_path)
