@@ -1,5 +1,6 @@
 """Cost of sampled rows, and their distance from the whole right-hand side."""
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -83,10 +84,13 @@ def burgers(rank: int = 64, cells: int = 100) -> Found:
     return numbers
 
 
-def reaction(cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30)) -> Found:
+def reaction(
+    cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30), number: int | None = None
+) -> Found:
     """Errors and seconds of runs at unseen contexts, and of full models on the same thread."""
     system = Reaction(cells=cells)
-    data, unseen = system.dataset("train"), system.dataset("test")
+    data = system.dataset("train")
+    unseen = system.dataset("test").isel(trajectory=slice(number))
     contexts = torch.from_numpy(
         np.stack([unseen[name].values for name in system.context_names], axis=-1)
     )
@@ -149,15 +153,14 @@ def distances(cells: int = 30) -> Found:
     }
 
 
-def step_against_n(cells: int) -> Found:
-    """CPU seconds per step at this n; the states are those of 100² points, as sums of their sine
-    waves.
+def step_against_n(cells: int, solved_on: int = 100) -> Found:
+    """CPU seconds per step at this n; the states are those of `solved_on`² points, as sums of their
+    sine waves.
     """
-    data, system = (
-        Reaction().dataset(mu1=[0.1, 1.0, 10.0], mu2=[1.0, 10.0, 5.0]),
-        Reaction(cells=cells),
-    )
-    states = data["state"].values.reshape(-1, 10_000)[::EVERY]
+    system = Reaction(cells=cells)
+    coarse = Reaction(cells=solved_on)
+    data = coarse.dataset(mu1=[0.1, 1.0, 10.0], mu2=[1.0, 10.0, 5.0])
+    states = data["state"].values.reshape(-1, coarse.state_size)[::EVERY]
     states = torch.from_numpy(np.stack([_refined(x, cells) for x in states]))
     c = torch.tensor([[10.0, 5.0]], dtype=torch.float64)
     with torch.no_grad(), one_thread():
@@ -233,8 +236,9 @@ def _error(basis: Basis, y: Tensor, truth: Tensor) -> float:
 
 
 def _refined(state: np.ndarray, cells: int) -> np.ndarray:
-    """(cells²,) of a state on 100² points: the same sine waves."""
-    waves = (
-        np.pad(dstn(state.reshape(100, 100), type=1), (0, cells - 100)) * ((cells + 1) / 101) ** 2
-    )
-    return idstn(waves, type=1).reshape(-1)
+    """(cells²,) of a state on fewer points: the same sine waves."""
+    before = math.isqrt(state.size)
+    waves = dstn(state.reshape(before, before), type=1)
+    # more waves, of which the new ones are absent
+    finer = np.pad(waves, (0, cells - before)) * ((cells + 1) / (before + 1)) ** 2
+    return idstn(finer, type=1).reshape(-1)
