@@ -161,6 +161,9 @@ def folder(tmp_path_factory):
         patch.setattr(models, "CACHE", folder / "models")
         patch.setattr("studies.rollout_drift.tasks.tasks", few_tasks)
         patch.setattr(SINDy, "SHARES", (0.01, 0.0))
+        # scores and curvatures of few samples; each has a test of its own
+        patch.setattr("studies.rollout_drift.scores.SAMPLES", 1)
+        patch.setattr("romkit.training.phase.SAMPLES", 64)
         # two epochs make models whose rollouts may diverge, which the refinement by rollouts says
         warnings.simplefilter("ignore", DivergenceWarning)
         sweep = Study("rollout_drift").run("smoke", folder)
