@@ -102,6 +102,10 @@ def small(monkeypatch, tmp_path):
     # pictures of reports are looked at where they are tested
     monkeypatch.setattr("romkit.learning.page.plot_forecast", lambda *given: Figure())
     monkeypatch.setattr("romkit.learning.pictures.plot_rollout", lambda *given, **more: Figure())
+    animate = romkit.plotting.animate
+    monkeypatch.setattr(
+        romkit.plotting, "animate", lambda *args, **more: animate(*args, **more | {"frames": 2})
+    )
     refitted = romkit.Learned.refitted
     monkeypatch.setattr(romkit.Learned, "refitted", lambda model: refitted(model, members=0))
     bootstrap = romkit.bootstrap
