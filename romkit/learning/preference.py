@@ -68,7 +68,7 @@ def check_can_interpolate(train: xr.Dataset, period: float | None) -> None:
 
 
 def _obstacle(train: xr.Dataset, period: float | None) -> str:
-    """What keeps runs from being interpolated, empty where nothing does."""
+    """Reason that keeps runs from being interpolated, empty where nothing does."""
     if "control" in train and period is None:
         return "runs with inputs"
     if context_matrix(train).ndim == 3:

@@ -88,7 +88,7 @@ def plot_forecast(
             _draw_row(row, runs, truth, component)
             row[0].set_ylabel(quantity(runs, component))
         if is_hidden:
-            _draw_half_widths(axes[-1], runs)
+            _draw_half_widths(axes[-1], runs.isel(component=chosen))
         for k, panel in enumerate(axes[0]):
             title = _title(runs, k)
             _put_above(panel, title)
@@ -102,12 +102,12 @@ def plot_forecast(
 
 
 def _is_hidden(runs: xr.Dataset, chosen: Sequence[int]) -> bool:
-    """Whether lines hide the intervals of all components that are drawn, most of the time."""
+    """Whether a line hides the interval of a component that is drawn, most of the time."""
     if "lower" not in runs:
         return False
     half = _half_widths(runs.isel(component=list(chosen)))
     typical = 2 * half.median(("trajectory", "time"))
-    return bool((typical < THIN).all())
+    return bool((typical < THIN).any())
 
 
 def _half_widths(runs: xr.Dataset) -> xr.DataArray:
@@ -120,7 +120,7 @@ def _half_widths(runs: xr.Dataset) -> xr.DataArray:
 
 
 def _draw_half_widths(row: Array, runs: xr.Dataset) -> None:
-    """Draw the largest half width of the intervals of all components over time, and the median."""
+    """Draw the largest half width of the intervals of these components over time, and the median."""
     half = _half_widths(runs)
     time = runs["time"].values
     for k, panel in enumerate(row):
@@ -131,7 +131,8 @@ def _draw_half_widths(row: Array, runs: xr.Dataset) -> None:
         panel.set_ylim(bottom=0)
         panel.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g} %")
         style.plain(panel)
-    row[0].set_title("half width of all components: largest, median", loc="left")
+    which = ": largest, median (black)" if half.sizes["component"] > 1 else " of the interval"
+    row[0].set_title(f"half width{which}", loc="left")
     row[0].set_ylabel("of the range")
 
 
