@@ -79,8 +79,8 @@ def _distances(state: xr.DataArray, variables: Sequence[Variable]) -> Array:
     runs, times, _ = state.shape
     rows = np.linspace(0, runs * times - 1, min(FOR_MEDIAN, runs * times)).astype(int)
     run, time = (xr.DataArray(numbers, dims="row") for numbers in divmod(rows, times))
-    some = np.ma.masked_invalid(state.isel(trajectory=run, time=time).values)
-    median = np.ma.median(some, axis=0).filled(0.0)  # (n,)
+    sample = np.ma.masked_invalid(state.isel(trajectory=run, time=time).values)
+    median = np.ma.median(sample, axis=0).filled(0.0)  # (n,)
     sizes = [variable.size for variable in variables]
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     distances = np.empty((runs, times, len(variables)))

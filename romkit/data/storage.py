@@ -254,8 +254,8 @@ def _with_storable_names(data: xr.Dataset) -> xr.Dataset:
         stored[name] = changed
     if not stored:
         return data
-    own = {changed: name for name, changed in stored.items()}
-    return data.rename(stored).assign_attrs({OWN_NAMES: json.dumps(own)})
+    originals = {changed: name for name, changed in stored.items()}
+    return data.rename(stored).assign_attrs({OWN_NAMES: json.dumps(originals)})
 
 
 def _check_storable(argument: str, variable: xr.Variable) -> None:

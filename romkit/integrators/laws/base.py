@@ -78,14 +78,14 @@ class Estimator(abc.ABC):
                 `validation` with nothing to choose.
         """
         family, shapes = projection.for_law(data)
-        several = self.choices(family, shapes)
+        windows = self.choices(family, shapes)
         judge = None
-        if several[0].times is not None:
-            judge = judge_of(family, shapes, several[0])
-        shape = self._chosen(several, judge, seed, select, validation)
+        if windows[0].times is not None:
+            judge = judge_of(family, shapes, windows[0])
+        shape = self._chosen(windows, judge, seed, select, validation)
         if self.refine and judge is not None:
-            shape = refined(shape, several[0], judge)
-        self.warn_if_useless(shape, several[0], judge)
+            shape = refined(shape, windows[0], judge)
+        self.warn_if_useless(shape, windows[0], judge)
         return with_phase(shape, projection, data)
 
     @classmethod
@@ -94,10 +94,10 @@ class Estimator(abc.ABC):
         velocities.
         """
         if "velocity" in data:
-            several = [cls.samples(projection, data)]
+            windows = [cls.samples(projection, data)]
         else:
-            several = sources.windows(projection, data)
-        return [samples.scaled() for samples in several]
+            windows = sources.windows(projection, data)
+        return [samples.scaled() for samples in windows]
 
     @staticmethod
     @validated

@@ -211,15 +211,15 @@ class PolynomialLaw(TrajectoryEstimator):
         basis = replace(law.basis, variables=Scaling(scaling.names, shift, scale))
         starts = law.coefficients.expand(*lead, -1, -1)
         size = starts.shape[-2:]
-        several = []
+        coefficients_of_each = []
         for problem, near in enumerate(starts.reshape(-1, *size)):
             single = _single(samples, problem)
             fit = Fit(single, _of(basis, problem), self.ridge)
             if resampled:
-                several.append(fit.resampled(near))
+                coefficients_of_each.append(fit.resampled(near))
             else:
-                several.append(fit.whole(near))
-        coefficients = torch.stack(several).reshape(*lead, *size)
+                coefficients_of_each.append(fit.whole(near))
+        coefficients = torch.stack(coefficients_of_each).reshape(*lead, *size)
         refit = equation(samples, basis, coefficients, f"shooting of {samples.source}")
         return replace(refit, domain=Region.of(samples.latents, samples.times))
 
@@ -256,12 +256,12 @@ class PolynomialLaw(TrajectoryEstimator):
         starts: list[Tensor | None] = [None] * number
         if near is not None:
             starts = [*near.reshape(number, *near.shape[-2:])]
-        several = []
+        fits = []
         for problem, start in enumerate(starts):
             single = _single(samples, problem)
             fit = Fit(single, _of(basis, problem), self.ridge)
-            several.append(coefficients_of(fit, start))
-        coefficients = torch.stack(several) if samples.inputs.ndim > 2 else several[0]
+            fits.append(coefficients_of(fit, start))
+        coefficients = torch.stack(fits) if samples.inputs.ndim > 2 else fits[0]
         return equation(samples, basis, coefficients, f"shooting of {samples.source}")
 
 
