@@ -12,9 +12,10 @@ from romkit.core.display import listed, with_unit
 from romkit.core.errors import DataWarning, warn
 from romkit.core.types import Array
 from romkit.data.context import context_names
-from romkit.data.layout import Variable, layout_of
+from romkit.data.layout import layout_of
 from romkit.data.schema import DIMS
 from romkit.data.units import common_unit
+from romkit.data.variables import Variable
 
 FAR = 100.0
 """Distance from the median that is far, in the largest of the other runs."""
