@@ -117,5 +117,6 @@ class Features:
         axes = (1,) * absent
         shape = (*lead, *axes, -1, context.shape[-1], m)
         grid = coefficients.to(c).reshape(shape)
-        weights = torch.einsum("...kcm,...c->...km", grid, context)
+        row = context.unsqueeze(-2).unsqueeze(-2)  # (..., 1, 1, terms)
+        weights = (row @ grid).squeeze(-2)  # (..., k, m)
         return weights * self.rate_scale(weights)
