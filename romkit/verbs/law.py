@@ -27,13 +27,13 @@ from romkit.integrators.laws.choice import (
     ranked,
 )
 from romkit.integrators.laws.decoding import judge_of
+from romkit.integrators.laws.encoder import ProjectionFamily
 from romkit.integrators.laws.folds import fold, folds
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.noise import is_map
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.refine import refined
 from romkit.integrators.laws.samples import LatentSamples, one_axis
-from romkit.integrators.laws.sources import ProjectionFamily
 from romkit.integrators.laws.useless import USEFUL, warn_if_useless
 
 KINDS = ("polynomial", "limit-cycle", "neural-ode")

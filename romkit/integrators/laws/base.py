@@ -16,11 +16,12 @@ from romkit.integrators.base import LearnedField
 from romkit.integrators.laws import sources, useless
 from romkit.integrators.laws.choice import HELD_OUT, chosen_settings, fitted, ranked
 from romkit.integrators.laws.decoding import judge_of
+from romkit.integrators.laws.encoder import ProjectionFamily
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.refine import refined
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
-from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
+from romkit.integrators.laws.sources import followed_samples
 from romkit.integrators.region import Region
 
 
