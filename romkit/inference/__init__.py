@@ -4,7 +4,8 @@ context.
 
 from romkit.inference.assimilation import assimilate
 from romkit.inference.branches import continuation
-from romkit.inference.calibration import Calibration, calibrate
+from romkit.inference.calibrating import calibrate
+from romkit.inference.calibration import Calibration
 from romkit.inference.estimate import infer
 from romkit.inference.filter import Track, Tracker
 from romkit.inference.placement import sensors

@@ -1,6 +1,6 @@
 """Continuation of equilibria and periodic orbits along a context parameter."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -9,49 +9,21 @@ import xarray as xr
 from romkit.core import checks, runtime
 from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
-from romkit.core.types import Array
 from romkit.data.spelling import by_full_names
-from romkit.inference.arclength import Branch, Point
-from romkit.inference.equations import NEUTRAL, Equations, Orbits
+from romkit.inference.arclength import Point
+from romkit.inference.equations import NEUTRAL
 from romkit.inference.line import Line
 from romkit.inference.models import model_of
-from romkit.inference.switching import crossing, doubled, hopf, leaving, of_orbits
+from romkit.inference.records import Special, dataset_of
+from romkit.inference.starts import first_of_branch, first_of_state
 from romkit.models import Dynamics
 from romkit.projections import Projection
 from romkit.systems import System
 
 KINDS = ("equilibria", "orbits")
 
-RETURNS, CLOSED = 6, 1e-6
-"""Newton steps to the time after which a state comes back, and its distance, relative to its size,
-from where it began.
-"""
-
-TWELFTHS = 12
-"""Parts of a period in which an orbit is looked at, so that two, three and four rounds are seen."""
-
-SAME_PLACE = 1e-5
-"""Distance of states, in deviations of their orbit, below which they are one."""
-
 POINTS = 200
 """Points on a branch where none are asked for."""
-
-LEAVING = ("branch point", "Hopf", "period doubling")
-"""Special points that another branch leaves."""
-
-
-class Special(NamedTuple):
-    """Special point of a branch.
-
-    Attributes:
-        after: index of the point of the branch before it.
-        kind: its name.
-        point: where it is.
-    """
-
-    after: int
-    kind: str
-    point: Point
 
 
 @validated
@@ -136,10 +108,10 @@ def continuation(
     name, ends, fixed = _range(by_full_names(context, model.context_names))
     line = Line(model, name, ends, fixed, steps)
     if isinstance(start, xr.Dataset):
-        kind, branch, first = _first_of_branch(start, at, line, amplitude)
+        kind, branch, first = first_of_branch(start, at, line, amplitude)
     else:
         _check_start(at, kind, period)
-        branch, first = _first_of_state(start, kind, period, line)
+        branch, first = first_of_state(start, kind, period, line)
     count = points
     if count is None:
         count = POINTS
@@ -154,7 +126,7 @@ def continuation(
     _warn_of_end(branch.end, points, line, walked[-1])
     _warn_of_extrapolation(line, walked)
     _warn_of_neutral(kind, walked)
-    return _dataset(kind, walked, special, line).assign_attrs(end=branch.end)
+    return dataset_of(kind, walked, special, line).assign_attrs(end=branch.end)
 
 
 def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[str, object]]:
@@ -194,192 +166,6 @@ def _check_start(at: int | None, kind: str, period: float | None) -> None:
         )
     if kind == "orbits" and period is None:
         raise InputError("period", expected="a number", got="none", fix="take it from a simulation")
-
-
-def _first_of_state(
-    start: torch.Tensor, kind: str, period: float | None, line: Line
-) -> tuple[Branch, Point]:
-    """The branch near a state at the start of the range, and its first point."""
-    context = line.contexts(np.zeros(1))
-    state = line.model.start(context, start)
-    if period is not None:
-        line.period = period
-    typical = line.model.typical(context)
-    line.measure(np.stack([state, typical]))
-    if kind == "orbits":
-        _take_period(line, state, period)
-    else:
-        _refuse_force(line)
-    branch = line.branch(kind)
-    unknowns = state / line.size
-    if branch.equations.tail == 2:
-        # the period, in its own unit
-        unknowns = np.append(unknowns, 1.0)
-    guess = np.append(unknowns, 0.0)
-    first = branch.at(guess)
-    if first is None:
-        _refuse_family(branch.equations, guess)
-        raise InputError(
-            "start",
-            expected="a state near an equilibrium or an orbit",
-            got="another",
-            fix="give a state nearer to it, or let the system settle",
-        )
-    if isinstance(branch.equations, Orbits):
-        _check_least_period(branch.equations, first.u)
-    return branch, first
-
-
-def _refuse_family(equations: Equations, u: Array) -> None:
-    """Raise where the state of a guess u comes back to itself, although Newton's method finds no
-    orbit: orbits through other states are as good.
-    """
-    if not isinstance(equations, Orbits):
-        return
-    w, parameter = u[:-2], u[-1:]
-    time = equations.unit * u[-2]
-    for _ in range(RETURNS):
-        end = equations.after(parameter, w, time)
-        rate = equations.rate(end[None], parameter)[0]
-        square = float(rate @ rate)
-        # a state of rest comes back to itself after any time, and is no orbit
-        if square == 0:
-            return
-        late = float(rate @ (end - w)) / square
-        if not abs(late) < time / 2:
-            return
-        time -= late
-    size = 1 + np.abs(w).max()
-    if np.abs(end - w).max() > CLOSED * size:
-        return
-    raise InputError(
-        "start",
-        expected="a state near an orbit that others approach or leave",
-        got=f"one of a family of orbits, of period {time:.6g}, as conservative systems have",
-        fix="follow single ones by romkit.simulate, or add the damping and the drive that choose one",
-    )
-
-
-def _check_least_period(equations: Orbits, u: Array) -> None:
-    """Raise where an orbit goes round several times in its period: its multipliers would be powers
-    of those of the orbit.
-
-    Args:
-        equations: of the orbit.
-        u: state, period and parameter.
-    """
-    period = equations.unit * u[-2]
-    states = [u[:-2]]
-    for _ in range(TWELFTHS - 1):
-        states.append(equations.after(u[-1:], states[-1], period / TWELFTHS))
-    course = np.stack(states)  # (12, d)
-    size = course.std(axis=0).max()
-    for rounds in (4, 3, 2):
-        later = np.roll(course, -TWELFTHS // rounds, axis=0)
-        if np.abs(later - course).max() < SAME_PLACE * size:
-            raise InputError(
-                "period",
-                expected=f"the time of one round, {period / rounds:.6g}",
-                got=f"that of {rounds}, {period:.6g}",
-                fix=f"give period={period / rounds:.6g}",
-            )
-
-
-def _take_period(line: Line, state: Array, period: float) -> None:
-    """Set the period of orbits; raise where it is none of the force."""
-    if line.take_period(state, period):
-        return
-    raise InputError(
-        "period",
-        expected=f"a period of the force, or a multiple, at every {line.name} in the range",
-        got=f"{period:g}",
-        fix="give it exactly; a force whose period varies needs a time in units of its period",
-    )
-
-
-def _first_of_branch(
-    start: xr.Dataset, at: int | None, line: Line, amplitude: float
-) -> tuple[str, Branch, Point]:
-    """Kind and branch of what leaves another branch at a special point, and its first point."""
-    special = _checked_special(start, at, line)
-    kind = start.attrs["kind"]
-    special_state = start["special_state"].values[at]
-    c = line.contexts(np.zeros(1))
-    typical = line.model.typical(c)
-    largest = np.abs(start["state"].values).max(0)
-    line.measure(np.stack([special_state, largest, typical]))
-    if kind == "orbits":
-        line.period = float(start["special_period"][at])
-    else:
-        _refuse_force(line)
-    u = line.unknowns(start, "special_state")[at]
-    branch = line.branch(kind)
-    if special == "Hopf":
-        frequency = float(start["frequency"][at])
-        direction, bend = hopf(branch.equations, u, frequency)
-        kind = "orbits"
-        line.period = 2 * np.pi / frequency
-        branch = line.branch(kind)
-        with_period = np.insert(u, -1, 1.0)
-        begin = of_orbits(with_period, direction, bend)
-    elif special == "branch point":
-        begin = crossing(branch, u, _chord(start, at, line))
-    else:
-        begin = doubled(branch, u, _chord(start, at, line))
-        line.double()
-        branch = line.branch(kind)
-    first = leaving(branch, begin, amplitude)
-    if first is None:
-        raise InputError(
-            "at", expected="a point that a branch leaves", got="another", fix="change amplitude"
-        )
-    return kind, branch, first
-
-
-def _chord(branch: xr.Dataset, at: int, line: Line) -> Array:
-    """Step (k,) of a branch over its special point of this number."""
-    points = line.unknowns(branch, "state")
-    after = int(branch["special_after"][at])
-    return points[after + 1] - points[after]
-
-
-def _checked_special(start: xr.Dataset, at: int | None, line: Line) -> str:
-    """Kind of the special point of a branch that another one leaves."""
-    is_branch = start.attrs.get("parameter") == line.name and "special_after" in start
-    if not is_branch or start["component"].values.tolist() != line.model.names:
-        raise InputError(
-            "start",
-            expected=f"a branch of the same model along {line.name}",
-            got="another dataset",
-            fix="give a result of romkit.continuation",
-        )
-    kinds = start["special_kind"].values.tolist()
-    if at is None:
-        got = "none"
-    elif at < len(kinds):
-        got = kinds[at]
-    else:
-        got = f"{at} of {len(kinds)}"
-    if got not in LEAVING:
-        raise InputError(
-            "at",
-            expected=f"the index of a {', '.join(LEAVING)}",
-            got=got,
-            fix="see special_kind of the branch",
-        )
-    return got
-
-
-def _refuse_force(line: Line) -> None:
-    """Raise where the field depends on the time, so that it has no equilibria."""
-    if not line.forced:
-        return
-    raise InputError(
-        "source",
-        expected="a field that does not depend on the time",
-        got="a forced one",
-        fix="continue its orbits, kind='orbits' with the period of the force, or take a mean force",
-    )
 
 
 def _warn_of_end(end: str, points: int | None, line: Line, final: Point) -> None:
@@ -432,61 +218,3 @@ def _warn_of_extrapolation(line: Line, walked: list[Point]) -> None:
     )
     fix = "stability is extrapolated there: fit the law to runs that start near these states"
     warn(f"{text}; {fix}", ExtrapolationWarning)
-
-
-def _dataset(kind: str, walked: list[Point], special: list[Special], line: Line) -> xr.Dataset:
-    u = np.array([point.u for point in walked])  # (K, k)
-    at_special = np.array([event.point.u for event in special])
-    at_special = at_special.reshape(len(special), u.shape[1])
-    variables = line.variables(u, "point", kind)
-    variables |= line.variables(at_special, "special", kind, "special_")
-    variables |= _decoded(line, u, "point", "decoded")
-    variables |= _decoded(line, at_special, "special", "special_decoded")
-    variables |= _stability(kind, walked)
-    variables |= _events(kind, special)
-    coords = {"component": line.model.names, "part": ["real", "imaginary"]}
-    return line.named(xr.Dataset(variables, coords, {"kind": kind}))
-
-
-def _stability(kind: str, walked: list[Point]) -> dict[str, tuple]:
-    """Variables of the spectra of the points of a branch."""
-    spectrum = "eigenvalue"
-    if kind == "orbits":
-        spectrum = "multiplier"
-    values = np.array([point.values for point in walked])  # (K, d)
-    parts = np.stack([values.real, values.imag], -1)
-    stable = [point.unstable == 0 for point in walked]
-    return {"stable": ("point", stable), spectrum: (("point", "mode", "part"), parts)}
-
-
-def _events(kind: str, special: list[Special]) -> dict[str, tuple]:
-    """Variables of the special points of a branch."""
-    kinds = np.array([event.kind for event in special], dtype=str)
-    after = np.array([event.after for event in special], dtype=int)
-    variables = {"special_kind": ("special", kinds), "special_after": ("special", after)}
-    if kind == "equilibria":
-        frequencies = np.array([_frequency(event) for event in special], dtype=float)
-        variables["frequency"] = ("special", frequencies)
-    return variables
-
-
-def _decoded(line: Line, u: Array, dim: str, name: str) -> dict[str, tuple]:
-    """States of the full model behind unknowns (K, k), where there is another one."""
-    w = torch.from_numpy(line.states(u))
-    context = line.contexts(u[:, -1])
-    with torch.no_grad():
-        states = line.model.decode(context, w)
-    if states is None:
-        return {}
-    return {name: ((dim, "full_component"), states.numpy())}
-
-
-def _frequency(event: Special) -> float:
-    """Angular frequency of the pair of eigenvalues that is nearest to the boundary of stability."""
-    if event.kind != "Hopf":
-        return np.nan
-    values = event.point.values
-    is_upper = values.imag > 0
-    growth = event.point.growth[is_upper]
-    nearest = np.argmin(abs(growth))
-    return float(values.imag[is_upper][nearest])

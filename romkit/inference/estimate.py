@@ -12,7 +12,8 @@ from torch import Tensor
 from romkit.core.boundary import Count, Numbers, Part, Positive, validated
 from romkit.core.errors import InputError
 from romkit.engine import Engine
-from romkit.inference.calibration import Calibration, Estimates, calibrate, samples_of
+from romkit.inference.calibrating import calibrate
+from romkit.inference.calibration import Calibration, Estimates, samples_of
 from romkit.inference.observations import Observations
 from romkit.models import Dynamics
 from romkit.projections import Projection

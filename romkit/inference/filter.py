@@ -23,7 +23,7 @@ from romkit.data.spelling import by_full_names
 from romkit.data.trajectories import Trajectories
 from romkit.data.units import Units
 from romkit.engine.threads import one_thread
-from romkit.inference.calibration import noises_of
+from romkit.inference.calibrating import noises_of
 from romkit.inference.members import (
     TESTS,
     Setup,

@@ -11,7 +11,8 @@ from romkit.core.boundary import Count, Numbers, Positive, Times, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Pair
 from romkit.engine import Engine
-from romkit.inference.calibration import KNOWN, noises_of, training_samples
+from romkit.inference.calibrating import noises_of, training_samples
+from romkit.inference.calibration import KNOWN
 from romkit.inference.observations import rows_of
 from romkit.inference.prediction import Prediction, with_derivatives
 from romkit.models import Dynamics

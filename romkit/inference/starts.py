@@ -1,0 +1,212 @@
+"""First points of branches: from a state, or from a special point of another branch."""
+
+import numpy as np
+import torch
+import xarray as xr
+
+from romkit.core.errors import InputError
+from romkit.core.types import Array
+from romkit.inference.arclength import Branch, Point
+from romkit.inference.equations import Equations, Orbits
+from romkit.inference.line import Line
+from romkit.inference.switching import crossing, doubled, hopf, leaving, of_orbits
+
+RETURNS, CLOSED = 6, 1e-6
+"""Newton steps to the time after which a state comes back, and its distance, relative to its size,
+from where it began.
+"""
+
+TWELFTHS = 12
+"""Parts of a period in which an orbit is looked at, so that two, three and four rounds are seen."""
+
+SAME_PLACE = 1e-5
+"""Distance of states, in deviations of their orbit, below which they are one."""
+
+LEAVING = ("branch point", "Hopf", "period doubling")
+"""Special points that another branch leaves."""
+
+
+def first_of_state(
+    start: torch.Tensor, kind: str, period: float | None, line: Line
+) -> tuple[Branch, Point]:
+    """The branch near a state at the start of the range, and its first point."""
+    context = line.contexts(np.zeros(1))
+    state = line.model.start(context, start)
+    if period is not None:
+        line.period = period
+    typical = line.model.typical(context)
+    line.measure(np.stack([state, typical]))
+    if kind == "orbits":
+        _take_period(line, state, period)
+    else:
+        _refuse_force(line)
+    branch = line.branch(kind)
+    unknowns = state / line.size
+    if branch.equations.tail == 2:
+        # the period, in its own unit
+        unknowns = np.append(unknowns, 1.0)
+    guess = np.append(unknowns, 0.0)
+    first = branch.at(guess)
+    if first is None:
+        _refuse_family(branch.equations, guess)
+        raise InputError(
+            "start",
+            expected="a state near an equilibrium or an orbit",
+            got="another",
+            fix="give a state nearer to it, or let the system settle",
+        )
+    if isinstance(branch.equations, Orbits):
+        _check_least_period(branch.equations, first.u)
+    return branch, first
+
+
+def _refuse_family(equations: Equations, u: Array) -> None:
+    """Raise where the state of a guess u comes back to itself, although Newton's method finds no
+    orbit: orbits through other states are as good.
+    """
+    if not isinstance(equations, Orbits):
+        return
+    w, parameter = u[:-2], u[-1:]
+    time = equations.unit * u[-2]
+    for _ in range(RETURNS):
+        end = equations.after(parameter, w, time)
+        rate = equations.rate(end[None], parameter)[0]
+        square = float(rate @ rate)
+        # a state of rest comes back to itself after any time, and is no orbit
+        if square == 0:
+            return
+        late = float(rate @ (end - w)) / square
+        if not abs(late) < time / 2:
+            return
+        time -= late
+    size = 1 + np.abs(w).max()
+    if np.abs(end - w).max() > CLOSED * size:
+        return
+    raise InputError(
+        "start",
+        expected="a state near an orbit that others approach or leave",
+        got=f"one of a family of orbits, of period {time:.6g}, as conservative systems have",
+        fix="follow single ones by romkit.simulate, or add the damping and the drive that choose one",
+    )
+
+
+def _check_least_period(equations: Orbits, u: Array) -> None:
+    """Raise where an orbit goes round several times in its period: its multipliers would be powers
+    of those of the orbit.
+
+    Args:
+        equations: of the orbit.
+        u: state, period and parameter.
+    """
+    period = equations.unit * u[-2]
+    states = [u[:-2]]
+    for _ in range(TWELFTHS - 1):
+        states.append(equations.after(u[-1:], states[-1], period / TWELFTHS))
+    course = np.stack(states)  # (12, d)
+    size = course.std(axis=0).max()
+    for rounds in (4, 3, 2):
+        later = np.roll(course, -TWELFTHS // rounds, axis=0)
+        if np.abs(later - course).max() < SAME_PLACE * size:
+            raise InputError(
+                "period",
+                expected=f"the time of one round, {period / rounds:.6g}",
+                got=f"that of {rounds}, {period:.6g}",
+                fix=f"give period={period / rounds:.6g}",
+            )
+
+
+def _take_period(line: Line, state: Array, period: float) -> None:
+    """Set the period of orbits; raise where it is none of the force."""
+    if line.take_period(state, period):
+        return
+    raise InputError(
+        "period",
+        expected=f"a period of the force, or a multiple, at every {line.name} in the range",
+        got=f"{period:g}",
+        fix="give it exactly; a force whose period varies needs a time in units of its period",
+    )
+
+
+def first_of_branch(
+    start: xr.Dataset, at: int | None, line: Line, amplitude: float
+) -> tuple[str, Branch, Point]:
+    """Kind and branch of what leaves another branch at a special point, and its first point."""
+    special = _checked_special(start, at, line)
+    kind = start.attrs["kind"]
+    special_state = start["special_state"].values[at]
+    c = line.contexts(np.zeros(1))
+    typical = line.model.typical(c)
+    largest = np.abs(start["state"].values).max(0)
+    line.measure(np.stack([special_state, largest, typical]))
+    if kind == "orbits":
+        line.period = float(start["special_period"][at])
+    else:
+        _refuse_force(line)
+    u = line.unknowns(start, "special_state")[at]
+    branch = line.branch(kind)
+    if special == "Hopf":
+        frequency = float(start["frequency"][at])
+        direction, bend = hopf(branch.equations, u, frequency)
+        kind = "orbits"
+        line.period = 2 * np.pi / frequency
+        branch = line.branch(kind)
+        with_period = np.insert(u, -1, 1.0)
+        begin = of_orbits(with_period, direction, bend)
+    elif special == "branch point":
+        begin = crossing(branch, u, _chord(start, at, line))
+    else:
+        begin = doubled(branch, u, _chord(start, at, line))
+        line.double()
+        branch = line.branch(kind)
+    first = leaving(branch, begin, amplitude)
+    if first is None:
+        raise InputError(
+            "at", expected="a point that a branch leaves", got="another", fix="change amplitude"
+        )
+    return kind, branch, first
+
+
+def _chord(branch: xr.Dataset, at: int, line: Line) -> Array:
+    """Step (k,) of a branch over its special point of this number."""
+    points = line.unknowns(branch, "state")
+    after = int(branch["special_after"][at])
+    return points[after + 1] - points[after]
+
+
+def _checked_special(start: xr.Dataset, at: int | None, line: Line) -> str:
+    """Kind of the special point of a branch that another one leaves."""
+    is_branch = start.attrs.get("parameter") == line.name and "special_after" in start
+    if not is_branch or start["component"].values.tolist() != line.model.names:
+        raise InputError(
+            "start",
+            expected=f"a branch of the same model along {line.name}",
+            got="another dataset",
+            fix="give a result of romkit.continuation",
+        )
+    kinds = start["special_kind"].values.tolist()
+    if at is None:
+        got = "none"
+    elif at < len(kinds):
+        got = kinds[at]
+    else:
+        got = f"{at} of {len(kinds)}"
+    if got not in LEAVING:
+        raise InputError(
+            "at",
+            expected=f"the index of a {', '.join(LEAVING)}",
+            got=got,
+            fix="see special_kind of the branch",
+        )
+    return got
+
+
+def _refuse_force(line: Line) -> None:
+    """Raise where the field depends on the time, so that it has no equilibria."""
+    if not line.forced:
+        return
+    raise InputError(
+        "source",
+        expected="a field that does not depend on the time",
+        got="a forced one",
+        fix="continue its orbits, kind='orbits' with the period of the force, or take a mean force",
+    )
