@@ -17,6 +17,7 @@ from romkit.data.trajectories import check_grid, in_order
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField
 from romkit.models import AtContexts, Dynamics, ReducedModel, check_match
+from romkit.models.distant_start import warn_of_distant_start
 from romkit.models.record import counted_from_start
 from romkit.projections import Projection
 from romkit.solvers import Solver
@@ -74,6 +75,10 @@ def forecast(
         state in the variables and dimensions that the data had before `romkit.data.describe`, as of
         `romkit.data.fields`.
 
+    Warns:
+        ExtrapolationWarning: the model leaves what it was trained on, or begins far from the state,
+            which is none that it can have.
+
     Raises:
         InputError: state, context, duration or dt that cannot be used, or dynamics that need a
             system and get none.
@@ -105,6 +110,8 @@ def forecast(
     model = model.at(unchecked(contexts.expanded)(number), inputs)
     latent = _latent_start(model, start, times[0], number)
     run = counted_from_start(model.follow(latent, times, solver=solver, engine=engine))
+    if _is_full(projection, start):
+        warn_of_distant_start(run, start["initial_state"], frame)
     if number == 1:
         run = run.squeeze("trajectory")
     if on_components:
@@ -166,12 +173,15 @@ def _latent_start(model: AtContexts, start: Mapping[str, object], t: Tensor, num
     names = _checked_names(start, model.problem.order)
     size = np.shape(start["initial_state"])[-1]
     parts = tuple(tensors.states(name, start[name], size, number) for name in names)
-    projection = model.model.projection
-    # where both have one size, a state is a full one
-    is_full = size == len(projection.frame.state_names)
-    if is_full or size != projection.latent_dim:
+    if _is_full(model.model.projection, start):
         return model.start(t, parts)
     return model.problem.join(*parts).expand(*model.lead, -1)
+
+
+def _is_full(projection: Projection, start: Mapping[str, object]) -> bool:
+    """Whether a state is a full one, which it is where both have one size."""
+    size = np.shape(start["initial_state"])[-1]
+    return size == len(projection.frame.state_names) or size != projection.latent_dim
 
 
 def _checked_names(start: Mapping[str, object], order: int) -> list[str]:

@@ -51,7 +51,8 @@ def test_the_component_with_the_widest_interval_is_drawn():
         width = np.where(np.arange(drawn.sizes["component"]) == component, 0.4, 0.01)
         wide = drawn.assign(lower=drawn.state - width / 2, upper=drawn.state + width / 2)
         figure = plot_forecast(wide)
-        shaded = [panel.collections[0].get_paths()[0].get_extents().height for panel in figure.axes]
+        bands = [panel.collections[0] for panel in figure.axes if panel.collections]
+        shaded = [area.get_paths()[0].get_extents().height for area in bands]
         assert max(shaded) > 0.4
 
 
