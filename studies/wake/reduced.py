@@ -54,13 +54,10 @@ class DragLift:
     def of(cls, basis: Basis, mesh: str = "standard") -> "DragLift":
         flow = discretisation(mesh)
         columns = np.column_stack([basis.mean.numpy(), basis.modes.numpy()])
-        repeated = (
-            np.ascontiguousarray(np.repeat(a[:, None], columns.shape[1], axis=1)) for a in columns.T
-        )
-        blocks = [flow.force_functionals.T @ flow.convection(each, columns) for each in repeated]
+        convective = flow.convection_of_pairs(columns, flow.force_functionals)
         viscous = flow.force_functionals.T @ (flow.stiffness @ columns)
         return cls(
-            torch.from_numpy(SCALE * np.stack(blocks).transpose(0, 2, 1)),
+            torch.from_numpy(SCALE * convective),
             torch.from_numpy(SCALE * viscous.T),
         )
 

@@ -72,6 +72,22 @@ class Discretisation:
         changes = convected(self._at_points(a), self._at_points(b))
         return self.tested @ np.concatenate(changes)
 
+    def convection_of_pairs(self, columns: Array, functionals: Array) -> Array:
+        """∫ (aᵢ · ∇) aⱼ · test (r, r, k) of all pairs of velocities a (n, r), through functionals
+        (n, k) alone.
+        """
+        u, v, ux, uy, vx, vy = self._at_points(columns)  # (q, r) each
+        weights = self.tested.T @ functionals  # (2 q, k)
+        pairs = []
+        for along, across in zip(*np.split(weights.T[..., None], 2, axis=1), strict=True):
+            pairs.append(
+                (along * u).T @ ux
+                + (along * v).T @ uy
+                + (across * u).T @ vx
+                + (across * v).T @ vy
+            )
+        return np.stack(pairs, axis=-1)
+
     def linearised_convection(self, u: Array) -> Matrix:
         """(n, n): δ -> (u · ∇) δ + (δ · ∇) u, tested."""
         x, y, ux, uy, vx, vy = (sparse.diags_array(value) for value in self._at_points(u))
