@@ -12,6 +12,7 @@ from benchmarks.harness import Disagreement
 from benchmarks.ncae import make_problem
 from benchmarks.optimizers import report, run
 from benchmarks.rollout import contestants
+from benchmarks.rollout import run as rollout
 from benchmarks.rollout.contestants import EAGER, SCAN
 from benchmarks.sindy import run as sindy
 from benchmarks.training import run as training
@@ -31,6 +32,8 @@ SMALLER = {"rollout": {"cases": SMOKE["rollout"]["cases"][1:]}, "training": {"re
 @pytest.mark.parametrize("name", SMOKE)
 def test_it_runs_and_reports_every_contestant(name, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "WARM_UP", 1)
+    for module in (contestants, rollout):
+        monkeypatch.setattr(module, "STEPS", 20)
     found = harness.run(name, SMOKE[name] | SMALLER.get(name, {}), tmp_path)
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     for part in found.get("cases") or found["systems"].values():
