@@ -1,6 +1,6 @@
 """Contexts of trajectories: named parameters, constant or functions of time."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -74,11 +74,12 @@ def context_names(data: xr.Dataset) -> Names:
         >>> romkit.data.context_names(data)
         ('F',)
     """
-    names = [str(name) for name, coord in data.coords.items() if _may_be_context(name, coord)]
+    coords = _coordinates(data)
+    names = [name for name, coord in coords.items() if _may_be_context(name, coord)]
     if unchecked(is_declared)(data):
         # numbers along the runs that somebody left out are labels
-        names = [name for name in names if _declared(data[name])]
-    return tuple(names)
+        names = [name for name in names if _declared(coords[name])]
+    return tuple(map(str, names))
 
 
 @validated
@@ -92,16 +93,22 @@ def is_declared(data: xr.Dataset) -> bool:
         (True, False)
     """
     return any(
-        ROLE in coord.attrs or "training_range" in coord.attrs for coord in data.coords.values()
+        ROLE in coord.attrs or "training_range" in coord.attrs
+        for coord in _coordinates(data).values()
     )
 
 
-def _may_be_context(name: object, coord: xr.DataArray) -> bool:
+def _coordinates(data: xr.Dataset) -> dict[Hashable, xr.Variable]:
+    """Coordinates by their names, without their own coordinates, which take longer to collect."""
+    return {name: data.variables[name] for name in data.coords}
+
+
+def _may_be_context(name: object, coord: xr.Variable) -> bool:
     is_along = "trajectory" in coord.dims and set(coord.dims) <= {"trajectory", "time"}
     return is_along and name != "trajectory" and coord.dtype.kind in "iuf"
 
 
-def _declared(coord: xr.DataArray) -> bool:
+def _declared(coord: xr.Variable) -> bool:
     if ROLE in coord.attrs:
         return coord.attrs[ROLE] == "context"
     return "training_range" in coord.attrs  # systems give one to each of their parameters
@@ -149,8 +156,11 @@ def context_columns(data: xr.Dataset, names: Sequence[str]) -> Array:
                 got="chunks of dask",
                 fix=f"read it: data = data.assign_coords({name}=data[{name!r}].compute())",
             )
+    parameters = [data[name] for name in names]
+    if len({column.dims for column in parameters}) > 1:
+        parameters = xr.broadcast(*parameters)
     columns = []
-    for column in xr.broadcast(*(data[name] for name in names)):
+    for column in parameters:
         column = column.transpose("trajectory", "time", ..., missing_dims="ignore")
         columns.append(column.values.astype(np.float64))
     return np.stack(columns, axis=-1)  # (C, p) or (C, T, p)

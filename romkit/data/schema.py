@@ -398,6 +398,8 @@ def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
             got=f"dtype {variable.dtype}, sizes {dict(variable.sizes)}",
             fix="convert it, or add what is missing",
         )
+    if variable.dims == DIMS:
+        return variable
     return variable.transpose(*DIMS)
 
 

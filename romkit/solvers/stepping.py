@@ -410,6 +410,8 @@ class Stepper:
     def _count_unstable(progress: Progress, accepted: Tensor, unstable: Tensor) -> None:
         """Count steps that stability bounds, in eights, and those since: six in a row end the count."""
         count = progress.stiff
+        if not bool((unstable | (count > 0)).any()):
+            return
         # eights count unstable steps, the units those since the last of them
         since = count + (count > 0)
         ends = count % 8 == CALM - 1
