@@ -81,10 +81,7 @@ class Discretisation:
         pairs = []
         for along, across in zip(*np.split(weights.T[..., None], 2, axis=1), strict=True):
             pairs.append(
-                (along * u).T @ ux
-                + (along * v).T @ uy
-                + (across * u).T @ vx
-                + (across * v).T @ vy
+                (along * u).T @ ux + (along * v).T @ uy + (across * u).T @ vx + (across * v).T @ vy
             )
         return np.stack(pairs, axis=-1)
 
