@@ -128,9 +128,9 @@ def unchecked(thing: T) -> T:
     def make(*args: object, **named: object) -> object:
         if _constructor(thing) == "__new__":
             return thing.__new__.__wrapped__(thing, *args, **named)
-        instance = thing.__new__(thing)
-        thing.__init__.__wrapped__(instance, *args, **named)
-        return instance
+        made = thing.__new__(thing)
+        thing.__init__.__wrapped__(made, *args, **named)
+        return made
 
     return make
 

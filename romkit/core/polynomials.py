@@ -114,11 +114,8 @@ def chebyshev(s: Tensor, degree: int) -> Tensor:
         tensor([[ 1.0000,  0.5000, -0.5000],
                 [ 1.0000,  3.0000,  9.0000]])
     """
-    one = torch.ones_like(s)
-    if degree <= 1:
-        # tangents of themselves
-        return torch.stack([one, s][: degree + 1], dim=-1)
     inside = s.clamp(-1.0, 1.0)
+    one = torch.ones_like(s)
     values = [one, inside]
     slopes = [torch.zeros_like(s), one]
     twice = 2 * inside
@@ -135,7 +132,6 @@ def chebyshev(s: Tensor, degree: int) -> Tensor:
     return value + slope * beyond
 
 
-@functools.cache
 def total_degree(variables: int, degree: int) -> list[tuple[int, ...]]:
     """Degrees of each variable in products whose total degree is at most d, the constant first."""
     products = itertools.product(range(degree + 1), repeat=variables)

@@ -15,8 +15,8 @@ from romkit.core.types import Array
 from romkit.data.clocks import shared_clock
 from romkit.data.describe import describe
 from romkit.data.names import TIMES, TRAJECTORIES
+from romkit.data.roles import LEAD
 from romkit.data.schema import DIMS, check_own_names
-from romkit.data.variables import LEAD
 
 SCHEMA = {"states": "state"}
 """Names of arguments in the schema, where these differ."""

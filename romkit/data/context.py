@@ -52,9 +52,9 @@ def without_rounding(values: Array) -> Array:
     # a value belongs to the one before it, and that to the first of its group
     begins = np.concatenate([[True], ~(np.diff(ordered) <= SAME * size)])
     first = np.maximum.accumulate(np.where(begins, np.arange(len(values)), 0))
-    rounded = np.empty_like(values)
-    rounded[order] = values[order][first]
-    return rounded
+    same = np.empty_like(values)
+    same[order] = values[order][first]
+    return same
 
 
 ROLE = "role"

@@ -128,9 +128,12 @@ def is_held(values: Array, declared: object = None, by_law: bool | None = None) 
         return checks.one_of("between", declared, BETWEEN) == HELD
     if by_law is not None:
         return by_law
-    changed = np.diff(values, axis=1) != 0  # (C, T - 1, q)
+    steps = np.diff(values, axis=1)  # (C, T - 1, q)
+    # behind the end of a run there are none
+    is_known = np.isfinite(steps)
+    changed = is_known & (steps != 0)
     number = changed.sum()
-    if number == 0 or changed.mean() > 1 - STILL:
+    if number == 0 or number > (1 - STILL) * is_known.sum():
         return False
     # a signal that is sampled coarsely rests as well, but then moves for several samples
     follows_another = changed[:, 1:] & changed[:, :-1]

@@ -14,18 +14,22 @@ from romkit.core.types import Array, Names
 from romkit.data.context import ROLE
 from romkit.data.controls import BETWEEN, INPUT_UNITS
 from romkit.data.dates import digits_of_dates
-from romkit.data.declared import Declared
 from romkit.data.described_context import with_context
 from romkit.data.extremes import warn_of_extremes
-from romkit.data.layout import Layout, layout_of
+from romkit.data.layout import AXIS, Layout, layout_of
 from romkit.data.names import TIMES, columns_of_runs, unit_of
 from romkit.data.numbers import decoded
-from romkit.data.roles import Roles, roles_of
+from romkit.data.roles import (
+    LEAD,
+    Declared,
+    Roles,
+    along_runs_and_time,
+    refuse_unlike,
+    roles_of,
+)
 from romkit.data.schema import DIMS, MIXED, check_states
-from romkit.data.states import along_runs_and_time, refuse_unlike
 from romkit.data.summary import summary
 from romkit.data.tables import of_table
-from romkit.data.variables import AXIS, LEAD
 
 
 @validated

@@ -9,8 +9,10 @@ from romkit.core.errors import InputError
 from romkit.core.types import Names
 from romkit.data.context import ROLE, context_names, is_declared, without_rounding
 from romkit.data.names import columns_of_runs
-from romkit.data.roles import Roles
-from romkit.data.variables import LEAD
+from romkit.data.roles import (
+    LEAD,
+    Roles,
+)
 
 ALONG_RUNS = (("trajectory",), LEAD, LEAD[::-1])
 """Dimensions of what belongs to runs."""

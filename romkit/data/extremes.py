@@ -12,10 +12,9 @@ from romkit.core.display import listed, with_unit
 from romkit.core.errors import DataWarning, warn
 from romkit.core.types import Array
 from romkit.data.context import context_names
-from romkit.data.layout import layout_of
+from romkit.data.layout import Variable, layout_of
 from romkit.data.schema import DIMS
 from romkit.data.units import common_unit
-from romkit.data.variables import Variable
 
 FAR = 100.0
 """Distance from the median that is far, in the largest of the other runs."""
@@ -80,8 +79,8 @@ def _distances(state: xr.DataArray, variables: Sequence[Variable]) -> Array:
     runs, times, _ = state.shape
     rows = np.linspace(0, runs * times - 1, min(FOR_MEDIAN, runs * times)).astype(int)
     run, time = (xr.DataArray(numbers, dims="row") for numbers in divmod(rows, times))
-    sample = np.ma.masked_invalid(state.isel(trajectory=run, time=time).values)
-    median = np.ma.median(sample, axis=0).filled(0.0)  # (n,)
+    some = np.ma.masked_invalid(state.isel(trajectory=run, time=time).values)
+    median = np.ma.median(some, axis=0).filled(0.0)  # (n,)
     sizes = [variable.size for variable in variables]
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     distances = np.empty((runs, times, len(variables)))

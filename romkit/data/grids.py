@@ -8,8 +8,7 @@ import xarray as xr
 
 from romkit.core.boundary import unchecked, validated
 from romkit.core.types import Array, Names
-from romkit.data.layout import Layout, layout_of, parsed, renamed
-from romkit.data.variables import AXIS
+from romkit.data.layout import AXIS, Layout, layout_of, parsed, renamed
 
 PREFIXES = {"state": "", "lower": "lower_", "upper": "upper_"}
 """Beginnings of the names of variables, by what of a forecast they are."""

@@ -2,12 +2,13 @@
 back.
 """
 
+import base64
 import functools
 import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import dask.array as da
 import numpy as np
@@ -20,18 +21,47 @@ from romkit.core.errors import InputError
 from romkit.core.types import Array, Names
 from romkit.data.context import check_dims, check_has
 from romkit.data.conversions import in_unit
-from romkit.data.variables import (
-    AXIS,
-    Variable,
-    attributes,
-    in_cells,
-    names_of,
-    plain_coordinate,
-    variable_like,
-)
+from romkit.data.names import unit_of
+
+AXIS = "component"
 
 ROUNDED = 0.01
 """Difference of coordinates, in their spacing, up to which they are places with fewer digits."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable of a state.
+
+    Attributes:
+        dims, shape: its dimensions beside trajectory and time, and their sizes.
+        units: of its values, "" where they are not known.
+        dtype: of its values, "" for whole numbers.
+        mask: cells that hold values, as bits in base64; "" where all do. Land and solids hold none.
+        long_name: as in the data, for figures.
+    """
+
+    name: str
+    dims: Names
+    shape: tuple[int, ...]
+    units: str = ""
+    dtype: str = ""
+    mask: str = ""
+    long_name: str = ""
+
+    @functools.cached_property
+    def cells(self) -> Array:
+        """Places of the components among the cells, in C order."""
+        if not self.mask:
+            return np.arange(math.prod(self.shape))
+        bits = base64.b64decode(self.mask)
+        packed = np.frombuffer(bits, np.uint8)
+        return np.flatnonzero(np.unpackbits(packed))
+
+    @property
+    def size(self) -> int:
+        """Number of components."""
+        return len(self.cells) if self.mask else math.prod(self.shape)
 
 
 @validated
@@ -76,14 +106,14 @@ class Layout:
         """
         for name in names:
             check_has(data, name)
-        variables = tuple(variable_like(data[name], lead) for name in names)
+        variables = tuple(_variable(data[name], lead) for name in names)
         space = set()
         for variable in variables:
             space.update(variable.dims)
         coords = {}
         for name, coord in data.coords.items():
             if coord.dims and space.issuperset(coord.dims):
-                coords[str(name)] = plain_coordinate(coord)
+                coords[str(name)] = _coordinate(coord)
         return cls(variables, coords)
 
     @classmethod
@@ -125,7 +155,7 @@ class Layout:
             return tuple(map(str, labels))
         names = []
         for variable in self.variables:
-            names += names_of(variable, self.coords)
+            names += _names(variable, self.coords)
         return tuple(names)
 
     @property
@@ -203,9 +233,9 @@ class Layout:
             )
         variables = {}
         for variable, components in zip(self.variables, self.slices, strict=True):
-            array = in_cells(values[..., components], variable)
+            array = _in_cells(values[..., components], variable)
             dims = (*lead, *variable.dims)
-            variables[variable.name] = (dims, array, attributes(variable))
+            variables[variable.name] = (dims, array, _about(variable))
         labels = {}
         for name, coord in self.coords.items():
             dims = coord.get("dims", [name])
@@ -376,3 +406,89 @@ def renamed(data: xr.Dataset, before: str, after: str) -> xr.Dataset:
     if after == before or data[after].dims != (before,):
         return data
     return data.swap_dims({before: after})
+
+
+def _in_cells(values: Array | da.Array, variable: Variable) -> Array | da.Array:
+    """The components (..., k) of a variable as an array of its shape, NaN on masked cells."""
+    values = values.astype(variable.dtype or values.dtype, copy=False)
+    if variable.mask:
+        # place of each cell among the components and one NaN behind them
+        size = variable.size
+        place = np.full(math.prod(variable.shape), size)
+        place[variable.cells] = np.arange(size)
+        missing = np.full_like(values[..., :1], np.nan)
+        extended = np.concatenate([values, missing], axis=-1)
+        values = extended[..., place]
+    lead = values.shape[:-1]
+    return values.reshape((*lead, *variable.shape))
+
+
+def _about(variable: Variable) -> dict[str, str]:
+    """Attributes of a variable, as far as they are known."""
+    about = {}
+    if variable.units:
+        about["units"] = variable.units
+    if variable.long_name:
+        about["long_name"] = variable.long_name
+    return about
+
+
+def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
+    dims = tuple(str(dim) for dim in values.dims if dim not in lead)
+    variable = Variable(
+        name=str(values.name),
+        dims=dims,
+        shape=tuple(values.sizes[dim] for dim in dims),
+        units=unit_of(values),
+        long_name=str(values.attrs.get("long_name", "")),
+    )
+    if values.dtype.kind == "f":
+        variable = replace(variable, dtype=str(values.dtype))
+    # cells of plain components are never land; nor has a single number any
+    if dims and AXIS not in dims:
+        variable = replace(variable, mask=_mask(values, dims))
+    return variable
+
+
+def _mask(values: xr.DataArray, dims: Sequence[str]) -> str:
+    """Cells that hold a value at some time of some run, as bits in base64; "" where all do."""
+    lead = [dim for dim in values.dims if dim not in dims]
+    is_known = values.notnull().any(lead).transpose(*dims).values
+    if is_known.all():
+        return ""
+    bits = np.packbits(is_known).tobytes()
+    return base64.b64encode(bits).decode()
+
+
+def _coordinate(coord: xr.DataArray) -> dict[str, object]:
+    plain = {}
+    for name, value in coord.attrs.items():
+        if isinstance(value, str | int | float):
+            plain[str(name)] = value
+    return {"values": coord.values.tolist(), "attrs": plain, "dims": list(coord.dims)}
+
+
+def _names(variable: Variable, coords: Mapping[str, Mapping[str, object]]) -> list[str]:
+    if not variable.dims:
+        return [variable.name]
+    labels = [_labels(dim, coords) for dim in variable.dims]
+    names = []
+    indices = np.unravel_index(variable.cells, variable.shape)  # of each dimension
+    for place in np.stack(indices, axis=-1).tolist():
+        words = []
+        for number, of_dim in zip(place, labels, strict=True):
+            words.append(str(number) if of_dim is None else of_dim[number])
+        names.append(f"{variable.name}[{', '.join(words)}]")
+    return names
+
+
+def _labels(dim: str, coords: Mapping[str, Mapping[str, object]]) -> list[str] | None:
+    """Labels along a dimension, None where its coordinate is none of text, or has one twice."""
+    coord = coords.get(dim)
+    if coord is None or coord.get("dims", [dim]) != [dim]:
+        return None
+    values = list(coord["values"])
+    is_text = all(isinstance(value, str) for value in values)
+    if not is_text or len(set(values)) < len(values):
+        return None
+    return values

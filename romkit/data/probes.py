@@ -81,9 +81,9 @@ def _starts(folder: Path) -> list[list[Path]]:
     """Files of the fields of each start, in the order of their times."""
     if not folder.is_dir():
         return []
-    files_here = _fields(folder)
-    if files_here:
-        return [files_here]
+    own = _fields(folder)
+    if own:
+        return [own]
     starts = []
     for below in folder.iterdir():
         time = _number(below.name)

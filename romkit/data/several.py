@@ -259,11 +259,11 @@ def _check_units(paths: Sequence[Path | str], sources: Sequence[xr.Dataset]) -> 
             unit = without_origin(unit_of(variable))
             wanted = known.setdefault(name, unit)
             if unit != wanted:
-                found_unit = unit or "no unit"
+                own = unit or "no unit"
                 first = wanted or "none"
                 raise FileError(
                     path,
-                    problem=f"has {name} in {found_unit}, {paths[0]} in {first}",
+                    problem=f"has {name} in {own}, {paths[0]} in {first}",
                     fix="convert it, or name its unit alike",
                 )
 

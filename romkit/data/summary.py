@@ -10,13 +10,12 @@ from romkit.core.display import listed, with_unit
 from romkit.core.types import Array
 from romkit.data.context import context_names, is_declared
 from romkit.data.controls import HELD, INPUT_UNITS, LINEAR, control_names, inputs_held
-from romkit.data.layout import layout_of
+from romkit.data.layout import Variable, layout_of
 from romkit.data.names import unit_of
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.data.spelling import without_unit
 from romkit.data.times import even_step
 from romkit.data.units import common_unit, without_origin
-from romkit.data.variables import Variable
 
 MINORITY = 0.5
 """Share of the runs that have a time, up to which it is one of their own."""

@@ -5,14 +5,13 @@ spectra.
 import abc
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy.linalg import eig, matrix_balance
 
 from romkit.core import runtime
-from romkit.core.types import Array, Field
+from romkit.core.types import Array
 from romkit.engine.threads import one_thread
 
 DIFFERENCE = 1e-6
@@ -44,28 +43,8 @@ Linearisation = tuple[Array, Array]
 Spectrum = tuple[Array, Array]
 """Eigenvalues or multipliers, least stable first, and their growth."""
 
-
-class ScaledField(NamedTuple):
-    """Field of B members, of states divided by the sizes (d,) of their components."""
-
-    field: Field
-    size: torch.Tensor
-
-    def __call__(self, t: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Rates (B, d) of scaled states (B, d)."""
-        return self.field(t, self.size * y) / self.size
-
-    def along(self, t: torch.Tensor, y: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
-        """Derivatives (B, d) of the rates along directions (B, d)."""
-        rate = functools.partial(self.field, t)
-        # forward differentiation of a product with a constant costs as much as a small field
-        states = self.size * y
-        _, slopes = torch.func.jvp(rate, (states,), (self.size * directions,))
-        return slopes / self.size
-
-
-FieldAt = Callable[[Array], ScaledField]
-"""Parameters (B,) -> the field of B members."""
+Field = Callable[[Array], Callable]
+"""Parameters (B,) -> the field f(t, y) of torch for B members."""
 
 Flow = Callable[[Array, torch.Tensor, float], torch.Tensor]
 """Parameters (B,), states (B, d) and a time -> states (B, d) after that time."""
@@ -89,7 +68,7 @@ class Equations(abc.ABC):
     rank: float
     noise: float
 
-    def __init__(self, field: FieldAt):
+    def __init__(self, field: Field):
         self.field = field
 
     def rate(self, w: Array, parameter: Array) -> Array:
@@ -163,7 +142,8 @@ class Equilibria(Equations):
         members = torch.from_numpy(w).repeat(size, 1)
         directions = torch.eye(size, dtype=torch.float64)
         with torch.no_grad(), one_thread():
-            slopes = field.along(t, members, directions)
+            rate = functools.partial(field, t)
+            _, slopes = torch.func.jvp(rate, (members,), (directions,))
         return slopes.numpy().T
 
     def at_solution(self, u: Array, jacobian: Array) -> Array:
@@ -214,7 +194,7 @@ class Returns(Equations):
     rank = 1e-7
     noise = 1e-9
 
-    def __init__(self, field: FieldAt, flow: Flow):
+    def __init__(self, field: Field, flow: Flow):
         super().__init__(field)
         self.flow = flow
         self.step = DIFFERENCE
@@ -239,7 +219,7 @@ class Orbits(Returns):
 
     tail = 2
 
-    def __init__(self, field: FieldAt, flow: Flow, unit: float = 1.0):
+    def __init__(self, field: Field, flow: Flow, unit: float = 1.0):
         super().__init__(field, flow)
         self.unit = unit
 
@@ -317,7 +297,7 @@ class ForcedOrbits(Returns):
 
     tail = 1
 
-    def __init__(self, field: FieldAt, flow: Flow, period: float):
+    def __init__(self, field: Field, flow: Flow, period: float):
         super().__init__(field, flow)
         self.period = period
 

@@ -324,13 +324,13 @@ class Tracker:
         window = min(self._setup.window, longest)
         self._setup = replace(self._setup, window=window)
         rng = np.random.default_rng(self._seed)
-        contexts_of_runs = data.contexts.initial.numpy()
+        own = data.contexts.initial.numpy()
         known = self._setup.known
         largest = []
         for k in runtime.track(range(max(RUNS, len(observed))), "thresholds"):
             self.restart(k)
             member = k % len(observed)
-            self._setup = replace(self._setup, known=contexts_of_runs[member])
+            self._setup = replace(self._setup, known=own[member])
             # the second test is then the error of the estimate
             self._ends = c[member], c[member]
             largest.append(self._largest(times, observed[member], rng))
@@ -455,14 +455,14 @@ def _learned(
     """Library (L, d + f), what sensors see of it (L, s), mean square error of the manifold (s,), and
     d; the errors of the model on training data are measured on the way, at their own contexts.
     """
-    contexts_of_runs = data.contexts.initial.numpy()
+    own = data.contexts.initial.numpy()
     fields = (data.states, data.velocities)[: model.order]
     states = [values.flatten(0, 1) for values in fields]  # (C T, n)
-    own_contexts = np.repeat(contexts_of_runs, len(data.times), axis=0)
+    own_contexts = np.repeat(own, len(data.times), axis=0)
     w = model.encode(states, own_contexts)
     size = w.shape[1]
-    runs = w.reshape(len(contexts_of_runs), -1, size)
-    model.calibrate(runs, contexts_of_runs, data.times.numpy())
+    runs = w.reshape(len(own), -1, size)
+    model.calibrate(runs, own, data.times.numpy())
     count = min(len(w), LIBRARY)
     places = np.linspace(0, len(w) - 1, count)
     chosen = places.astype(int)

@@ -9,7 +9,7 @@ import xarray as xr
 from romkit.core.types import Array, Field
 from romkit.data import Contexts
 from romkit.inference.arclength import Branch
-from romkit.inference.equations import Equilibria, ForcedOrbits, Orbits, ScaledField
+from romkit.inference.equations import Equilibria, ForcedOrbits, Orbits
 from romkit.inference.flow import TimeMap
 from romkit.inference.forcing import depends_on_time, period_of_force, probes
 from romkit.inference.models import Model
@@ -89,11 +89,12 @@ class Line:
         c[:, column] = torch.from_numpy(values)
         return c
 
-    def field(self, parameter: Array) -> ScaledField:
+    def field(self, parameter: Array) -> Field:
         """Field of scaled states (B, d)."""
         # unknowns of the size of one, so that one tolerance suits all of them
         field = self.model.field(self.contexts(parameter))
-        return ScaledField(field, torch.from_numpy(self.size))
+        size = torch.from_numpy(self.size)
+        return lambda t, y: field(t, size * y) / size
 
     def flow(self, parameter: Array, w: torch.Tensor, time: float) -> torch.Tensor:
         """Scaled states (B, d) after a time, in the steps of the latest `branch`."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import tensors
+from romkit.core.types import TensorMap
 
 POINTS = 512
 """Most samples that a region keeps, evenly out of all."""
@@ -126,8 +127,18 @@ class Region:
         factor = (distance / FARTHEST).clamp(min=1.0)
         return center + away / factor
 
+    def repeated(self, number: int) -> "Region":
+        """Stack of this many equal regions, or stacks of regions."""
+        return self._mapped(lambda numbers: numbers.expand(number, *numbers.shape))
+
     def __getitem__(self, index: int) -> "Region":
-        return Region(self.points[index], self.scale[index], self.reach[index])
+        return self._mapped(lambda numbers: numbers[index])
+
+    def _mapped(self, change: TensorMap) -> "Region":
+        points = change(self.points)
+        scale = change(self.scale)
+        reach = change(self.reach)
+        return Region(points, scale, reach)
 
 
 def _reach(points: Tensor, run: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from romkit.learning.crossing import quarter_of_period, share_of_opposite_ways
 from romkit.learning.errors import AT_EQUAL_TIMES, Errors, of_kept
 from romkit.learning.further import FEW_TO_CHOOSE, Manifolds
 from romkit.learning.individuals import spread_of_individuals, way
-from romkit.learning.rhythm import rhythm
+from romkit.learning.rhythm import KNOWN, rhythm
 from romkit.learning.scale import deviations
 from romkit.learning.trials import Trial
 
@@ -44,9 +44,6 @@ MOSTLY = 0.7
 
 NOISY = 0.2
 """Deviation of noise, in the error of a forecast, from which on it may be a part of it."""
-
-KNOWN = 0.02
-"""Error of a law [deviations] up to which nothing from outside moves the runs."""
 
 FOLLOWED = 0.25
 """Error of runs that a law has learned from, in that of held-out runs, up to which it follows them."""
@@ -104,6 +101,7 @@ class Evidence:
         ridge: penalty of a regression between the runs, infinite for their mean; None of splines.
         in_phase: mean error of the forecasts when pieces are shifted in time [deviations].
         late: largest shift of the last pieces, in the unit of time.
+        period_was_tried: whether a law with the period of the runs was, and helped little.
     """
 
     held_out: Errors
@@ -119,6 +117,7 @@ class Evidence:
     ridge: float | None = None
     in_phase: float = np.inf
     late: float = 0.0
+    period_was_tried: bool = False
 
     def sentence(self) -> str:
         """Verdict on how far to trust the model, and what would help most."""
@@ -449,7 +448,7 @@ class Evidence:
         """Sentence for runs that swing in step, as what is driven from outside does."""
         law = "law" if self.interpolated_in else "forecast"
         # what swings by itself is in step, too
-        if self.has_inputs or self._error(law) <= KNOWN:
+        if self.has_inputs or self.period_was_tried or self._error(law) <= KNOWN:
             return ""
         period = rhythm(self.train)
         if period is None:

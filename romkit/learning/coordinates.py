@@ -112,13 +112,13 @@ def chosen_in_coordinates(
             other, trials_of_other = chosen(changed, latent_dim, remaining, seed, kinds)
     except InputError:  # all laws are lost
         return plain
-    tried = Tried(names, _mean_error(other), _mean_error(model))
+    tried = Tried(names, mean_error(other), mean_error(model))
     if not tried.is_taken:
         return plain._replace(tried=tried)
     return Chosen(other, trials_of_other, changed, tried)
 
 
-def _mean_error(model: Model) -> float:
+def mean_error(model: Model) -> float:
     """Mean error of a law on the training runs that it was compared by; infinite without any."""
     if not model.left_out:
         return np.inf
@@ -176,7 +176,7 @@ class Increments(NamedTuple):
         """Increments of runs along the main directions of their states."""
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
 
-        z = _main_directions(without_gaps(train) / deviations(train))  # (C, T, m)
+        z = main_directions(without_gaps(train) / deviations(train))  # (C, T, m)
         m = z.shape[-1]
         terms = Monomials(m, DEGREES[m])(z)  # (C, T, K)
         times = train["time"].values.astype(float)
@@ -222,7 +222,7 @@ class Increments(NamedTuple):
         return float(torch.stack(errors).mean())
 
 
-def _main_directions(states: Array) -> Tensor:
+def main_directions(states: Array) -> Tensor:
     """Coordinates (C, T, m) of states (C, T, n) along their main directions, each in [-1, 1]."""
     centred = torch.from_numpy(states - states.mean((0, 1))).double()
     modes = decompose(centred.flatten(0, 1), LATENTS).modes

@@ -11,8 +11,10 @@ from romkit.core.types import Array
 from romkit.integrators import Estimator, LearnedField
 from romkit.learning.advice import Evidence
 from romkit.learning.bars import LEVEL, Bars, measured
+from romkit.learning.between import TriedBetween
 from romkit.learning.contexts import halfway
 from romkit.learning.coordinates import Tried, coordinates_in_words
+from romkit.learning.driven import TriedPeriod
 from romkit.learning.errors import Errors, VariableErrors, of_kept
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.preference import Compared
@@ -47,6 +49,8 @@ class Judged:
     interpolated: InterpolatedRuns | None = None
     coordinates: Tried | None = None
     compared: Compared | None = None
+    between: TriedBetween | None = None
+    rhythm: TriedPeriod | None = None
 
     @property
     def error(self) -> float:
@@ -90,6 +94,7 @@ class Judged:
             ridge=None if self.interpolated is None else self.interpolated.ridge,
             in_phase=in_phase,
             late=late,
+            period_was_tried=self.rhythm is not None,
         )
 
     @property

@@ -17,14 +17,16 @@ from romkit.integrators import Estimator
 from romkit.integrators.laws.folds import FEW
 from romkit.learning.advice import USEFUL
 from romkit.learning.bars import intervals_of, reason_without
+from romkit.learning.choice import Choice, chosen_with_inputs
 from romkit.learning.confirmed import errors_without
 from romkit.learning.contexts import number_of_contexts
-from romkit.learning.coordinates import Chosen, chosen_in_coordinates
 from romkit.learning.errors import forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.kinds import Kinds, Use
 from romkit.learning.learned import Learned
 from romkit.learning.preference import (
+    BETTER,
+    BETTER_THAN_DRIVEN,
     Compared,
     Way,
     can_interpolate,
@@ -75,7 +77,10 @@ def learn(
     individuals, which differ by more than their context tells, are forecast by a regression in the
     context, or by their mean, where that errs by less than the law. Laws and interpolations depend on
     a positive parameter c by 1/c or log c where that halves the error on left-out training runs;
-    forecasts take the parameter itself. The steps are those of
+    forecasts take the parameter itself. Inputs of which nobody has stated whether they are held
+    between samples are taken as the steps of the runs show. Where all runs swing in step and no law
+    follows them, one with their period is tried, and taken where that halves the error, too. The
+    steps are those of
     `romkit.data.describe`, `romkit.data.split`, `romkit.fit`, `romkit.law`, `romkit.rollout` and
     `romkit.bootstrap`, which can be taken alone.
 
@@ -91,7 +96,7 @@ def learn(
             "interpolation" are runs that are interpolated: among these kinds where they are better, as
             by default, and alone in any case.
         period: of what drives all runs from outside, in step since their first time; its sine and
-            cosine are then inputs of the law, and `forecast` gives them by itself.
+            cosine are then inputs of the law, and `forecast` gives them by itself; by default sought.
         members: laws that miss a context each, whose forecasts of it, beside those of the held-out
             runs, set the width of the intervals; 0 for no intervals. Intervals are those of a
             measurement: noise of these runs is a part.
@@ -133,15 +138,17 @@ def learn(
         check_can_interpolate(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
     runs = train
-    choice = chosen_in_coordinates(train, latent_dim, seconds, seed, wanted.laws)
-    judged = held_out_once(choice.model, choice.train, test)
+    choice = chosen_with_inputs(train, latent_dim, seconds, seed, wanted.laws)
+    judged = held_out_once(choice.model, choice.train, choice.with_its_inputs(test))
     if number_of_contexts(data) <= FEW and not judged.mean_error <= USEFUL:
-        of_all = chosen_in_coordinates(data, latent_dim, seconds, seed, wanted.laws)
+        of_all = chosen_with_inputs(data, latent_dim, seconds, seed, wanted.laws)
         # by pieces of runs: without one of a few contexts a law may lose a whole run
         if least_error(of_all.trials) < judged.mean_error:
             runs = data
             choice = of_all
             judged = held_out_in_turn(choice.model, choice.train, seed)
+    if choice.period is not None:
+        period = choice.period
     best = choice.model
     train = choice.train
     # as many runs of the training tell an error of what is unseen from one of the fit
@@ -167,7 +174,9 @@ def learn(
         seconds=time.process_time() - began,
         fitted_to_all=judged.in_turn,
         period=period,
-        coordinates=choice.tried,
+        coordinates=choice.coordinates,
+        between=choice.between,
+        rhythm=choice.rhythm,
     )
     if wanted.interpolation is Use.NEVER or not can_interpolate(runs, period):
         return of_law
@@ -198,15 +207,16 @@ def learn(
     )
 
 
-def _compared(way: Way, choice: Chosen, seed: int) -> Compared | None:
+def _compared(way: Way, choice: Choice, seed: int) -> Compared | None:
     """Errors of interpolated runs and of the law on runs left out of both; the first ones in which the
     law is as good, several contexts at once or each alone.
     """
-    several = compared(way, choice.model.left_out)
+    limit = BETTER if choice.period is None else BETTER_THAN_DRIVEN
+    several = compared(way, choice.model.left_out, limit)
     if several is None or not several.is_better or way.weights_of is not splines:
         return several
     # several runs less at once hurt a law more than an interpolation; of individuals there are many
-    return compared(way, errors_without(choice.model, choice.train, seed))
+    return compared(way, errors_without(choice.model, choice.train, seed), limit)
 
 
 def _evenly(data: xr.Dataset, number: int) -> xr.Dataset:

@@ -53,7 +53,7 @@ class Learned(Judged):
         seconds: of the processor.
         fitted_to_all: whether projection and law have learned from the held-out runs, too, after
             errors were measured.
-        period: of what drives the runs; None where nothing does.
+        period: of what drives the runs, given or taken; None where nothing does.
         without_bars: reason why there is no ensemble, "" where there is one.
         bars_before: widths of intervals before the fit to all runs; None before it.
         interpolated: runs interpolated in the context at equal times or phases, which forecast in
@@ -62,6 +62,10 @@ class Learned(Judged):
             None where none promised to be better. `train` names those that were taken.
         compared: errors of the choice between the law and interpolated runs; None where these were
             not tried.
+        between: errors of the choice between held inputs and straight lines; None where somebody has
+            stated one, or the runs show none but the one that inputs look like.
+        rhythm: errors of the choice with a period that was seen, and without; None where none was
+            seen, or none was needed.
 
     Example:
         >>> import numpy as np

@@ -29,6 +29,11 @@ a law holds for other starts and longer times, too.
 BETTER_FOR_INDIVIDUALS = 0.9
 """Limit of this ratio for a regression of individuals, whose spread is in both errors."""
 
+BETTER_THAN_DRIVEN = 1.0
+"""Limit of this ratio for a law with a period that nobody has given, which is taken where it errs by
+less.
+"""
+
 FEWEST_LEFT_OUT = 3
 """Contexts between others from which on a regression is compared with splines."""
 
@@ -220,13 +225,16 @@ def _error_of_rest(train: xr.Dataset) -> float:
     return float(square.sqrt().nanmean())
 
 
-def compared(way: Way, of_law: Sequence[tuple[Tensor, Tensor]]) -> Compared | None:
+def compared(
+    way: Way, of_law: Sequence[tuple[Tensor, Tensor]], limit: float = BETTER
+) -> Compared | None:
     """Errors of the interpolation and of the law on training runs that are left out; None where none
     is, or all forecasts are lost.
 
     Args:
         way: of the interpolation.
         of_law: numbers of the runs that a fold leaves out, and the errors (k,) of the law on these.
+        limit: of the ratio of errors, below which an interpolation by splines is taken.
     """
     if not of_law:
         return None
@@ -240,8 +248,9 @@ def compared(way: Way, of_law: Sequence[tuple[Tensor, Tensor]]) -> Compared | No
     # a run at the edge, where both err, does not hide what holds for the others
     ratio = interpolation / law.clamp(min=NEGLIGIBLE)
     geometric_mean = ratio.log().mean().exp()
-    # individuals differ by as much from any forecast that does not know them
-    limit = BETTER if way.weights_of is splines else BETTER_FOR_INDIVIDUALS
+    if way.weights_of is not splines:
+        # individuals differ by as much from any forecast that does not know them
+        limit = BETTER_FOR_INDIVIDUALS
     return Compared(float(law.mean()), float(interpolation.mean()), float(geometric_mean), limit)
 
 

@@ -26,6 +26,8 @@ OFF = 0.1
 HARMONICS = 5
 """Waves of a drive, at most, of which the strongest may be the one that runs show."""
 
+KNOWN = 0.02
+"""Error of a law [deviations] up to which nothing from outside moves the runs."""
 
 INPUTS = ("sin of the rhythm", "cos of the rhythm")
 """Names of the inputs of a law of driven runs."""

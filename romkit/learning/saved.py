@@ -13,7 +13,9 @@ from romkit.core.version import VERSION
 from romkit.data import open_dataset, save_dataset
 from romkit.integrators import LAWS, Estimator
 from romkit.learning.bars import Bars
+from romkit.learning.between import TriedBetween
 from romkit.learning.coordinates import Tried
+from romkit.learning.driven import TriedPeriod
 from romkit.learning.errors import Errors, VariableErrors
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.judged import Judged
@@ -30,6 +32,15 @@ DATA = ("train", "test", "run")
 
 PLAIN = ("seconds", "fitted_to_all", "period", "without_bars")
 """Attributes that are numbers or text."""
+
+TUPLES = {
+    "bars_before": Bars,
+    "coordinates": Tried,
+    "compared": Compared,
+    "between": TriedBetween,
+    "rhythm": TriedPeriod,
+}
+"""Attributes that are tuples of numbers and text, or None."""
 
 FIX = "save it again by model.save(folder), or restore the folder from a copy"
 
@@ -89,9 +100,8 @@ def _numbers(learned: Judged) -> dict[str, object]:
         of_variable["relative"] = _lists(errors.relative)
         content["errors_of_variables"][name] = of_variable
     content["trials"] = [dataclasses.asdict(trial) for trial in learned.trials]
-    content["bars_before"] = learned.bars_before
-    content["coordinates"] = learned.coordinates
-    content["compared"] = learned.compared
+    for name in TUPLES:
+        content[name] = getattr(learned, name)
     return content
 
 
@@ -109,15 +119,10 @@ def _of_numbers(content: Mapping[str, object]) -> dict[str, object]:
         )
         values["errors_of_variables"][name] = of_variable
     values["trials"] = [Trial(**trial) for trial in content["trials"]]
-    values["bars_before"] = None
-    if content["bars_before"] is not None:
-        values["bars_before"] = Bars(*content["bars_before"])
-    values["coordinates"] = None
-    if content["coordinates"] is not None:
-        values["coordinates"] = Tried(*content["coordinates"])
-    values["compared"] = None
-    if content["compared"] is not None:
-        values["compared"] = Compared(*content["compared"])
+    for name, errors_of in TUPLES.items():
+        values[name] = None
+        if content[name] is not None:
+            values[name] = errors_of(*content[name])
     return values
 
 

@@ -4,8 +4,10 @@ import re
 
 import numpy as np
 
+from romkit.core import display
 from romkit.data import context_names
 from romkit.data.coordinates import PLAIN, coordinates_of
+from romkit.data.units import time_units, without_origin
 from romkit.integrators import Equation
 from romkit.integrators.laws.sindy import Sparse
 from romkit.learning.bars import ALL_LOST, LEVEL, NOT_ASKED, Bars
@@ -129,8 +131,8 @@ def law(learned: Judged) -> str:
 
 
 def choices(learned: Judged) -> list[str]:
-    """Errors of the choice of coordinates, and of the choice between law and interpolation."""
-    lines = []
+    """Errors of the choice of inputs, of coordinates, and between law and interpolation."""
+    lines = [*_of_inputs(learned)]
     tried = learned.coordinates
     if tried is not None:
         taken = "taken" if tried.is_taken else "not taken"
@@ -156,6 +158,32 @@ def _of_interpolation(learned: Judged, compared: Compared) -> str:
         f"interpolated runs {taken}: on left-out training runs they err by "
         f"{compared.interpolation:.2g}, the law by {compared.law:.2g}; {why}"
     )
+
+
+def _of_inputs(learned: Judged) -> list[str]:
+    """Errors of the choice of a rule for inputs between samples, and of a period."""
+    lines = []
+    between = learned.between
+    if between is not None:
+        rule, other = between.rule, between.assumed
+        error, error_of_other = between.error, between.error_assumed
+        if not between.is_taken:
+            rule, other = other, rule
+            error, error_of_other = error_of_other, error
+        lines.append(
+            f"inputs {rule} between samples: on left-out training runs the law errs by {error:.2g}, "
+            f"with inputs {other} by {error_of_other:.2g}; the attribute between of the inputs states "
+            "one"
+        )
+    seen = learned.rhythm
+    if seen is not None:
+        unit = display.with_unit(without_origin(time_units(learned.train)))
+        taken = "taken" if seen.is_taken else "not taken"
+        lines.append(
+            f"period {seen.period:.4g}{unit}, with which all runs swing in step, {taken}: on left-out "
+            f"training runs the best law errs by {seen.error:.2g}, without it by {seen.without:.2g}"
+        )
+    return lines
 
 
 def _limit(compared: Compared) -> str:

@@ -9,9 +9,8 @@ import xarray as xr
 
 from romkit.core import display
 from romkit.core.types import Array
-from romkit.data.layout import Layout, layout_of
+from romkit.data.layout import Layout, Variable, layout_of
 from romkit.data.names import split_unit
-from romkit.data.variables import Variable
 
 SAMPLES = 500
 """Snapshots that components are chosen by; more change the choice little and cost time."""

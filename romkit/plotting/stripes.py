@@ -10,8 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from romkit.core import display
 from romkit.core.types import Array
-from romkit.data.layout import Layout, layout_of
-from romkit.data.variables import Variable
+from romkit.data.layout import Layout, Variable, layout_of
 from romkit.plotting import style
 from romkit.plotting.columns import Column
 from romkit.plotting.places import unit_of_place

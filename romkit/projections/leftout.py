@@ -320,9 +320,9 @@ class LeftOut:
         if degree in self.kept:
             return self.kept[degree]
         pieces = self.division.pieces
-        features_of_pieces = self._of_pieces(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
+        several = self._of_pieces(monomials(self.z[torch.cat(pieces)]))  # (N, K) each
         sums = []
-        for piece, features in zip(pieces, features_of_pieces, strict=True):
+        for piece, features in zip(pieces, several, strict=True):
             gram = features.mT @ features
             moments = features.mT @ self.residual[piece]
             sums.append(LatentSums(features, gram, moments))

@@ -288,8 +288,7 @@ class JointMaps(Curves):
 
 def joined(a: Tensor, b: Tensor) -> Tensor:
     """(a, b) along the last axis; leading axes that only one of them has come from its context."""
-    if a.shape[:-1] != b.shape[:-1]:
-        lead = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
-        a = a.expand(*lead, -1)
-        b = b.expand(*lead, -1)
+    lead = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    a = a.expand(*lead, -1)
+    b = b.expand(*lead, -1)
     return torch.cat([a, b], dim=-1)

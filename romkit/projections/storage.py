@@ -360,11 +360,11 @@ def _precision(method: type[Projection], tensors: Tensors) -> str:
 
 def _own(tensors: Tensors) -> Tensors:
     """Tensors of the module itself, beside those of its basis and the scales in float64."""
-    of_module = {}
+    own = {}
     for name, tensor in tensors.items():
         if not name.startswith(BASIS) and EXACT not in name:
-            of_module[name] = tensor
-    return of_module
+            own[name] = tensor
+    return own
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:

@@ -205,7 +205,7 @@ class Ensemble:
         width = divisor(np.ptp(contexts, axis=0))
         runs = Runs(contexts / width, unseen)
         truth = trajectories(data, "state").numpy()
-        parts = []
+        several = []
         for rows in self._parts_of(data):
             of_rows = Runs(runs.contexts[rows], unseen[:, rows])
             with warnings.catch_warnings():
@@ -213,9 +213,9 @@ class Ensemble:
                 run = follow(self.projection, data.isel(trajectory=rows), dynamics=self.law)
             states = run["state"].transpose("seed", *DIMS).values
             std = run["state_std"].values.astype("float64")
-            parts.append(Judged.of(truth[rows], states, std, of_rows, self.parts))
+            several.append(Judged.of(truth[rows], states, std, of_rows, self.parts))
         times = data["time"].values.astype(float)
-        judged = joined(parts)
+        judged = joined(several)
         if lacking is not None:
             judged = judged.with_errors_of_manifolds(lacking, runs)
         if least is not None:

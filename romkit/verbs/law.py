@@ -27,13 +27,13 @@ from romkit.integrators.laws.choice import (
     ranked,
 )
 from romkit.integrators.laws.decoding import judge_of
-from romkit.integrators.laws.encoder import ProjectionFamily
 from romkit.integrators.laws.folds import fold, folds
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.noise import is_map
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.refine import refined
 from romkit.integrators.laws.samples import LatentSamples, one_axis
+from romkit.integrators.laws.sources import ProjectionFamily
 from romkit.integrators.laws.useless import USEFUL, warn_if_useless
 
 KINDS = ("polynomial", "limit-cycle", "neural-ode")
@@ -145,12 +145,12 @@ def _name(estimator: Estimator) -> str:
 
 def _in_words(estimator: Estimator) -> str:
     """Settings that differ from the defaults, as one writes them."""
-    settings = []
+    several = []
     for setting in fields(estimator):
         value = getattr(estimator, setting.name)
         if value != setting.default:
-            settings.append(f"{setting.name}={value!r}")
-    return f"{type(estimator).__name__}({', '.join(settings)})"
+            several.append(f"{setting.name}={value!r}")
+    return f"{type(estimator).__name__}({', '.join(several)})"
 
 
 @dataclass
@@ -238,15 +238,15 @@ class Comparison:
         started = time.process_time()
         remaining = self.seconds - (started - self.begun)
         try:
-            windows = estimator.choices(self.projection, self.data)
+            several = estimator.choices(self.projection, self.data)
             if self.judge is None:
-                self.judge = judge_of(self.projection, self.data, windows[0])
+                self.judge = judge_of(self.projection, self.data, several[0])
             ranking: list[Ranked] = []
             if remaining > 0:
-                ranking = self._far_behind(estimator, windows[0])
+                ranking = self._far_behind(estimator, several[0])
             if not ranking:
                 # the best is fitted again, to all trajectories
-                candidates = estimator.affordable(windows, remaining / 2)
+                candidates = estimator.affordable(several, remaining / 2)
                 ranking = self._by_forecasts(candidates)
                 self.ranking += [tried for tried in ranking if math.isfinite(tried.error)]
         except InputError as error:
@@ -259,7 +259,7 @@ class Comparison:
         row = {"law": _name(estimator), "error": ranking[0].error}
         row |= {"settings": _in_words(ranking[0].estimator), "tried": len(ranking)}
         self.rows.append(row | {"seconds": time.process_time() - started, "chosen": False})
-        self.estimators.append((self.rows[-1], [candidate.estimator for candidate in ranking]))
+        self.estimators.append((self.rows[-1], [each.estimator for each in ranking]))
 
     def _far_behind(self, estimator: Estimator, samples: LatentSamples) -> list[Ranked]:
         """Settings of a short training that leaves a kind far behind the best law, so that a long
@@ -284,7 +284,7 @@ class Comparison:
     def _row_of(self, estimator: Estimator) -> dict:
         """Row of the report that settings are of: several may be of one kind."""
         for row, estimators in self.estimators:
-            if any(candidate is estimator for candidate in estimators):
+            if any(each is estimator for each in estimators):
                 return row
         return next(row for row in self.rows if row["law"] == _name(estimator))
 
@@ -314,8 +314,8 @@ class Comparison:
         self.taken = how
         self._warn_if_useless(law, how)
         row = self._row_of(how.estimator)
-        for tried in self.rows:
-            tried["chosen"] = False
+        for each in self.rows:
+            each["chosen"] = False
         row |= {"error": how.error, "settings": _in_words(how.estimator), "chosen": True}
         report = sorted(self.rows, key=lambda row: (row["tried"] == 0, row["error"]))
         source = f"{law.source}; the best of {names} by forecasts of held-out contexts"

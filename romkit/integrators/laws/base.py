@@ -16,12 +16,11 @@ from romkit.integrators.base import LearnedField
 from romkit.integrators.laws import sources, useless
 from romkit.integrators.laws.choice import HELD_OUT, chosen_settings, fitted, ranked
 from romkit.integrators.laws.decoding import judge_of
-from romkit.integrators.laws.encoder import ProjectionFamily
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.refine import refined
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
-from romkit.integrators.laws.sources import followed_samples
+from romkit.integrators.laws.sources import ProjectionFamily, followed_samples
 from romkit.integrators.region import Region
 
 
@@ -79,14 +78,14 @@ class Estimator(abc.ABC):
                 `validation` with nothing to choose.
         """
         family, shapes = projection.for_law(data)
-        windows = self.choices(family, shapes)
+        several = self.choices(family, shapes)
         judge = None
-        if windows[0].times is not None:
-            judge = judge_of(family, shapes, windows[0])
-        shape = self._chosen(windows, judge, seed, select, validation)
+        if several[0].times is not None:
+            judge = judge_of(family, shapes, several[0])
+        shape = self._chosen(several, judge, seed, select, validation)
         if self.refine and judge is not None:
-            shape = refined(shape, windows[0], judge)
-        self.warn_if_useless(shape, windows[0], judge)
+            shape = refined(shape, several[0], judge)
+        self.warn_if_useless(shape, several[0], judge)
         return with_phase(shape, projection, data)
 
     @classmethod
@@ -95,10 +94,10 @@ class Estimator(abc.ABC):
         velocities.
         """
         if "velocity" in data:
-            windows = [cls.samples(projection, data)]
+            several = [cls.samples(projection, data)]
         else:
-            windows = sources.windows(projection, data)
-        return [samples.scaled() for samples in windows]
+            several = sources.windows(projection, data)
+        return [samples.scaled() for samples in several]
 
     @staticmethod
     @validated

@@ -66,12 +66,10 @@ class Chebyshev(Library):
 
     def __call__(self, x: Tensor) -> list[Tensor]:
         one = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device)
-        if self.poles:
-            warped = [_warped(*pair) for pair in self._with_poles(x.unbind(-1))]
-            x = torch.stack(warped, dim=-1)
-        # one recursion for all variables
-        values = chebyshev(x, self.degree)  # (..., p, degree + 1)
-        columns = [column.unbind(-1) for column in values.unbind(-2)]
+        columns = [
+            chebyshev(_warped(variable, pole), self.degree).unbind(-1)
+            for variable, pole in self._with_poles(x.unbind(-1))
+        ]
         return self._products(columns, one)
 
     def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":

@@ -371,10 +371,10 @@ def _ranked(
     law = None
     if near is not None and len(numbers) == 1:
         law = near.law
-    of_folds = [_of_fold(estimator, samples, judge, validation, seed, k, law) for k in numbers]
-    of_folds.sort(key=lambda ranked: ranked.error)
-    seconds = sum(ranked.seconds for ranked in of_folds)
-    return of_folds[len(of_folds) // 2]._replace(seconds=seconds)
+    several = [_of_fold(estimator, samples, judge, validation, seed, k, law) for k in numbers]
+    several.sort(key=lambda ranked: ranked.error)
+    seconds = sum(ranked.seconds for ranked in several)
+    return several[len(several) // 2]._replace(seconds=seconds)
 
 
 def _of_fold(

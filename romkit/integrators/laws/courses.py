@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -42,6 +42,15 @@ class Runs:
     def observed(self) -> Tensor:
         """(n, T) which states are complete."""
         return self.states.isfinite().all(-1)
+
+    def only(self, rows: Tensor) -> "Runs":
+        """Some of the runs, by their numbers."""
+        runs = replace(self, states=self.states[rows], group=self.group[rows])
+        if self.moving is not None:
+            runs = replace(runs, moving=self.moving[rows])
+        if self.drift is not None:
+            runs = replace(runs, drift=self.drift[rows])
+        return runs
 
 
 class Course(NamedTuple):

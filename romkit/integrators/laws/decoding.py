@@ -7,9 +7,9 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import tensors
-from romkit.integrators.laws.encoder import Encoder, ProjectionFamily
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.samples import LatentSamples
+from romkit.integrators.laws.sources import Encoder, ProjectionFamily
 from romkit.projections.frame import scale_groups
 
 COMPONENTS = 2048

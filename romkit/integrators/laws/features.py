@@ -117,6 +117,5 @@ class Features:
         axes = (1,) * absent
         shape = (*lead, *axes, -1, context.shape[-1], m)
         grid = coefficients.to(c).reshape(shape)
-        row = context.unsqueeze(-2).unsqueeze(-2)  # (..., 1, 1, terms)
-        weights = (row @ grid).squeeze(-2)  # (..., k, m)
+        weights = torch.einsum("...kcm,...c->...km", grid, context)
         return weights * self.rate_scale(weights)

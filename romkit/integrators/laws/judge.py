@@ -219,10 +219,10 @@ class Judge:
 def _repeated(times: Tensor, number: int) -> Tensor:
     """Times from 0 on, so many times one after the other."""
     following = times[1:]
-    laps = [times]
+    several = [times]
     for k in range(1, number):
-        laps.append(times[-1] * k + following)
-    return torch.cat(laps)
+        several.append(times[-1] * k + following)
+    return torch.cat(several)
 
 
 class Starts(NamedTuple):

@@ -196,12 +196,12 @@ class LimitCycle(TrajectoryEstimator):
         if self.degree is not None:
             return [self]
         contexts = len(_starts_of(samples).unique(dim=0))
-        settings = []
+        several = []
         for degree in DEGREES:
             # one context at least has to be held out
             if len(total_degree(len(samples.parameters), degree)) < contexts:
-                settings.append(replace(self, degree=degree))
-        return settings or [replace(self, degree=0)]
+                several.append(replace(self, degree=degree))
+        return several or [replace(self, degree=0)]
 
     def _fit(self, samples: LatentSamples, seed: int) -> LimitCycleLaw:
         _check(samples)
@@ -358,9 +358,9 @@ def _shifts(cycles: Sequence[Cycle], contexts: Tensor) -> list[float]:
 
 def _shift_between(cycle: Cycle, target: Cycle) -> float:
     """Shift of a cycle that brings its points nearest to those of another one."""
-    amplitudes, wanted = _complex(cycle.series), _complex(target.series)
-    harmonics = min(len(amplitudes), len(wanted))
-    products = (amplitudes[:harmonics] * wanted[:harmonics].conj()).sum(-1)
+    own, other = _complex(cycle.series), _complex(target.series)
+    harmonics = min(len(own), len(other))
+    products = (own[:harmonics] * other[:harmonics].conj()).sum(-1)
     spectrum = products.new_zeros(SHIFTS)
     spectrum[1 : harmonics + 1] = products
     overlap = torch.fft.ifft(spectrum).real  # (SHIFTS,)

@@ -16,7 +16,6 @@ from romkit.core.tensors import divisor
 from romkit.core.types import Array
 from romkit.data.controls import jump_all_the_time
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.encoder import ProjectionFamily
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.libraries import Polynomial
@@ -29,6 +28,7 @@ from romkit.integrators.laws.regression import (
     triangular,
 )
 from romkit.integrators.laws.samples import LatentSamples, interval
+from romkit.integrators.laws.sources import ProjectionFamily
 
 
 @validated

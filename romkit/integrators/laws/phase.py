@@ -13,12 +13,11 @@ from romkit.core.broadcast import align
 from romkit.core.types import TensorMap
 from romkit.data.velocity import needing_velocity
 from romkit.integrators.base import LearnedField
-from romkit.integrators.laws.encoder import ProjectionFamily
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.libraries import Polynomial
 from romkit.integrators.laws.scaling import Scaling
-from romkit.integrators.laws.sources import encoded_samples
+from romkit.integrators.laws.sources import ProjectionFamily, encoded_samples
 from romkit.integrators.laws.symbolic import formula
 from romkit.integrators.region import Region
 

@@ -1,7 +1,7 @@
 """Polynomial laws by multiple shooting."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,12 +16,24 @@ from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
 from romkit.integrators.laws.determined import warn_if_undetermined
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
-from romkit.integrators.laws.fits import FEW_CONTEXTS, Fit
 from romkit.integrators.laws.judge import Judge
 from romkit.integrators.laws.libraries import Polynomial
 from romkit.integrators.laws.samples import LatentSamples, one_axis, trajectory_times
 from romkit.integrators.laws.scaling import Scaling
-from romkit.integrators.laws.trajectories import box
+from romkit.integrators.laws.shooting import (
+    CLEAN,
+    LEAST,
+    POLISHED,
+    POLISHING,
+    RETURN,
+    ROUGH,
+    SHORTEST,
+    Stage,
+    Structure,
+    polished,
+    refinements,
+)
+from romkit.integrators.laws.trajectories import ShootingProblem, box
 from romkit.integrators.region import Region
 
 LINEAR = ((1, 2), (1, 1), (1, 0))
@@ -48,6 +60,22 @@ COEFFICIENTS = 700
 
 RIDGES = (1e-8, 1e-7, 1e-6)
 """Ridges that are tried, each as long as the one before does no harm."""
+
+COMPARED = 8.0
+"""Longest windows [time scales] of fits that are only compared: longer ones change no order."""
+
+FADED = 1e-5
+"""Weight of displaced samples in the longest of these windows."""
+
+FEW = 2
+"""Most steps from a law of all samples to one of samples that were drawn from them."""
+
+TRIED = 4
+"""Most windows after which coefficients are asked whether their rollouts stay near the data."""
+
+FEW_CONTEXTS, STRAINED = 5, 1.3
+"""Most contexts of a law whose windows stop growing where longer ones make it worse on shorter ones,
+and the factor on their error from which on they do."""
 
 CONSTANT = (
     "PolynomialLaw: expected runs at three contexts or more to choose context_degree by, got two; the "
@@ -183,15 +211,15 @@ class PolynomialLaw(TrajectoryEstimator):
         basis = replace(law.basis, variables=Scaling(scaling.names, shift, scale))
         starts = law.coefficients.expand(*lead, -1, -1)
         size = starts.shape[-2:]
-        coefficients_of_each = []
+        several = []
         for problem, near in enumerate(starts.reshape(-1, *size)):
             single = _single(samples, problem)
             fit = Fit(single, _of(basis, problem), self.ridge)
             if resampled:
-                coefficients_of_each.append(fit.resampled(near))
+                several.append(fit.resampled(near))
             else:
-                coefficients_of_each.append(fit.whole(near))
-        coefficients = torch.stack(coefficients_of_each).reshape(*lead, *size)
+                several.append(fit.whole(near))
+        coefficients = torch.stack(several).reshape(*lead, *size)
         refit = equation(samples, basis, coefficients, f"shooting of {samples.source}")
         return replace(refit, domain=Region.of(samples.latents, samples.times))
 
@@ -228,12 +256,12 @@ class PolynomialLaw(TrajectoryEstimator):
         starts: list[Tensor | None] = [None] * number
         if near is not None:
             starts = [*near.reshape(number, *near.shape[-2:])]
-        fits = []
+        several = []
         for problem, start in enumerate(starts):
             single = _single(samples, problem)
             fit = Fit(single, _of(basis, problem), self.ridge)
-            fits.append(coefficients_of(fit, start))
-        coefficients = torch.stack(fits) if samples.inputs.ndim > 2 else fits[0]
+            several.append(coefficients_of(fit, start))
+        coefficients = torch.stack(several) if samples.inputs.ndim > 2 else several[0]
         return equation(samples, basis, coefficients, f"shooting of {samples.source}")
 
 
@@ -347,6 +375,115 @@ def _flat(scaling: Scaling) -> Scaling:
 
 def _of(basis: Features, problem: int) -> Features:
     return replace(basis, variables=_flat(basis.variables)[problem])
+
+
+class Fit:
+    """Fit of the coefficients (K q, m) of one law.
+
+    Attributes:
+        problem: its trajectories.
+        structure: its motion; all coefficients are free.
+        ridge: see `PolynomialLaw`.
+        zero: coefficients to begin at, where there are no better ones.
+    """
+
+    def __init__(self, samples: LatentSamples, basis: Features, ridge: float):
+        self.problem = ShootingProblem.of(samples, basis)
+        self.ridge = ridge
+        m = samples.targets.shape[-1]
+        self.zero = torch.zeros(len(basis.names), m, dtype=torch.float64)
+        free = torch.ones_like(self.problem.theta(self.zero), dtype=torch.bool)
+        self.structure = Structure(self.problem.motion, free)
+
+    def brief(self, near: Tensor | None = None) -> Tensor:
+        """Coefficients after windows of some time scales, good enough to be compared; from those of
+        a law of another ridge the longest of these windows are enough.
+        """
+        stages = self._stages(self.zero, SHORTEST)
+        if near is not None:
+            stages = self._stages(near, COMPARED / 2, FADED)
+        for stage in stages:
+            if stage.duration >= COMPARED / 2:
+                break
+        return self.problem.coefficients(stage.theta)
+
+    def whole(self, near: Tensor | None = None) -> Tensor:
+        """Coefficients after the windows with which whole trajectories are followed best; from
+        those of a law of most of the samples windows of some time scales can begin.
+        """
+        if near is None:
+            refined = self._stages(self.zero, SHORTEST)
+        else:
+            refined = self._stages(near, ROUGH)
+        stages: list[Stage] = []
+        for stage in refined:
+            if stages and self._strains(stages[-1], stage):
+                break
+            stages.append(stage)
+        return self.problem.coefficients(self._best(stages))
+
+    def _strains(self, shorter: Stage, longer: Stage) -> bool:
+        """Whether a law of few contexts follows longer windows at the cost of the shorter ones.
+
+        It then lacks terms, of the context most of all, and what makes up for them at the contexts
+        of the data is wrong between them.
+        """
+        contexts = len(self.problem.runs.mix)
+        if not 1 < contexts <= FEW_CONTEXTS or longer.duration <= COMPARED:
+            return False
+        before = self.problem.error(shorter.theta, length=shorter.length)
+        after = self.problem.error(longer.theta, length=shorter.length)
+        return after > STRAINED * before
+
+    def resampled(self, near: Tensor) -> Tensor:
+        """Coefficients near those of a law of all samples that these were drawn from."""
+        stage = self._whole_runs(self.problem.theta(near))
+        if self.problem.error(stage.theta, POLISHED) < CLEAN:
+            theta = self._polished(stage, FEW)
+        else:
+            theta = self._best([stage, *self._stages(near, stage.duration, LEAST)])
+        return self.problem.coefficients(theta)
+
+    def _whole_runs(self, theta: Tensor) -> Stage:
+        """Coefficients before a fit to windows of whole runs."""
+        runs = self.problem.runs
+        duration = float(runs.times[-1] - runs.times[0])
+        return Stage(duration, len(runs.times) - 1, theta)
+
+    def _stages(self, near: Tensor, shortest: float, strongest: float = RETURN) -> Iterator[Stage]:
+        return refinements(
+            self.structure,
+            self.problem.runs,
+            self.problem.theta(near),
+            shortest=shortest,
+            strongest=strongest,
+            ridge=self.ridge,
+        )
+
+    def _best(self, stages: list[Stage]) -> Tensor:
+        """Coefficients that follow whole trajectories best, of those whose rollouts stay near
+        them.
+        """
+        errors = [self.problem.error(stage.theta) for stage in stages]
+        ranking = sorted(range(len(stages)), key=errors.__getitem__)
+        best = ranking[0]
+        for k in ranking[:TRIED]:
+            if self.problem.stays(stages[k].theta):
+                best = k
+                break
+        if errors[best] >= CLEAN:
+            return stages[best].theta
+        theta = self._polished(stages[best])
+        # windows that are shorter leave an error that grows over the run
+        return self._polished(self._whole_runs(theta), FEW)
+
+    def _polished(self, stage: Stage, trials: int = POLISHING) -> Tensor:
+        closer = polished(self.structure, self.problem.runs, stage, self.ridge, trials)
+        # without what holds coefficients where there are no data, a rollout may get lost there
+        stays = self.problem.stays
+        if stays(closer) or not stays(stage.theta):
+            return closer
+        return stage.theta
 
 
 def _unit_columns(terms: Tensor) -> Tensor:

@@ -94,9 +94,17 @@ class Scaling:
 
     def __getitem__(self, problem: int) -> "Scaling":
         """Scaling of one problem of a stack; the same where problems share it."""
+        return self._mapped(lambda numbers: numbers[problem])
+
+    def repeated(self, number: int) -> "Scaling":
+        """Scaling of a stack of this many stacks; the same where problems share it."""
+        return self._mapped(lambda numbers: numbers.expand(number, *numbers.shape))
+
+    def _mapped(self, change: TensorMap) -> "Scaling":
+        """Scaling with changed numbers; the same where problems share it."""
         if self.shift.ndim == 1:
             return self
-        return replace(self, shift=self.shift[problem], scale=self.scale[problem])
+        return replace(self, shift=change(self.shift), scale=change(self.scale))
 
     def on(self, like: Tensor) -> TensorMap:
         """Map x (..., d) -> (x - shift) / scale, with x in its coordinates, for tensors of the dtype

@@ -13,7 +13,6 @@ from romkit.core.boundary import Count, Natural, NotNegative, Positive, validate
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.determined import warn_if_undetermined
-from romkit.integrators.laws.encoder import ProjectionFamily
 from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.features import Features
 from romkit.integrators.laws.judge import Judge
@@ -22,6 +21,7 @@ from romkit.integrators.laws.noise import is_noisy
 from romkit.integrators.laws.regression import design_of, equation, gram, regress
 from romkit.integrators.laws.samples import LatentSamples
 from romkit.integrators.laws.scaling import Scaling
+from romkit.integrators.laws.sources import ProjectionFamily
 from romkit.integrators.laws.useless import unexplained_of
 from romkit.integrators.laws.weak import weak_fit
 from romkit.projections import Identity
@@ -50,12 +50,12 @@ class Sparse(Estimator):
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
-        windows = super().choices(projection, data)
+        several = super().choices(projection, data)
         if not isinstance(projection, Identity):
-            return windows
+            return several
         # terms of physical states are the user's own, and a scaled sin(x) is another one
-        unscaled = Scaling.none(windows[0].variables.names)
-        return [replace(samples, variables=unscaled) for samples in windows]
+        unscaled = Scaling.none(several[0].variables.names)
+        return [replace(samples, variables=unscaled) for samples in several]
 
     def candidates(self, samples: LatentSamples) -> "list[Sparse]":
         grid = {}

@@ -36,12 +36,14 @@ class ShootingProblem:
     Attributes:
         motion: of the law.
         runs: the trajectories.
+        time_scale: τ, the time in which the latents move by one deviation at their typical speed.
         rates: (m,) coefficients of the motion are those of the equation, times these.
         grid: K and q, numbers of latent and context terms.
     """
 
     motion: Motion
     runs: Runs
+    time_scale: float
     rates: Tensor
     grid: tuple[int, int]
 
@@ -64,13 +66,13 @@ class ShootingProblem:
         if stays:
             contexts, group = _different(context[:, 0])
             runs = Runs(w, clock, group, terms(contexts))
-            return cls(motion, runs, rates, grid)
+            return cls(motion, runs, tau, rates, grid)
         drift = _along_time(samples.drift.double(), times)  # (n, T, m)
         scaled_drift = tau * drift / largest[:m]
         drift = _with_rates_at_rest(scaled_drift, w.shape[-1])
         held = held_inputs(samples)
         runs = moving_runs(w, clock, filled(context), terms, drift, held)
-        return cls(motion, runs, rates, grid)
+        return cls(motion, runs, tau, rates, grid)
 
     def theta(self, coefficients: Tensor) -> Tensor:
         """Coefficients (K q, m) of an equation as those of the motion, in the shape of its

@@ -72,6 +72,9 @@ def test_a_staircase_is_held_and_others_are_lines():
     draw = np.random.default_rng(0)
     staircase = np.repeat(draw.normal(size=12), 10)[None, :, None]
     assert is_held(staircase)
+    ended = staircase.copy()
+    ended[:, 70:] = np.nan  # behind the end of a run
+    assert is_held(ended)
     assert not is_held(draw.normal(size=(2, 60, 1)))
     assert not is_held(np.sin(TIMES)[None, :, None])
     ramp = np.clip(np.linspace(-3, 1, 60), 0, None)[None, :, None]

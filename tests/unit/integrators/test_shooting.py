@@ -17,11 +17,10 @@ from romkit.integrators.laws import compiled, shooting
 from romkit.integrators.laws.chebyshev import Chebyshev, pole_of_reciprocal
 from romkit.integrators.laws.compiled import Truth
 from romkit.integrators.laws.courses import Course, Runs, windows
-from romkit.integrators.laws.elimination import Squares
 from romkit.integrators.laws.libraries import Fourier, Polynomial
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.integrators.laws.sensitivities import Motion, kept
-from romkit.integrators.laws.shooting import Shots
+from romkit.integrators.laws.shooting import Shots, Squares
 from romkit.integrators.laws.terms import LatentTerms, LibraryTerms, MonomialTerms
 from romkit.solvers import RK4
 from tests.refusals import refused

@@ -4,12 +4,16 @@ import re
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.integrators import PolynomialLaw
+from romkit.learning.coordinates import Chosen
+from romkit.learning.driven import with_period_that_helps
 from romkit.learning.individuals import spread_of_individuals
+from romkit.learning.manifolds import Model
 
 TIME = np.linspace(0, 4, 81)
 GAINS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
@@ -87,3 +91,58 @@ def test_a_parameter_that_each_time_repeats_is_one_of_the_run(moves):
     assert described.gain.dims == (("trajectory", "time") if moves else ("trajectory",))
     if not moves:
         assert described.gain.values.tolist() == [1, 2, 3]
+
+
+RATES = np.linspace(1.0, 2.0, 6)
+CLOCK = np.linspace(0, 9, 91)
+LINEAR = PolynomialLaw(degree=1, context_degree=1)
+
+
+def shaken():
+    """Runs of ẋ = sin(2πt/3) - rate x, ẏ = cos(2πt/3) - rate y from rest: nobody recorded the drive."""
+    pace = 2j * np.pi / 3
+    rate = RATES[:, None]
+    z = (np.exp(pace * CLOCK) - np.exp(-rate * CLOCK)) / (rate + pace)
+    states = np.stack([z.imag, z.real], axis=-1)
+    return romkit.data.from_arrays(states, CLOCK, context={"rate": RATES})
+
+
+def poor(error):
+    """A choice whose law errs by so much on left-out runs."""
+    left_out = [(torch.tensor([1]), torch.tensor([error]))]
+    return Chosen(Model(None, None, None, left_out), [], shaken(), None)
+
+
+def test_a_period_that_runs_show_is_taken_where_its_law_errs_by_less():
+    choice, tried = with_period_that_helps(poor(0.5), None, 10.0, 0, [LINEAR])
+    assert tried.is_taken
+    assert tried.period == pytest.approx(3, rel=0.002)
+    assert choice.model.law.control_names == ("sin of the rhythm", "cos of the rhythm")
+    assert tried.error < 0.02
+
+
+@pytest.mark.parametrize(("error", "is_tried"), [(0.01, False), (0.1, True)])
+def test_a_law_that_errs_by_about_as_much_stays_without_a_period(error, is_tried, monkeypatch):
+    plain = poor(error)
+    monkeypatch.setattr("romkit.learning.driven.chosen", lambda *given: (poor(0.06).model, []))
+    choice, tried = with_period_that_helps(plain, None, 10.0, 0)
+    assert choice is plain
+    assert (tried is not None) == is_tried
+    if is_tried:
+        assert not tried.is_taken
+
+
+def test_forecasts_of_a_period_that_was_taken_are_those_of_one_given(tmp_path):
+    runs = shaken()
+    model = romkit.learn(runs, "rate", members=0, kinds=[LINEAR])
+    assert model.period == pytest.approx(3, rel=0.002)
+    assert model.error < 0.02
+    begin = 7  # of another phase of the drive
+    forecast = model.forecast(
+        initial_state=runs.state[0, begin].values, duration=3, dt=0.1, rate=1.0, start=0.7
+    )
+    truth = runs.state[0, begin : begin + 31].values
+    assert np.abs(forecast.state.values - truth).max() < 0.05
+    assert "period 3" in repr(model)
+    model.save(tmp_path)
+    assert romkit.Learned.load(tmp_path).rhythm == model.rhythm
