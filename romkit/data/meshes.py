@@ -53,7 +53,7 @@ def read_mesh(path: Path) -> xr.Dataset:
             fix="write it as .vtu by ParaView, or its fields as .csv",
         ) from error
     if mesh.point_data:
-        _say_left_out(path, mesh.cell_data.keys() - mesh.point_data.keys())
+        _say_left_out(mesh.cell_data.keys() - mesh.point_data.keys())
         return _along("point", mesh.point_data, mesh.points)
     if not mesh.cell_data:
         raise FileError(path, problem="has a mesh without fields", fix="write its fields, too")
@@ -63,12 +63,11 @@ def read_mesh(path: Path) -> xr.Dataset:
     return _along("cell", fields, centers)
 
 
-def _say_left_out(path: Path, names: Iterable[str]) -> None:
-    """Warn of fields in cells beside those at points."""
+def _say_left_out(names: Iterable[str]) -> None:
+    """Warn of fields in cells beside those at points, alike for all files, so that it is said once."""
     if names:
         cells = listed(sorted(names))
-        fix = "write them at points, or alone"
-        warn(f"{path}: left out are the fields in cells, {cells}; {fix}", DataWarning)
+        warn(f"fields in cells are left out: {cells}; write them at points, or alone", DataWarning)
 
 
 def _along(dim: str, fields: Mapping[str, Array], places: Array) -> xr.Dataset:

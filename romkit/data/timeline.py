@@ -108,7 +108,7 @@ def _candidates_for_time(data: xr.Dataset) -> dict[str, xr.Variable]:
 def _refuse_without_time(data: xr.Dataset) -> NoReturn:
     """Raise InputError: nothing is called time."""
     dims = ", ".join(map(str, data.dims)) or "none"
-    fix = "name it: time='...'"
+    fix = "name it: time='...'; where each file is one time: 'u_{time}.nc'"
     if "time" in data.variables:
         fix = "data of one time have none: join several, xarray.concat(..., 'time')"
     raise InputError("data", expected="a dimension 'time' or 't'", got=f"dims {dims}", fix=fix)

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.core.errors import FileError
+from romkit.core.errors import DataWarning, FileError
 from romkit.data import context_matrix, context_names, describe
 from romkit.learning.reading import described
 
@@ -153,6 +153,18 @@ def test_meshes_that_move_are_refused(tmp_path):
     other.write(tmp_path / "U_2.5/out_10.vtu")
     with pytest.raises(FileError, match="another y"):
         romkit.open(pattern)
+
+
+def test_fields_in_cells_beside_those_at_points_are_left_out_and_said_once(tmp_path):
+    for time in TIMES:
+        snapshot = mesh(1.0, time)
+        snapshot.cell_data = {"rank": [np.arange(X.size)], "p": [np.zeros(X.size)]}
+        snapshot.write(tmp_path / f"c{time}.vtu")
+    with pytest.warns(DataWarning, match="left out: rank;") as caught:
+        data = romkit.open(tmp_path / "c{time}.vtu")
+    assert len({str(warning.message) for warning in caught}) == 1
+    assert set(data.data_vars) == {"p", "U"}
+    assert data["p"].dims[-1] == "point"
 
 
 def test_cells_without_fields_at_points_are_places(tmp_path):
