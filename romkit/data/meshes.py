@@ -10,7 +10,7 @@ from romkit.core.display import listed
 from romkit.core.errors import DataWarning, FileError, warn
 from romkit.core.files import existing, reason
 from romkit.core.types import Array
-from romkit.data.probes import DIRECTIONS
+from romkit.data.probes import direction_of
 
 ENDINGS = (".vtk", ".vtu")
 
@@ -82,8 +82,8 @@ def _along(dim: str, fields: Mapping[str, Array], places: Array) -> xr.Dataset:
         if size == 1:
             variables[name] = (dim, entries[:, 0])
             continue
-        direction = "direction" if size == 3 else f"direction_{size}"
-        coords[direction] = DIRECTIONS.get(size, [str(k) for k in range(size)])
+        direction, labels = direction_of(size)
+        coords[direction] = labels
         variables[name] = ((dim, direction), entries)
     for axis, column in zip(AXES, places.T, strict=False):
         if np.ptp(column) > 0:

@@ -170,10 +170,16 @@ def _field(file: Path) -> xr.Dataset:
     size = values.shape[-1]
     if size == 1:
         return xr.Dataset({file.name: (("time", "probe"), values[..., 0])}, coords)
-    # a case may have vectors and tensors
-    direction = "direction" if size == 3 else f"direction_{size}"
-    coords[direction] = DIRECTIONS.get(size, [str(k) for k in range(size)])
+    direction, labels = direction_of(size)
+    coords[direction] = labels
     return xr.Dataset({file.name: (("time", "probe", direction), values)}, coords)
+
+
+def direction_of(size: int) -> tuple[str, list[str]]:
+    """Dimension of the entries of a vector or tensor, and their labels."""
+    # a case may have vectors and tensors
+    name = "direction" if size == 3 else f"direction_{size}"
+    return name, DIRECTIONS.get(size, [str(k) for k in range(size)])
 
 
 def _rows(file: Path) -> tuple[list[list[str]], list[str], list[list[str]]]:
