@@ -87,7 +87,9 @@ class Learned(Judged):
         True
     """
 
-    def forecast(self, *, start: float = 0.0, **options: object) -> xr.Dataset:
+    def forecast(
+        self, initial_state: object = None, *, start: float = 0.0, **options: object
+    ) -> xr.Dataset:
         """Forecast from a state, with an interval where there is an ensemble: `lower` and `upper`
         before the names of the variables.
 
@@ -96,13 +98,15 @@ class Learned(Judged):
         these.
 
         Args:
+            initial_state: as `romkit.forecast` takes it.
             start: time of the first state since the rhythm began, for a model with a `period`, or
                 since the first sample of the runs, where they are interpolated.
-            **options: those of `romkit.forecast`: `initial_state`, `duration`, `dt`, the context by
-                name, and of runs with inputs `control`, samples (time, input) or a function of
-                time.
+            **options: others of `romkit.forecast`: `duration`, `dt`, the context by name, and of runs
+                with inputs `control`, samples (time, input) or a function of time.
         """
         self._refuse_arguments_of_that_name(options)
+        if initial_state is not None:
+            options["initial_state"] = initial_state
         if self.interpolated is not None:
             return fields(self.interpolated.forecast(start=start, **options))
         if self.period is not None:

@@ -178,10 +178,14 @@ def _of_inputs(learned: Judged) -> list[str]:
     seen = learned.rhythm
     if seen is not None:
         unit = display.with_unit(without_origin(time_units(learned.train)))
-        taken = "taken" if seen.is_taken else "not taken"
+        taken, start = "not taken", ""
+        if seen.is_taken:
+            taken = "taken"
+            start = "; forecast(..., start=) is the time of a first state since that of the runs"
         lines.append(
             f"period {seen.period:.4g}{unit}, with which all runs swing in step, {taken}: on left-out "
             f"training runs the best law errs by {seen.error:.2g}, without it by {seen.without:.2g}"
+            f"{start}"
         )
     return lines
 

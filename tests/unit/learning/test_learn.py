@@ -57,6 +57,8 @@ def test_a_forecast_between_the_runs_is_right(learned):
     band = learned.forecast(initial_state=start, duration=4, dt=0.1, frequency=1.5)
     assert float(abs(band.u.values[-1] - exact.values[40]).max()) < 0.05
     assert bool((band.lower_u <= band.upper_u).all())
+    in_its_place = learned.forecast(start, duration=4, dt=0.1, frequency=1.5)
+    assert in_its_place.u.equals(band.u)
 
 
 def test_laws_for_bars_are_counted_on_one_line_that_is_cleared(learned, monkeypatch):
