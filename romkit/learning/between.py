@@ -140,20 +140,17 @@ class Steps(NamedTuple):
         z = main_directions(without_gaps(train) / deviations(train))  # (C, T, m)
         inputs = torch.from_numpy(control_matrix(train))  # (C, T, q)
         scaled = torch.from_numpy(2 * scaled_contexts(train, train) - 1)  # (C, p)
-        contexts = Monomials(scaled.shape[-1], CONTEXT_DEGREE)(scaled)[:, None]  # (C, 1, K)
-        contexts = contexts.expand(-1, z.shape[1] - 1, -1)
+        monomials = Monomials(scaled.shape[-1], CONTEXT_DEGREE)(scaled)  # (C, K)
+        contexts = monomials[:, None].expand(-1, z.shape[1] - 1, -1)  # (C, T - 1, K)
         known = torch.from_numpy(complete(train, ["state"])) & inputs.isfinite().all(-1)
         is_whole = known[:, 1:] & known[:, :-1]  # (C, T - 1)
         spans = np.diff(train["time"].values.astype(float))
         # of uneven samples, rates are what is alike
-        lengths = torch.from_numpy(spans / spans.mean())[:, None]
-        return cls(
-            z[:, :-1][is_whole],
-            contexts[is_whole],
-            ((z[:, 1:] - z[:, :-1]) / lengths)[is_whole],
-            inputs[:, :-1][is_whole],
-            inputs[:, 1:][is_whole],
-        )
+        lengths = torch.from_numpy(spans / spans.mean())
+        changes = z.diff(dim=1) / lengths[:, None]  # (C, T - 1, m)
+        begins, before, after = z[:, :-1], inputs[:, :-1], inputs[:, 1:]
+        quantities = (begins, contexts, changes, before, after)
+        return cls(*(quantity[is_whole] for quantity in quantities))
 
     def remainders(self, rule: str) -> Tensor:
         """Squares (N,) of what a polynomial map leaves of the steps by a rule."""

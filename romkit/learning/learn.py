@@ -1,8 +1,9 @@
 """`romkit.learn`: from runs at several contexts to a reduced model whose errors are measured."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -13,6 +14,7 @@ from annotated_types import MinLen
 import romkit.data as datasets
 from romkit.core import runtime
 from romkit.core.boundary import Count, FilePath, Natural, Part, Positive, Seconds, Seed, validated
+from romkit.data import Layout
 from romkit.integrators import Estimator
 from romkit.integrators.laws.folds import FEW
 from romkit.learning.advice import USEFUL
@@ -20,7 +22,7 @@ from romkit.learning.bars import intervals_of, reason_without
 from romkit.learning.choice import Choice, chosen_with_inputs
 from romkit.learning.confirmed import errors_without
 from romkit.learning.contexts import number_of_contexts
-from romkit.learning.errors import forecasts_of
+from romkit.learning.errors import Forecasts, forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
 from romkit.learning.kinds import Kinds, Use
 from romkit.learning.learned import Learned
@@ -38,7 +40,7 @@ from romkit.learning.reading import described
 from romkit.learning.rhythm import warn_of_another, with_rhythm
 from romkit.learning.rollouts import rolled_out
 from romkit.learning.trials import least_error
-from romkit.learning.turns import held_out_in_turn, held_out_once
+from romkit.learning.turns import HeldOut, held_out_in_turn, held_out_once
 from romkit.learning.weights import splines
 
 FEWEST_FOR_BARS = 5
@@ -137,16 +139,15 @@ def learn(
     if wanted.interpolation is Use.ALWAYS:
         check_can_interpolate(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
-    runs = train
-    choice = chosen_with_inputs(train, latent_dim, seconds, seed, wanted.laws)
-    judged = held_out_once(choice.model, choice.train, choice.with_its_inputs(test))
-    if number_of_contexts(data) <= FEW and not judged.mean_error <= USEFUL:
-        of_all = chosen_with_inputs(data, latent_dim, seconds, seed, wanted.laws)
-        # by pieces of runs: without one of a few contexts a law may lose a whole run
-        if least_error(of_all.trials) < judged.mean_error:
-            runs = data
-            choice = of_all
-            judged = held_out_in_turn(choice.model, choice.train, seed)
+    choose = partial(
+        chosen_with_inputs,
+        latent_dim=latent_dim,
+        seconds=seconds,
+        seed=seed,
+        kinds=wanted.laws,
+    )
+    choice, judged = _chosen_and_judged(train, test, data, choose, seed)
+    runs = data if judged.in_turn else train
     if choice.period is not None:
         period = choice.period
     best = choice.model
@@ -157,6 +158,7 @@ def learn(
     took = time.process_time() - began
     after = "" if reason_without(train, judged.further, members) else ". Next, its bars"
     runtime.told(f"learn: law of {best.projection.latent_dim} latents; {took:.0f} s{after}")
+    layout = datasets.layout_of(data)
     intervals = intervals_of(best, train, judged, members, seed)
     of_law = Learned(
         projection=best.projection,
@@ -168,7 +170,7 @@ def learn(
         test=judged.test,
         run=judged.run,
         errors=judged.forecasts.errors(),
-        errors_of_variables=judged.forecasts.errors_of_variables(datasets.layout_of(data)),
+        errors_of_variables=judged.forecasts.errors_of_variables(layout),
         errors_of_seen=of_seen.errors(),
         trials=choice.trials,
         seconds=time.process_time() - began,
@@ -194,16 +196,45 @@ def learn(
         way.clocks,
         way.weights_of,
     )
-    run_between = between.follow(judged.test)
-    forecasts = judged.forecasts.made_by(run_between)
+    of_seen = of_seen.made_by(between.follow(seen))
+    return _with_runs_between(of_law, between, judged, of_seen, layout)
+
+
+def _chosen_and_judged(
+    train: xr.Dataset,
+    test: xr.Dataset,
+    data: xr.Dataset,
+    choose: Callable[[xr.Dataset], Choice],
+    seed: int,
+) -> tuple[Choice, HeldOut]:
+    """The best model of the runs of the training, judged by the others; where these are few, and it
+    is of no use, the best of all runs, if it is better, judged by each context in turn.
+    """
+    choice = choose(train)
+    judged = held_out_once(choice.model, choice.train, choice.with_its_inputs(test))
+    if number_of_contexts(data) > FEW or judged.mean_error <= USEFUL:
+        return choice, judged
+    of_all = choose(data)
+    # by pieces of runs: without one of a few contexts a law may lose a whole run
+    if least_error(of_all.trials) < judged.mean_error:
+        return of_all, held_out_in_turn(of_all.model, of_all.train, seed)
+    return choice, judged
+
+
+def _with_runs_between(
+    of_law: Learned, between: InterpolatedRuns, judged: HeldOut, of_seen: Forecasts, layout: Layout
+) -> Learned:
+    """The model with interpolated runs as forecasts, and their errors in place of those of the law."""
+    run = between.follow(judged.test)
+    forecasts = judged.forecasts.made_by(run)
     dims = judged.run["rom"].dims
     return replace(
         of_law,
         interpolated=between,
-        run=judged.run.assign(between=(dims, run_between["state"].values)),
+        run=judged.run.assign(between=(dims, run["state"].values)),
         errors=forecasts.errors(),
-        errors_of_variables=forecasts.errors_of_variables(datasets.layout_of(data)),
-        errors_of_seen=of_seen.made_by(between.follow(seen)).errors(),
+        errors_of_variables=forecasts.errors_of_variables(layout),
+        errors_of_seen=of_seen.errors(),
     )
 
 
