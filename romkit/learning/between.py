@@ -114,6 +114,12 @@ def with_rule(data: xr.Dataset, rule: str) -> xr.Dataset:
     return data.assign(control=data["control"].assign_attrs(between=rule))
 
 
+def _monomials(train: xr.Dataset) -> Tensor:
+    """Monomials (C, K) of the contexts of runs, scaled to [-1, 1]."""
+    scaled = torch.from_numpy(2 * scaled_contexts(train, train) - 1)  # (C, p)
+    return Monomials(scaled.shape[-1], CONTEXT_DEGREE)(scaled)
+
+
 class Steps(NamedTuple):
     """Changes of states from a sample to the next, beside what they follow from.
 
@@ -139,11 +145,9 @@ class Steps(NamedTuple):
         """Steps between samples that are both there."""
         z = main_directions(without_gaps(train) / deviations(train))  # (C, T, m)
         inputs = torch.from_numpy(control_matrix(train))  # (C, T, q)
-        scaled = torch.from_numpy(2 * scaled_contexts(train, train) - 1)  # (C, p)
-        monomials = Monomials(scaled.shape[-1], CONTEXT_DEGREE)(scaled)  # (C, K)
-        contexts = monomials[:, None].expand(-1, z.shape[1] - 1, -1)  # (C, T - 1, K)
         known = torch.from_numpy(complete(train, ["state"])) & inputs.isfinite().all(-1)
         is_whole = known[:, 1:] & known[:, :-1]  # (C, T - 1)
+        contexts = _monomials(train)[:, None].expand(*is_whole.shape, -1)  # (C, T - 1, K)
         spans = np.diff(train["time"].values.astype(float))
         # of uneven samples, rates are what is alike
         lengths = torch.from_numpy(spans / spans.mean())
