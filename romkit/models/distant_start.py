@@ -23,7 +23,7 @@ def warn_of_distant_start(run: xr.Dataset, given: Tensor, frame: Frame) -> None:
         frame: of the projection, with the deviations of the training data.
     """
     begins = run["state"].isel(time=0).transpose("trajectory", ..., "component").values
-    states = given.double().numpy().reshape(-1, begins.shape[-1])  # (C, n)
+    states = given.detach().double().numpy().reshape(-1, begins.shape[-1])  # (C, n)
     if begins.ndim == 3:  # a stack of seeds
         states = states[:, None]
     distance = _distances(begins - states, frame)
