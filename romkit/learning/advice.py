@@ -42,6 +42,9 @@ MISSED = 0.1
 MOSTLY = 0.7
 """Deviation of noise, in the error of a forecast, from which on it is half of its square."""
 
+MORE = 1.2
+"""Deviation of noise, in the error of a forecast, up to which it may be noise at all."""
+
 NOISY = 0.2
 """Deviation of noise, in the error of a forecast, from which on it may be a part of it."""
 
@@ -135,7 +138,8 @@ class Evidence:
             )
         individuals = self._of_individuals()
         noise = self._noise
-        if noise > MOSTLY * forecast:
+        # measured runs err by their noise at least: more than the error are jumps of inputs, say
+        if MOSTLY * forecast < noise <= MORE * forecast:
             return (
                 f"Most of the error of {forecast:.2g} is noise of the data ({noise:.2g}): more runs or "
                 f"latents would gain little.{individuals}"

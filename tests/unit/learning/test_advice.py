@@ -131,7 +131,9 @@ def test_noise_is_named_where_the_data_have_some(noise, said):
 
 
 @pytest.mark.parametrize(
-    ("noise", "error", "said"), [(0.1, 0.15, True), (0.1, 0.3, False), (0.0, 0.15, False)]
+    ("noise", "error", "said"),
+    # measured runs cannot err by less than their noise
+    [(0.1, 0.15, True), (0.1, 0.3, False), (0.0, 0.15, False), (0.1, 0.05, False)],
 )
 def test_an_error_that_is_mostly_noise_blames_nothing_else(noise, error, said):
     t, c = np.linspace(0, 10, 201), np.linspace(1, 2, 9)
