@@ -59,7 +59,7 @@ def describe(
             `v(..., y, x)`); by default every floating-point variable along time that describes no
             other, as bounds do, or the whole numbers where there is none.
         control: names of the inputs, variables (trajectory, time), and perhaps one dimension more.
-            Their attribute `between`, "held" or "linear", says how they are between samples.
+            Their attribute `between`, "held" or "linear" for all, says how they are between samples.
         velocity: names of the derivatives, in the order of the state; by default the variable
             `velocity`, if the difference quotients of the state agree with it. Without, velocities
             are estimated where they are needed.
@@ -297,6 +297,6 @@ def _rule_between(data: xr.Dataset, names: Sequence[str]) -> str | None:
             "control",
             expected="one rule between samples",
             got=", ".join(f"{name}: {rule}" for name, rule in zip(names, rules, strict=True)),
-            fix="give all of them the attribute between='held', or 'linear'",
+            fix="give all the attribute between='held', and to smooth ones their means over each interval",
         )
     return rules[0]

@@ -33,7 +33,7 @@ def follow(
     Args:
         projection: a single one; a stack of seeds gives a `seed` dimension.
         data: in romkit's schema, of which the first state counts (and velocity, where the dynamics
-            are of order two), and `control`, with straight lines between its samples.
+            are of order two), and `control`, held or with straight lines between its samples.
         dynamics: how the latent state moves. By default that of the rollouts that the projection
             was trained with, else `Galerkin()`.
         system: the full-order model, for dynamics that look at it; by default the one that the data

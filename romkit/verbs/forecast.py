@@ -58,8 +58,8 @@ def forecast(
             `system`.
         initial_velocity: for dynamics of order two, full or latent as the state.
         control: inputs of a law that was fitted with some: a function of time that gives (inputs,),
-            or samples at the output times, (times, inputs) or (trajectories, times, inputs), with
-            straight lines between them.
+            or samples at the output times, (times, inputs) or (trajectories, times, inputs); between
+            them they are as those that the law was fitted with, held or straight lines.
         system: the full-order model, for dynamics that look at it.
         solver: of the latent equation; `Adaptive(rtol)` by default, whose error is controlled.
         rtol: tolerance of that default, 1e-6.
