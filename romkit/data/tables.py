@@ -23,6 +23,9 @@ from romkit.data.names import TRAJECTORIES, columns_of_runs, guessed_time
 from romkit.data.places import Placed, placed
 from romkit.data.stacked import VARIABLE, Place, along_places, places_in_names
 
+GAP = 1.5
+"""Time between two runs, in the longest interval within them, from which on it is a gap."""
+
 
 def of_table(
     table: pd.DataFrame, context: Sequence[str], run: str | None, time: str | None
@@ -56,6 +59,7 @@ def of_table(
     table, space, guesses = _with_space(table, runs, time, levels)
     notes += guesses
     is_single = run is None and not table.duplicated([time, *space]).any()
+    is_single = is_single and not _are_blocks(table, context, time)
     if run is None:
         table, run, guesses = _with_runs(table, context, time, space, is_single)
         notes += guesses
@@ -187,6 +191,22 @@ def _varies_within(table: pd.DataFrame, run: str, names: Sequence[str]) -> bool:
     if not names:
         return False
     return bool((table.groupby(run)[list(names)].nunique(dropna=False) > 1).any(axis=None))
+
+
+def _are_blocks(table: pd.DataFrame, context: Sequence[str], time: str) -> bool:
+    """Whether rows at one time each are runs one after the other: parameters stay between gaps in
+    time, and change across them alone.
+    """
+    if not context:
+        return False
+    ordered = table.sort_values(time, kind="stable")
+    values = ordered[list(context)]
+    changes = (values != values.shift()).any(axis=1).to_numpy()[1:]
+    steps = ordered[time].diff().to_numpy()[1:]
+    if not changes.any() or changes.all():
+        return False
+    longest = steps[~changes].max()
+    return bool((steps[changes] > GAP * longest).all())
 
 
 def _with_runs(

@@ -55,6 +55,9 @@ ALIVE = 0.5
 """Size of the second half of a trajectory, in that of the first one, from which on a motion goes
 on."""
 
+OF_INPUTS = 2
+"""Highest degree in inputs where no parameter differs between runs."""
+
 COEFFICIENTS = 700
 """Most coefficients of a law whose degrees are left open."""
 
@@ -132,7 +135,7 @@ class PolynomialLaw(TrajectoryEstimator):
     quick = True
 
     def candidates(self, samples: LatentSamples) -> "list[PolynomialLaw]":
-        highest = _highest(samples.context.shape[-1], number_of_contexts(samples))
+        highest = _highest(samples)
         settings: list[PolynomialLaw] = []
         degrees = DEGREES.get(samples.inputs.shape[-1], WIDE)
         if samples.control_names:
@@ -334,12 +337,19 @@ def number_of_contexts(samples: LatentSamples) -> int:
     return len(torch.unique(context[:, 0], dim=0))
 
 
-def _highest(parameters: int, contexts: int) -> int:
+def _highest(samples: LatentSamples) -> int:
     """Highest degree in the context with two contexts more than terms; 1 is always taken where
     there are two.
+
+    Inputs need no contexts: they move, so that the samples of each run tell of them.
     """
+    inputs = len(samples.control_names)
+    parameters = samples.context.shape[-1] - inputs
+    if parameters == 0 and inputs:
+        return OF_INPUTS
+    contexts = number_of_contexts(samples)
     if parameters == 0 or contexts < 2:
-        return 0
+        return min(inputs, 1)
     degree = 1
     while math.comb(parameters + degree + 1, degree + 1) <= contexts - 2:
         degree += 1

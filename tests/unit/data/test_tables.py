@@ -244,3 +244,32 @@ def test_numbers_of_rows_without_a_name_are_no_state(name, first):
     assert len(texts) == 1
     measured = numbered.assign(**{name: np.sin(numbered[name])})
     assert describe(measured).sizes["component"] == data.sizes["component"] + 1
+
+
+def rows_by_date(starts, sizes=(24, 24, 20)):
+    """Houses one after the other, hourly, each of another insulation."""
+    pieces = []
+    for k, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        hours = pd.to_timedelta(np.arange(size), unit="h")
+        room = 18 + np.cos(np.arange(size) / 4) + k
+        stamps = (pd.Timestamp(start) + hours).strftime("%Y-%m-%d %H:%M")
+        columns = {"house": f"H{k}", "UA": 60.0 + 20 * k, "time": stamps, "room": room}
+        pieces.append(pd.DataFrame(columns))
+    return pd.concat(pieces, ignore_index=True)
+
+
+def test_parameters_that_change_across_gaps_alone_are_those_of_runs():
+    apart = rows_by_date(["2025-11-03", "2025-11-17", "2025-12-01"])
+    data, _ = said(describe, apart, context=["UA"])
+    assert data.sizes["trajectory"] == 3
+    assert data["UA"].dims == ("trajectory",)
+    assert np.array_equal(data["time"], 3600.0 * np.arange(24))
+    known = np.isfinite(data["state"].values).all(-1)
+    assert known.sum(1).tolist() == [24, 24, 20]
+
+
+def test_a_parameter_that_changes_without_a_gap_moves():
+    on_end = rows_by_date(["2025-11-03", "2025-11-04", "2025-11-05"])
+    data, _ = said(describe, on_end, context=["UA"])
+    assert data.sizes["trajectory"] == 1
+    assert "time" in data["UA"].dims
