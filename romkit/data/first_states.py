@@ -4,7 +4,7 @@ import pandas as pd
 import xarray as xr
 
 from romkit.data.layout import Layout
-from romkit.data.names import TIMES, columns_of_runs
+from romkit.data.names import columns_of_runs
 from romkit.data.places import NUMBER_OF_PLACE
 from romkit.data.sheets import RUN
 from romkit.data.tables import time_among_columns
@@ -29,11 +29,11 @@ def with_time(table: pd.DataFrame) -> pd.DataFrame:
     in the index.
     """
     time, _ = time_among_columns(table)
-    has_index = table.index.names != [None]
-    if time is not None or (has_index and set(TIMES) & {*table.index.names}):
+    if time is not None:
         return table
+    has_places = table.index.names != [None]
     has_runs = bool(columns_of_runs(map(str, table.columns)))
-    if not has_index and not has_runs:
+    if not has_places and not has_runs:
         table = table.assign(**{RUN: range(len(table))})
     return table.assign(time=0.0)
 

@@ -58,8 +58,7 @@ def of_table(
     runs = list(context) if run is None else [run]
     table, space, guesses = _with_space(table, runs, time, levels)
     notes += guesses
-    is_single = run is None and not table.duplicated([time, *space]).any()
-    is_single = is_single and not _are_blocks(table, context, time)
+    is_single = run is None and _is_single(table, context, time, space)
     if run is None:
         table, run, guesses = _with_runs(table, context, time, space, is_single)
         notes += guesses
@@ -191,6 +190,15 @@ def _varies_within(table: pd.DataFrame, run: str, names: Sequence[str]) -> bool:
     if not names:
         return False
     return bool((table.groupby(run)[list(names)].nunique(dropna=False) > 1).any(axis=None))
+
+
+def _is_single(
+    table: pd.DataFrame, context: Sequence[str], time: str, space: Sequence[str]
+) -> bool:
+    """Whether rows without a column of runs are one run: a single row of each time and place."""
+    if table.duplicated([time, *space]).any():
+        return False
+    return not _are_blocks(table, context, time)
 
 
 def _are_blocks(table: pd.DataFrame, context: Sequence[str], time: str) -> bool:
