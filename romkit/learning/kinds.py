@@ -18,7 +18,7 @@ class Use(enum.Enum):
     ALWAYS = "always"
 
 
-class Kinds(NamedTuple):
+class Allowed(NamedTuple):
     """Kinds to choose from.
 
     Attributes:
@@ -30,7 +30,7 @@ class Kinds(NamedTuple):
     interpolation: Use
 
     @classmethod
-    def of(cls, kinds: Sequence[str | Estimator] | None) -> "Kinds":
+    def of(cls, kinds: Sequence[str | Estimator] | None) -> "Allowed":
         """Kinds that a user gave, None for the default."""
         if kinds is None:
             return cls(None, Use.WHERE_BETTER)

@@ -24,7 +24,7 @@ from romkit.learning.confirmed import errors_without
 from romkit.learning.contexts import number_of_contexts
 from romkit.learning.errors import Forecasts, forecasts_of
 from romkit.learning.interpolation import InterpolatedRuns
-from romkit.learning.kinds import Kinds, Use
+from romkit.learning.kinds import Allowed, Use
 from romkit.learning.learned import Learned
 from romkit.learning.preference import (
     BETTER,
@@ -135,7 +135,7 @@ def learn(
     if period is not None:
         warn_of_another(data, period)
         data = with_rhythm(data, period)
-    wanted = Kinds.of(kinds)
+    wanted = Allowed.of(kinds)
     if wanted.interpolation is Use.ALWAYS:
         check_can_interpolate(data, period)
     train, test = datasets.split(data, _held_out(data, held_out, members))
